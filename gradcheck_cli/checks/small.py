@@ -71,7 +71,7 @@ class Whole(Gradients):
         wide: Evaluations = {}
         if layer.highest is not layer.narrow:
             wide[layer.name, "reverse"] = self._wide()
-            wide |= self.pushed_again(layer.highest) if costs else {}
+            wide |= self.pushed_again(layer.highest) if costs and not self._suspect_entries else {}
         truth = self._certified(projections, costs)
         if truth is None:
             truth = self._truth.truth(modes, costs)
@@ -93,7 +93,8 @@ class Whole(Gradients):
             return truth
         sure = program.is_sure(truth)
         some = any(np.any(block.certified) for block in truth.blocks.values())
-        agrees = not some or self._agrees(program, truth, costs or not sure)
+        beside = costs and self._suspect_entries is None
+        agrees = not some or self._agrees(program, truth, beside or not sure)
         if not some or not agrees:
             reason = truth.fallback if agrees else CONTRADICTED
             if reason:
@@ -102,7 +103,7 @@ class Whole(Gradients):
             return None
         if sure:
             self._note_bubbles(truth)
-        return self._with_differences(truth) if sure and costs else truth
+        return self._with_differences(truth) if sure and beside else truth
 
     def _agrees(self, program: LiftedTruth, truth: Truth, taken: bool) -> bool:
         """Whether no difference of the layer contradicts the truth, where any are `taken`."""
@@ -139,13 +140,15 @@ class Whole(Gradients):
     def cost_of_rounding(self) -> Steps[Case]:
         """Of the program, at first for the suspect entries alone, without differences beside their
         certificates: the judge is only stricter then, and most of what is suspect is right."""
-        if self.program is not None:
+        if self.program is not None and not self._uncast:
             self._suspect_entries = suspect_entries(self.case)
-        case = yield from super().cost_of_rounding()
         if self._suspect_entries is not None:
+            case = self.costed()
             self._suspect_entries = None
-            if suspects(case):
-                case = self.costed()
+            if not suspects(case):
+                self.suspected = True
+                return case
+        case = yield from super().cost_of_rounding()
         if suspects(case) and not self._uncast and self._judge_as_float32():
             return self.costed()
         return case

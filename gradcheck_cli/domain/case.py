@@ -33,7 +33,8 @@ class TruthRequest:
     differences must stay. `projections` has the modes that will be judged. `conditioning` asks for
     C, R and the allowance too (`TruthBlock`): they cost more, and only a suspect entry needs them;
     `known` is what was found without them, if it was. With `suspects`, masks over some blocks,
-    costs are found for these entries alone, and no difference is taken beside a certificate.
+    costs are found for these entries alone, of no output, and no difference is taken beside a
+    certificate.
     """
 
     program: Program

@@ -37,7 +37,7 @@ from gradcheck_cli.judge.flushing import flushed_finding
 from gradcheck_cli.judge.gate import rules_of
 from gradcheck_cli.judge.kinks import outside_hull
 from gradcheck_cli.judge.measures import Again, accepted, error_in_ulps, too_wide
-from gradcheck_cli.judge.outputs import lost_rows, output_findings, worst_output
+from gradcheck_cli.judge.outputs import is_far_off, lost_rows, output_findings, worst_output
 from gradcheck_cli.judge.wording import DERIVATIVES, documented_of
 
 
@@ -96,8 +96,11 @@ def _suspicious(case: Case, evaluation: Evaluation, truth: Truth) -> TraceReques
 
 def suspect_entries(case: Case) -> dict[tuple[str, str], Array] | None:
     """The entries that are not simply right, before the cost of rounding is known: masks by mode
-    and block. None where modes or engines contradict one another, which may concern any entry."""
+    and block. None where modes or engines contradict one another, which may concern any entry, and
+    where an output is lost or has lost half of its digits."""
     if case.truth is None or any(True for _ in apart(case)):
+        return None
+    if any(is_far_off(case, evaluation) for evaluation in case.evaluations):
         return None
     found: dict[tuple[str, str], Array] = {}
     for evaluation in case.evaluations:

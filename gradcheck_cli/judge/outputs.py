@@ -53,6 +53,16 @@ def worst_output(case: Case, evaluation: Evaluation) -> tuple[int, float | None]
     return place, right if np.isfinite(right) else None
 
 
+def is_far_off(case: Case, evaluation: Evaluation) -> bool:
+    """Whether what rounding may cost the output matters: an element is no number, or has lost more
+    than half of its digits."""
+    output = _flat(evaluation)
+    if output is None or case.truth is None:
+        return False
+    ulps = error_in_ulps(output, np.ravel(case.truth.output), FORMATS[case.dtype])
+    return not np.all(np.isfinite(output)) or bool(np.any(_without_half(case, output, ulps)))
+
+
 def output_findings(case: Case, evaluation: Evaluation) -> Iterable[Finding]:
     """GC203 where an element of the output is no number, else GC303 where one has lost its digits,
     else GC305 where its engine says so, else GC502 where they were lost with those of the
@@ -132,10 +142,15 @@ def _cost(case: Case) -> Cost:
 def _far(case: Case, output: Array, ulps: Array) -> Mask:
     """Elements that lost more than half of their digits; none before the cost of rounding is
     known."""
+    assert case.truth is not None
+    if case.truth.output_cost is None:
+        return np.zeros(output.shape, dtype=bool)
+    return _without_half(case, output, ulps)
+
+
+def _without_half(case: Case, output: Array, ulps: Array) -> Mask:
     truth = case.truth
     assert truth is not None
-    if truth.output_cost is None:
-        return np.zeros(output.shape, dtype=bool)
     lost = np.log2(np.maximum(ulps, 1.0)) > ERROR_BITS * FORMATS[case.dtype].bits
     return np.asarray(lost & ~_accepted(case, output) & (np.ravel(truth.output) != 0))
 

@@ -55,7 +55,8 @@ def compute(request: TruthRequest) -> Truth:
         truth = _truth(request, engine)
     if request.conditioning:
         truth = with_costs(truth, request, engine)
-        truth = replace(truth, documented=documented(request, engine))
+        if request.suspects is None:
+            truth = replace(truth, documented=documented(request, engine))
     return replace(truth, duration_s=time.perf_counter() - started)
 
 

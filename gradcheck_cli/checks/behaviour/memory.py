@@ -41,7 +41,7 @@ def _changing(bench: Bench, found: Apart) -> Fault:
     runs = [bench.run() for _ in range(3)]
     if found.leaf is not None and _adds_up(bench, runs, found.leaf):
         message = f"the gradient of `{found.leaf}` grows by the same amount at every call"
-        before, after = (bench.apart(*runs[:2], bench.near) or found).shown()
+        before, after = (bench.apart(runs[0], runs[1], bench.near) or found).shown()
         return Fault(Codes.STATEFUL_GRADIENT, f"{message}: {before}, then {after}", found.leaf)
     here, there = _two_calls(bench), _two_calls(bench)
     bars = bench.tight(bench.first)

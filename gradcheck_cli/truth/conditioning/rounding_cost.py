@@ -54,12 +54,18 @@ PERTURBATION: Step = 2.0**-26
 
 
 def with_costs(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> Truth:
-    """The truth with C, allowance and R in every block."""
+    """The truth with C, allowance and R in every block; for suspects alone, with what first order
+    says of them: it explains less."""
     true: Mapping[tuple[Mode, str], Array] = {
         (cast(Mode, mode), name): block.value for (mode, name), block in truth.blocks.items()
     }
+    certified = all(np.all(block.certified) for block in truth.blocks.values())
+    if certified and request.suspects is not None:
+        nothing = np.zeros_like(truth.output)
+        costs = conditioning(request, true)
+        return _with(truth, costs, Cost(nothing, nothing, nothing))
     own = float64_gradients(request, engine).true
-    if not all(np.all(block.certified) for block in truth.blocks.values()):
+    if not certified:
         true = own
     run = recorded(request)
     costs = conditioning(request, true, run=run)
@@ -70,8 +76,12 @@ def with_costs(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> 
         if missed(truth.blocks[key], costs[key], own[key], unit, _wanted(request, *key))
     ]
     if keys:
-        certified = {key: truth.blocks[key] for key in keys}
-        costs |= with_moved({key: costs[key] for key in keys}, request, certified)
+        blocks = {key: truth.blocks[key] for key in keys}
+        costs |= with_moved({key: costs[key] for key in keys}, request, blocks)
+    return _with(truth, costs, cost_of_output(request, truth.output, run))
+
+
+def _with(truth: Truth, costs: Mapping[tuple[Mode, str], Cost], of_output: Cost) -> Truth:
     blocks = dict(truth.blocks)
     for (mode, name), cost in costs.items():
         blocks[mode, name] = replace(
@@ -80,7 +90,7 @@ def with_costs(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> 
             allowance=cost.allowance,
             floor=cost.floor,
         )
-    return replace(truth, blocks=blocks, output_cost=cost_of_output(request, truth.output, run))
+    return replace(truth, blocks=blocks, output_cost=of_output)
 
 
 def _wanted(request: TruthRequest, mode: Mode, name: str) -> Array | None:
@@ -135,7 +145,7 @@ def conditioning(
     for mode, projection in request.projections.items():
         key = numbers_asked(mode, projection)
         shapes = block_shapes(request, mode)
-        entries = sum(rows * columns for rows, columns in shapes.values())
+        entries = sum(_count(_wanted(request, mode, name), shape) for name, shape in shapes.items())
         if key not in known and entries <= EXACT_ENTRIES:
             run = run or recorded(request)
         if key not in known and entries <= EXACT_ENTRIES and run is not None:
@@ -146,6 +156,10 @@ def conditioning(
         for name, raw in known[key].items():
             result[mode, name] = _finish(raw, true[mode, name], fmt.ulp(true[mode, name]))
     return result
+
+
+def _count(wanted: Array | None, shape: tuple[int, int]) -> int:
+    return shape[0] * shape[1] if wanted is None else int(np.count_nonzero(wanted))
 
 
 @dataclass(slots=True)
