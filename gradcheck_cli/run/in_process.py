@@ -18,6 +18,7 @@ from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.layer.isolation import surroundings
 from gradcheck_cli.engines.registry import Registered, engines, usual
 from gradcheck_cli.run.family import children_end
 from gradcheck_cli.run.finalize import settle
@@ -36,11 +37,12 @@ def run_here(spec: Spec, options: RunOptions) -> SpecResult:
     registered = engines()
     plan = make_plan(spec, options, registered)
     work = Work(plan)
-    for layer in work.layers:
-        drive(layer.steps(), lambda ask: _examined(registered, plan, ask))
-    if work.ports is not None:
-        answers = [layer.answer for layer in work.layers]
-        drive(work.ports.steps(answers), lambda ask: _examined(registered, plan, ask))
+    with surroundings():
+        for layer in work.layers:
+            drive(layer.steps(), lambda ask: _examined(registered, plan, ask))
+        if work.ports is not None:
+            answers = [layer.answer for layer in work.layers]
+            drive(work.ports.steps(answers), lambda ask: _examined(registered, plan, ask))
     found = work.found()
     found.duration_s = time.perf_counter() - started
     return settle(plan, options, usual(registered), found)

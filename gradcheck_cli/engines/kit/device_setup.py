@@ -54,18 +54,22 @@ _REDUCED = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precis
 @contextmanager
 def products_kept(torch: Any) -> Iterator[None]:
     """What is changed meanwhile of how PyTorch computes products is put back."""
-    products = torch.backends.cuda.matmul
-    before = _precision(torch), torch.backends.cudnn.allow_tf32
-    reduced = [getattr(products, setting) for setting in _REDUCED]
+    before = _products(torch)
     try:
         yield
     finally:
-        if _precision(torch) != before[0]:
-            torch.set_float32_matmul_precision(before[0] or "highest")
-        if torch.backends.cudnn.allow_tf32 != before[1]:
-            torch.backends.cudnn.allow_tf32 = before[1]
-        for setting, value in zip(_REDUCED, reduced, strict=True):
-            setattr(products, setting, value)
+        if _products(torch) != before:
+            precision, tf32, *reduced = before
+            torch.set_float32_matmul_precision(precision or "highest")
+            torch.backends.cudnn.allow_tf32 = tf32
+            for setting, value in zip(_REDUCED, reduced, strict=True):
+                setattr(torch.backends.cuda.matmul, setting, value)
+
+
+def _products(torch: Any) -> tuple[Any, ...]:
+    products = torch.backends.cuda.matmul
+    reduced = [getattr(products, setting) for setting in _REDUCED]
+    return _precision(torch), torch.backends.cudnn.allow_tf32, *reduced
 
 
 def _precision(torch: Any) -> str | None:

@@ -12,12 +12,29 @@ from typing import Any
 
 import numpy as np
 
+_KEPT = False  # by surroundings that are open
+
 
 @contextmanager
 def surroundings() -> Iterator[None]:
     """Puts back what belongs to the whole process: the current directory, the environment, the
     path of imports, the filters of warnings, NumPy's handling of errors, and the random numbers of
-    Python and NumPy. What belongs to a framework is put back by its own subject."""
+    Python and NumPy. What belongs to a framework is put back by its own subject. Of several, one in
+    the other, the outermost does so."""
+    global _KEPT
+    if _KEPT:
+        yield
+        return
+    _KEPT = True
+    try:
+        with _put_back_afterwards():
+            yield
+    finally:
+        _KEPT = False
+
+
+@contextmanager
+def _put_back_afterwards() -> Iterator[None]:
     folder, environment, path = _folder(), dict(os.environ), list(sys.path)
     errors, drawn = np.geterr(), _state()
     try:
@@ -55,7 +72,7 @@ class Randomness:
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._fresh: tuple[Any, ...] | None = None
+        self._first: tuple[float, float] | None = None  # numbers from the seed on
 
     def again(self) -> None:
         """From the seed on. Who calls this stands in `surroundings`."""
@@ -63,19 +80,15 @@ class Randomness:
         np.random.seed(self._seed % 2**32)
 
     def drawn(self) -> bool:
-        """Whether numbers were drawn since `again`."""
-        now = _place()
-        if self._fresh is None:
+        """Whether numbers were drawn since `again`: the next ones are no longer the first. Begins
+        anew."""
+        found = random.random(), np.random.random()
+        self.again()
+        if self._first is None:
+            self._first = random.random(), np.random.random()
             self.again()
-            self._fresh = _place()
-        return now != self._fresh
+        return found != self._first
 
 
 def _state() -> tuple[Any, Any]:
     return random.getstate(), np.random.get_state()
-
-
-def _place() -> tuple[Any, ...]:
-    """Where the two sequences are, as something that can be compared."""
-    python, (_, keys, *rest) = _state()
-    return python, np.asarray(keys).tobytes(), *rest

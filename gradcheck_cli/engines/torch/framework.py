@@ -48,7 +48,8 @@ class Torch(TapeFramework):
         # A copy, contiguous and writable: neither a read-only nor a strided array may leak in.
         tensor = self._torch.tensor(np.ascontiguousarray(values).reshape(np.shape(values)))
         wanted = self._dtype if tensor.is_floating_point() else tensor.dtype
-        return tensor.to(self._device, wanted)
+        is_there = wanted is tensor.dtype and self._device == HOST.device
+        return tensor if is_there else tensor.to(self._device, wanted)
 
     def leaf(self, values: Array) -> Any:
         return self.array(values).requires_grad_()

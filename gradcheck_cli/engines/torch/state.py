@@ -252,7 +252,8 @@ def switches(torch: Any) -> Iterator[None]:
             yield
     finally:
         torch.set_grad_enabled(tracking)
-        torch.set_default_dtype(dtype)
+        if torch.get_default_dtype() is not dtype:
+            torch.set_default_dtype(dtype)
         if torch.is_anomaly_enabled() != anomaly:
             torch.autograd.set_detect_anomaly(anomaly)
         if torch.are_deterministic_algorithms_enabled() != strict:
