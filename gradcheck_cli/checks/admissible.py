@@ -65,6 +65,7 @@ class Admissible:
     ) -> None:
         self._subject = subject
         self.dtype, self.outputs, self.stencils = subject.dtype, subject.outputs, subject.stencils
+        self.stages, self.at_stage = subject.stages, subject.at_stage
         self._kinds = kinds
         self._origin = origin
         self._own = {leaf.name: leaf.value for leaf in subject.leaves if leaf.name in kinds}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import TypeAlias
 
 from gradcheck_cli.checks.admissible import kinds_of
 from gradcheck_cli.checks.behaviour import behave
@@ -14,6 +15,7 @@ from gradcheck_cli.checks.blame import OF_ROUNDING, Blame, Find
 from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.by_design import FIRST_ORDER_ONLY, Design, not_held
 from gradcheck_cli.checks.casts import Casts, casts_of, wrong_without
+from gradcheck_cli.checks.compiled import Examined, blamed_on_a_stage
 from gradcheck_cli.checks.failures import modes_of
 from gradcheck_cli.checks.large import Projected
 from gradcheck_cli.checks.layer_case import Gradients
@@ -39,6 +41,7 @@ from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.kit import patience
 from gradcheck_cli.engines.layer.declared import NotDeclarable
 from gradcheck_cli.engines.layer.isolation import surroundings
 from gradcheck_cli.engines.layer.loading import NoSuchLayer, on_the_path
@@ -53,6 +56,9 @@ from gradcheck_cli.engines.tracebacks import (
 )
 from gradcheck_cli.truth.safe_values import RaisedLater
 
+Fresh: TypeAlias = Callable[[], Whole | ProgramProducts]
+"""Makes an examination that has not begun."""
+
 VAGUER = (
     Codes.WRONG_GRADIENT,
     Codes.PRECISION_LOSS,
@@ -65,7 +71,7 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
 
     Where not `blaming`, findings are left without causes.
     """
-    started = time.perf_counter()
+    started, compiled = time.perf_counter(), patience.spent_s
     implementation = problem.implementation
     problem = replace(
         problem,
@@ -97,7 +103,11 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
         if not isinstance(error, RaisedLater):  # which says where
             failure = raised_beside(engine, problem, failure)
         answer = LayerAnswer(failure=failure)
-    return replace(answer, duration_s=time.perf_counter() - started)
+    return replace(
+        answer,
+        duration_s=time.perf_counter() - started,
+        compile_s=patience.spent_s - compiled,
+    )
 
 
 def _elsewhere(engine: Engine, blaming: bool, problem: LayerProblem) -> LayerAnswer:
@@ -260,14 +270,14 @@ class _Examination:
 
     def _against(self, program: ProgramTruth | None, layer: BoundLayer) -> Steps[LayerAnswer]:
         """Judged against the certified truth of a program, or against differences."""
-        examined: Gradients
         if is_small(layer.narrow):
-            examined = Whole(layer, program, self._uncast)
+            fresh: Fresh = partial(Whole, layer, program, self._uncast)
         elif isinstance(program, Model) and "reverse" in self._problem.modes:
-            examined = ProgramProducts(layer, program)
+            fresh = partial(ProgramProducts, layer, program)
         else:
             lifted = program if isinstance(program, LiftedTruth) else None
             return (yield from self._projected(layer, lifted))
+        examined = fresh()
         yield from examined.steps()
         self._program = examined.program
         if examined.findings:
@@ -280,6 +290,7 @@ class _Examination:
             findings = tuple(
                 finding for finding in findings if finding.code != Codes.MODES_DISAGREE
             )
+        findings = yield from self._on_stages(findings, layer, lambda: _of(fresh()))
         findings = self._blamed(findings, partial(traced_entry_of, examined.case), layer)
         if self._blaming and isinstance(examined, Whole):
             with examined.ours(FIXES):
@@ -309,8 +320,25 @@ class _Examination:
         projected = Projected(layer, lifted)
         checks, findings = yield from projected.judged()
         self._notes.update(dict.fromkeys(projected.notes))
+        findings = yield from self._on_stages(
+            findings, layer, lambda: Projected(layer, lifted).judged()
+        )
         findings = self._blamed(findings, projected.traced.get, layer)
         return LayerAnswer(checks=checks, findings=findings, notes=tuple(self._notes))
+
+    def _on_stages(
+        self,
+        findings: tuple[Finding, ...],
+        layer: BoundLayer,
+        examined: Callable[[], Steps[Examined]],
+    ) -> Steps[tuple[Finding, ...]]:
+        """The findings; GC108 in place of those that the layer does not have uncompiled."""
+
+        def examined_at(stage: str) -> Steps[Examined]:
+            with layer.narrow.at_stage(stage):
+                return (yield from examined())
+
+        return (yield from blamed_on_a_stage(findings, layer.narrow.stages, examined_at))
 
     def _blamed(
         self, findings: tuple[Finding, ...], find: Find, layer: BoundLayer
@@ -367,6 +395,11 @@ class _Examination:
             return other
         other.close()
         return None
+
+
+def _of(examined: Gradients) -> Steps[Examined]:
+    yield from examined.steps()
+    return examined.checks, examined.findings
 
 
 def _with_stencils(answer: LayerAnswer, stencils: Stencils) -> LayerAnswer:

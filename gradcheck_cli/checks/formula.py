@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from gradcheck_cli.checks.compiled import Examined, blamed_on_a_stage
 from gradcheck_cli.checks.protocol import EXPLAINING, FIXES, Ask, CaseExamination, Steps
 from gradcheck_cli.checks.readings import graph_of
 from gradcheck_cli.domain.case import Case, CurveRequest, Suspect, TruthRequest
@@ -21,8 +23,9 @@ from gradcheck_cli.domain.evaluation import (
 )
 from gradcheck_cli.domain.fixes import FixRequest, Screened
 from gradcheck_cli.domain.graph import Graph
+from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.truth import Truth
-from gradcheck_cli.judge import flushed
+from gradcheck_cli.judge import flushed, judge
 
 if TYPE_CHECKING:
     from gradcheck_cli.explain.fixes.trials import Tried
@@ -164,6 +167,23 @@ class Formula(CaseExamination):
             self.mistaken(failure)
         else:
             self.notes.append(f"a picture could not be made: {failure.message}")
+
+    def stages_blamed(self) -> Steps[None]:
+        found: list[Finding] = []
+        for engine, mode in dict.fromkeys((one.engine, one.mode) for one in self.findings):
+            mine = [one for one in self.findings if (one.engine, one.mode) == (engine, mode)]
+            stages = self.case.stages.get(engine or "", ())
+            if engine and stages:
+                problem = next(p for p in self._problems[engine] if p.mode == mode)
+                examined = partial(self._examined_at, engine, problem)
+                found += yield from blamed_on_a_stage(mine, stages, examined)
+            else:
+                found += mine
+        self.findings = tuple(found)
+
+    def _examined_at(self, engine: str, problem: Problem, stage: str) -> Steps[Examined]:
+        (answer,) = yield [Ask(engine, replace(problem, stage=stage))]
+        return judge(replace(self.case, evaluations=(answer,)))
 
     def fixes(self) -> Steps[None]:
         """The reference worker screens candidates; the engines with findings try the best, then

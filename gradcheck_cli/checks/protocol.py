@@ -103,6 +103,7 @@ class CaseExamination(Examination):
         self.case = self.completed()
         with self.ours(JUDGING):
             self.checks, self.findings = judge(self.case)
+        yield from self.stages_blamed()
         if not self.findings:  # nothing of this is imported for what is right
             return
         with self.ours(EXPLAINING):
@@ -132,6 +133,10 @@ class CaseExamination(Examination):
     def completed(self) -> Case:
         """The case as the judge is given it."""
         return self.case
+
+    def stages_blamed(self) -> Steps[None]:
+        """Names the stage of a compiler that is to blame for a finding, where one is."""
+        yield from ()
 
     def fixes(self) -> Steps[None]:
         """Adds fixes to the findings, where there are any for what is examined."""

@@ -82,7 +82,8 @@ class Case:
     at them in `dtype`, and `zero` what it gives at 0 in their places, by mode. `named`
     are the engines that the user requested by name, `named_modes` likewise: there GC705 is an
     error, elsewhere a note. `no_truth` says why there is none. `unweighed`: what rounding may
-    cost was requested and could not be computed.
+    cost was requested and could not be computed. `stages` are those of the engines' compilers, from
+    nothing compiled to everything.
     """
 
     spec: Spec
@@ -101,6 +102,7 @@ class Case:
     named_modes: frozenset[str] = frozenset()
     seed: int = 0
     unweighed: bool = False
+    stages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

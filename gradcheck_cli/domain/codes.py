@@ -64,6 +64,12 @@ class Codes:
     ENGINES_DISAGREE: Final = _code(
         "GC107", "engines-disagree", "warning", "Engines disagree, and the truth is unknown."
     )
+    COMPILED_GRADIENT: Final = _code(
+        "GC108",
+        "compiled-gradient",
+        "error",
+        "The compiled derivative is wrong where the uncompiled one is right.",
+    )
     MISSING_OUTPUT: Final = _code(
         "GC109", "missing-output", "error", "The layer returns no floating array."
     )

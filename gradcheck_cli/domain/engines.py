@@ -6,6 +6,7 @@ SHIPPED = (
     "tensorflow",
     "jax",
     "jax-jit",
+    "torch-compile",
     "eigen",
     "symbolic",
     "finite-difference",

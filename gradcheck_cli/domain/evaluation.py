@@ -101,6 +101,7 @@ class Problem:
     cast to `dtype`. The two differ when a float32 problem is looked at again in float64.
     `difference` is for an engine that does not differentiate but takes differences. Third order,
     the blocks are those of the derivative along a direction, which is `along`, an array an input.
+    `stage`: an engine that compiles goes up to this stage of its compiler and no further.
     """
 
     program: Program
@@ -113,6 +114,7 @@ class Problem:
     trace: TraceRequest | None = None
     difference: Difference = field(default_factory=Difference)
     along: Mapping[str, Array] | None = None
+    stage: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,7 @@ class LayerProblem:
 @dataclass(frozen=True, slots=True)
 class LayerAnswer:
     """What was found. Small, however large the layer: entries that are right stay in the worker.
+    `compile_s` of its `duration_s` were spent on compiling.
 
     `nondeterministic`: the layer gives another result at every call, so that no judgement of its
     numbers means anything.
@@ -114,6 +115,7 @@ class LayerAnswer:
     failure: Failure | None = None
     nondeterministic: bool = False
     duration_s: float = 0.0
+    compile_s: float = 0.0
     by_design: tuple[Meant, ...] = ()
     graphs: tuple[Graph, ...] = ()
 

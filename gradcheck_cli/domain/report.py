@@ -158,6 +158,7 @@ class Finding:
     allowed: bool = False
     reason: str = ""  # of the `allow` entry, or why it does not count
     place: Place | None = None
+    stage: str = ""  # of a compiler, where that is to blame
 
 
 Rule = Literal[
@@ -304,7 +305,8 @@ class SpecResult:
     ..."). `suppressed` are findings that do not count; their `reason` says why: "--ignore GC2",
     "--select GC1", "baseline known.json". `graphs` has runs of the program that were traced, those
     of engines with findings first. `curve` is there where it was requested
-    (`RunOptions.illustrated`). `cached`: an earlier run found all this."""
+    (`RunOptions.illustrated`). `cached`: an earlier run found all this. `compile_s`: how long each
+    engine compiled, where it did."""
 
     spec: str
     source: Source
@@ -322,6 +324,7 @@ class SpecResult:
     graphs: tuple[Graph, ...] = field(default=(), compare=False)
     curve: Curve | None = None
     cached: bool = False
+    compile_s: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     @property
     def allowed(self) -> int:

@@ -46,6 +46,11 @@ SAME_ERROR: Final = 0.25
 precision to the next; a rounding error changes by 2^-13 (bfloat16 to float16) or more. Used by:
 checks, engines, judge. Used by: checks, engines, judge."""
 
+COMPILED_LOSS: Final = 2.0
+"""Times the bits that a derivative loses without its compiler. A compiler may round in another
+order, which costs a bit or so either way; who loses twice as many has computed something else. Used
+by: checks."""
+
 UNSEEN_ULPS: Final = 2.0**-8
 """ulps of the judged dtype. An error bar of less cannot be seen in any figure that the user gets,
 so the number counts as known. Used by: truth."""

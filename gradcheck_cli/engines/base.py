@@ -78,6 +78,7 @@ class Capabilities:
     that is not `by_default` runs only where it is named. `layers`: it takes layers that users wrote
     in its framework. `kernels` is the module
     that states operations of the framework in rows of the op table (`trace/kernel_rows.py`).
+    `stages` are those of its compiler, from nothing compiled to everything.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Capabilities:
     remark: str = ""
     layers: bool = False
     kernels: str = ""
+    stages: tuple[str, ...] = ()
 
 
 @runtime_checkable

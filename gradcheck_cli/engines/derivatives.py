@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.records import traceable_dataclass
 
 Targets = tuple[list[Any], Any]
 """The targets (arrays that are differentiated, or None), and whatever else is wanted of the run."""
@@ -23,7 +23,7 @@ TangentOf = Callable[[Any], Any]
 """Gives the tangent of a result, or None where none has reached it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@traceable_dataclass(frozen=True, slots=True, eq=False)
 class Closure:
     """A function with the arrays that it reads. `code` is called with them first; it equals all
     code that does the same, so that a framework which compiles functions does so once for arrays

@@ -44,6 +44,11 @@ class Registered:
         return self.engine is not None and self.engine.capabilities.by_default
 
     @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages of its compiler; none without one."""
+        return self.engine.capabilities.stages if self.engine else ()
+
+    @property
     def install(self) -> str:
         """The line that installs the framework; empty for a broken entry point."""
         return self.engine.capabilities.install if self.engine else ""

@@ -109,6 +109,7 @@ def result_as_json(result: SpecResult) -> dict[str, Any]:
         "unmatched_allows": list(result.unmatched_allows),
         "by_design": [_accepted(one) for one in result.by_design],
         "duration_s": _number(result.duration_s),
+        "compile_s": dict(result.compile_s),
         "cached": result.cached,
     }
     return {key: encodable(value) for key, value in whole.items()}
@@ -175,6 +176,7 @@ def _finding(finding: Finding, result: SpecResult) -> dict[str, Any]:
         "finite_difference_error": _number(worst.finite_difference_error) if worst else None,
         "ulps": _number(worst.ulps) if worst else None,
         "cause": _cause(finding.cause, result.source.path),
+        "stage": finding.stage or None,
         "pattern": finding.pattern,
         "fix": _fix(finding.fix),
         "no_fix": finding.no_fix or None,

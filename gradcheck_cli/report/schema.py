@@ -155,6 +155,12 @@ def _result() -> Schema:
             "minimum": 0,
             "description": "Seconds that workers computed for this spec.",
         },
+        compile_s={
+            "type": "object",
+            "additionalProperties": {"type": "number", "minimum": 0},
+            "description": "Seconds that each engine compiled, where it did. A time limit does not "
+            "count them.",
+        },
         cached={"type": "boolean", "description": "Whether an earlier run found all this."},
     )
 
@@ -193,6 +199,7 @@ def _finding() -> Schema:
         finite_difference=_NUMBER_OR_NULL,
         finite_difference_error=_NUMBER_OR_NULL,
         ulps=_NUMBER_OR_NULL,
+        stage={**_TEXT_OR_NULL, "description": "The stage of a compiler that is to blame."},
         cause={
             "anyOf": [
                 _object(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
 from gradcheck_cli.domain.codes import CODES, ENGINE_FAILED, Codes
@@ -52,6 +52,7 @@ class Found:
     graphs: list[Graph] = field(default_factory=list)
     curve: Curve | None = None
     duration_s: float = 0.0
+    compile_s: Mapping[str, float] = field(default_factory=dict)
 
 
 def settle(
@@ -85,6 +86,7 @@ def settle(
         by_design=tuple(accepted(plan, found.layers)),
         notes=(*plan.notes, *dict.fromkeys(found.notes), *unmatched(plan, found.layers)),
         duration_s=found.duration_s,
+        compile_s=found.compile_s,
         output_name=spec.program.nodes[spec.program.output].name or "output",
         graphs=tuple(found.graphs),
         curve=found.curve,

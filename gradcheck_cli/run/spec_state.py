@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import Any
@@ -24,16 +25,21 @@ Place = tuple[int, int]
 """Which examination asked, and which of its questions it is."""
 
 
+NOTABLE_S = 0.05
+"""From here on there was something to compile; looking into a cache takes less."""
+
+
 class Layer:
     """A layer, which the worker of its engine examines as a whole."""
 
     def __init__(self, problem: LayerProblem) -> None:
         self._problem = problem
+        self.engine = problem.implementation.engine
         self.answer = LayerAnswer()
 
     def steps(self) -> Steps[None]:
         """Asks the worker."""
-        (answer,) = yield [Ask(self._problem.implementation.engine, self._problem)]
+        (answer,) = yield [Ask(self.engine, self._problem)]
         self.answer = with_failure(self._problem, answer)
 
 
@@ -111,6 +117,7 @@ class Work:
             trainings=[path for training in self.trainings for path in training.paths],
             layers=layers,
             duration_s=max(self.seconds.values(), default=0.0),
+            compile_s=self._compile_s(),
         )
         for part in examined:
             found.checks += part.checks
@@ -131,7 +138,9 @@ class Work:
             found.notes += self.ports.notes
         for part in examined:
             found.findings += part.mistakes
-        found.notes += [*self._fallbacks(), *self._compilations()]
+        found.notes += self._fallbacks()
+        for engine, seconds in found.compile_s.items():
+            found.notes.append(f"{engine}: compiled in {seconds:.1f} s")
         return found
 
     def _of_every_order(self, examined: Sequence[Examination]) -> list[Finding]:
@@ -174,13 +183,15 @@ class Work:
                 "float64 decide"
             )
 
-    def _compilations(self) -> Iterator[str]:
-        """How long engines compiled, where they did, as sentences; it is no part of other times."""
-        evaluations = [one for look in self.looks for one in look.case.evaluations]
-        for engine in self.plan.engines:
-            seconds = sum(one.compile_s for one in evaluations if one.engine == engine)
-            if seconds:
-                yield f"{engine}: compiled in {seconds:.1f} s"
+    def _compile_s(self) -> dict[str, float]:
+        """How long each engine compiled, where it did; a limit of time does not count it."""
+        seconds: dict[str, float] = defaultdict(float)
+        for look in self.looks:
+            for evaluation in look.case.evaluations:
+                seconds[evaluation.engine] += evaluation.compile_s
+        for layer in self.layers:
+            seconds[layer.engine] += layer.answer.compile_s
+        return {engine: s for engine, s in seconds.items() if s >= NOTABLE_S}
 
 
 def _is_third(look: Formula) -> bool:

@@ -1,14 +1,21 @@
-"""Layers that `torch.compile` has compiled: the gradient that is judged is the compiled one."""
+"""Compiled derivatives: the gradient that is judged is the compiled one, and a wrong one is blamed
+on a stage of the compiler."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 
-from gradcheck_cli.engines.torch.compiled import NO_FORWARD_MODE, NOTE
+from gradcheck_cli.checks.compiled import blamed_on_a_stage
+from gradcheck_cli.checks.protocol import Steps, drive
+from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.place import Span
+from gradcheck_cli.domain.report import Check, Entry, Finding
+from gradcheck_cli.engines.torch.compiled import NO_FORWARD_MODE, NOTE, THE_BACKEND
 from tests.checks.making import examined
 
 
@@ -30,10 +37,62 @@ def test_a_wrong_compiled_gradient_is_found_where_the_layer_as_written_is_right(
     right = torch.compile(layer, backend=aot_autograd(fw_compiler=as_traced))
     for dtype in ("float32", "float64"):
         found = examined(wrong, {"x": [0.5, 1.5]}, dtype=dtype)
-        assert {finding.code for finding in found.findings} == {"GC101"}
+        assert {finding.code for finding in found.findings} == {"GC108"}
+        assert {finding.stage for finding in found.findings} == {THE_BACKEND}
         assert {finding.mode for finding in found.findings} == {"reverse"}
         assert NOTE in found.notes
         assert any(NO_FORWARD_MODE in note for note in found.notes)
     passed = examined(right, {"x": [0.5, 1.5]}, dtype="float32")
     assert passed.failure is None
     assert passed.findings == ()
+
+
+LADDER = ("no compiler", "early", "late")
+
+
+def finding(code: str, ulps: float = 1e6) -> Finding:
+    entry = Entry((0,), 0.0, 1.0, 0.0, None, None, ulps)
+    return Finding(
+        code,
+        "warning",
+        "it is wrong",
+        Span(1, 1, 1, 2),
+        "e",
+        "float32",
+        "reverse",
+        "x",
+        entries=(entry,),
+    )
+
+
+def blamed(found: Finding, wrong_from: int, others: tuple[Check, ...] = ()) -> Finding:
+    """What comes of a finding that is there from stage number `wrong_from` on."""
+    made: list[Finding] = []
+
+    def examined_at(stage: str) -> Steps[Any]:
+        yield []
+        return others, [found] if LADDER.index(stage) >= wrong_from else []
+
+    def steps() -> Steps[None]:
+        made.extend((yield from blamed_on_a_stage([found], LADDER, examined_at)))
+
+    drive(steps(), lambda ask: None)
+    return made[0]
+
+
+@pytest.mark.parametrize(("wrong_from", "stage"), [(1, "early"), (2, "late")])
+def test_the_first_stage_that_is_wrong_is_to_blame(wrong_from: int, stage: str) -> None:
+    found = blamed(finding(Codes.WRONG_GRADIENT), wrong_from)
+    assert (found.code, found.severity, found.stage) == ("GC108", "error", stage)
+    assert found.message.endswith(f"right with {LADDER[wrong_from - 1]}, wrong from {stage} on")
+
+
+def test_what_is_wrong_without_a_compiler_is_no_fault_of_it() -> None:
+    assert blamed(finding(Codes.WRONG_GRADIENT), 0) == finding(Codes.WRONG_GRADIENT)
+
+
+@pytest.mark.parametrize(("ulps", "code"), [(2.0**9, "GC301"), (2.0**19, "GC108")])
+def test_a_compiler_may_lose_a_little_more_than_is_lost_without_it(ulps: float, code: str) -> None:
+    """Without it six bits are lost, which are too few for a finding."""
+    plain = Check("e", "float32", "reverse", "x", "passed", max_ulps=2.0**6)
+    assert blamed(finding(Codes.PRECISION_LOSS, ulps), 2, (plain,)).code == code

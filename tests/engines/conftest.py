@@ -20,10 +20,12 @@ TARGETS = {
     "torch": "gradcheck_cli.engines.torch.engine:TorchEngine",
     "tensorflow": "gradcheck_cli.engines.tensorflow.engine:TensorFlowEngine",
 }
+# A compiler takes seconds for every formula.
 # JAX compiles every operation for every shape, or a whole derivative: what all engines have alike
 # is asked of it in a few tests of its own.
 COMPILING = {
     "jax": "gradcheck_cli.engines.jax.engine:JaxEngine",
+    "torch-compile": "gradcheck_cli.engines.torch.engine:TorchCompileEngine",
     "jax-jit": "gradcheck_cli.engines.jax.engine:JaxJitEngine",
 }
 

@@ -101,6 +101,7 @@ def test_a_finding_in_full() -> None:
             "proof": "with only `exp(x)` exact, the gradient is right",
             "repaired_ulps": 0.4,
         },
+        "stage": None,
         "pattern": None,
         "fix": None,
         "no_fix": None,

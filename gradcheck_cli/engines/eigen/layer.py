@@ -90,9 +90,6 @@ class EigenSubject(LayerSubject):
         self._call = library.gradcheck_layer
         self._problem = library.gradcheck_problem
         self._problem.restype = ctypes.c_char_p
-        seconds = found.seconds
-        if seconds:
-            self.notes = (f"eigen: compiled for {self.dtype} in {seconds:.1f} s",)
         self.bind_leaves(
             Leaf(name, "input", value, name in self._places) for name, value in self._values.items()
         )

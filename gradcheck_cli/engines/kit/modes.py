@@ -17,7 +17,7 @@ from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Gradient, Mode, Problem, Trace, TrainingProblem
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.records import dataclass, traceable_dataclass
 from gradcheck_cli.engines.derivatives import Closure, Mark, Targets
 from gradcheck_cli.engines.errors import WrongShape
 from gradcheck_cli.engines.kit.framework import Framework
@@ -120,7 +120,7 @@ def trace_of(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@traceable_dataclass(frozen=True, slots=True)
 class OutputCode:
     """The code of a program's output by its inputs `names`; where it is traced, with the value of
     every node."""
@@ -134,17 +134,20 @@ class OutputCode:
         return [values[self.prepared.program.output]], values if self.traced else None
 
 
-@dataclass(frozen=True, slots=True)
+@traceable_dataclass(frozen=True, slots=True)
 class NodesCode:
-    """The code of the nodes `wanted` by one input."""
+    """The code of the nodes `wanted` by one input; where it is traced, with the value of every
+    node."""
 
     prepared: Prepared
     name: str
     wanted: tuple[int, ...]
+    traced: bool = False
 
     def __call__(self, inputs: Mapping[str, Any], duals: Sequence[Any]) -> Targets:
         values = _run(self.prepared, inputs, [self.name], duals)
-        return [values[k] if hasattr(values[k], "shape") else None for k in self.wanted], values
+        targets = [values[k] if hasattr(values[k], "shape") else None for k in self.wanted]
+        return targets, values if self.traced else None
 
 
 def _reverse(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
@@ -204,7 +207,7 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
         parts: list[Any] = []
         shape: tuple[int, ...] = ()
         untraced = Closure(NodesCode(prepared, name, (program.output,)), plain)
-        traced = Closure(NodesCode(prepared, name, (program.output, *floating)), plain)
+        traced = Closure(NodesCode(prepared, name, (program.output, *floating), True), plain)
         for i, column in enumerate(directions_of(columns.get(name), tuple(plain[name].shape))):
             requested = (
                 trace and trace.input in (name, None) and trace.column == i and not answer.trace

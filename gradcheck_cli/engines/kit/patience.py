@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 tell: Callable[[bool], None] | None = None
 """Whom a worker tells that such work begins (True) and ends (False); None: there is no limit."""
 
+spent_s = 0.0
+"""How long such work has taken in this process."""
+
 
 @contextmanager
 def off_the_clock() -> Iterator[None]:
     """While a compiler works, or another process's compiler is waited for."""
+    global spent_s
+    started = time.perf_counter()
     if tell is not None:
         tell(True)
     try:
         yield
     finally:
+        spent_s += time.perf_counter() - started
         if tell is not None:
             tell(False)

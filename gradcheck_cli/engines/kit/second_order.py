@@ -19,7 +19,7 @@ import numpy as np
 from gradcheck_cli.domain.blocks import HessianBlock, blocks_in
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Gradient, Mode, Problem
-from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.records import traceable_dataclass
 from gradcheck_cli.engines.derivatives import Closure, Mark, Targets, VJPFunction
 from gradcheck_cli.engines.kit.framework import Framework, scalar
 from gradcheck_cli.engines.kit.modes import (
@@ -40,7 +40,7 @@ _X_DOT = "."  # the tangent
 _ALONG = ".{}"  # the direction of an input that weighs its gradient, third order
 
 
-@dataclass(frozen=True, slots=True)
+@traceable_dataclass(frozen=True, slots=True)
 class _Gradients:
     """The code of the gradients of <cotangent, output> by the inputs `wrt`, as targets; with them
     the output."""
@@ -56,10 +56,10 @@ class _Gradients:
         y_bar = inputs.pop(_Y_BAR)
         code = OutputCode(self.prepared, self.wrt, False)
         (y,), _, vjp = self.fw.vjp(Closure(code, inputs), moved)
-        return vjp([y_bar], again=True), y
+        return vjp([y_bar], again=True), (y,)
 
 
-@dataclass(frozen=True, slots=True)
+@traceable_dataclass(frozen=True, slots=True)
 class _First:
     """The code of the gradients of <cotangent, output> by the inputs `wrt`, as a function of all of
     these or of the one input `along`. With them it returns the output and, where traced, the value
@@ -80,10 +80,10 @@ class _First:
             (inputs[self.along],) = moved
             moved = [inputs[name] for name in self.wrt]
         if self.weighed:
-            bars = [inputs.pop(_ALONG.format(name)) for name in self.wrt]
+            weights = [inputs.pop(_ALONG.format(name)) for name in self.wrt]
             gradients = _Gradients(self.fw, self.prepared, self.wrt)
-            *_first, y, again = self.fw.vjp(Closure(gradients, inputs), moved)
-            return again(bars, again=True), (y, None, None)
+            _gradients, (y,), again = self.fw.vjp(Closure(gradients, inputs), moved)
+            return again(weights, again=True), (y, None, None)
         y_bar = inputs.pop(_Y_BAR)
         code = OutputCode(self.prepared, self.wrt, self.traced)
         (y,), values, vjp = self.fw.vjp(Closure(code, inputs, self.traced), moved)
@@ -104,7 +104,7 @@ class _First:
             answer.trace = trace_of(self.fw, self.prepared.program, values, cotangents)
 
 
-@dataclass(frozen=True, slots=True)
+@traceable_dataclass(frozen=True, slots=True)
 class _Tangent:
     """The code of the output's tangent along a direction of the input `along`, by the inputs
     `moving`; with it the output."""
@@ -280,7 +280,7 @@ def _trace_tangents(fw: Framework, prepared: Prepared, problem: Problem, answer:
     columns = directions_of(given, tuple(arrays[name].shape))
     along = next(islice(columns, trace.column, None))
     floating = tuple(k for k, node in enumerate(program.nodes) if node.kind == "float")
-    nodes = Closure(NodesCode(prepared, name, floating), arrays)
+    nodes = Closure(NodesCode(prepared, name, floating, True), arrays)
     _, tangents, values = fw.jvp(nodes, [arrays[name]], [fw.array(along)])
     answer.trace = trace_of(fw, program, values, dict(zip(floating, tangents, strict=True)))
     trace_operations(fw, prepared, problem, answer)

@@ -56,6 +56,7 @@ class FrameworkLayer(ABC):
         self.output_names: list[str] = []  # of the last call
         self._declared_value: Callable[[Mapping[str, Array]], Array] | None = None
         self.interleaves = True  # two forward runs may come before a backward pass
+        self.stages: tuple[str, ...] = ()  # of a compiler, from nothing compiled to everything
         self.runs_once = False  # a backward pass frees what the next one needs
 
     # What a framework says
@@ -98,6 +99,10 @@ class FrameworkLayer(ABC):
 
     def forward_mode(self, names: Sequence[str]) -> AbstractContextManager[Any]:
         """Raises Unsupported where the layer has no tangents along these leaves."""
+        return nullcontext()
+
+    def at_stage(self, stage: str) -> AbstractContextManager[Any]:
+        """Meanwhile the compiler of the layer goes up to this stage and no further."""
         return nullcontext()
 
     def operation_by_operation(self) -> AbstractContextManager[Any]:

@@ -152,6 +152,7 @@ class Subject(Protocol):
     dtype: str
     outputs: tuple[Output, ...]  # of the first call, which is made when the subject is bound
     notes: tuple[str, ...]  # sentences for a person ("dropout: random numbers ...")
+    stages: tuple[str, ...]  # of a compiler, from nothing compiled to everything; none without one
     stencils: Stencils
 
     @property
@@ -165,6 +166,11 @@ class Subject(Protocol):
     @property
     def mode(self) -> Mode:
         """By which `run` differentiates: it may be known after a first run."""
+        ...
+
+    def at_stage(self, stage: str) -> AbstractContextManager[Any]:
+        """Meanwhile the compiler of the layer goes up to this one of its `stages` and no
+        further."""
         ...
 
     def differentiate(self, names: Collection[str]) -> None:

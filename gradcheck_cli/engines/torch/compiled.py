@@ -17,6 +17,27 @@ NOTE = (
 NO_FORWARD_MODE = "torch.compile loses tangents"
 NO_SECOND_ORDER = "PyTorch does not differentiate twice what torch.compile has compiled"
 
+STAGES = {
+    "no compiler": {"stance": "force_eager"},
+    "Dynamo": {"force_backend": "eager"},
+    "AOTAutograd": {"force_backend": "aot_eager"},
+    "decompositions": {"force_backend": "aot_eager_decomp_partition"},
+}
+"""The stages of `torch.compile` before its backend, each with those before it: how
+`torch.compiler.set_stance` is called to go so far."""
+
+INDUCTOR, THE_BACKEND = "Inductor", "its backend"
+"""The last stage; the second where the layer's author chose it."""
+
+
+def at_stage(torch: Any, stage: str) -> AbstractContextManager[Any]:
+    """Meanwhile everything that is compiled goes up to this stage and no further; with another
+    name, or none, through all."""
+    if stage not in STAGES:
+        return nullcontext()
+    kept: AbstractContextManager[Any] = torch.compiler.set_stance(**STAGES[stage])
+    return kept
+
 
 def is_compiled(arrays: Sequence[Any]) -> bool:
     """Whether the graph of these outputs has a part that was compiled."""

@@ -11,17 +11,23 @@ from gradcheck_cli.domain.evaluation import Mode, Problem, TrainingProblem, mode
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import Capabilities
+from gradcheck_cli.engines.kit import patience
 from gradcheck_cli.engines.kit.adapter import LoweredEngine
 from gradcheck_cli.engines.kit.device_setup import torch_placed
 from gradcheck_cli.engines.kit.lowerings import bound
 from gradcheck_cli.engines.kit.modes import Answer
+from gradcheck_cli.engines.kit.tools import COMPILER
 from gradcheck_cli.engines.kit.walker import OPERATORS, custom_gradients
+from gradcheck_cli.engines.torch.compiled import INDUCTOR, STAGES, at_stage
+from gradcheck_cli.engines.torch.compiler import CompiledTorch, set_up
 from gradcheck_cli.engines.torch.framework import Torch
 from gradcheck_cli.engines.torch.ops import TABLE
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.subject import Subject, SubjectRequest
 
+_INSTALL = "pip install 'gradcheck-cli[torch]'"
+_DEVICES = ("cpu", "cuda")
 _THREADS = 2  # several engines share the machine, and specs are small
 _LACKS = (  # how PyTorch says that an op has no kernel for a dtype, a shape or a range
     "not implemented for",
@@ -39,11 +45,11 @@ class TorchEngine(LoweredEngine):
     capabilities = Capabilities(
         name="torch",
         distributions=("torch",),
-        install="pip install 'gradcheck-cli[torch]'",
+        install=_INSTALL,
         layers=True,
         orders=(1, 2, 3),
         kernels="gradcheck_cli.engines.torch.kernels",
-        devices=("cpu", "cuda"),
+        devices=_DEVICES,
     )
     table = TABLE
 
@@ -118,3 +124,43 @@ class TorchEngine(LoweredEngine):
     def lacks(self, error: BaseException) -> bool:
         words = str(error)
         return isinstance(error, NotImplementedError) or any(phrase in words for phrase in _LACKS)
+
+
+class TorchCompileEngine(TorchEngine):
+    """PyTorch with every derivative compiled by `torch.compile`: on a CPU, Inductor writes C++."""
+
+    capabilities = Capabilities(
+        name="torch-compile",
+        distributions=("torch",),
+        install=_INSTALL,
+        layers=True,
+        orders=(1, 2, 3),
+        by_default=False,
+        devices=_DEVICES,
+        tools=(COMPILER,),
+        stages=(*STAGES, INDUCTOR),
+    )
+
+    def load(self) -> str:
+        version = super().load()
+        set_up()
+        return version
+
+    def subject(self, request: SubjectRequest) -> Subject:
+        from gradcheck_cli.engines.torch.layer import TorchSubject
+
+        own = request.dtype == request.rounding  # else it is looked at again, and as it was written
+        return TorchSubject(request, self.placement.device, compiled=own)
+
+    def framework(self, dtype: str) -> Torch:
+        return CompiledTorch(self._calls, dtype, self.placement.device)
+
+    def differentiate(self, problem: Problem, answer: Answer) -> None:
+        import torch
+
+        before = patience.spent_s
+        try:
+            with at_stage(torch, problem.stage):
+                super().differentiate(problem, answer)
+        finally:
+            answer.compile_s += patience.spent_s - before

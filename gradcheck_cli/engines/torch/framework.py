@@ -81,10 +81,13 @@ class Torch(TapeFramework):
                 ]
             yield duals, lambda result: forward_ad.unpack_dual(result).tangent
 
-    @contextmanager
-    def nested(self) -> Iterator[None]:
+    def nested(self) -> AbstractContextManager[Any]:
         """`torch.func` has levels of duals. `torch.autograd.forward_ad` has one, and what some
         operations compute by it cannot be differentiated again (softmax)."""
+        return self._within_levels()
+
+    @contextmanager
+    def _within_levels(self) -> Iterator[None]:
         before, self._levels = self._levels, True
         try:
             yield

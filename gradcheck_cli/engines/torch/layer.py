@@ -35,7 +35,10 @@ from gradcheck_cli.engines.torch.compiled import (
     NO_FORWARD_MODE,
     NO_SECOND_ORDER,
     NOTE,
+    STAGES,
+    THE_BACKEND,
     as_written,
+    at_stage,
     is_compiled,
 )
 from gradcheck_cli.engines.torch.memory import Watch, laid_out
@@ -58,11 +61,14 @@ class _Handed(dict[str, Any]):
 
 class TorchSubject(LayerSubject):
     """A user's layer in one dtype on one device. Modules are copied; what a function captured is
-    changed in place for the time of a call, and put back."""
+    changed in place for the time of a call, and put back. `compiled`: by `torch.compile`, as a
+    user would, where it is not already."""
 
     fw: LayerTorch
 
-    def __init__(self, request: SubjectRequest, device: str = HOST.device) -> None:
+    def __init__(
+        self, request: SubjectRequest, device: str = HOST.device, compiled: bool = False
+    ) -> None:
         import torch
 
         super().__init__(request)
@@ -76,6 +82,9 @@ class TorchSubject(LayerSubject):
             load_layer(request.implementation)  # a module may draw numbers when it is imported
         with self.state.seeded():
             self._function, target = self._found()
+        self._compiled = compiled
+        if compiled:
+            self._function = torch.compile(self._function)
         self._results = Results(
             "floating torch.Tensor",
             lambda part: isinstance(part, torch.Tensor),
@@ -138,10 +147,12 @@ class TorchSubject(LayerSubject):
         wrt = self.wrt
         with self.ready({}), nullcontext() if wrt else self.untracked():
             arrays = self.call(self.inputs({}, wrt))
-        self._compiled = is_compiled(arrays)
+        backend = "Inductor" if self._compiled else THE_BACKEND
+        self._compiled = self._compiled or is_compiled(arrays)
         self._long = not self._compiled and has_many_operations(arrays)
         if self._compiled:
             self.notes += (NOTE,)
+            self.stages = (*STAGES, backend)
         pairs = list(zip(self.output_names, arrays, strict=True))
         apart = [name for name, array in pairs if not array.requires_grad]
         if 0 < len(apart) < len(arrays):
@@ -174,15 +185,21 @@ class TorchSubject(LayerSubject):
     def seeded(self) -> AbstractContextManager[Any]:
         return self.state.seeded()
 
-    def untracked(self) -> AbstractContextManager[Any]:
-        kept: AbstractContextManager[Any] = self.torch.no_grad()
-        return kept
+    @contextmanager
+    def untracked(self) -> Iterator[None]:
+        """What is compiled runs as it was written: its derivatives alone are looked at, and one
+        without them would be compiled by itself."""
+        with self.torch.no_grad(), as_written(self.torch) if self._compiled else nullcontext():
+            yield
 
     def only(self, wrt: Sequence[str] | None) -> AbstractContextManager[Any]:
         return self.state.asking(wrt)
 
     def functions_alone(self) -> AbstractContextManager[Any]:
         return nullcontext()  # with all that they were called with
+
+    def at_stage(self, stage: str) -> AbstractContextManager[Any]:
+        return at_stage(self.torch, stage)
 
     def operation_by_operation(self) -> AbstractContextManager[Any]:
         return as_written(self.torch)

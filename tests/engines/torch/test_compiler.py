@@ -1,0 +1,75 @@
+"""Formulas that `torch.compile` has compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Mode, Problem, Projection
+from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.torch.compiled import INDUCTOR
+from gradcheck_cli.engines.torch.engine import TorchCompileEngine
+
+X = np.array([0.3, -1.2, 2.1])
+Y = np.array([1.7, 0.4, -0.6])
+TEXT = "sum(x ** 3 * sin(y))"
+MODES = [mode for mode in (*FIRST_ORDER, *SECOND) if mode != "forward-over-forward"]
+
+
+@pytest.fixture
+def engine(engine_called: Callable[[str], Engine]) -> Engine:
+    return engine_called("torch-compile")
+
+
+def problem(program: Callable[..., Any], mode: Mode, stage: str, x: np.ndarray = X) -> Problem:
+    third = {"x": X, "y": Y} if mode.count("over") == 2 else None
+    columns = {"x": X[None], "y": Y[None]} if third else None
+    values = {"x": x, "y": Y}
+    return Problem(
+        program(TEXT, values),
+        values,
+        ("x", "y"),
+        "float64",
+        "float64",
+        mode,
+        Projection(columns=columns),
+        along=third,
+        stage=stage,
+    )
+
+
+def compare(engine: Engine, plain: Engine, question: Problem) -> None:
+    """The compiled derivative is that of PyTorch, and another point compiles nothing."""
+    found = engine.evaluate(question)
+    assert found.failure is None, found.failure
+    right = plain.evaluate(question)
+    for name, gradient in right.gradients.items():
+        np.testing.assert_allclose(found.gradients[name].values, gradient.values, rtol=1e-13)
+    assert found.compile_s > 0
+    assert engine.evaluate(replace(question, values={"x": 2 * X, "y": Y})).compile_s == 0
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_is_compiled_once(
+    engine: Engine, engine_called: Callable[[str], Engine], program: Callable[..., Any], mode: Mode
+) -> None:
+    compare(engine, engine_called("torch"), problem(program, mode, "AOTAutograd"))
+
+
+@pytest.mark.exhaustive
+def test_inductor_writes_and_compiles_a_function_once(
+    engine: Engine, engine_called: Callable[[str], Engine], program: Callable[..., Any]
+) -> None:
+    compare(engine, engine_called("torch"), problem(program, "reverse", INDUCTOR))
+
+
+def test_stages_and_the_compiler_of_the_machine_are_known_before_pytorch_is() -> None:
+    capabilities = TorchCompileEngine.capabilities
+    assert capabilities.stages[-1] == INDUCTOR
+    assert [tool.what for tool in capabilities.tools] == ["a C++ compiler"]
+    assert not capabilities.by_default
