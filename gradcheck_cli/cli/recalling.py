@@ -3,32 +3,46 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradcheck_cli.cli.streams import talk
-from gradcheck_cli.domain.events import Event, Finished, SpecFinished, Started
+from gradcheck_cli.domain.events import EngineReady, Event, Finished, SpecFinished, Started
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.place import STDIN
 from gradcheck_cli.domain.report import Report, SpecResult
+from gradcheck_cli.run.kept_results import KeptResults
 from gradcheck_cli.run.result_cache import Recalled, ResultCache
 from gradcheck_cli.version import VERSION
 
 if TYPE_CHECKING:
+    from gradcheck_cli.domain.report import SpecError
     from gradcheck_cli.domain.spec import Spec
 
 
 class Recall:
     """The files of a run: those whose results are known, and those that have to run (`files`).
-    `options` are those of the run; what known results take of a baseline is taken from it."""
+    `options` are those of the run; what known results take of a baseline is taken from it. `errors`
+    are the mistakes in files that were read: of such a file nothing is kept."""
 
-    def __init__(self, options: RunOptions, files: Iterable[str], *, user_code: bool) -> None:
+    def __init__(
+        self,
+        options: RunOptions,
+        files: Iterable[str],
+        errors: Sequence[SpecError],
+        *,
+        user_code: bool,
+    ) -> None:
         self._cache = ResultCache(options)
+        self._errors = errors
         self._order: dict[str, Recalled | None] = {}
-        self._specs: dict[str, list[Spec]] = {}
+        self._specs: dict[str, list[Spec]] = {}  # of files that are not finished
         self._fresh: dict[str, list[SpecResult]] = {}
+        self._engines: dict[str, str] = {}
+        self._told = KeptResults()
+        self._keeps = True
         baseline = Counter(options.baseline)
         for file in files:
             known = self._known(file)
@@ -40,7 +54,9 @@ class Recall:
             baseline -= _taken(known)
             if options.fail_fast and any(one.status == "failed" for one in known.results):
                 break
+        self._ahead = deque(self._order)  # of which nothing was told
         self.files = [file for file, known in self._order.items() if known is None]
+        self._reading = self.files[0] if self.files else None
         self.code = [file for known in self._order.values() if known for file in known.code]
         self.options = replace(options, baseline=dict(baseline))
 
@@ -57,20 +73,21 @@ class Recall:
     def noted(self, specs: Iterable[Spec]) -> Iterator[Spec]:
         """The specs that run, which are noted by their files."""
         for spec in specs:
-            self._specs.setdefault(spec.source.path, []).append(spec)
+            self._reading = spec.source.path
+            self._specs.setdefault(self._reading, []).append(spec)
             yield spec
+        self._reading = None
 
     def events(self, run: Generator[Event, None, None]) -> Generator[Event, None, None]:
         """The events of a run with those of recalled specs among them, in the order of the files.
         What is thrown in between two events is handed on to the run."""
-        told: list[SpecResult] = []
         thrown: BaseException | None = None
         while True:
             event = run.throw(thrown) if thrown else next(run)
             thrown = None
-            for one in self._among(event, told):
+            for one in self._among(event):
                 if isinstance(one, SpecFinished):
-                    told.append(one.result)
+                    self._told.append(one.result)
                 try:
                     yield one
                 except KeyboardInterrupt as error:
@@ -79,48 +96,59 @@ class Recall:
             if isinstance(event, Finished):
                 return
 
-    def _among(self, event: Event, told: Sequence[SpecResult]) -> Iterator[Event]:
+    def _among(self, event: Event) -> Iterator[Event]:
         """The event, and what goes with it."""
         if isinstance(event, Started):
             known = sum(len(one.results) for one in self._order.values() if one)
             yield replace(event, specs=event.specs + known)
-            yield from self._recalled(told)
+            yield from self._recalled()
         elif isinstance(event, SpecFinished):
-            result = event.result
-            self._fresh.setdefault(result.source.path, []).append(result)
+            yield from self._recalled()
             yield event
-            if not (self.options.fail_fast and result.status == "failed"):
-                yield from self._recalled(told)
+            self._keep(event.result)
+            if not (self.options.fail_fast and event.result.status == "failed"):
+                yield from self._recalled()
         elif isinstance(event, Finished):
             versions = dict(event.report.engines)
             for recalled in filter(None, self._order.values()):
                 versions |= recalled.engines
-            yield Finished(replace(event.report, engines=versions, results=tuple(told)))
+            yield Finished(replace(event.report, engines=versions, results=self._told))
         else:
+            if isinstance(event, EngineReady):
+                self._engines[event.engine] = event.version
             yield event
 
-    def _recalled(self, told: Sequence[SpecResult]) -> Iterator[SpecFinished]:
+    def _recalled(self) -> Iterator[SpecFinished]:
         """The results that follow those that were told, up to the next file that runs."""
-        met = {result.source.path for result in told}
-        for file, known in self._order.items():
-            if known is None:
-                if len(self._fresh.get(file, ())) < len(self._specs.get(file, ())):
-                    return
-            elif file not in met:
+        while self._ahead:
+            file = self._ahead[0]
+            known = self._order[file]
+            if known is None and (file == self._reading or file in self._specs):
+                return
+            self._ahead.popleft()
+            if known is not None:
                 yield from map(SpecFinished, known.results)
 
-    def keep(self, report: Report) -> None:
-        """Keeps what was found, of files without a mistake all of whose specs were finished."""
-        broken = {error.path for error in report.errors}
-        try:
-            for file, results in self._fresh.items():
-                specs = self._specs[file]
-                if file not in broken and len(results) == len(specs):
-                    self._cache.keep(specs, results, report.engines)
-            if self._fresh:
-                self._cache.forget_old()
-        except OSError as error:
-            talk(f"results are not kept in {self._cache.folder}: {error.strerror}")
+    def _keep(self, result: SpecResult) -> None:
+        """Keeps what was found of a file, when all of its specs are finished."""
+        file = result.source.path
+        results = self._fresh.setdefault(file, [])
+        results.append(result)
+        if file == self._reading or len(results) < len(self._specs[file]):
+            return
+        specs = self._specs.pop(file)
+        del self._fresh[file]
+        if self._keeps and not any(error.path == file for error in self._errors):
+            try:
+                self._cache.keep(specs, results, self._engines)
+            except OSError as error:
+                self._keeps = False
+                talk(f"results are not kept in {self._cache.folder}: {error.strerror}")
+
+    def close(self) -> None:
+        """After the run: removes what no run has met for long."""
+        if self._engines and self._keeps:
+            self._cache.forget_old()
 
 
 def nothing_to_run(options: RunOptions) -> Generator[Event, None, None]:

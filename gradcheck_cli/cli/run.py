@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.cli.listeners import Printer
     from gradcheck_cli.cli.recalling import Recall
     from gradcheck_cli.domain.options import RunOptions
-    from gradcheck_cli.domain.report import Report
+    from gradcheck_cli.domain.report import Report, SpecError
     from gradcheck_cli.domain.spec import Spec
 
 EPILOG = """Every setting has a variable (--fail-on: GRADCHECK_FAIL_ON) and a key in
@@ -143,7 +143,7 @@ def _checked(
     user_code = not settings.value("no-user-code", False)
     options = _options(job, settings, illustrated=illustrated)
     changes = _changes(settings)
-    recall = None if texts or changes else _recall(options, files, settings)
+    recall = None if texts or changes else _recall(options, files, errors, settings)
     if recall is not None:
         files, options = recall.files, recall.options
     specs = read_specs(
@@ -160,7 +160,7 @@ def _checked(
     report = execute(specs, options, listeners, errors, told, interrupts, recall, changes)
     check_targets(outputs, read)
     if recall is not None:
-        recall.keep(report)
+        recall.close()
     if skipped and not quiet:
         talk(skipped_words(skipped))
     return report
@@ -181,7 +181,9 @@ def _changes(settings: Settings) -> Changes | None:
     return Changes(revision)
 
 
-def _recall(options: RunOptions, files: Sequence[str], settings: Settings) -> Recall | None:
+def _recall(
+    options: RunOptions, files: Sequence[str], errors: Sequence[SpecError], settings: Settings
+) -> Recall | None:
     """What earlier runs found, where it may be used."""
     if settings.value("no-cache", False):
         return None
@@ -189,7 +191,7 @@ def _recall(options: RunOptions, files: Sequence[str], settings: Settings) -> Re
     from gradcheck_cli.run.result_cache import usable
 
     user_code = not settings.value("no-user-code", False)
-    return Recall(options, files, user_code=user_code) if usable(options) else None
+    return Recall(options, files, errors, user_code=user_code) if usable(options) else None
 
 
 def _noted(specs: Iterable[Spec], read: list[str]) -> Iterator[Spec]:

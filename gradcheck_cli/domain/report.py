@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
@@ -372,7 +372,7 @@ class Report:
     engines: Mapping[str, str]
     seed: int
     duration_s: float
-    results: tuple[SpecResult, ...] = ()
+    results: Sequence[SpecResult] = ()
     errors: tuple[SpecError, ...] = ()
     interrupted: bool = False
     command: str = ""

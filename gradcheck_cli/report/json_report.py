@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import signal
+import textwrap
 from typing import Any, TextIO
 
 from gradcheck_cli.domain.place import Place
@@ -41,8 +42,18 @@ class Writer:
         """Nothing yet: half an object helps nobody."""
 
     def finish(self, report: Report) -> None:
-        text = json.dumps(as_json(report), indent=2, allow_nan=False)
-        self._stream.write(f"{text}\n")
+        head = _indented(run_as_json(report)).removesuffix("\n}")
+        self._stream.write(f'{head},\n  "results": [')
+        separator = ""
+        for result in report.results:
+            body = textwrap.indent(_indented(result_as_json(result)), "    ")
+            self._stream.write(f"{separator}\n{body}")
+            separator = ","
+        self._stream.write("\n  ]\n}\n" if separator else "]\n}\n")
+
+
+def _indented(value: dict[str, Any]) -> str:
+    return json.dumps(value, indent=2, allow_nan=False)
 
 
 def as_json(report: Report) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from gradcheck_cli.run import local
+
 from .calling import Screen, call_here
 
 SPECS = {
@@ -102,6 +104,19 @@ def test_a_changed_spec_runs_among_those_that_are_known(run: Run, folder: Path) 
     assert from_cache(again) == ALL - {"two#1", "two#2"}
     names = [result["spec"] for result in report(again)["results"]]
     assert names == ["bad", "two#1", "two#2", "good", "layer"]
+
+
+def test_results_come_in_the_order_of_files_also_while_others_are_read(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run()
+    monkeypatch.setattr(local, "_AHEAD", 1)
+    for name in ("bad.yaml", "deep/two.yaml", "good.yaml"):
+        (folder / name).write_text(SPECS[name] + "dtypes: [float32]\n")
+    again = run(*JSON, "--jobs", "1")
+    names = [result["spec"] for result in report(again)["results"]]
+    assert names == ["bad", "two#1", "two#2", "good", "layer"]
+    assert from_cache(again) == {"layer"}
 
 
 def test_code_that_a_layer_imports_is_part_of_it(run: Run, folder: Path) -> None:

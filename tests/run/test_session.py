@@ -22,6 +22,7 @@ from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.report import Report, SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines import devices
+from gradcheck_cli.run import local
 from gradcheck_cli.run.pool import Pool
 from gradcheck_cli.run.session import run
 
@@ -72,6 +73,19 @@ def test_events_come_in_order(spec: Read) -> None:
     assert report.results == tuple(finished)
     assert list(report.engines) == ["reference"]
     assert not report.interrupted
+
+
+def test_many_specs_finish_while_others_are_read(
+    spec: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_AHEAD", 2)
+    specs = [spec(GOOD.replace("good", f"spec{i}")) for i in range(6)]
+    events = _events(specs, _options("reference", jobs=1))
+    kinds = [type(event) for event in events if not isinstance(event, EngineReady)]
+    assert kinds.index(Started) == 4
+    finished = [event.result for event in events if isinstance(event, SpecFinished)]
+    assert [result.spec for result in finished] == [one.name for one in specs]
+    assert _report(events).results == tuple(finished)
 
 
 def test_a_right_spec_passes_with_its_numbers(spec: Read) -> None:
