@@ -78,6 +78,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/layers.py
 	$(BIN)/python benchmarks/small_layers.py
 	$(BIN)/python benchmarks/explanations.py
+	$(BIN)/python benchmarks/search.py
 
 clean:
 	rm -rf $(VENV) $(SITE) .site .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

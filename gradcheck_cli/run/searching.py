@@ -14,8 +14,9 @@ from gradcheck_cli.domain.search import KINDS, Kind, Search, SearchResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered, engines, usual
 from gradcheck_cli.run.plan import DTYPES, choose_engines
-from gradcheck_cli.run.pool import Done, Pool, Task
+from gradcheck_cli.run.pool import Pool
 from gradcheck_cli.run.replies import failed
+from gradcheck_cli.run.task import Done, Task
 from gradcheck_cli.search.box import domain_of
 from gradcheck_cli.search.searching import Searching
 

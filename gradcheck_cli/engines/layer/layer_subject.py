@@ -80,7 +80,7 @@ class LayerSubject(FrameworkLayer):
     def run(self, call: Call) -> CallResult:
         wrt = self.wrt if call.wrt is None else call.wrt
         rows = [] if call.cotangents is None or not call.tracking else list(call.cotangents)
-        layouts: Sequence[Layout] = call.layouts or ("contiguous",) * len(rows)
+        layouts: list[Layout] = list(call.layouts) or ["contiguous" for _ in rows]
         passes, spoilt = [], False
         with self.ready(call.values), self.only(call.wrt):
             inputs = self.inputs(call.values, wrt if call.tracking else (), call.inputs)
