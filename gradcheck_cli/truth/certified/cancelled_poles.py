@@ -68,7 +68,9 @@ def _reached(node: Node, shape: tuple[int, ...], args: list[Array], masks: list[
     if node.op == "where":
         return np.asarray(np.where(args[0], masks[1], masks[2]))
     if ROWS[node.op].family in ("shape", "indexing"):
-        moved = ROWS[node.op].value(*masks, **node.keywords)
+        # an index stays: it says which numbers are taken
+        moving = [m if a.dtype.kind == "f" else a for m, a in zip(masks, args, strict=True)]
+        moved = ROWS[node.op].value(*moving, **node.keywords)
         return np.asarray(moved, np.bool_)  # a trace counts them
     if elementwise(node.op):
         return np.broadcast_to(np.logical_or.reduce(np.broadcast_arrays(*masks)), shape)

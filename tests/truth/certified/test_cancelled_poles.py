@@ -55,6 +55,13 @@ def test_only_the_entries_that_depend_on_it() -> None:
     assert mask_of("sum(1 / log(x))", x=x) is True
     assert mask_of("(1 / log(x))[1]", x=x) is True
     assert mask_of("(1 / log(x))[::-1][:1]", x=x) == [False]
+    assert mask_of("take(1 / log(x), k)", x=x, k=np.array([1, 0, 1, 1])) == [
+        True,
+        False,
+        True,
+        True,
+    ]
+    assert mask_of("take(1 / log(x), k)", x=x, k=np.array([0, 2])) == [False, False]
     assert mask_of("where(x < 1, 1 / log(x), x)", x=x) == b
     assert mask_of("where(x < 1, x, 1 / log(x))", x=x) == [False, False, False]
     assert mask_of("maximum(1 / log(x), -9.0)", x=x) == b
