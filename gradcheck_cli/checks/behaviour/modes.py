@@ -58,7 +58,8 @@ def _rounding(bench: Bench, tangents: Mapping[str, Array]) -> float:
     """What the roundings of derivatives of this function's size leave in <v, J u>, where the
     derivatives themselves are far smaller: 1 - p in a softmax that is all but certain."""
     unit = OPERATIONS * FORMATS[bench.subject.dtype].unit_roundoff
-    size = float(np.abs(bench.row) @ np.abs(bench.first.output))
+    output = np.where(np.isfinite(bench.first.output), bench.first.output, 0.0)
+    size = float(np.abs(bench.row) @ np.abs(output))
     moves = sum(
         float(np.sum(np.abs(t.reshape(-1)) / own_size(bench.leaves[n].value)))
         for n, t in tangents.items()

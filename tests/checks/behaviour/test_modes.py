@@ -34,6 +34,13 @@ def test_modes_that_disagree() -> None:
     assert behaviour(cube(forward=2.0), X, surrogates=(declared,)) == {}
 
 
+def test_an_output_that_is_no_number_says_nothing_of_the_others() -> None:
+    def with_nan(x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([torch.exp(x) * x.flip(0), torch.full((1,), torch.nan)])
+
+    assert behaviour(with_nan, X) == {}
+
+
 def test_what_rounding_leaves_of_tiny_derivatives_is_no_disagreement() -> None:
     """Where a softmax is certain, 1 - p is nothing but rounding, another one in each mode."""
     logits = {"x": np.array([[50.0, 0.0, -50.0], [0.0, -50.0, 50.0]])}
