@@ -37,7 +37,13 @@ from gradcheck_cli.judge.flushing import flushed_finding
 from gradcheck_cli.judge.gate import rules_of
 from gradcheck_cli.judge.kinks import outside_hull
 from gradcheck_cli.judge.measures import Again, accepted, error_in_ulps, too_wide
-from gradcheck_cli.judge.outputs import is_far_off, lost_rows, output_findings, worst_output
+from gradcheck_cli.judge.outputs import (
+    follows_output,
+    is_far_off,
+    lost_rows,
+    output_findings,
+    worst_output,
+)
 from gradcheck_cli.judge.wording import DERIVATIVES, documented_of
 
 
@@ -391,8 +397,15 @@ def _wide(case: Case, evaluation: Evaluation, name: str) -> Again | None:
 
 
 def _documented(case: Case, evaluation: Evaluation, name: str) -> TruthBlock | None:
+    """What the engine says that it gives as this gradient, where its value is that as well: another
+    value is of another function, whose derivative somebody stated."""
     found = documented_of(case, evaluation)
-    return None if found is None else found.blocks.get((evaluation.mode, name))
+    if found is None or evaluation.output is None:
+        return None
+    output, fmt = np.ravel(evaluation.output), FORMATS[case.dtype]
+    if not np.all(follows_output(output, found, fmt)):
+        return None
+    return found.blocks.get((evaluation.mode, name))
 
 
 def _repairable(case: Case, evaluation: Evaluation) -> bool | None:

@@ -144,6 +144,13 @@ def test_the_derivative_of_another_gelu() -> None:
     assert only_error(layer, x=normal(8)).code == "GC101"
     assert only_error(layer, x=normal(2000)).code == "GC101"
 
+    def by_tanh(g: Any, x: Any) -> Any:
+        with torch.enable_grad():
+            z = x.detach().requires_grad_()
+            return torch.autograd.grad(nn.functional.gelu(z, approximate="tanh"), z, g)[0]
+
+    assert only_error(function(nn.functional.gelu, by_tanh), x=normal(8)).code == "GC101"
+
 
 def test_product_over_x_at_a_zero() -> None:
     layer = function(torch.prod, lambda g, x: g * torch.prod(x) / x)
