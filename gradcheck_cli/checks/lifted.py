@@ -77,22 +77,25 @@ class LiftedTruth(ProgramTruth):
             for column in np.flatnonzero(np.any(doubtful & block.certified, axis=0)):
                 if self.departs(name, int(column)):
                     return False
-                if self._is_bubble(name, int(column), block.value[:, column], value[:, column]):
+                rows = apart[:, column] & block.certified[:, column]
+                derivative = np.where(rows, block.value[:, column], value[:, column])
+                if self._is_bubble(name, int(column), derivative, value[:, column]):
                     return False
         return True
 
     def _is_bubble(self, name: str, column: int, derivative: Array, difference: Array) -> bool:
         """Whether a `derivative` (m,) by one entry holds on a stretch that float32 has no second
-        number in: a difference of exact values across it is nearer to that of the layer. The
-        bisection of a root has such stairs, of which each is flat."""
+        number in: a difference of exact values across it is that of the layer, or far nearer to
+        it. The bisection of a root has such stairs, of which each is flat."""
         leaf, axis = self._axis(name, column)
         ends = [{name: _moved(leaf, part * axis)} for part in (-BUBBLE, BUBBLE)]
         run = _Nearby(self._subject, self._lifted)
-        low, high = (run.exact_value(end) for end in ends)
+        low, high = (run.exact_value(end, self.layer.problem.dtype) for end in ends)
         width = (ends[1][name] - ends[0][name]).flat[column]
         with np.errstate(all="ignore"):
             exact = (high - low) / width
-            return bool(np.any(np.abs(exact - difference) < np.abs(exact - derivative)))
+            bar = from_size(high, 1) / width  # both ends are rounded once
+            return bool(np.any(np.abs(exact - difference) + bar < np.abs(exact - derivative) / 2))
 
     def departs(self, name: str, column: int) -> bool:
         """Whether the layer has other values than its program along the axis of one entry."""
@@ -201,9 +204,9 @@ class _Nearby:
         wrt = map(word_of, moved)
         return self._function.rounded_anew(self._inputs(moved), wrt, rng).reshape(-1)
 
-    def exact_value(self, moved: Values) -> Array:
-        """Without rounding; nan where it is not enclosed."""
-        nodes = exact_nodes(self._program, self._inputs(moved), "float64")
+    def exact_value(self, moved: Values, dtype: str) -> Array:
+        """Without rounding, with the constants of a dtype; nan where it is not enclosed."""
+        nodes = exact_nodes(self._program, self._inputs(moved), dtype)
         output = self._program.output
         shape = self._program.nodes[output].shape
         return (np.full(shape, np.nan) if nodes is None else np.asarray(nodes[output])).reshape(-1)

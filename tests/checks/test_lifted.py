@@ -194,6 +194,13 @@ def test_a_stair_below_the_last_digit_is_no_derivative() -> None:
         assert {finding.code for finding in answer.findings} == codes
 
 
+def test_a_constant_that_is_rounded_to_the_dtype_is_no_stair() -> None:
+    """The derivative in float32 has its constants, and differences those of float64."""
+    layer = function(lambda x: torch.sin(x / 3**0.5), lambda g, x: g * torch.cos(x / 3**0.5))
+    answer = examined(layer.apply, X, dtype="float32")
+    assert {(f.code, f.truth_source) for f in answer.findings} == {("GC101", FROM_THE_TRACE)}
+
+
 def test_a_layer_that_raises_while_it_is_watched_is_judged_by_differences() -> None:
     def shy(x: Any) -> Any:
         if torch.utils._python_dispatch._get_current_dispatch_mode() is not None:
