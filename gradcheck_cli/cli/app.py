@@ -21,6 +21,7 @@ COMMANDS = {
         "search",
         "Find inputs of a domain where a gradient breaks, or prove there are none.",
     ),
+    "merge": ("merge", "Make one report of the shards of a run."),
     "init": ("init", "Write a first spec, and the file of a CI service."),
     "validate": ("validate", "Read specs and their formulas without running them."),
     "derive": ("derive", "Differentiate a formula by computer algebra, step by step."),

@@ -15,6 +15,7 @@ from gradcheck_cli.domain.events import Event, Finished
 if TYPE_CHECKING:
     from gradcheck_cli.cli.changed import Changes
     from gradcheck_cli.cli.recalling import Recall
+    from gradcheck_cli.cli.shard import Shard
     from gradcheck_cli.domain.options import Layered, RunOptions
     from gradcheck_cli.domain.report import Report, SpecError
     from gradcheck_cli.domain.spec import Spec
@@ -33,6 +34,7 @@ def execute(
     interrupts: Interrupts | None = None,
     recall: Recall | None = None,
     changes: Changes | None = None,
+    shard: Shard | None = None,
 ) -> Report:
     """Runs `specs` and tells the listeners; `specs` may still be reading (`read_specs`).
 
@@ -40,7 +42,7 @@ def execute(
     event has all of them. After the first Ctrl-C, SIGTERM or SIGHUP the report of what was finished
     is still handed over; the second one ends everything. `interrupts` may have noted one before.
     With `recall`, `specs` are of the files that it does not know, with `changes`, those that it
-    left.
+    left, with `shard`, those of its files.
     """
     interrupts = interrupts or Interrupts()
     events = _events(_until(interrupts, specs), options, recall)
@@ -64,6 +66,8 @@ def execute(
                                 command=command,
                                 signal=interrupts.signal,
                                 unchanged=0 if changes is None else changes.left_out,
+                                shard="" if shard is None else shard.name,
+                                elsewhere=0 if shard is None else shard.left_out,
                             )
                         )
                     for listener in listeners:

@@ -53,7 +53,7 @@ def verdict(report: Report, fail_on: str = "error", exit_zero: bool = False) -> 
     if any(result.fails_on(fail_on) for result in report.results):
         return PASSED if exit_zero else FOUND
     if not any(result.checks or result.trainings for result in report.results):
-        return PASSED if report.unchanged else NOTHING_CHECKED
+        return PASSED if report.unchanged or report.elsewhere else NOTHING_CHECKED
     return PASSED
 
 

@@ -88,19 +88,24 @@ def run(context: click.Context, job: Job, interrupts: Interrupts) -> int:
     wary = bool(context.params["no_user_code"])  # the configuration comes with that code
     settings = Settings(context, load_configuration(trusted=not wary))
     with ExitStack() as stack:
-        targets = _targets(settings)
-        printers = _printers(settings, targets, stack)
+        targets, printers = printers_of(settings, stack)
         drawn = any(name in ILLUSTRATED for name, _ in targets)
         report = _checked(job, settings, printers, interrupts, illustrated=drawn)
-        for printer in printers:
-            printer.end()
-    failures = [printer.failure for printer in printers if printer.failure]
-    if failures:
-        raise UsageError("; ".join(failures))
-    if not (report.results or report.errors or report.interrupted or report.unchanged):
+        end(printers)
+    left_out = report.unchanged or report.elsewhere
+    if not (report.results or report.errors or report.interrupted or left_out):
         talk(f"nothing was checked: no spec in {', '.join(job.paths)}")
     code = verdict(report, report.fail_on, settings.value("exit-zero", False))
     return _with_baseline(code, report, settings)
+
+
+def end(printers: Sequence[Printer]) -> None:
+    """Puts all reports where they belong. Raises UsageError."""
+    for printer in printers:
+        printer.end()
+    failures = [printer.failure for printer in printers if printer.failure]
+    if failures:
+        raise UsageError("; ".join(failures))
 
 
 def _with_baseline(code: int, report: Report, settings: Settings) -> int:
@@ -133,9 +138,12 @@ def _checked(
     from gradcheck_cli import specfile
     from gradcheck_cli.cli.execution import execute, read_specs
     from gradcheck_cli.cli.listeners import Progress
+    from gradcheck_cli.cli.shard import Shard
 
     texts = {} if job.text is None else {job.paths[0]: job.text}
     files, unreadable, skipped = specfile.expand(job.paths) if not texts else ([*texts], [], 0)
+    shard = Shard(settings.value("shard", ""), files)
+    files = shard.files
     outputs = [printer.output for printer in printers]
     check_targets(outputs, files)
     errors = list(unreadable)
@@ -157,7 +165,7 @@ def _checked(
         listeners = [Progress(printers, sys.stderr)]
     read: list[str] = recall.code if recall else []
     specs = _noted(specs, read)
-    report = execute(specs, options, listeners, errors, told, interrupts, recall, changes)
+    report = execute(specs, options, listeners, errors, told, interrupts, recall, changes, shard)
     check_targets(outputs, read)
     if recall is not None:
         recall.close()
@@ -208,10 +216,12 @@ def _targets(settings: Settings) -> list[tuple[str, str]]:
     return [main, *map(_format_and_file, further)]
 
 
-def _printers(
-    settings: Settings, targets: Sequence[tuple[str, str]], stack: ExitStack
-) -> list[Printer]:
-    """What writes them; in a GitHub action, a summary of the step, too."""
+def printers_of(
+    settings: Settings, stack: ExitStack
+) -> tuple[list[tuple[str, str]], list[Printer]]:
+    """The reports that were requested, by format and file, and what writes them; in a GitHub
+    action, a summary of the step, too."""
+    targets = _targets(settings)
     from gradcheck_cli.cli.listeners import Printer
     from gradcheck_cli.report import open_writer
 
@@ -224,7 +234,7 @@ def _printers(
         output = stack.enter_context(Output(file, append=file == step))
         style = style_for(output.stream, color, verbose=verbose, quiet=quiet)
         printers.append(Printer(open_writer(name, output.stream, style), output))
-    return printers
+    return targets, printers
 
 
 def _format_and_file(text: str) -> tuple[str, str]:

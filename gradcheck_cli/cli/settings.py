@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -19,6 +19,7 @@ from gradcheck_cli.cli.option_types import (
     Target,
     Text,
 )
+from gradcheck_cli.cli.shard import ShardType
 from gradcheck_cli.cli.streams import COLOR_CHOICES
 from gradcheck_cli.domain.difference import Difference
 from gradcheck_cli.domain.options import Layered, RunOptions
@@ -86,6 +87,11 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
             "changed-since",
             Text(metavar="REV"),
             "Specs alone that changed since this revision of git, or whose code did.",
+        ),
+        Setting(
+            "shard",
+            ShardType(),
+            "One part of the files, as K/N; `gradcheck merge` makes one report of all N.",
         ),
         Setting("seed", Integer(min=0), "Seed of random cotangents; default: 0."),
         Setting(
@@ -194,6 +200,12 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
 """The settings below the headings of `--help`."""
 
 SETTINGS: tuple[Setting, ...] = tuple(one for group in _GROUPS.values() for one in group)
+OF_REPORTS = tuple(
+    one
+    for one in SETTINGS
+    if (one in _GROUPS["What is shown"] and one.name != "engine-output") or one.name == "exit-zero"
+)
+"""The settings of a command that writes reports and runs nothing."""
 
 
 class SettingsCommand(click.Command):
@@ -208,15 +220,26 @@ class SettingsCommand(click.Command):
             if record is not None and isinstance(option, click.Option):
                 sections[headings.get(option.name or "", "Options")].append(record)
         for heading, records in sections.items():
+            if not records:
+                continue
             with formatter.section(heading):
                 formatter.write_dl(records)
 
 
 def settings_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorates a command with an option for every setting."""
-    for setting in reversed(SETTINGS):
-        function = _option(setting)(function)
-    return function
+    return options_of(SETTINGS)(function)
+
+
+def options_of(settings: Sequence[Setting]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorates a command with an option for each of these settings."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for setting in reversed(settings):
+            function = _option(setting)(function)
+        return function
+
+    return decorate
 
 
 def _option(setting: Setting) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -366,7 +366,8 @@ class SpecError:
 @dataclass(frozen=True, slots=True)
 class Report:
     """One run. Findings from the severity `fail_on` on make it fail. `unchanged` counts the specs
-    that were left out, as nothing in them had changed."""
+    that were left out, as nothing in them had changed. `shard` says which part of the files ran,
+    "2/5", and `elsewhere` counts the files of the other parts."""
 
     version: str
     engines: Mapping[str, str]
@@ -379,3 +380,5 @@ class Report:
     unchanged: int = 0
     signal: int = 2  # that interrupted it, where one did; 2 is Ctrl-C
     fail_on: Severity = "error"
+    shard: str = ""
+    elsewhere: int = 0

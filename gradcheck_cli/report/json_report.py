@@ -19,6 +19,7 @@ from gradcheck_cli.domain.report import (
     SpecError,
     SpecResult,
 )
+from gradcheck_cli.report import merging
 from gradcheck_cli.report.blocks import code_name
 from gradcheck_cli.report.style import Style
 from gradcheck_cli.report.summary import (
@@ -42,11 +43,17 @@ class Writer:
         """Nothing yet: half an object helps nobody."""
 
     def finish(self, report: Report) -> None:
-        head = _indented(run_as_json(report)).removesuffix("\n}")
+        run = run_as_json(report)
+        if report.shard:
+            run |= merging.of_report(report)
+        head = _indented(run).removesuffix("\n}")
         self._stream.write(f'{head},\n  "results": [')
         separator = ""
         for result in report.results:
-            body = textwrap.indent(_indented(result_as_json(result)), "    ")
+            whole = result_as_json(result)
+            if report.shard:
+                whole |= merging.of_result(result)
+            body = textwrap.indent(_indented(whole), "    ")
             self._stream.write(f"{separator}\n{body}")
             separator = ","
         self._stream.write("\n  ]\n}\n" if separator else "]\n}\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, get_args
 
 from gradcheck_cli.domain.report import CauseKind, Rule
@@ -25,6 +27,7 @@ _POINT: Schema = {
 }
 
 
+_MERGE: Schema = {**_TEXT, "description": "Of a shard: what `gradcheck merge` reads."}
 _IGNORED = "Findings by code that do not count: those of `suppressed`."
 
 
@@ -82,6 +85,11 @@ def report_schema() -> Schema:
                     message=_TEXT,
                 )
             ),
+            optional={
+                "shard": {**_TEXT, "description": "The part of the files that ran: K/N."},
+                "elsewhere": {**_COUNT, "description": "Files of the other shards."},
+                "merge": _MERGE,
+            },
         ),
     }
 
@@ -162,6 +170,7 @@ def _result() -> Schema:
             "count them.",
         },
         cached={"type": "boolean", "description": "Whether an earlier run found all this."},
+        optional={"merge": _MERGE},
     )
 
 
@@ -266,10 +275,10 @@ def _fix() -> Schema:
     )
 
 
-def _object(**properties: Schema) -> Schema:
+def _object(optional: Mapping[str, Schema] = MappingProxyType({}), **properties: Schema) -> Schema:
     return {
         "type": "object",
-        "properties": properties,
+        "properties": {**properties, **optional},
         "required": list(properties),
         "additionalProperties": False,
     }

@@ -40,6 +40,9 @@ def set_aside_words(report: Report) -> list[str]:
         words.append(f"{count} {noun} {'known by the' if known else 'ignored by'} {reason}")
     if report.unchanged:
         words.append(f"{report.unchanged} left out, unchanged")
+    if report.elsewhere:
+        noun = "file" if report.elsewhere == 1 else "files"
+        words.append(f"{report.elsewhere} {noun} in other shards")
     return words
 
 

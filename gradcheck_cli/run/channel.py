@@ -119,7 +119,7 @@ class Decoder:
 
 
 def _message(body: bytes) -> Message:
-    from gradcheck_cli.run import wire
+    from gradcheck_cli.domain import wire
 
     try:
         name, *values = wire.decode(body)
@@ -152,7 +152,7 @@ def _read_exactly(descriptor: int, count: int) -> bytes | None:
 
 def packed(message: Message) -> bytes:
     """An answer as it travels. Raises TypeError where the answer holds what cannot."""
-    from gradcheck_cli.run import wire
+    from gradcheck_cli.domain import wire
 
     values = [getattr(message, field.name) for field in fields(message)]
     body = wire.encode([_NAMES[type(message)], *values])

@@ -24,7 +24,7 @@ from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import UNUSABLE, SpecResult
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.run.wire import Malformed, decode, encode
+from gradcheck_cli.domain.wire import Malformed, decode, encode
 from gradcheck_cli.version import VERSION
 
 KEPT_S = 30 * 24 * 3600.0  # an entry that no run has met for so long is removed

@@ -13,13 +13,13 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 import pytest
 
+from gradcheck_cli.domain import wire
 from gradcheck_cli.domain.evaluation import Evaluation, Failure, Gradient, Operation, Trace
 from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.domain.place import Place, Source, Span
 from gradcheck_cli.domain.program import Node
 from gradcheck_cli.domain.report import Check, Finding, Pass, Reading
 from gradcheck_cli.domain.truth import Truth, TruthBlock
-from gradcheck_cli.run import wire
 
 SPAN = Span(1, 2, 1, 5)
 SOURCE = Source("layer.py", "def layer(x):\n    return x\n" * 50)

@@ -42,6 +42,7 @@ _CLASSES = {
         "Indexing",
         "Pass",
         "Reading",
+        "SpecError",
         "SpecResult",
         "TrainingResult",
     ),

@@ -1,0 +1,111 @@
+"""What the JSON report of a shard has beside its keys, so that reports can be made one again.
+
+Any format can be made of it, without the files of the specs. A run's own part and each result have
+it under the key `merge`: the bytes of `domain.wire`, compressed, as base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gradcheck_cli.domain import wire
+from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.report import Report, SpecError, SpecResult
+from gradcheck_cli.version import VERSION
+
+
+def of_result(result: SpecResult) -> dict[str, Any]:
+    """The key `merge` of an element of `results`."""
+    return {"merge": _text(result)}
+
+
+def of_report(report: Report) -> dict[str, Any]:
+    """The keys `shard`, `elsewhere` and `merge` of a report."""
+    rest = _text((tuple(report.errors), report.command))
+    return {"shard": report.shard, "elsewhere": report.elsewhere, "merge": rest}
+
+
+def _text(value: object) -> str:
+    return base64.b64encode(zlib.compress(wire.encode(value))).decode("ascii")
+
+
+def _value(text: str) -> Any:
+    return wire.decode(zlib.decompress(base64.b64decode(text)))
+
+
+def read(file: str) -> Report:
+    """The report of a shard. Raises UsageError."""
+    try:
+        data = json.loads(Path(file).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {file}: {error}") from error
+    try:
+        version = data["tool"]["version"]
+        if version != VERSION:
+            words = f"{file} was written by gradcheck {version}, and this is {VERSION}"
+            raise UsageError(words, "the same version merges what it wrote")
+        errors, command = _value(data["merge"])
+        return Report(
+            version=version,
+            engines=data["tool"]["engines"],
+            seed=data["seed"],
+            duration_s=data["duration_s"],
+            results=tuple(_read_result(one) for one in data["results"]),
+            errors=errors,
+            interrupted=data["interrupted"],
+            command=command,
+            unchanged=data["summary"]["unchanged"],
+            fail_on=data["fail_on"],
+            shard=data["shard"],
+        )
+    except (KeyError, TypeError, ValueError, zlib.error, wire.Malformed) as error:
+        raise UsageError(
+            f"{file} is no report of a shard",
+            "`gradcheck run --shard K/N --format json` writes one",
+        ) from error
+
+
+def _read_result(data: dict[str, Any]) -> SpecResult:
+    result = _value(data["merge"])
+    if not isinstance(result, SpecResult):
+        raise ValueError("no result")
+    return result
+
+
+def merged(reports: Sequence[Report]) -> Report:
+    """One report of all shards of a run, in the order of files. Raises UsageError where one is
+    missing or there twice, and where they are not of one run."""
+    _complete([report.shard for report in reports])
+    first = reports[0]
+    if any((one.seed, one.fail_on) != (first.seed, first.fail_on) for one in reports):
+        raise UsageError("the shards ran with different settings: --seed or --fail-on differ")
+    results = (result for report in reports for result in report.results)
+    errors: dict[SpecError, None] = {e: None for report in reports for e in report.errors}
+    return replace(
+        first,
+        engines={name: version for one in reports for name, version in one.engines.items()},
+        duration_s=sum(report.duration_s for report in reports),
+        results=tuple(sorted(results, key=lambda result: result.source.path)),
+        errors=tuple(errors),
+        interrupted=any(report.interrupted for report in reports),
+        unchanged=sum(report.unchanged for report in reports),
+        shard="",
+    )
+
+
+def _complete(shards: Sequence[str]) -> None:
+    counts = {shard.partition("/")[2] for shard in shards}
+    if len(counts) > 1:
+        raise UsageError(f"these are shards of different runs: {', '.join(sorted(shards))}")
+    count = int(counts.pop())
+    for number in range(1, count + 1):
+        times = shards.count(f"{number}/{count}")
+        if times != 1:
+            words = "is missing" if not times else f"is there {times} times"
+            raise UsageError(f"shard {number}/{count} {words}")
