@@ -70,6 +70,11 @@ class _Batching:
             return replace(node, args=args, shape=shape)
         if node.op == "matmul":
             return self._product(node)
+        if node.op == "take" and not self._has_axis[node.args[1]]:
+            rank = len(self._program.nodes[node.args[0]].shape)
+            args = (self._place[node.args[0]], self._place[node.args[1]])
+            axis = {"axis": node.keywords["axis"] % rank + 1}
+            return replace(node, args=args, keywords=axis, shape=shape)
         keywords = self._keywords(node, row.family)
         if node.op in ("concatenate", "stack"):
             args = tuple(self._spread(i) for i in node.args)

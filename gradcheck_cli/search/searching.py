@@ -16,26 +16,41 @@ from gradcheck_cli.checks.protocol import Ask, Steps
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Failure, Problem, Projection
 from gradcheck_cli.domain.search import (
+    KINDS,
     GradientProgram,
     GradientRequest,
     Kind,
+    Region,
     Search,
+    Verdict,
     Witness,
 )
 from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.domain.thresholds import Enough, Seconds
 from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.search.batching import NotBatched, batched
 from gradcheck_cli.search.box import Domain, Ordinals
+from gradcheck_cli.search.enclosed import LIBRARY_ULPS, Exceeds, Rounding
 from gradcheck_cli.search.estimates import Answers, Estimator
+from gradcheck_cli.search.faithful import FLUSHING, unfaithful
 from gradcheck_cli.search.goals import Lines, Watch, directed, lines_through
 from gradcheck_cli.search.kinds import suspects
 from gradcheck_cli.search.probes import constants_of, probes
+from gradcheck_cli.search.proof import Proof
 from gradcheck_cli.search.runs import BATCH, Runner, filled
 from gradcheck_cli.search.truths import Failing, PointTruth
 from gradcheck_cli.truth.plain import inlined
 
+ASSUMPTIONS = (f"library functions within {LIBRARY_ULPS} ulps", "sums in any order")
+_MOST_BOXES = 256  # that a report lists
 _TRIED = 12  # suspects of one kind whose truth is enclosed in one round: 5 ms each
-_ROUNDS = 6  # of directed search, at most
+_ROUNDS = 6  # of proof and directed search, at most
+_FIRST_BOXES = 256  # of the first attempt of a proof, which decides most that is safe
+_BOXES = 2000  # of the next; each turn doubles them
+_SLICE_S: Seconds = 1.0  # for one turn
+_STUCK = 2  # turns without progress after which a proof is given up
+_SHRINKS: Enough = 0.75  # part of the open share that one turn must leave behind
+_OPEN_POINTS = 64  # of each kind and turn, from boxes that are open
 
 
 class Searching:
@@ -63,6 +78,9 @@ class Searching:
         self._witnesses: dict[Kind, Witness] = {}
         self._tried: set[tuple[Kind, bytes]] = set()
         self._gradient = GradientProgram(reason="the engine was not asked")
+        self._proof: Proof | None = None
+        self._why = ""  # why nothing is proven
+        self._stuck = 0  # turns in which the proof did not advance
         self._ready = time.monotonic()
         self.notes: list[str] = []
 
@@ -70,17 +88,72 @@ class Searching:
         """Searches."""
         yield from self._ask_for_the_program()
         self._ready = time.monotonic()
+        self._begin_proof()
+        self._prove(_FIRST_BOXES)
         points = probes(self._domain, constants_of(self._program), self._rng)
-        yield from self._look_at(points)
-        for _ in range(_ROUNDS):
+        if self._open():
+            yield from self._look_at(points)
+        for turn in range(_ROUNDS):
             if not self._open() or self._spent():
                 break
-            yield from self._look_at(self._directed(points))
+            self._prove_on(_BOXES << turn)
+            yield from self._look_at(self._candidates(points))
         return self._found()
 
     def _open(self) -> list[Kind]:
         """The kinds without a verdict."""
-        return [kind for kind in self._kinds if kind not in self._witnesses]
+        return [kind for kind in self._kinds if self._verdict(kind) == "undecided"]
+
+    def _verdict(self, kind: Kind) -> Verdict:
+        if kind in self._witnesses:
+            return "found"
+        proven = self._proof is not None and not self._proof.is_open(kind)
+        return "proven-absent" if proven else "undecided"
+
+    # Proofs.
+
+    def _begin_proof(self) -> None:
+        """Encloses the program, or notes why it cannot be."""
+        program, engine = self._gradient.program, self._runner.engine
+        self._why = self._gradient.reason
+        if program is None:
+            return
+        self._why = unfaithful(program, engine)
+        if self._why:
+            return
+        rounding = Rounding.of(self._format, engine in FLUSHING)
+        try:
+            self._proof = Proof(self._domain, self._exact, self._gradient, self._spec.wrt, rounding)
+        except (Exceeds, NotBatched) as reason:
+            self._why = str(reason)
+
+    def _prove_on(self, most: int) -> None:
+        """Goes on with the proof as long as its open part shrinks."""
+        if self._proof is None or self._stuck >= _STUCK:
+            return
+        before = self._proof.open_share()
+        self._prove(most)
+        shrinks = self._proof.open_share() < _SHRINKS * before
+        self._stuck = 0 if shrinks else self._stuck + 1
+
+    def _prove(self, most: int) -> None:
+        """Works on the proof for the kinds without a verdict."""
+        if self._proof is None:
+            return
+        self._proof.drop(kind for kind in KINDS if kind not in self._open())
+        deadline = self._ready + self._budget
+        self._proof.advance(min(deadline, time.monotonic() + _SLICE_S), most)
+
+    def _candidates(self, points: Ordinals) -> Ordinals:
+        """Points that deserve a run: in boxes that no proof covers, and by directed search."""
+        found = [self._directed(points)]
+        proof = self._proof
+        for kind in self._open() if proof is not None else ():
+            assert proof is not None
+            low, high = proof.open_boxes(kind)
+            some = self._rng.permutation(len(low))[:_OPEN_POINTS]
+            found += [low[some], high[some]]
+        return np.unique(np.concatenate(found), axis=0)
 
     def _spent(self) -> bool:
         return time.monotonic() - self._ready > self._budget
@@ -214,15 +287,32 @@ class Searching:
 
     def _found(self) -> tuple[Search, ...]:
         seconds = time.monotonic() - self._ready
-        return tuple(
-            Search(
-                self._runner.engine,
-                self._domain.dtype,
-                kind,
-                "found" if kind in self._witnesses else "undecided",
-                self._witnesses.get(kind),
-                runs=self._runner.runs,
-                seconds=seconds,
-            )
-            for kind in self._kinds
+        return tuple(self._search(kind, seconds) for kind in self._kinds)
+
+    def _search(self, kind: Kind, seconds: float) -> Search:
+        verdict = self._verdict(kind)
+        return Search(
+            self._runner.engine,
+            self._domain.dtype,
+            kind,
+            verdict,
+            self._witnesses.get(kind),
+            region=self._region(kind, verdict),
+            assumptions=ASSUMPTIONS if verdict == "proven-absent" else (),
+            boxes=0 if self._proof is None else self._proof.boxes,
+            runs=self._runner.runs,
+            seconds=seconds,
+            why=self._why if verdict == "undecided" else "",
         )
+
+    def _region(self, kind: Kind, verdict: Verdict) -> Region:
+        """Of an undecided kind, the boxes that are left."""
+        if verdict != "undecided" or self._proof is None:
+            return Region()
+        low, high = self._proof.open_boxes(kind)
+        lows, highs = (self._domain.arrays(self._domain.numbers(x)) for x in (low, high))
+        boxes = tuple(
+            {name: (lows[name][i], highs[name][i]) for name in lows}
+            for i in range(min(len(low), _MOST_BOXES))
+        )
+        return Region(boxes if len(low) <= _MOST_BOXES else None)

@@ -15,6 +15,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.engines.execution import Arrays, Execution, High, Observer, Step, format_named
+from gradcheck_cli.engines.trace.exact_kernels import is_symbol
 from reference_engine.op import Op
 from reference_engine.traced import Traced, Value
 
@@ -138,4 +139,5 @@ def _exact(op: Op, keywords: dict[str, Any], args: Sequence[High]) -> list[High]
 
     balls = [Ball(x) if isinstance(x, np.ndarray) and x.dtype == object else x for x in args]
     y = op(*balls, **keywords)
-    return [y if isinstance(y, np.ndarray) and y.dtype != object else unwrap(y)]
+    plain = is_symbol(y) or (isinstance(y, np.ndarray) and y.dtype != object)
+    return [y if plain else unwrap(y)]

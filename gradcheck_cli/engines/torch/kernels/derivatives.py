@@ -1,4 +1,5 @@
-"""The kernels of ATen's derivatives: each the function of its own arguments that it is."""
+"""The kernels of ATen's derivatives: each the function of its own arguments that it is, with its
+operations in ATen's order, which a search relies on (`search.faithful`)."""
 
 from __future__ import annotations
 
@@ -14,16 +15,20 @@ def _threshold(g: Any, x: Any, threshold: float) -> Any:
 
 
 def _softplus(g: Any, x: Any, beta: float, threshold: float) -> Any:
-    slope = exact.softplus_grad(g, x * beta)
+    grown = row("exp")(x * beta)
+    slope = g * grown / (grown + 1)
     return row("where")(row("greater")(x * beta, float(threshold)), g, slope)
 
 
 def _log_sigmoid(g: Any, x: Any, buffer: Any) -> Any:
-    return g * row("sigmoid")(-x)
+    share = row("exp")(-row("abs")(x))
+    share = share / (1 + share)
+    return g * row("where")(row("less")(x, 0.0), 1 - share, share)
 
 
 def _silu(g: Any, x: Any) -> Any:
-    return g * row("sigmoid")(x) * (1 + x * row("sigmoid")(-x))
+    y = row("sigmoid")(x)
+    return g * y * (1 + x * (1 - y))
 
 
 def _gelu(g: Any, x: Any, *, approximate: str = "none") -> Any:
@@ -92,7 +97,7 @@ DERIVATIVES: dict[str, Kernel] = {
     "huber_loss_backward": _huber,
     "native_layer_norm_backward": _layer_norm,
     "tanh_backward": exact.tanh_grad,
-    "sigmoid_backward": exact.sigmoid_grad,
+    "sigmoid_backward": lambda g, y: g * (1 - y) * y,
     "threshold_backward": _threshold,
     "softplus_backward": _softplus,
     "log_sigmoid_backward": _log_sigmoid,

@@ -1,0 +1,433 @@
+"""Rules of rows that choose, compare, move and add up numbers (see `rules`)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.search.enclosed import (
+    Bounds,
+    Enclosed,
+    Exceeds,
+    Mask,
+    Rounding,
+    exact,
+    made,
+    unrounded,
+    up,
+)
+from gradcheck_cli.search.rules import RULES, multiply, negative, relative, rule, sqrt, sums
+from reference_engine.rules import axes_of
+from reference_engine.traced import ROWS
+
+
+def as_enclosed(x: Any) -> Enclosed:
+    """Masks as 0 and 1, and whole numbers."""
+    if isinstance(x, Enclosed):
+        return x
+    if not isinstance(x, Mask):
+        return exact(x)
+    no = np.zeros(x.true.shape, np.bool_)
+    apart = np.where(x.agree, 0.0, 1.0)
+    lo, hi = np.where(x.false, 0.0, 1.0), np.where(x.true, 1.0, 0.0)
+    return Enclosed(lo, hi, np.zeros(lo.shape), apart, no, no)
+
+
+# Comparisons and choices.
+
+
+def _compared(x: Enclosed, y: Enclosed) -> tuple[Bounds, Bounds, Bounds]:
+    """The range of x - y, and how far the computed numbers may be from it."""
+    x, y = as_enclosed(x), as_enclosed(y)
+    with np.errstate(all="ignore"):
+        lo, hi = x.lo - y.hi, x.hi - y.lo
+        e = np.where(x.bad | y.bad, np.inf, x.error + y.error)
+    return _without_nan(lo, -np.inf), _without_nan(hi, np.inf), e
+
+
+def _without_nan(bounds: Bounds, end: float) -> Bounds:
+    return np.where(np.isnan(bounds), end, bounds)
+
+
+def _around(lo: Bounds, hi: Bounds, e: Bounds) -> tuple[Bounds, Bounds]:
+    """The range of the computed difference."""
+    with np.errstate(all="ignore"):
+        low, high = np.where(e == 0, lo, lo - e), np.where(e == 0, hi, hi + e)
+    return _without_nan(low, -np.inf), _without_nan(high, np.inf)
+
+
+def _mask(rounding: Rounding, x: Enclosed, y: Enclosed, strict: bool) -> Mask:
+    """x > y, or x >= y."""
+    lo, hi, e = _compared(x, y)
+    e = np.where((e > 0) & rounding.flush, e + rounding.normal, e)
+    low, high = _around(lo, hi, e)
+    true, false = (hi > 0, lo <= 0) if strict else (hi >= 0, lo < 0)
+    computed_true = high > 0 if strict else high >= 0
+    computed_false = low <= 0 if strict else low < 0
+    settled = (true != false) & (computed_true == true) & (computed_false == false)
+    return Mask(
+        true, false, computed_true, computed_false, (e == 0) | settled, (lo <= 0) & (hi >= 0)
+    )
+
+
+@rule("greater")
+def _greater(rounding: Rounding, x: Enclosed, y: Enclosed) -> Mask:
+    return _mask(rounding, x, y, True)
+
+
+@rule("greater_equal")
+def _greater_equal(rounding: Rounding, x: Enclosed, y: Enclosed) -> Mask:
+    return _mask(rounding, x, y, False)
+
+
+@rule("less")
+def _less(rounding: Rounding, x: Enclosed, y: Enclosed) -> Mask:
+    return _mask(rounding, y, x, True)
+
+
+@rule("less_equal")
+def _less_equal(rounding: Rounding, x: Enclosed, y: Enclosed) -> Mask:
+    return _mask(rounding, y, x, False)
+
+
+@rule("equal")
+def _equal(rounding: Rounding, x: Enclosed, y: Enclosed) -> Mask:
+    lo, hi, e = _compared(x, y)
+    low, high = _around(lo, hi, e)
+    tie = (lo <= 0) & (hi >= 0)
+    false = ~((lo == 0) & (hi == 0))
+    computed = (low <= 0) & (high >= 0)
+    apart = ~((low == 0) & (high == 0))
+    agree = (e == 0) | (~tie & ~computed)
+    return Mask(tie, false, computed, apart, agree, tie)
+
+
+@rule("not_equal")
+def _not_equal(rounding: Rounding, x: Enclosed, y: Enclosed) -> Mask:
+    return _not(rounding, _equal(rounding, x, y))
+
+
+@rule("logical_not")
+def _not(rounding: Rounding, x: Mask) -> Mask:
+    return Mask(x.false, x.true, x.computed_false, x.computed_true, x.agree, x.tie)
+
+
+@rule("logical_and")
+def _and(rounding: Rounding, x: Mask, y: Mask) -> Mask:
+    x, y = as_mask(x), as_mask(y)
+    return Mask(
+        x.true & y.true,
+        x.false | y.false,
+        x.computed_true & y.computed_true,
+        x.computed_false | y.computed_false,
+        x.agree & y.agree,
+        x.tie | y.tie,
+    )
+
+
+@rule("logical_or")
+def _or(rounding: Rounding, x: Mask, y: Mask) -> Mask:
+    x, y = as_mask(x), as_mask(y)
+    return _not(rounding, _and(rounding, _not(rounding, x), _not(rounding, y)))
+
+
+def as_mask(x: Any) -> Mask:
+    """Plain booleans as a mask."""
+    if isinstance(x, Mask):
+        return x
+    plain = np.asarray(x, np.bool_)
+    yes, no = np.ones(plain.shape, np.bool_), np.zeros(plain.shape, np.bool_)
+    return Mask(plain, ~plain, plain, ~plain, yes, no)
+
+
+@rule("where")
+def _where(rounding: Rounding, mask: Mask, x: Enclosed, y: Enclosed) -> Enclosed:
+    """Where both sides are possible, both count. Where the engine may take another side than exact
+    arithmetic does, it may be off by the whole range. At a tie the sides may make a jump."""
+    mask, x, y = as_mask(mask), as_enclosed(x), as_enclosed(y)
+    lo = np.minimum(np.where(mask.true, x.lo, np.inf), np.where(mask.false, y.lo, np.inf))
+    hi = np.maximum(np.where(mask.true, x.hi, -np.inf), np.where(mask.false, y.hi, -np.inf))
+    of_x, of_y = mask.computed_true, mask.computed_false
+    bad = (of_x & x.bad) | (of_y & y.bad)
+    d = np.maximum(np.where(of_x, x.d, 0.0), np.where(of_y, y.d, 0.0))
+    with np.errstate(all="ignore"):
+        apart = np.maximum(np.maximum(x.hi, y.hi) - np.minimum(x.lo, y.lo), 0.0)
+        wrong = up(apart + x.error + y.error)
+        a = np.maximum(np.where(of_x, x.a, 0.0), np.where(of_y, y.a, 0.0))
+        a = np.where(mask.agree, a, wrong)
+    same = (x.lo == x.hi) & (y.lo == y.hi) & (x.lo == y.lo)
+    jump = mask.tie & ~same
+    undefined = (mask.true & x.undefined) | (mask.false & y.undefined) | jump
+    bad = bad | ~(mask.agree | np.isfinite(wrong))
+    return unrounded(lo, hi, d, _without_nan(a, np.inf), bad, undefined)
+
+
+@rule("maximum")
+def _maximum(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
+    """The difference of two largest numbers is at most that of one pair. Where one number is at
+    least 0, a negative one counts with its absolute error alone."""
+    x, y = as_enclosed(x), as_enclosed(y)
+    lo, hi = np.maximum(x.lo, y.lo), np.maximum(x.hi, y.hi)
+    positive = (x.lo >= 0) | (y.lo >= 0)
+    small = (x.d < 1) & (y.d < 1)
+    with np.errstate(all="ignore"):
+        d = np.where(positive & small, np.maximum(x.d, y.d), 0.0)
+        a = np.where(positive & small, x.a + y.a, np.maximum(x.error, y.error))
+    for one, other in ((x, y), (y, x)):  # one of them alone, for certain
+        with np.errstate(all="ignore"):
+            ahead = one.lo - one.error > other.hi + other.error
+        d, a = np.where(ahead, one.d, d), np.where(ahead, one.a, a)
+    bad, undefined = x.bad | y.bad, x.undefined | y.undefined
+    return unrounded(lo, hi, d, up(a), bad, undefined)
+
+
+@rule("minimum")
+def _minimum(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
+    x, y = negative(rounding, as_enclosed(x)), negative(rounding, as_enclosed(y))
+    return negative(rounding, _maximum(rounding, x, y))
+
+
+@rule("relu")
+def _relu(rounding: Rounding, x: Enclosed) -> Enclosed:
+    return _maximum(rounding, x, exact(np.zeros(x.lo.shape)))
+
+
+@rule("clip")
+def _clip(rounding: Rounding, x: Enclosed, *, min: Any = None, max: Any = None) -> Enclosed:
+    if min is not None:
+        x = _maximum(rounding, x, exact(np.full(x.lo.shape, float(min))))
+    return x if max is None else _minimum(rounding, x, exact(np.full(x.lo.shape, float(max))))
+
+
+@rule("sign")
+def _sign(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """Off by 2 where the engine may see the other sign."""
+    with np.errstate(all="ignore"):
+        settled = (x.least > x.error) | (x.error == 0)
+    a = np.where(settled, 0.0, 2.0)
+    return unrounded(np.sign(x.lo), np.sign(x.hi), np.zeros(a.shape), a, x.bad, x.undefined)
+
+
+# Moves.
+
+MOVES = (
+    *("reshape", "broadcast_to", "transpose", "getitem", "expand_dims", "squeeze", "flip"),
+    *("moveaxis", "roll", "tile", "repeat", "concatenate", "stack", "take"),
+)
+
+
+def _moves(name: str) -> Any:
+    def found(rounding: Rounding, *xs: Any, **keywords: Any) -> Any:
+        if name == "take":
+            x, places = xs
+            return as_enclosed(x).map(lambda part: ROWS[name].raw(part, places, **keywords))
+        if len(xs) == 1:
+            return xs[0].map(lambda part: ROWS[name].raw(part, **keywords))
+        parts = [as_enclosed(x) for x in xs]
+        fields = ("lo", "hi", "d", "a", "bad", "undefined")
+        return Enclosed(
+            *(ROWS[name].raw(*(getattr(x, f) for x in parts), **keywords) for f in fields)
+        )
+
+    return found
+
+
+RULES.update({name: _moves(name) for name in MOVES})
+
+
+# Sums.
+
+
+def accumulated(
+    rounding: Rounding, x: Enclosed, axis: Any, keepdims: bool, scale: float = 1.0
+) -> Enclosed:
+    """The sum along axes, in any order: (n - 1) u of the sum of absolute values, to first order
+    with a factor for the rest; divided by `scale` where it is a mean."""
+    axes = axes_of(axis, x.lo.ndim)
+    count = math.prod(x.lo.shape[i] for i in axes)
+
+    def total(part: Any) -> Any:
+        return np.sum(part, axis=axes, keepdims=keepdims)
+
+    gamma = max(count - 1, 0) * rounding.unit
+    gamma = gamma / (1 - gamma) if gamma < 1 else np.inf
+    with np.errstate(all="ignore"):
+        most = total(x.most)
+        alike = np.all(x.lo >= 0, axis=axes, keepdims=keepdims)
+        alike |= np.all(x.hi <= 0, axis=axes, keepdims=keepdims)
+        d_most = np.max(x.d, axis=axes, keepdims=keepdims, initial=0.0)
+        stays = total(np.where(x.d == 0, 0.0, x.d * x.most))
+        d = np.where(alike, up(d_most + gamma * (1 + d_most)), 0.0)
+        a = up(total(x.a) * (1 + gamma) + np.where(alike, 0.0, up(stays + gamma * (most + stays))))
+        lo, hi = total(x.lo), total(x.hi)
+    bad, undefined = (np.any(f, axis=axes, keepdims=keepdims) for f in (x.bad, x.undefined))
+    above = np.all(x.lo >= 0, axis=axes, keepdims=keepdims)
+    below = np.all(x.hi <= 0, axis=axes, keepdims=keepdims)
+    with np.errstate(all="ignore"):  # no part of it may overflow
+        bad = bad | ~(up(most * (1 + d_most) * (1 + gamma) + a) <= rounding.largest)
+    once = 0.0 if count <= 1 and scale == 1 else rounding.unit
+    least = rounding.least if scale != 1 else sums(rounding)
+    found = made(
+        rounding,
+        lo / scale,
+        hi / scale,
+        d,
+        a / scale,
+        bad,
+        undefined,
+        relative=once,
+        least=least,
+        above=above,
+        below=below,
+    )
+    return relative(found)
+
+
+@rule("sum")
+def _sum(rounding: Rounding, x: Any, *, axis: Any = None, keepdims: bool = False) -> Enclosed:
+    return accumulated(rounding, as_enclosed(x), axis, keepdims)
+
+
+@rule("mean")
+def _mean(rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool = False) -> Enclosed:
+    count = math.prod(x.lo.shape[i] for i in axes_of(axis, x.lo.ndim))
+    return accumulated(rounding, x, axis, keepdims, float(count))
+
+
+@rule("matmul")
+def _matmul(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
+    """Products of all pairs, added up. They may be fused with the sums."""
+    left = x.map(lambda part: part[..., :, :, None])
+    right = y.map(lambda part: part[..., None, :, :])
+    return accumulated(rounding, multiply(rounding, left, right), -2, False)
+
+
+def _extreme(name: str, pair: str) -> Any:
+    def found(
+        rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool = False
+    ) -> Enclosed:
+        axes = axes_of(axis, x.lo.ndim)
+        kept = tuple(1 if i in axes else n for i, n in enumerate(x.lo.shape))
+        flat = x.map(lambda part: _last(part, axes))
+        best = flat.map(lambda p: p[..., 0])
+        for i in range(1, flat.lo.shape[-1]):
+            best = RULES[pair](rounding, best, flat.map(lambda p, i=i: p[..., i]))
+        return best.map(lambda p: p.reshape(kept)) if keepdims else best
+
+    return found
+
+
+RULES["max"] = _extreme("max", "maximum")
+RULES["min"] = _extreme("min", "minimum")
+
+
+# Rows that are fused, because their parts forget what they have in common.
+
+
+def _peak(x: Enclosed, axis: int) -> tuple[Bounds, Bounds, int]:
+    """The largest error along the axis, the largest distance below the largest number, and the
+    size of the axis."""
+    with np.errstate(all="ignore"):
+        e = np.max(np.where(x.bad, np.inf, x.error), axis=axis, keepdims=True)
+        span = np.max(x.hi, axis=axis, keepdims=True) - np.min(x.lo, axis=axis, keepdims=True)
+    return e, span, x.lo.shape[axis]
+
+
+@rule("softmax")
+def _softmax(rounding: Rounding, x: Enclosed, *, axis: int = -1) -> Enclosed:
+    """p_i = 1 / sum exp(x_j - x_i): least where x_i is least and all others are largest. Computed
+    as exp(x_i - max x) / sum; the differences round by u of their size."""
+    e, span, count = _peak(x, axis)
+    u = rounding.unit
+    with np.errstate(all="ignore"):
+        slop = 2.0**-49 * (np.abs(span) + count + 4)
+        lo = _shares(x.lo, x.hi, axis) * (1 - slop)
+        hi = _shares(x.hi, x.lo, axis) * (1 + slop)
+        moved = up(2 * e + u * (span + 2 * e))
+        d = up(np.expm1(2 * moved) + (count + 4) * 2 * rounding.library * np.exp(2 * moved))
+    bad, undefined = _any(x, axis)
+    found = made(
+        rounding, lo, hi, d, np.full(lo.shape, rounding.normal), bad, undefined, above=True
+    )
+    return Enclosed(
+        np.clip(found.lo, 0, 1), np.clip(found.hi, 0, 1), found.d, found.a, found.bad, undefined
+    )
+
+
+def _shares(own: Bounds, others: Bounds, axis: int) -> Bounds:
+    """1 / (1 + sum over the others of exp(x_j - x_i))."""
+    size = own.shape[axis]
+    own, others = np.moveaxis(own, axis, -1), np.moveaxis(others, axis, -1)
+    apart = np.exp(others[..., None, :] - own[..., :, None])
+    apart[..., np.arange(size), np.arange(size)] = 1.0
+    return np.moveaxis(1 / np.sum(apart, axis=-1), -1, axis)
+
+
+def _any(x: Enclosed, axis: int) -> tuple[Any, Any]:
+    bad = np.broadcast_to(np.any(x.bad, axis=axis, keepdims=True), x.bad.shape)
+    undefined = np.broadcast_to(np.any(x.undefined, axis=axis, keepdims=True), x.bad.shape)
+    return bad, undefined
+
+
+@rule("logsumexp")
+def _logsumexp(
+    rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool = False
+) -> Enclosed:
+    """max x + log of a sum from 1 to n: that sum is right to n + 5 ulps or so, since
+    u t exp(-t) < u for t = max x - x_i. Its inputs move it by their largest error."""
+    axes = axes_of(axis, x.lo.ndim)
+    count = math.prod(x.lo.shape[i] for i in axes)
+    with np.errstate(all="ignore"):
+        lo, hi = (np.logaddexp.reduce(_last(part, axes), axis=-1) for part in (x.lo, x.hi))
+        e = np.max(np.where(x.bad, np.inf, x.error), axis=axes)
+        own = rounding.library * (2 * count + 6 + 4 * math.log(count + 1))
+        slop = 2.0**-48 * (np.maximum(np.abs(lo), np.abs(hi)) + count)
+    bad, undefined = np.any(x.bad, axis=axes), np.any(x.undefined, axis=axes)
+    zero = np.zeros(lo.shape)
+    found = made(rounding, lo - slop, hi + slop, zero, up(e + own), bad, undefined)
+    if not keepdims:
+        return found
+    kept = tuple(1 if i in axes else n for i, n in enumerate(x.lo.shape))
+    return found.map(lambda part: part.reshape(kept))
+
+
+def _last(part: Any, axes: tuple[int, ...]) -> Any:
+    """The axes as one, the last."""
+    moved = np.moveaxis(part, axes, range(-len(axes), 0))
+    return moved.reshape(*moved.shape[: part.ndim - len(axes)], -1)
+
+
+@rule("log_softmax")
+def _log_softmax(rounding: Rounding, x: Enclosed, *, axis: int = -1) -> Enclosed:
+    """-log sum exp(x_j - x_i), computed as (x_i - max x) - log(sum): both parts are below 0."""
+    e, span, count = _peak(x, axis)
+    with np.errstate(all="ignore"):
+        lo = np.log(_shares(x.lo, x.hi, axis))
+        hi = np.log(_shares(x.hi, x.lo, axis))
+        least = x.lo - np.max(x.hi, axis=axis, keepdims=True) - math.log(count)
+        lo = np.maximum(np.nan_to_num(lo, neginf=-np.inf), least - 1e-12 * np.abs(least))
+        slop = 2.0**-46 * (1 + count + np.abs(span))
+        own = rounding.library * (2 * count + 6 + 4 * math.log(count + 1))
+        a = up(2 * e + own)
+        d = np.full(lo.shape, rounding.unit)
+    bad, undefined = _any(x, axis)
+    found = made(rounding, lo - slop, hi + slop, d, np.broadcast_to(a, lo.shape), bad, undefined)
+    return Enclosed(found.lo, np.minimum(found.hi, 0.0), found.d, found.a, found.bad, undefined)
+
+
+def no_rule(name: str) -> Exceeds:
+    """What says that nothing can be proven of a program with this operation."""
+    return Exceeds(f"`{name}` has no rule of enclosure")
+
+
+@rule("norm")
+def _norm(
+    rounding: Rounding, x: Enclosed, *, ord: Any = None, axis: Any = None, keepdims: bool = False
+) -> Enclosed:
+    """The root of the sum of squares, as it is computed."""
+    if ord not in (None, 2, "fro"):
+        raise no_rule(f"norm of order {ord}")
+    squares = multiply(rounding, x, x)
+    return sqrt(rounding, accumulated(rounding, squares, axis, keepdims))

@@ -1,0 +1,187 @@
+"""Enclosed: a number of a program over a box of inputs, as an exact range and an error bound.
+
+Each array has one entry for each box and element. Where the inputs are anywhere in the box,
+
+    lo <= v <= hi                        v is what exact arithmetic gives
+    |computed - v| <= d |v| + a          computed is what any engine gives (`Rounding`)
+
+unless `bad`: then the computed number may be nan or infinite, and nothing is known. `undefined`:
+the number, or a derivative on the way to it, may have no value in exact arithmetic. Ranges are
+float64, moved outward after each operation; bounds d and a are moved up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gradcheck_cli.domain.dtypes import FloatFormat
+from gradcheck_cli.domain.records import dataclass
+
+Bounds = npt.NDArray[Any]
+Flags = npt.NDArray[Any]
+
+_OUT = 2.0**-49
+"""Relative. NumPy's own functions are within 4 ulps of float64, and a range has few operations."""
+_MOST = float(np.finfo(np.float64).max)
+_LEAST = 1e-320  # absolute: what underflow of a range in float64 may lose
+_UP = 1 + 2.0**-45  # for bounds of errors, which a dozen roundings to nearest may make too small
+LIBRARY_ULPS = 4
+"""ulps. What a proof assumes of an engine's elementary functions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enclosed:
+    lo: Bounds
+    hi: Bounds
+    d: Bounds
+    a: Bounds
+    bad: Flags
+    undefined: Flags
+
+    @property
+    def most(self) -> Bounds:
+        """The largest |v|."""
+        return np.maximum(np.abs(self.lo), np.abs(self.hi))
+
+    @property
+    def least(self) -> Bounds:
+        """The smallest |v|."""
+        inside = (self.lo <= 0) & (self.hi >= 0)
+        return np.where(inside, 0.0, np.minimum(np.abs(self.lo), np.abs(self.hi)))
+
+    @property
+    def error(self) -> Bounds:
+        """The largest |computed - v|."""
+        return up(self.d * self.most + self.a)
+
+    @property
+    def relative(self) -> Bounds:
+        """The largest |computed - v| / |v|; inf where v may be 0."""
+        with np.errstate(all="ignore"):
+            part = np.where(self.a == 0, 0.0, self.a / self.least)
+            return up(self.d + part)
+
+    def map(self, function: Any) -> Enclosed:
+        """The same of arrays whose numbers are moved by the function."""
+        parts = (self.lo, self.hi, self.d, self.a, self.bad, self.undefined)
+        return Enclosed(*(function(part) for part in parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Booleans over a box: what exact arithmetic may give, what the engine may give, and whether
+    both are the same at each point. `tie`: two numbers that were compared may be equal."""
+
+    true: Flags
+    false: Flags
+    computed_true: Flags
+    computed_false: Flags
+    agree: Flags
+    tie: Flags
+
+    def map(self, function: Any) -> Mask:
+        parts = (self.true, self.false, self.computed_true, self.computed_false)
+        return Mask(*(function(part) for part in (*parts, self.agree, self.tie)))
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """How an engine rounds: to nearest with unit roundoff `unit`; what underflows is off by `least`
+    at most, and by `library_least` in a function of a library.
+    `flush`: it takes and gives 0 for all subnormal numbers."""
+
+    unit: float
+    largest: float
+    least: float
+    library_least: float
+    library: float  # relative error of a function of a library
+    normal: float  # the smallest normal number
+    flush: bool = False
+
+    @classmethod
+    def of(cls, fmt: FloatFormat, flush: bool) -> Rounding:
+        normal, u = fmt.smallest_normal, fmt.unit_roundoff
+        narrow = fmt.bits < 24  # is computed in float32, and rounded once
+        library = u + 2 * LIBRARY_ULPS * 2.0**-24 if narrow else 2 * LIBRARY_ULPS * u
+        least = normal if flush else max(fmt.smallest_subnormal, 5e-324)
+        library_least = normal if flush else 2 * LIBRARY_ULPS * least
+        return cls(u, fmt.largest, least, library_least, library, normal, flush)
+
+
+def up(bound: Bounds) -> Bounds:
+    """A bound of an error, with what its own rounding may lack."""
+    return bound * _UP
+
+
+def exact(values: Any) -> Enclosed:
+    """Numbers that the engine has as they are."""
+    return between(values, values)
+
+
+def between(lo: Any, hi: Any) -> Enclosed:
+    """Any number from lo to hi, which the engine has as it is."""
+    low, high = np.asarray(lo, np.float64), np.asarray(hi, np.float64)
+    zero, no = np.zeros(low.shape), np.zeros(low.shape, np.bool_)
+    return Enclosed(low, high, zero, zero, no, no)
+
+
+class Exceeds(Exception):
+    """An operation has no rule. The message names it."""
+
+
+def outward(lo: Bounds, hi: Bounds) -> tuple[Bounds, Bounds]:
+    """A range that holds what rounding in float64 may have lost; all numbers in place of nan."""
+    with np.errstate(all="ignore"):
+        low = lo - np.abs(lo) * _OUT - _LEAST
+        high = hi + np.abs(hi) * _OUT + _LEAST
+    low = np.where(np.isnan(low) | (lo == -np.inf), -np.inf, np.minimum(low, _MOST))
+    high = np.where(np.isnan(high) | (hi == np.inf), np.inf, np.maximum(high, -_MOST))
+    return low, high
+
+
+def made(
+    rounding: Rounding,
+    lo: Bounds,
+    hi: Bounds,
+    d: Bounds,
+    a: Bounds,
+    bad: Flags,
+    undefined: Flags,
+    *,
+    relative: float | None = None,
+    least: float | None = None,
+    above: Flags | bool = False,
+    below: Flags | bool = False,
+) -> Enclosed:
+    """The result of an operation: its range, moved outward, and its error before it is rounded,
+    by `relative` (default: once to nearest), and by `least` where it underflows. `above` 0 or
+    `below` it, a range stays there."""
+    u = rounding.unit if relative is None else relative
+    eta = rounding.least if least is None else least
+    shape = np.broadcast_shapes(*(np.shape(x) for x in (lo, hi, d, a, bad, undefined)))
+    with np.errstate(all="ignore"):
+        lo, hi = outward(np.broadcast_to(lo, shape), np.broadcast_to(hi, shape))
+        lo = np.where(above, np.maximum(lo, 0.0), lo)
+        hi = np.where(below, np.minimum(hi, 0.0), hi)
+        d = np.broadcast_to(up(d + u + d * u), shape)
+        ends = np.minimum(np.abs(lo), np.abs(hi)) * (1 - np.minimum(d, 1)) - a
+        normal = ((lo > 0) | (hi < 0)) & (ends * (1 - 2.0**-40) > 2 * rounding.normal)
+        a = np.broadcast_to(up(a * (1 + u) + np.where(normal, 0.0, eta)), shape)
+        most = np.maximum(np.abs(lo), np.abs(hi))
+        known = up(most * (1 + d) + a) <= rounding.largest
+    bad = np.broadcast_to(bad, shape) | ~known
+    d, a = np.where(bad, np.inf, d), np.where(bad, np.inf, a)
+    return Enclosed(lo, hi, d, a, bad, np.broadcast_to(undefined, shape))
+
+
+def unrounded(
+    lo: Bounds, hi: Bounds, d: Bounds, a: Bounds, bad: Flags, undefined: Flags
+) -> Enclosed:
+    """The result of an operation that only chooses or negates."""
+    shape = np.broadcast_shapes(*(np.shape(x) for x in (lo, hi, d, a, bad, undefined)))
+    d, a = np.where(bad, np.inf, d), np.where(bad, np.inf, a)
+    lo, hi, d, a = (np.broadcast_to(x, shape) for x in (lo, hi, d, a))
+    return Enclosed(lo, hi, d, a, np.broadcast_to(bad, shape), np.broadcast_to(undefined, shape))

@@ -1,0 +1,109 @@
+"""A program over many boxes at once: the enclosure of each output.
+
+`BoxProgram` takes a program and runs its rules (`rules`, `array_rules`) on a batch of boxes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
+from gradcheck_cli.search import array_rules
+from gradcheck_cli.search.batching import batched
+from gradcheck_cli.search.enclosed import Enclosed, Mask, Rounding, between, exact
+from gradcheck_cli.search.rules import RULES, read
+
+_OF_MASKS = frozenset(("where", "logical_and", "logical_or", "logical_not", *array_rules.MOVES))
+_SIZES = (1, 16, 128, 1024)
+
+
+class BoxProgram:
+    """A program on an engine with this rounding; `constants` are inputs that do not move. Raises
+    Exceeds for a row without a rule, NotBatched for one that cannot be batched."""
+
+    def __init__(
+        self,
+        program: Program,
+        constants: Mapping[str, Array],
+        fmt: FloatFormat,
+        rounding: Rounding,
+    ) -> None:
+        self._program = program
+        self._constants = constants
+        self._format = fmt
+        self._rounding = rounding
+        self._batched: dict[int, Program] = {}
+        for node in program.nodes:
+            if node.op not in (INPUT, CONSTANT) and node.op not in RULES:
+                raise array_rules.no_rule(node.op)
+        self._of(_SIZES[0])
+
+    def _of(self, size: int) -> Program:
+        if size not in self._batched:
+            self._batched[size] = batched(self._program, size)
+        return self._batched[size]
+
+    def __call__(
+        self, low: Mapping[str, Array], high: Mapping[str, Array], count: int
+    ) -> list[Enclosed | None]:
+        """The outputs over boxes: arrays (count, *shape) of the least and largest numbers."""
+        size = next(size for size in _SIZES if size >= count)
+        program = self._of(size)
+        values: list[Any] = [None] * len(program.nodes)
+        for name, index in program.inputs.items():
+            values[index] = self._input(name, low, high, size)
+        with np.errstate(all="ignore"):
+            for index, node in enumerate(program.nodes):
+                if node.op == CONSTANT:
+                    values[index] = self._constant(node)
+                elif node.op != INPUT:
+                    values[index] = self._run(node, [values[i] for i in node.args])
+        outputs = (None if i is None else values[i] for i in program.outputs)
+        return [None if y is None else _first(y, count) for y in outputs]
+
+    def _run(self, node: Node, args: list[Any]) -> Any:
+        taken = [read(self._rounding, x) if isinstance(x, Enclosed) else x for x in args]
+        if node.op not in _OF_MASKS:
+            taken = [array_rules.as_enclosed(x) if isinstance(x, Mask) else x for x in taken]
+        if len(args) == 2 and args[0] is args[1]:
+            taken[1] = taken[0]
+        return RULES[node.op](self._rounding, *taken, **node.keywords)
+
+    def _input(
+        self, name: str, low: Mapping[str, Array], high: Mapping[str, Array], size: int
+    ) -> Any:
+        if name in low:
+            return between(_filled(low[name], size), _filled(high[name], size))
+        value = np.asarray(self._constants[name])
+        if value.dtype.kind != "f":
+            return value
+        return _rounded(np.broadcast_to(value, (size, *value.shape)), self._format)
+
+    def _constant(self, node: Node) -> Any:
+        if node.kind == "bool":
+            return np.asarray(node.value)
+        return _rounded(np.asarray(float(node.value or 0.0)), self._format)
+
+
+def _rounded(values: Array, fmt: FloatFormat) -> Enclosed:
+    """Numbers of a kernel; those that the dtype does not hold are rounded to it, or to float64
+    themselves."""
+    found = exact(values)
+    off = np.where(fmt.round(values) == values, 0.0, fmt.unit_roundoff + 2.0**-52)
+    slop = np.where(off > 0, np.abs(values) * 2.0**-51, 0.0)
+    return Enclosed(found.lo - slop, found.hi + slop, off, found.a, found.bad, found.undefined)
+
+
+def _filled(values: Array, size: int) -> Array:
+    extra = np.repeat(values[-1:], size - len(values), axis=0)
+    return np.concatenate([values, extra])
+
+
+def _first(y: Any, count: int) -> Enclosed:
+    if isinstance(y, Mask):
+        y = array_rules.as_enclosed(y)
+    return y.map(lambda part: np.asarray(part[:count]))  # type: ignore[no-any-return]

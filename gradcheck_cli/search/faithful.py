@@ -1,0 +1,40 @@
+"""Which operations of an engine round as their restatement says, row by row.
+
+A proof holds for programs of these alone. Each is one correctly rounded operation, a function of a
+library, or a kernel whose restatement has its operations in its own order; sums may be in any.
+"""
+
+from __future__ import annotations
+
+from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
+
+_TORCH = """
+_log_softmax _log_softmax_backward_data _softmax _softmax_backward_data abs acos add alias arctan
+asin asinh atan bitwise_and bitwise_not bitwise_or bmm cat clamp clamp_max clamp_min clone cos cosh
+detach div eq erf exp exp2 expand expm1 fill flip full_like ge gt index_select le
+linalg_vector_norm log log10 log1p log2 log_sigmoid_backward logical_and logical_not logical_or
+logsumexp lt masked_fill maximum mean minimum mm mul ne neg new_zeros ones_like permute pow
+reciprocal relu repeat reshape roll rsqrt rsub select select_backward sgn sigmoid sigmoid_backward
+sign silu_backward sin sinh slice slice_backward softplus softplus_backward sqrt squeeze stack sub
+sum t tan tanh tanh_backward threshold_backward to transpose unsqueeze unsqueeze_ view where
+zeros_like _to_copy _unsafe_view logical_and_ masked_fill_ amax amin max min dot mv
+"""
+_FAITHFUL = {"torch": frozenset(f"aten.{name}" for name in _TORCH.split())}
+
+FLUSHING = frozenset(("jax", "tensorflow"))
+"""Engines that take and give 0 for subnormal numbers."""
+
+
+def unfaithful(program: Program, engine: str) -> str:
+    """The first operation of a gradient program that no proof holds for; empty where there is
+    none."""
+    known = _FAITHFUL.get(engine)
+    if known is None:
+        return f"how {engine} rounds is not stated"
+    for node in program.nodes:
+        if node.op in (INPUT, CONSTANT):
+            continue
+        name = ".".join(node.text.split(".")[:2])
+        if name not in known:
+            return f"how `{node.text}` rounds is not stated"
+    return ""

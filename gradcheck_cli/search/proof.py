@@ -1,0 +1,206 @@
+"""Proofs: boxes of the domain are enclosed, and split until no kind of failure can happen in them.
+
+`Proof` takes the formula and the engine's gradient program. `advance` works until a deadline; then
+`open_boxes` has the boxes in which a kind may still happen. A kind without any is absent from the
+whole domain, for every engine that rounds as `Rounding` says.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.search import KINDS, GradientProgram, Kind
+from gradcheck_cli.domain.thresholds import EXCUSED_MOVES, ROUNDED_AWAY
+from gradcheck_cli.search.box import Domain, Ordinals
+from gradcheck_cli.search.enclosed import Enclosed, Rounding, between
+from gradcheck_cli.search.enclosing import BoxProgram
+from gradcheck_cli.search.goals import midway
+from gradcheck_cli.search.kinds import eps, half
+
+_BATCH = 1024
+_BIT = {kind: np.uint8(1 << i) for i, kind in enumerate(KINDS)}
+_ALL = np.uint8(63)
+_MARGIN = 0.75
+"""Part of the error that is allowed: a proof leaves room for other readings of half the digits."""
+
+
+class Proof:
+    """Branch and bound over the domain. `formula` says where truths exist, `gradient` what the
+    engine computes. Raises Exceeds and NotBatched where one of them has no enclosure."""
+
+    def __init__(
+        self,
+        domain: Domain,
+        formula: Program,
+        gradient: GradientProgram,
+        wrt: tuple[str, ...],
+        rounding: Rounding,
+    ) -> None:
+        assert gradient.program is not None
+        fmt = domain.format
+        self._domain = domain
+        self._rounding = rounding
+        self._wrt = wrt
+        self._formula = BoxProgram(formula, domain.still, fmt, rounding)
+        constants = {**domain.still, **gradient.constants}
+        self._gradient = BoxProgram(gradient.program, constants, fmt, rounding)
+        self._half, self._eps = half(fmt), eps(fmt)
+        self._low, self._high = domain.low[None], domain.high[None]
+        self._kinds = np.full(1, _ALL)
+        self._leaves: list[tuple[Ordinals, np.uint8]] = []  # points at which kinds stay open
+        self.boxes = 0
+
+    def drop(self, kinds: Iterable[Kind]) -> None:
+        """Splits no more boxes for these kinds."""
+        mask = _ALL
+        for kind in kinds:
+            mask &= ~_BIT[kind]
+        self._kinds = self._kinds & mask
+        self._keep(self._kinds != 0)
+        self._leaves = [(point, bits & mask) for point, bits in self._leaves]
+
+    def advance(self, deadline: float, most: int) -> None:
+        """Encloses and splits boxes until `deadline` (of time.monotonic), or `most` of them."""
+        while len(self._low) and most > 0 and time.monotonic() < deadline:
+            count = min(len(self._low), _BATCH, most)
+            most -= count
+            low, high, kinds = self._low[:count], self._high[:count], self._kinds[:count]
+            self._low, self._high = self._low[count:], self._high[count:]
+            self._kinds = self._kinds[count:]
+            kinds = kinds & ~self.proven(low, high)
+            self._push(low, high, kinds)
+
+    def is_open(self, kind: Kind) -> bool:
+        """Whether the kind may happen somewhere, as far as is known."""
+        bit = _BIT[kind]
+        return bool(np.any(self._kinds & bit)) or any(bits & bit for _, bits in self._leaves)
+
+    def open_share(self) -> float:
+        """The part of the domain, in ordinals, that lies in boxes with open kinds; each kind
+        counts."""
+        whole = self._domain.high.astype(np.float64) - self._domain.low + 1
+        width = self._high.astype(np.float64) - self._low + 1
+        kinds = np.bitwise_count(self._kinds)
+        return float(np.sum(np.prod(width / whole, axis=1) * kinds))
+
+    def open_boxes(self, kind: Kind) -> tuple[Ordinals, Ordinals]:
+        """The least and the largest ordinals (N, D) of the boxes in which it may happen."""
+        bit = _BIT[kind]
+        mine = (self._kinds & bit) != 0
+        points = [point for point, bits in self._leaves if bits & bit]
+        leaves = np.array(points, np.int64).reshape(-1, self._domain.size)
+        return (
+            np.concatenate([self._low[mine], leaves]),
+            np.concatenate([self._high[mine], leaves]),
+        )
+
+    def _keep(self, mine: Array) -> None:
+        self._low, self._high = self._low[mine], self._high[mine]
+        self._kinds = self._kinds[mine]
+
+    def _push(self, low: Ordinals, high: Ordinals, kinds: Array) -> None:
+        """The boxes with open kinds, split; single points become leaves."""
+        left = kinds != 0
+        low, high, kinds = low[left], high[left], kinds[left]
+        single = np.all(low == high, axis=1)
+        self._leaves += [(p, k) for p, k in zip(low[single], kinds[single], strict=True)]
+        low, high, kinds = low[~single], high[~single], kinds[~single]
+        if not len(low):
+            return
+        rows = np.arange(len(low))
+        axis = self._axis(low, high)
+        first, last = low[rows, axis], high[rows, axis]
+        cut = np.where((first < 0) & (last >= 0), -1, midway(first, last))
+        middle_high, middle_low = high.copy(), low.copy()
+        middle_high[rows, axis] = cut
+        middle_low[rows, axis] = cut + 1
+        self._low = np.concatenate([self._low, low, middle_low])
+        self._high = np.concatenate([self._high, middle_high, high])
+        self._kinds = np.concatenate([self._kinds, kinds, kinds])
+
+    def _axis(self, low: Ordinals, high: Ordinals) -> Array:
+        """The element that is widest for its domain, in ordinals."""
+        width = high.astype(np.float64) - low
+        whole = self._domain.high.astype(np.float64) - self._domain.low
+        return np.asarray(np.argmax(width / np.maximum(whole, 1.0), axis=1))
+
+    # What is proven of a box.
+
+    def proven(self, low: Ordinals, high: Ordinals) -> Array:
+        """Of each box the kinds, as bits, that cannot happen in it."""
+        self.boxes += len(low)
+        domain, count = self._domain, len(low)
+        lows = domain.arrays(domain.numbers(low))
+        highs = domain.arrays(domain.numbers(high))
+        (formula,) = self._formula(lows, highs, count)
+        assert formula is not None
+        found = np.where(_any(formula.undefined), 0, _BIT["undefined"]).astype(np.uint8)
+        value, *gradients = self._gradient(lows, highs, count)
+        assert value is not None
+        found |= self._of_value(value, self._moved(lows, highs, gradients))
+        found |= self._of_gradients(gradients, count)
+        return found
+
+    def _moved(
+        self,
+        lows: Mapping[str, Array],
+        highs: Mapping[str, Array],
+        gradients: list[Enclosed | None],
+    ) -> Array:
+        """At least what half an ulp of the searched inputs does to the value (N, 1): u times the
+        sum of |x| |dv/dx|. Of several outputs nothing is said."""
+        count = len(next(iter(lows.values())))
+        total = np.zeros((count, 1))
+        if len(gradients) != len(self._wrt):
+            return total
+        for name, g in zip(self._wrt, gradients, strict=True):
+            if name in lows and g is not None:
+                x = between(lows[name], highs[name]).least.reshape(count, -1)
+                part = np.sum(x * g.least.reshape(count, -1), axis=1, keepdims=True)
+                total += np.nan_to_num(part, nan=0.0, posinf=0.0)
+        return total * self._rounding.unit * _MARGIN
+
+    def _of_value(self, value: Enclosed, moved: Array) -> Array:
+        good = ~_any(value.bad)
+        limit = self._half * _MARGIN - value.d
+        least = np.maximum(value.least, self._rounding.normal)
+        error = value.error.reshape(len(moved), -1)
+        own = (error <= EXCUSED_MOVES * moved).reshape(value.a.shape)
+        right = own | ((limit > 0) & (value.a <= limit * least))
+        small = value.most < self._rounding.normal / 2
+        return _bits("value-nonfinite", good) | _bits(
+            "value-inaccurate", good & ~_any(~(right | small))
+        )
+
+    def _of_gradients(self, gradients: list[Enclosed | None], count: int) -> Array:
+        good, kept, right = (np.ones(count, np.bool_) for _ in range(3))
+        for one in gradients:
+            if one is None:
+                continue
+            g = one.map(lambda part: part.reshape(count, -1))
+            top = np.maximum(np.max(g.least, axis=1, keepdims=True), self._rounding.normal)
+            good &= ~_any(g.bad)
+            limit = np.maximum(ROUNDED_AWAY * self._eps * top, self._rounding.normal)
+            counts = ~(g.most < limit / 2)
+            kept &= ~_any(counts & ~((1 - g.d) * limit > g.a))
+            allowed = self._half * _MARGIN - g.d
+            small = np.max(g.most, axis=1, keepdims=True) < self._rounding.normal / 2
+            right &= ~_any(~(((allowed > 0) & (g.a <= allowed * top)) | small))
+        return (
+            _bits("gradient-nonfinite", good)
+            | _bits("gradient-underflow-to-zero", good & kept)
+            | _bits("gradient-inaccurate", good & right)
+        )
+
+
+def _bits(kind: Kind, proven: Array) -> Array:
+    return np.where(proven, _BIT[kind], np.uint8(0))
+
+
+def _any(flags: Array) -> Array:
+    return np.asarray(np.any(flags.reshape(len(flags), -1), axis=1))

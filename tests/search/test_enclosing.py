@@ -1,0 +1,38 @@
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.search.enclosed import Exceeds, Rounding
+from gradcheck_cli.search.enclosing import BoxProgram
+
+from .searched import spec_of
+
+FLOAT32 = FORMATS["float32"]
+
+
+def boxed(model: str, low: list[float], high: list[float]) -> tuple[float, float, bool]:
+    """The range of a formula of x over one box, and whether it may overflow."""
+    spec = spec_of(f"{{x: {low}}}", model)
+    program = BoxProgram(spec.program, {}, FLOAT32, Rounding.of(FLOAT32, False))
+    (found,) = program({"x": np.array([low])}, {"x": np.array([high])}, 1)
+    assert found is not None
+    return float(found.lo[0]), float(found.hi[0]), bool(found.bad[0])
+
+
+def test_a_program_is_enclosed_over_a_box() -> None:
+    lo, hi, bad = boxed("sum(x * x) / 2", [-1.0, 2.0], [1.0, 3.0])
+    assert (round(lo, 9), round(hi, 9), bad) == (2.0, 5.0, False)
+    assert boxed("sum(exp(x))", [0.0, 0.0], [90.0, 1.0])[2]
+
+
+def test_a_constant_that_the_dtype_lacks_is_rounded() -> None:
+    spec = spec_of("{x: 1.0}", "0.1 * x")
+    program = BoxProgram(spec.program, {}, FLOAT32, Rounding.of(FLOAT32, False))
+    (found,) = program({"x": np.ones(1)}, {"x": np.ones(1)}, 1)
+    assert found is not None
+    assert 2.0**-24 < found.d[0] < 2.0**-22
+
+
+def test_a_row_without_a_rule_is_refused() -> None:
+    with pytest.raises(Exceeds, match="lgamma"):
+        boxed("sum(lgamma(x))", [1.0, 2.0], [1.0, 2.0])
