@@ -30,7 +30,7 @@ TARGET = 0.9
 def obstacle(engine: TorchEngine, check: Check) -> str:
     """Why the sample is not lifted; empty where it is."""
     try:
-        Subjects(engine, problem(check)).bound("float64").lift()
+        Subjects(engine, problem(check)).bound("float64").lift().whole()
     except Exception as error:  # also PyTorch's own, of dtypes and layouts that it lacks
         return f"{type(error).__name__}: {error}".splitlines()[0]
     return ""

@@ -4,10 +4,12 @@ layer itself before anything is believed of it."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.islands import with_islands
 from gradcheck_cli.checks.program_truth import ProgramTruth, is_certified
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.draws import signs
@@ -15,7 +17,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Leaf, word_of
 from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.thresholds import BUBBLE, LIFTED_NOISE, OPERATIONS, SAME_STEP, SHOWS, Step
-from gradcheck_cli.domain.truth import PointKind, Truth
+from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.lifting import Lifted, NotLifted
 from gradcheck_cli.engines.layer.recording import TooLarge
@@ -23,8 +25,9 @@ from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 from gradcheck_cli.truth.blocks import Differences
 from gradcheck_cli.truth.certified.ball_program import exact_nodes
+from gradcheck_cli.truth.certified.enclosed_products import EnclosedArray
 from gradcheck_cli.truth.numerics.noise import from_size
-from gradcheck_cli.truth.of_layers import ulp_perturbed
+from gradcheck_cli.truth.of_layers import projected, ulp_perturbed
 from gradcheck_cli.truth.plain import PlainFunction
 from gradcheck_cli.truth.safe_values import values_of
 
@@ -49,17 +52,42 @@ class LiftedTruth(ProgramTruth):
 
     def __init__(self, layer: BoundLayer) -> None:
         subject = layer.highest
-        lifted = subject.lift()
+        lifted, self.radii = with_islands(subject.lift())
         rng = np.random.default_rng([layer.problem.seed, 41])
         near = [point for _ in range(DRAWS) for point in _both_ways(subject, rng)]
         _compare(subject, lifted, layer.problem.seed, near)
         self._subject = subject
         self._lifted = lifted
         super().__init__(layer, lifted.program, lifted.constants)
+        names = dict.fromkeys(f"`{island.name}`" for island in lifted.islands)
+        if names:
+            self.origin = f"from the trace; {', '.join(names)} by differences"
+
+    @property
+    def has_islands(self) -> bool:
+        """Whether operations that no row states are lines of the program: its first derivative is
+        that of the layer, with the bars of their differences, and no other is."""
+        return bool(self._lifted.islands)
 
     def is_sure(self, truth: Truth) -> bool:
         """Whether every entry is certified."""
         return is_certified(truth.blocks.values())
+
+    def narrowed(self, truth: Truth, directions: Mapping[str, Array] | None) -> Truth:
+        """What differences of a small layer found, with what is enclosed of its program where that
+        has narrow bars. `directions` are those of forward mode by leaf, (k, n); without them it has
+        the whole Jacobian. Raises what `EnclosedProducts` raises."""
+        products = self.products()
+        found = [products.pulled(row) for row in np.eye(truth.output.size)]
+        blocks = dict(truth.blocks)
+        for name in self._moving:
+            rows = [row[self.words[name]] for row in found]
+            blocks["reverse", name] = _narrowed(truth.blocks["reverse", name], rows)
+            if ("forward", name) in blocks:
+                along = None if directions is None else directions[name]
+                block = blocks["reverse", name]
+                blocks["forward", name] = block if along is None else projected(block, along)
+        return replace(truth, blocks=blocks, origin=self.origin)
 
     def agrees(
         self, truth: Truth, gradients: Mapping[str, Array], found: Mapping[str, Differences]
@@ -100,7 +128,8 @@ class LiftedTruth(ProgramTruth):
     def departs(self, name: str, column: int) -> bool:
         """Whether the layer has other values than its program along the axis of one entry."""
         leaf, axis = self._axis(name, column)
-        near = [{name: _moved(leaf, part * axis)} for part in ALONG]
+        along = ALONG[:2] if self.has_islands else ALONG
+        near = [{name: _moved(leaf, part * axis)} for part in along]
         try:
             _compare(self._subject, self._lifted, self.layer.problem.seed, near)
         except NotLifted:
@@ -141,9 +170,10 @@ def by_differences(layer: BoundLayer, reason: str) -> str:
 
 
 def _compare(subject: Subject, lifted: Lifted, seed: int, near: Sequence[Values]) -> None:
-    """Raises NotLifted where the program and the layer differ at the points `near` by more than
-    their rounding does. Their difference at the point is rounding, too, as far as the last digit of
-    the largest output goes: each step was compared there."""
+    """Raises NotLifted where the program and the layer differ at the points `near`, which stand on
+    either side of the point by turns, by more than their rounding does. Their difference at the
+    point is rounding, too, as far as the last digit of the largest output goes: each step was
+    compared there."""
     stirs = [ulp_perturbed(subject, seed + turn) for turn in range(STIRS)]
     rng = np.random.default_rng([seed, 43])
     program = _Nearby(subject, lifted)
@@ -155,6 +185,8 @@ def _compare(subject: Subject, lifted: Lifted, seed: int, near: Sequence[Values]
         same = (there == mine) | (np.isnan(there) & np.isnan(mine))
         off = np.where(same, 0.0, there - mine)
         moved = np.abs(off[1:] - off[0])
+        if lifted.islands:  # on either side of the point a line is as far from what it stands for
+            moved[STIRS:] = np.repeat(np.abs(off[1 + STIRS :: 2] - off[2 + STIRS :: 2]) / 2, 2, 0)
         anew = np.stack([program.rounded_anew(point, rng) for point in near])
         own = np.fmax.reduce(np.abs(anew - mine[1 + STIRS :]), axis=0, initial=0.0)
         size = np.max(np.abs(there), initial=0.0, where=np.isfinite(there))
@@ -186,6 +218,23 @@ def _moved(leaf: Leaf, parts: Array) -> Array:
     size = np.where(leaf.value == 0, scale_of(leaf.value), np.abs(leaf.value))
     there = leaf.inside(leaf.value + parts * size)
     return there if leaf.holds(there) else np.clip(there, leaf.low, leaf.high)
+
+
+def _narrowed(block: TruthBlock, rows: Sequence[EnclosedArray]) -> TruthBlock:
+    """The block with these enclosed rows, where they are narrow: the bars of what was confirmed are
+    no bounds."""
+    value, radius = np.stack([row.value for row in rows]), np.stack([row.radius for row in rows])
+    found = EnclosedArray(value, radius)
+    better = (block.kind == PointKind.SMOOTH) & found.is_narrow(np.zeros(value.shape))
+    return replace(
+        block,
+        value=np.where(better, value, block.value),
+        error=np.where(better, radius, block.error),
+        lower=np.where(better, value, block.lower),
+        upper=np.where(better, value, block.upper),
+        certified=block.certified | better,
+        confirmed=block.confirmed & ~better,
+    )
 
 
 class _Nearby:

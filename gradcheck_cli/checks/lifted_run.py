@@ -39,7 +39,7 @@ def lifted_run(engine: Engine, problem: LayerProblem) -> LiftedRun:
         leaves = {word_of(leaf.name): leaf.value for leaf in subject.leaves}
         parameters = {leaf.name: leaf.value for leaf in subject.leaves if leaf.role != "input"}
         try:
-            lifted = subject.lift()
+            lifted = subject.lift().whole()
         except EngineFault as fault:
             return LiftedRun(parameters, reason=str(fault))
     values = {**leaves, **lifted.constants}

@@ -39,6 +39,7 @@ class ProgramTruth:
     `program` are the leaves, by their `words` (`domain.layer.word_of`), and `constants`."""
 
     origin = ""  # of the program, where the spec does not state it
+    radii: Mapping[str, Array] | None = None  # of constants that are known to within these
 
     def __init__(
         self, layer: BoundLayer, program: Program, constants: Mapping[str, Array] | None = None
@@ -90,7 +91,7 @@ class ProgramTruth:
         leaves = self.layer.highest.leaves
         values = {self.words[leaf.name]: np.asarray(leaf.value) for leaf in leaves}
         moving = tuple(self.words[name] for name in self._moving)
-        return EnclosedProducts(self.program, {**values, **self.constants}, moving)
+        return EnclosedProducts(self.program, {**values, **self.constants}, moving, self.radii)
 
     def _computed(
         self,

@@ -23,6 +23,7 @@ from gradcheck_cli.domain.thresholds import BUBBLE
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.judge import suspect_entries, suspects
+from gradcheck_cli.truth.certified.enclosed_products import TooManyNumbers
 from gradcheck_cli.truth.of_layers import CallableTruth, own_size, ulp_perturbed
 from gradcheck_cli.truth.visibility import words_of_bubbles
 
@@ -48,6 +49,9 @@ class Whole(Gradients):
         super().__init__(layer)
         problem = layer.problem
         self.program = program
+        self._partly: LiftedTruth | None = None  # its first derivative alone is that of the layer
+        if isinstance(program, LiftedTruth) and program.has_islands:
+            self.program, self._partly = None, program
         self._uncast = uncast
         self._suspect_entries: Mapping[tuple[str, str], Array] | None = None
         self._truth = CallableTruth(layer.highest, layer.bounds, problem.dtype, problem.seed)
@@ -77,6 +81,8 @@ class Whole(Gradients):
             truth = self._truth.truth(modes, costs)
         elif isinstance(self.program, LiftedTruth) and not self.program.is_sure(truth):
             truth = _overlaid(self._truth.truth(modes, costs), truth)
+        if self._partly is not None:
+            truth = self._narrowed(self._partly, truth)
         self.notes += [f"{layer.name}: {words}" for words in self._truth.notes]
         if costs and isinstance(layer.highest, Admissible):
             truth = layer.highest.costing(truth)
@@ -104,6 +110,22 @@ class Whole(Gradients):
         if sure:
             self._note_bubbles(truth)
         return self._with_differences(truth) if sure and beside else truth
+
+    def _narrowed(self, program: LiftedTruth, truth: Truth) -> Truth:
+        """The truth with what is enclosed of a program in which some operations are lines."""
+        from reference_engine.arithmetic.arbs import NotInBalls, Undecided
+
+        own = self._truth
+        try:
+            found = program.narrowed(truth, self.pushes.directions)
+            if program.agrees(found, own.gradients, own.differences()):
+                return found
+            reason = CONTRADICTED
+        except (NotInBalls, TooManyNumbers, Undecided) as refusal:
+            reason = str(refusal)
+        self.notes.append(by_differences(self.layer, reason))
+        self._partly = None
+        return truth
 
     def _agrees(self, program: LiftedTruth, truth: Truth, taken: bool) -> bool:
         """Whether no difference of the layer contradicts the truth, where any are `taken`."""

@@ -8,7 +8,9 @@ which whoever uses the program must find out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,13 +40,40 @@ class NotLifted(EngineFault):
         self.place = place
 
 
+MOST_COLUMNS = 128
+"""Of the Jacobians of all islands, each of which takes some thirty runs of the operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Island:
+    """An operation that is not stated in rows. In the program it is the line y + J (x - `at`), with
+    x (n,) all numbers of its arguments that a leaf reaches. The constants `value` and `jacobian` of
+    the program are y (m,) and J (m, n); J is 0 until someone finds it. `call` runs the operation on
+    x; `refusal` is what to raise where it may be no part of a program."""
+
+    name: str
+    at: Array
+    value: str
+    jacobian: str
+    call: Callable[[Array], Array]
+    refusal: NotLifted
+
+
 @dataclass(frozen=True, slots=True)
 class Lifted:
     """The program. Its inputs are the leaves, by their words (`domain.layer.word_of`), and the
-    `constants` of the point, by name. Several outputs are one vector, one after the other."""
+    `constants` of the point, by name. Several outputs are one vector, one after the other. What no
+    row states is one of the `islands`."""
 
     program: Program
     constants: Mapping[str, Array]
+    islands: tuple[Island, ...] = ()
+
+    def whole(self) -> Lifted:
+        """The program without islands. Raises NotLifted."""
+        for island in self.islands:
+            raise island.refusal
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +129,7 @@ class _Lifting:
         if not numbers or (step.exact is None and self._is_choice(step)):
             return  # indices, or a mask of masks
         self._write_at(step.place, step.name)
-        for slot, value in zip(step.results, self._restated(step), strict=True):
+        for slot, value in zip(step.results, self._restated(step, numbers), strict=True):
             if slot in numbers and isinstance(value, Symbol):
                 self._symbols[slot] = self._checked(step, slot, value)
 
@@ -111,14 +140,20 @@ class _Lifting:
     def _is_choice(self, step: Step) -> bool:
         return all(self._execution.slots[slot].format is None for slot in step.results)
 
-    def _restated(self, step: Step) -> Sequence[Any]:
+    def _restated(self, step: Step, numbers: Sequence[int]) -> Sequence[Any]:
+        """The results of a step, of which `numbers` are none of indices, as symbols."""
         if step.exact is None:
-            raise NotLifted(f"`{step.name}` is not stated in rows", step.place)
+            refusal = NotLifted(f"`{step.name}` is not stated in rows", step.place)
+            return self._island(step, numbers, refusal)
         try:
             return step.exact([self._at(slot) for slot in step.args])
         except (ShapeError, TypeError, ValueError) as error:
             message = f"`{step.name}` is not stated in rows for these arguments: {error}"
-            raise NotLifted(message, step.place) from error
+            return self._island(step, numbers, NotLifted(message, step.place))
+
+    def _island(self, step: Step, numbers: Sequence[int], refusal: NotLifted) -> Sequence[Any]:
+        """The results of a step that no row states, where it may be a part of the program."""
+        raise refusal
 
     def _checked(self, step: Step, slot: int, symbol: Symbol) -> Symbol:
         """The symbol at the value of the run. Raises NotLifted where its rows gave another one."""
@@ -144,6 +179,7 @@ class _LayerLifting(_Lifting):
         self._leaves = {
             name: recording.slots[index] for name, index in recording.program.inputs.items()
         }
+        self._islands: list[Island] = []
 
     def run(self, leaves: Sequence[Leaf]) -> Lifted:
         for leaf in leaves:
@@ -161,7 +197,42 @@ class _LayerLifting(_Lifting):
         output = parts[0]
         if not isinstance(output, Symbol):
             raise NotLifted("no output depends on a leaf")
-        return Lifted(self._writer.program(output), self._writer.constants)
+        return Lifted(self._writer.program(output), self._writer.constants, tuple(self._islands))
+
+    def _island(self, step: Step, numbers: Sequence[int], refusal: NotLifted) -> Sequence[Any]:
+        """The step as a line through its values. Raises the refusal where it is too large, or does
+        not give the same again."""
+        values, writer = self._execution.values, self._writer
+        moving = [slot for slot in dict.fromkeys(step.args) if slot in self._symbols]
+        at, value = (np.concatenate([values(s).ravel() for s in of]) for of in (moving, numbers))
+        call = partial(self._run, step, moving, numbers)
+        floats = at.dtype == np.float64 == value.dtype
+        if not floats or at.size + sum(one.at.size for one in self._islands) > MOST_COLUMNS:
+            raise refusal
+        if not np.array_equal(call(at), value, equal_nan=True):
+            raise refusal
+        flat = [ROWS["reshape"](self._symbols[slot], shape=(-1,)) for slot in moving]
+        away = ROWS["concatenate"](*flat, axis=0) - at
+        y, jacobian = writer.constant(value), writer.constant(np.zeros((value.size, at.size)))
+        line = y + ROWS["matmul"](jacobian, away)
+        *_, y_name, jacobian_name = writer.constants
+        island = Island(step.name, at, y_name, jacobian_name, call, refusal)
+        self._islands.append(island)
+        parts = _parts(line, [values(slot).shape for slot in numbers])
+        found = dict(zip(numbers, parts, strict=True))
+        return [found.get(slot) for slot in step.results]
+
+    def _run(self, step: Step, moving: Sequence[int], numbers: Sequence[int], at: Array) -> Array:
+        """The results of a step that are `numbers`, one after the other, with these in place of the
+        arguments that are `moving`."""
+        execution = self._execution
+        parts = _parts(at, [execution.values(slot).shape for slot in moving])
+        natives = {slot: execution.slots[slot].native for slot in step.args}
+        for slot, part in zip(moving, parts, strict=True):
+            natives[slot] = execution.conversions.native(part, natives[slot])
+        results = dict(zip(step.results, step.low([natives[s] for s in step.args]), strict=True))
+        found = [execution.conversions.numpy(results[slot]).ravel() for slot in numbers]
+        return np.concatenate(found)
 
 
 class _AnywhereLifting(_Lifting):
@@ -200,6 +271,13 @@ class _AnywhereLifting(_Lifting):
 
     def _is_written(self, slot: int) -> bool:
         return True
+
+
+def _parts(flat: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """Arrays of these shapes, of the numbers of one vector."""
+    ends = np.cumsum([0, *map(math.prod, shapes)])
+    places = zip(ends[:-1].tolist(), ends[1:].tolist(), shapes, strict=True)
+    return [flat[start:end].reshape(shape) for start, end, shape in places]
 
 
 def agree(mine: Array, theirs: Array) -> bool:

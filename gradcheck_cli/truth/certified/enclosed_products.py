@@ -74,14 +74,20 @@ class EnclosedArray:
 
 
 class EnclosedProducts:
-    """The products of a program with constants of float64 at `values`, by inputs of `wrt`. The run
-    is recorded once, for all cotangents.
+    """The products of a program with constants of float64 at `values`, by inputs of `wrt`. Inputs
+    with `radii` are known to within these. The run is recorded once, for all cotangents.
 
     Raises TooManyNumbers. Its methods raise Undecided where the program stands on a jump or an
     operation cannot tell which of two numbers is larger, and NotInBalls.
     """
 
-    def __init__(self, program: Program, values: Mapping[str, Array], wrt: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        values: Mapping[str, Array],
+        wrt: tuple[str, ...],
+        radii: Mapping[str, Array] | None = None,
+    ) -> None:
         from reference_engine.arithmetic.float_balls import Singly
 
         self._program = inlined(program)
@@ -92,6 +98,7 @@ class EnclosedProducts:
         self._nodes = _FloatNodes(self._program, FORMATS["float64"], still)
         self._singly = Singly(MOST_SINGLY)
         self._values = values
+        self._radii = radii or {}
         self._wrt = wrt
         self._recorded: tuple[dict[str, Any], Any] | None = None
 
@@ -143,11 +150,13 @@ class EnclosedProducts:
         return self._recorded
 
     def _run(self, moved: Mapping[str, Any]) -> Any:
-        from reference_engine.arithmetic.float_balls import exactly_floats
+        from reference_engine.arithmetic.float_balls import FloatBall, exactly_floats
 
         def given(name: str) -> Any:
             if name in moved:
                 return moved[name]
+            if name in self._radii:
+                return FloatBall(self._values[name], self._radii[name])
             value = np.asarray(self._values[name])
             return exactly_floats(value) if value.dtype.kind == "f" else value
 

@@ -80,7 +80,7 @@ def test_a_node_has_the_line_of_the_user() -> None:
 def test_an_operation_without_rows_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(kernels.KERNELS, "sin")
     with pytest.raises(NotLifted, match="sin` is not stated in rows") as refused:
-        subject_of(torch_engine(), looped, x=X).lift()
+        subject_of(torch_engine(), looped, x=X).lift().whole()
     assert refused.value.place is not None
 
 

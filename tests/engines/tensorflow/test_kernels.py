@@ -113,4 +113,4 @@ def test_an_operation_without_rows_is_refused_by_name() -> None:
     with pytest.raises(NotLifted, match="`Igamma` is not stated in rows"):
         subject_of(
             TensorFlowEngine(), lambda x: tf.math.igamma(tf.ones_like(x), tf.abs(x)), x=X
-        ).lift()
+        ).lift().whole()
