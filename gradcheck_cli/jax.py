@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from gradcheck_cli.domain.dtypes import parts_of
 from gradcheck_cli.testing.api import assert_gradients
 from gradcheck_cli.testing.drop_in import NO_STEP, warn_once
 from gradcheck_cli.testing.values import dtype_word
@@ -35,7 +36,8 @@ def check_grads(
     rtol: float | Mapping[Any, float] | None = None,
     eps: float | None = None,
 ) -> None:
-    """Checks the derivatives of `f(*args)` by all floating arrays of `args`, in their dtypes.
+    """Checks the derivatives of `f(*args)` by all floating and complex arrays of `args`, in their
+    dtypes.
 
     Raises gradcheck_cli.GradientError, an AssertionError, with the whole report where one is wrong.
     The default tolerances need no number; given ones are taken as they are, with JAX's default
@@ -58,24 +60,24 @@ def check_grads(
 
 
 def _dtypes(args: tuple[Any, ...]) -> list[str]:
-    """Those of the floating leaves, as JAX computes with them."""
+    """Those of the floating and complex leaves, as JAX computes with them."""
     import jax
 
     found = (jax.numpy.result_type(leaf) for leaf in jax.tree.leaves(args))
-    floating = (dtype for dtype in found if jax.numpy.issubdtype(dtype, jax.numpy.floating))
+    floating = (dtype for dtype in found if jax.numpy.issubdtype(dtype, jax.numpy.inexact))
     return list(dict.fromkeys(dtype.name for dtype in floating))
 
 
 def _tolerance(atol: Any, rtol: Any, dtypes: Iterable[str]) -> dict[str, dict[str, float]]:
     return {
-        key: {dtype: _of_dtype(given, dtype) for dtype in dtypes}
+        key: {parts_of(dtype): _of_dtype(given, dtype) for dtype in dtypes}
         for key, given in (("atol", atol), ("rtol", rtol))
     }
 
 
 def _of_dtype(given: Any, dtype: str) -> float:
     """A tolerance of `check_grads` for one dtype: a number, numbers by dtype, or JAX's default."""
-    default = _JAX_TOLERANCES[dtype]
+    default = _JAX_TOLERANCES[parts_of(dtype)]
     if isinstance(given, Mapping):
         by_dtype = {dtype_word(key): value for key, value in given.items()}
         return float(by_dtype.get(dtype, default))

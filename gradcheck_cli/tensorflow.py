@@ -50,6 +50,6 @@ def compute_gradient(
 
     theoretical, numerical = tf.test.compute_gradient(f, x, delta)
     values = [tf.convert_to_tensor(one) for one in x]
-    dtypes = {dtype_name(one) for one in values if one.dtype.is_floating}
+    dtypes = {dtype_name(one) for one in values if one.dtype.is_floating or one.dtype.is_complex}
     report = check(f, *values, engines="tensorflow", dtypes=dtypes, modes=["reverse"])
     return ComputedGradient(theoretical, numerical, report)

@@ -66,3 +66,11 @@ def test_what_has_no_meaning_here_is_warned_of(monkeypatch, recwarn) -> None:
     caught = [one for one in recwarn if "has no meaning" in str(one.message)]
     assert [str(one.message).split("`")[1] for one in caught] == ["eps", "lin", "order"]
     assert {one.filename for one in caught} == {__file__}
+
+
+@pytest.mark.exhaustive
+def test_complex_arguments_have_the_tolerance_of_their_parts() -> None:
+    z = jnp.array([0.5 - 1j])
+    check_grads(lambda z: jnp.abs(z) * z, (z,), 1, modes=["rev"], atol=1e-3)
+    with pytest.raises(GradientError):
+        check_grads(lambda z: nearly(z), (z,), 1, modes=["rev"])

@@ -29,3 +29,9 @@ def test_a_wrong_gradient_fails_however_near_it_is() -> None:
     np.testing.assert_allclose(*pair, rtol=1e-2)
     assert not pair.passed
     assert {finding.code for finding in pair.report.findings} == {"GC101"}
+
+
+def test_complex_arguments_are_checked_in_their_dtype() -> None:
+    pair = compute_gradient(nearly, [tf.constant([0.5 - 1j])])
+    assert not pair.passed
+    assert {finding.dtype for finding in pair.report.findings} == {"complex128"}

@@ -107,3 +107,11 @@ def test_second_derivatives_in_both_compositions() -> None:
 def test_the_framework_is_imported_when_the_drop_in_is_called(name: str) -> None:
     code = f"import sys, gradcheck_cli.{name}; sys.exit('{name}' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_complex_inputs_are_checked_in_their_dtype() -> None:
+    z = torch.tensor([0.5 - 1j], dtype=torch.cdouble, requires_grad=True)
+    assert gradcheck(lambda z: z.abs() * z.exp(), z)
+    with pytest.raises(GradientError) as caught:
+        gradcheck(lambda z: Nearly.apply(z), z)
+    assert {finding.dtype for finding in caught.value.report.findings} == {"complex128"}

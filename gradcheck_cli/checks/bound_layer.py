@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from gradcheck_cli.checks.findings import finding_for
 from gradcheck_cli.checks.protocol import Ask, CastsRequest, Steps
-from gradcheck_cli.checks.shape import with_layer
+from gradcheck_cli.checks.shape import is_complex, with_layer
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Evaluation, Mode, Projection
@@ -82,6 +82,8 @@ class BoundLayer:
             named=frozenset({self.name} if problem.named else ()),
             named_modes=frozenset(problem.modes if problem.named_modes else ()),
             seed=problem.seed,
+            complex_leaves=frozenset(leaf.name for leaf in narrow.leaves if leaf.is_complex),
+            complex_output=is_complex(narrow),
         )
 
     def finding(self, code: str, message: str, mode: Mode | None = None) -> Finding:

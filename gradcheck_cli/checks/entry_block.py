@@ -8,7 +8,7 @@ from dataclasses import field, replace
 import numpy as np
 
 from gradcheck_cli.checks.bound_layer import BoundLayer
-from gradcheck_cli.checks.shape import output_shape
+from gradcheck_cli.checks.shape import is_complex, output_shape
 from gradcheck_cli.checks.traced_entry import TracedEntry
 from gradcheck_cli.checks.unfilled_entries import never_filled, stating_zero, suspicious
 from gradcheck_cli.domain.case import Case
@@ -359,7 +359,7 @@ def _as_of_the_whole(
     return replace(
         finding,
         message=f"{which}: {said}",
-        indexing=_indexing(layer, part),
+        indexing=_indexing(layer, part, leaf.is_complex),
         span=layer.problem.implementation.span,
         entries=entries,
         more=max(finding.more, 0 if many is None else many - len(entries)),
@@ -379,10 +379,15 @@ def _pattern(layer: BoundLayer, columns: Columns, g: Float, right: Float) -> str
     return name_pattern(g.reshape(-1, count), right.reshape(-1, count), (count,), fmt, sizes, tuple)
 
 
-def _indexing(layer: BoundLayer, part: Part) -> Indexing:
+def _indexing(layer: BoundLayer, part: Part, complex_input: bool) -> Indexing:
     if part.outputs is None:
-        return Indexing(0, cotangents=part.rows.shape[1] > 1)
-    return Indexing(len(output_shape(layer.narrow)))
+        cotangents = part.rows.shape[1] > 1
+        return Indexing(0, cotangents=cotangents, complex_input=complex_input)
+    return Indexing(
+        len(output_shape(layer.narrow)),
+        complex_output=is_complex(layer.narrow),
+        complex_input=complex_input,
+    )
 
 
 def _index(

@@ -24,6 +24,11 @@ def output_shape(subject: Subject) -> tuple[int, ...]:
     return (output_size(subject),)
 
 
+def is_complex(subject: Subject) -> bool:
+    """Whether the only output is complex."""
+    return len(subject.outputs) == 1 and subject.outputs[0].is_complex
+
+
 def with_layer(problem: LayerProblem, subject: Subject) -> Spec:
     """The spec, with the layer as a program of one operation over its leaves."""
     leaves = {leaf.name: leaf.value.shape for leaf in subject.leaves}

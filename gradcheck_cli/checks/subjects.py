@@ -49,6 +49,7 @@ class Subjects:
         """The layer in `dtype`, with other `values` for some of its inputs; `uncast`: without its
         casts to narrower ones. Raises what the layer raises, and BadSpec."""
         problem = self._problem
+        point = problem.spec.points[problem.point]
         there = moved(self._kinds, self._inputs, values or {})
         request = SubjectRequest(
             problem.implementation,
@@ -59,10 +60,8 @@ class Subjects:
             uncast,
             forward=all(mode == "forward" for mode in problem.modes),
             data=_data(problem),
-            domains={
-                name: (one.low, one.high)
-                for name, one in problem.spec.points[problem.point].items()
-            },
+            domains={name: (one.low, one.high) for name, one in point.items()},
+            complex_inputs=frozenset(name for name, one in point.items() if one.is_complex),
         )
         subject: Subject = self._engine.subject(request)
         if self._kinds:

@@ -258,7 +258,10 @@ class WrongGradients:
 
     def _as_problem(self, call: CustomCall, mode: Mode) -> LayerProblem:
         problem = self._problem
-        start = {name: Input(name, v, name in call.moving) for name, v in call.values.items()}
+        start = {
+            name: Input(name, v, name in call.moving, is_complex=name in call.complex_values)
+            for name, v in call.values.items()
+        }
         alone = Implementation(
             problem.implementation.engine,
             call.name,

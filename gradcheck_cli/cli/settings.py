@@ -26,7 +26,7 @@ from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.report import FORMATS
 
-DTYPES = ("float16", "bfloat16", "float32", "float64")
+DTYPES = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 MODES = ("reverse", "forward")
 
 
@@ -66,7 +66,8 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "dtype",
             Listed(DTYPES),
-            "Dtypes; default: float32 and float64.",
+            "Dtypes; default: float32 and float64. complex64 and complex128 are for layers with "
+            "complex inputs.",
             several=True,
             key="dtypes",
         ),

@@ -83,7 +83,8 @@ class Case:
     are the engines that the user requested by name, `named_modes` likewise: there GC705 is an
     error, elsewhere a note. `no_truth` says why there is none. `unweighed`: what rounding may
     cost was requested and could not be computed. `stages` are those of the engines' compilers, from
-    nothing compiled to everything.
+    nothing compiled to everything. What is complex has pairs along its last axis: the real and the
+    imaginary parts.
     """
 
     spec: Spec
@@ -103,6 +104,8 @@ class Case:
     seed: int = 0
     unweighed: bool = False
     stages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    complex_leaves: frozenset[str] = frozenset()
+    complex_output: bool = False
 
 
 @dataclass(frozen=True, slots=True)

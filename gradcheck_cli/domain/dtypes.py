@@ -79,6 +79,27 @@ FORMATS: dict[str, FloatFormat] = {
 }
 
 
+COMPLEX = {"complex64": "float32", "complex128": "float64"}
+"""Complex dtypes, with the dtype of their real and imaginary parts."""
+
+
+def parts_of(dtype: str) -> str:
+    """The dtype of the parts of a complex one; any other unchanged."""
+    return COMPLEX.get(dtype, dtype)
+
+
+def as_pairs(array: Array) -> Array:
+    """The real and the imaginary parts of complex numbers, (..., 2), in float64."""
+    return np.stack([array.real, array.imag], axis=-1).astype(np.float64)
+
+
+def joined(pairs: Array) -> Array:
+    """Complex numbers of their real and imaginary parts along the last axis, complex64 of
+    float32."""
+    dtype = np.result_type(pairs.dtype, np.complex64)
+    return np.ascontiguousarray(pairs).view(dtype)[..., 0]
+
+
 def wider(dtype: str) -> FloatFormat:
     """The precision in which a suspect is looked at again."""
     return FORMATS["float32" if dtype == "float64" else "float64"]

@@ -45,7 +45,9 @@ class Meant:
 class Leaf:
     """An array that a layer's output depends on: a given input, a parameter or buffer, or what a
     closure captured. `value` is in float64 (or int64, bool); `differentiable` where its derivative
-    is checked. No number of it may be below `low` or above `high`: that is its domain."""
+    is checked. No number of it may be below `low` or above `high`: that is its domain.
+    `is_complex`: the layer has complex numbers there, and `value` their parts along its last
+    axis."""
 
     name: str
     role: Role
@@ -53,6 +55,7 @@ class Leaf:
     differentiable: bool
     low: float = -np.inf
     high: float = np.inf
+    is_complex: bool = False
 
     @property
     def size(self) -> int:

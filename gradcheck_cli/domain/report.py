@@ -121,11 +121,14 @@ class Entry:
 class Indexing:
     """What the numbers of an index count: `output_axes` of the output come first, then those of the
     input. Of products with `cotangents` the first one counts these (where `output_axes` is 0 there
-    is but one), of products with `directions` the last one those."""
+    is but one), of products with `directions` the last one those. The last one of what is complex
+    counts the real and the imaginary part."""
 
     output_axes: int
     cotangents: bool = False
     directions: bool = False
+    complex_output: bool = False
+    complex_input: bool = False
 
 
 @dataclass(frozen=True, slots=True)

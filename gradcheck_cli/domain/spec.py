@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Input:
     """One input: its value (float64, int64 or bool), and where it may vary. `kind`: what it has to
-    stay where a layer is called with it ("rotation"; empty: anything)."""
+    stay where a layer is called with it ("rotation"; empty: anything). `is_complex`: the value has
+    pairs along its last axis, the real and the imaginary part of each number."""
 
     name: str
     value: Array
@@ -27,6 +28,7 @@ class Input:
     high: float = float("inf")
     seed: int | None = None
     kind: str = ""
+    is_complex: bool = False
 
 
 @dataclass(frozen=True, slots=True)

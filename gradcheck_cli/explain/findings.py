@@ -123,6 +123,7 @@ def _pattern(case: Case, finding: Finding) -> str | None:
     name = finding.input
     first_order = evaluation.mode in ("reverse", "forward")
     shape = np.shape(case.values[name]) if first_order else ()
+    projection = case.projections[evaluation.mode]
     return name_pattern(
         gradient.values,
         block.value,
@@ -130,4 +131,8 @@ def _pattern(case: Case, finding: Finding) -> str | None:
         FORMATS[case.dtype],
         axis_sizes({name: np.shape(value) for name, value in case.values.items()}),
         (lambda: terms_of(case, evaluation.mode, name)) if first_order else tuple,
+        complex_output=first_order and case.complex_output and projection.rows is None,
+        complex_input=first_order
+        and name in case.complex_leaves
+        and name not in (projection.columns or {}),
     )

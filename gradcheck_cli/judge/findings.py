@@ -71,6 +71,8 @@ def _indexing(case: Case, evaluation: Evaluation | None, name: str) -> Indexing 
         output_axes=len(output) if projection.rows is None else 1,
         cotangents=projection.rows is not None,
         directions=projection.columns is not None and name in projection.columns,
+        complex_output=case.complex_output,
+        complex_input=name in case.complex_leaves,
     )
 
 

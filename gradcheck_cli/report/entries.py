@@ -39,34 +39,39 @@ class _Row:
 
 def entry_label(finding: Finding, index: tuple[int, ...], output: str, output_axes: int) -> str:
     """`x`, `W[0,1]`, or `dy[2]/dx[1]` where the output is not a scalar; `W[0,1] by cotangent 2` and
-    `dy[2] by W, direction 0` of products. `output_axes` is asked where the finding does not
-    know."""
+    `dy[2] by W, direction 0` of products; `z[0].re` and `z[0].im` of complex
+    numbers. `output_axes` is asked where the finding does not know."""
     name = finding.input
+    complex_output = complex_input = False
     if name is None:
         return output + _bracketed(index)
     if finding.indexing is not None:
         if finding.indexing.cotangents or finding.indexing.directions:
             return _of_product(finding.indexing, name, index, output)
         output_axes = finding.indexing.output_axes
+        complex_output = finding.indexing.complex_output
+        complex_input = finding.indexing.complex_input
     second = "." in name if finding.mode is None else finding.mode in SECOND
     if output_axes == 0 or len(index) < output_axes or second:
-        return name + _bracketed(index)
-    split = index[:output_axes], index[output_axes:]
-    return f"d{output}{_bracketed(split[0])}/d{name}{_bracketed(split[1])}"
+        return name + _bracketed(index, complex_input)
+    left = _bracketed(index[:output_axes], complex_output)
+    return f"d{output}{left}/d{name}{_bracketed(index[output_axes:], complex_input)}"
 
 
 def _of_product(how: Indexing, name: str, index: tuple[int, ...], output: str) -> str:
     left, right = index[: how.output_axes], index[how.output_axes :]
     which = f"cotangent {left[0]}" if left else "a random cotangent"
     if not how.directions:
-        return f"{name}{_bracketed(right)} by {which}"
+        return f"{name}{_bracketed(right, how.complex_input)} by {which}"
     along = f"direction {right[-1]}"
     if how.cotangents:
         return f"{name} by {which}, {along}"
-    return f"d{output}{_bracketed(left)} by {name}, {along}"
+    return f"d{output}{_bracketed(left, how.complex_output)} by {name}, {along}"
 
 
-def _bracketed(index: Sequence[int]) -> str:
+def _bracketed(index: Sequence[int], is_complex: bool = False) -> str:
+    if is_complex:
+        return _bracketed(index[:-1]) + (".im" if index[-1] else ".re")
     return f"[{','.join(str(part) for part in index)}]" if index else ""
 
 

@@ -6,8 +6,23 @@ import math
 import struct
 
 # Significant decimal digits that tell any two numbers of a dtype apart: ceil(1 + p * log10(2)).
-DISTINCT_DIGITS = {"float16": 5, "bfloat16": 4, "float32": 9, "float64": 17}
-PRECISION = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # bits
+# Of complex dtypes, those of their parts.
+DISTINCT_DIGITS = {
+    "float16": 5,
+    "bfloat16": 4,
+    "float32": 9,
+    "float64": 17,
+    "complex64": 9,
+    "complex128": 17,
+}
+PRECISION = {  # bits
+    "float16": 11,
+    "bfloat16": 8,
+    "float32": 24,
+    "float64": 53,
+    "complex64": 24,
+    "complex128": 53,
+}
 FEW = 5.0  # ulps: errors below are said in them, and need no rule to pass
 LEAST = 0.005  # ulps, the first that is not shown as 0
 HALF = 0.5  # errors of less are a part of the truth; from there on, what was computed is a multiple
@@ -119,7 +134,7 @@ def _rounded(value: float, dtype: str) -> float:
     """`value` rounded to `dtype`, as a Python float; inf where it overflows."""
     if dtype == "bfloat16":
         return _rounded_bfloat16(value)
-    code = {"float16": "<e", "float32": "<f", "float64": "<d"}[dtype]
+    code = {24: "<f", 53: "<d"}.get(PRECISION[dtype], "<e")
     try:
         return float(struct.unpack(code, struct.pack(code, value))[0])
     except OverflowError:

@@ -7,9 +7,11 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from typing import TypeVar
 
 from gradcheck_cli.domain.codes import CODES, ENGINE_FAILED, Codes
 from gradcheck_cli.domain.curve import Curve
+from gradcheck_cli.domain.dtypes import COMPLEX, parts_of
 from gradcheck_cli.domain.evaluation import (
     FIRST_ORDER,
     Failure,
@@ -35,6 +37,8 @@ from gradcheck_cli.domain.spec import Allow, Spec
 from gradcheck_cli.judge.gate import unexplained
 from gradcheck_cli.run.designs import accepted, unmatched
 from gradcheck_cli.run.plan import Plan
+
+Judged = TypeVar("Judged", Check, Finding, Reading)
 
 BETWEEN_ENGINES = (Codes.ENGINES_DISAGREE, Codes.IMPLEMENTATIONS_DIFFER)
 
@@ -66,6 +70,10 @@ def settle(
     each fingerprint is left out as known already; what is left out is taken from it."""
     spec = plan.spec
     checks, findings = _through_the_gate(plan, found.checks, found.findings)
+    readings: Sequence[Reading] = found.readings
+    if any(one.is_complex for one in spec.inputs.values()):
+        checks, findings = _in_complex(checks), _in_complex(findings)
+        readings = _in_complex(readings)
     unused = list(_unmatched(plan, options, every_engine, findings))
     findings = [*findings, *(_unused(allow, sentence) for allow, sentence in unused)]
     completed = [_completed(_allowed(one, spec.allow), plan, options) for one in findings]
@@ -80,7 +88,7 @@ def settle(
         checks=tuple(checks),
         findings=shown,
         suppressed=tuple(replace(finding, reason=why) for finding, why in judged if why),
-        readings=tuple(found.readings),
+        readings=tuple(readings),
         trainings=tuple(end for path in found.trainings if (end := training_result(path))),
         unmatched_allows=tuple(f"line {allow.span.line}: {sentence}" for allow, sentence in unused),
         by_design=tuple(accepted(plan, found.layers)),
@@ -115,6 +123,12 @@ def _through_the_gate(
     return held, [*findings, *mistakes]
 
 
+def _in_complex(judged: Sequence[Judged]) -> list[Judged]:
+    """What was judged by the parts of complex numbers, with the dtype that the layer had."""
+    names = {parts: dtype for dtype, parts in COMPLEX.items()}
+    return [replace(one, dtype=names.get(one.dtype or "", one.dtype)) for one in judged]
+
+
 def _suppressed(finding: Finding, options: RunOptions, known: Counter[str]) -> tuple[Finding, str]:
     """The finding, and why it does not count (empty: it does)."""
     for prefix in options.ignore:
@@ -132,7 +146,7 @@ def _matches(allow: Allow, finding: Finding) -> bool:
     return (
         allow.code == finding.code
         and allow.engine in (None, finding.engine)
-        and allow.dtype in (None, finding.dtype)
+        and (allow.dtype is None or parts_of(allow.dtype) == parts_of(finding.dtype or ""))
         and allow.input in (None, finding.input)
     )
 
@@ -157,7 +171,11 @@ def _unmatched(
     all_modes = options.modes.override is None
     for allow in spec.allow:
         ran = allow.engine in plan.engines if allow.engine else expected <= set(plan.engines)
-        ran = ran and all_modes and (allow.dtype in plan.dtypes if allow.dtype else all_dtypes)
+        ran = (
+            ran
+            and all_modes
+            and (parts_of(allow.dtype) in plan.dtypes if allow.dtype else all_dtypes)
+        )
         if ran and not allow.shared and not any(_matches(allow, finding) for finding in findings):
             where = " ".join(part for part in (allow.engine, allow.dtype, allow.input) if part)
             what = f"{allow.code} {where}".strip()

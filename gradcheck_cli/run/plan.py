@@ -9,7 +9,7 @@ from itertools import product
 from zlib import crc32
 
 from gradcheck_cli.domain.case import Case, TruthRequest
-from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.dtypes import COMPLEX, FORMATS, Array, FloatFormat, parts_of
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.evaluation import (
     COMPOSED,
@@ -96,17 +96,14 @@ def make_plan(spec: Spec, options: RunOptions, registered: Mapping[str, Register
     engines, named = choose_engines(spec, options, registered)
     where = placed(spec, options)
     require(where)
-    dtypes = options.dtypes.resolve(spec.dtypes, DTYPES)
-    for dtype in dtypes:
-        if dtype not in FORMATS:
-            raise UsageError(f"unknown dtype `{dtype}`", _nearest(dtype, list(FORMATS)))
+    dtypes = _dtypes(spec, options)
     modes = options.modes.resolve(spec.modes, ())
     requested = _asked_modes(spec, modes)
     plan = Plan(
         spec=spec,
         engines=engines,
         named=named,
-        dtypes=tuple(dtypes),
+        dtypes=dtypes,
         modes=requested,
         named_modes=frozenset(requested) if modes else frozenset(),
         timeout=options.timeout.resolve(spec.timeout, TIMEOUT_S),
@@ -118,6 +115,26 @@ def make_plan(spec: Spec, options: RunOptions, registered: Mapping[str, Register
     if spec.implementations:
         return _with_layers(plan, options)
     return _with_looks(plan, {name: registered[name] for name in engines}, options)
+
+
+def _dtypes(spec: Spec, options: RunOptions) -> tuple[str, ...]:
+    """What is computed in; of complex dtypes that of their parts. Raises UsageError."""
+    dtypes = options.dtypes.resolve(spec.dtypes, DTYPES)
+    is_complex = any(one.is_complex for one in spec.inputs.values())
+    for dtype in dtypes:
+        if dtype not in FORMATS and dtype not in COMPLEX:
+            raise UsageError(f"unknown dtype `{dtype}`", _nearest(dtype, [*FORMATS, *COMPLEX]))
+        if is_complex and parts_of(dtype) not in COMPLEX.values():
+            raise UsageError(
+                f"`{spec.name}` has complex inputs, and cannot be checked in {dtype}",
+                "complex64 and complex128 have parts of float32 and float64",
+            )
+        if dtype in COMPLEX and not is_complex:
+            raise UsageError(
+                f"`{spec.name}` has no complex input, and cannot be checked in {dtype}",
+                "`dtypes: [complex64, complex128]` in the spec makes its inputs complex",
+            )
+    return tuple(dict.fromkeys(map(parts_of, dtypes)))
 
 
 def _with_looks(plan: Plan, engines: Mapping[str, Registered], options: RunOptions) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pydantic_core import PydanticCustomError
@@ -18,18 +19,29 @@ from gradcheck_cli.specfile.model_parts import (
 )
 
 FLOAT_TYPES = ("float16", "bfloat16", "float32", "float64")
-INPUT_TYPES = (*FLOAT_TYPES, "int64", "bool")
+COMPLEX_TYPES = ("complex64", "complex128")
+INPUT_TYPES = (*FLOAT_TYPES, *COMPLEX_TYPES, "int64", "bool")
 DISTRIBUTIONS = ("normal", "uniform", "log_uniform", "integers")
 KINDS = ("rotation", "orthogonal", "symmetric", "positive_definite", "simplex", "unit_vector")
 INFINITE = {"inf": float("inf"), "+inf": float("inf"), "-inf": float("-inf")}
 WORDS = {**INFINITE, "nan": float("nan")}
 """Text that stands for a number where a number is expected, as the JSON report writes it."""
 
+_DIGITS = r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
+_COMPLEX = rf"^[-+]?({_DIGITS}[-+])?{_DIGITS}j$"  # as Python writes it
+
 MAX_AXES = 16
 _EXACT = 2**53  # whole numbers up to here are float64 numbers
 
 # What JSON Schema says about numbers is for editors; ragged lists are found where they are read.
-NUMBER_JSON = {"anyOf": [{"type": "number"}, {"type": "boolean"}, {"enum": sorted(WORDS)}]}
+NUMBER_JSON = {
+    "anyOf": [
+        {"type": "number"},
+        {"type": "boolean"},
+        {"enum": sorted(WORDS)},
+        {"type": "string", "pattern": _COMPLEX},
+    ]
+}
 _LIST_JSON = {
     "type": "array",
     "minItems": 1,
@@ -37,6 +49,13 @@ _LIST_JSON = {
 }
 VALUE_JSON = {"anyOf": [*NUMBER_JSON["anyOf"], _LIST_JSON]}
 _BOUND_JSON = {"anyOf": [{"type": "number"}, {"enum": sorted(INFINITE)}]}
+
+
+def number_in(text: str) -> float | complex | None:
+    """The number that text stands for where a number is expected: `nan`, `-inf`, `1+2j`."""
+    if text in WORDS:
+        return WORDS[text]
+    return complex(text) if re.match(_COMPLEX, text) else None
 
 
 def _bound(value: Any) -> float:
@@ -69,8 +88,9 @@ def _about() -> dict[str, Any]:
         "dtype": key(
             words(*INPUT_TYPES),
             "What the numbers are: `int64` and `bool` are not differentiated; a floating dtype "
-            "rounds the value to that format first. Default: floating, but bool for true and "
-            "false, and int64 for the distribution `integers`.",
+            "rounds the value to that format first, a complex one both parts. Default: floating, "
+            "but bool for true and false, int64 for the distribution `integers`, and complex "
+            "where `dtypes` or a number is.",
         ),
         "requires_grad": key(
             core.bool_schema(strict=True),
@@ -157,12 +177,17 @@ def input_form(value: Any) -> str | None:
         return distribution if distribution in DISTRIBUTIONS else None
     if isinstance(value, list):
         return "list"
-    number = isinstance(value, bool | int | float) or (isinstance(value, str) and value in WORDS)
-    return "number" if number else None
+    if isinstance(value, str):
+        return None if number_in(value) is None else "number"
+    return "number" if isinstance(value, bool | int | float) else None
 
 
 def input_schema() -> Any:
-    value = key(anything(VALUE_JSON), "A number or a nested list of numbers.", required=True)
+    value = key(
+        anything(VALUE_JSON),
+        "A number or a nested list of numbers; a complex one is `1+2j`.",
+        required=True,
+    )
     normal = {
         "mean": key(finite(), "The mean. Default: 0."),
         "std": key(positive(), "The standard deviation. Default: 1."),

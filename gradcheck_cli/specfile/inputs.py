@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import COMPLEX, Array, as_pairs
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.spec import Input
 from gradcheck_cli.specfile import values
@@ -43,7 +43,8 @@ def read_inputs(
 ) -> Inputs:
     """The inputs of a document. `data` obeys the schema, but for the inputs in `broken`, which were
     told already."""
-    reader = _Reader(collector, values.Budget(), seed)
+    is_complex = any(dtype in COMPLEX for dtype in data.get("dtypes", ()))
+    reader = _Reader(collector, values.Budget(), seed, is_complex)
     base = {
         name: None if name in broken else reader.base(name, form)
         for name, form in data["inputs"].items()
@@ -81,6 +82,7 @@ class _Reader:
     collector: Collector
     budget: values.Budget
     seed: int
+    is_complex: bool  # every floating input is complex that does not say otherwise
     dtypes: dict[str, str] = field(default_factory=dict)
 
     def allowed(self, form: Any, path: Path) -> bool:
@@ -98,15 +100,21 @@ class _Reader:
     def constant(self, name: str, form: list[Any]) -> Input | None:
         """An array of `constants`: data, the same at every point."""
         value = self._value(name, form, ("constants", name), None, 0)
+        if value is not None and value.dtype.kind == "c":
+            message = f"formulas compute with real numbers, and `{name}` is complex"
+            self.collector.add(message, ("constants", name))
+            return None
         return None if value is None else Input(name, value, requires_grad=False)
 
     def base(self, name: str, form: Any) -> Input | None:
         """One input as `inputs` has it."""
         path: Path = ("inputs", name)
         about = form if isinstance(form, dict) else {}
-        value = self._value(name, form, path, about.get("dtype"), 0)
+        value = self._value(name, form, path, self._dtype(form), 0)
         if value is None:
             return None
+        if value.dtype.kind == "c":
+            return self._complex(name, form, value, path)
         self.dtypes[name] = about.get("dtype", value.dtype.name)
         low, high = (INFINITE.get(end, end) for end in about.get("domain", (-math.inf, math.inf)))
         floating = value.dtype.kind == "f"
@@ -124,6 +132,28 @@ class _Reader:
         found = Input(name, value, requires_grad, float(low), float(high), self._seed(form), kind)
         return found if self._inside(found, path) else None
 
+    def _dtype(self, form: Any) -> str | None:
+        """The dtype that an input is read in; None where its numbers say."""
+        about = form if isinstance(form, dict) else {}
+        drawn = "shape" in about and "kind" not in about
+        floating = drawn and about.get("distribution", "normal") != "integers"
+        usual = "complex128" if self.is_complex and floating else None
+        dtype: str | None = about.get("dtype", usual)
+        return dtype
+
+    def _complex(self, name: str, form: Any, value: Array, path: Path) -> Input | None:
+        about = form if isinstance(form, dict) else {}
+        for key in ("domain", "kind"):
+            if key in about:
+                help = "a layer of two real inputs can join them"
+                message = f"`{key}` is about real numbers, and `{name}` is complex"
+                self.collector.add(message, (*path, key), at_key=True, help=help)
+                return None
+        self.dtypes[name] = about.get("dtype", "complex128")
+        requires_grad = about.get("requires_grad", True)
+        seed = self._seed(form)
+        return Input(name, as_pairs(value), requires_grad, seed=seed, is_complex=True)
+
     def _is_of(self, kind: str, value: Array, path: Path) -> bool:
         """Whether the value is of its kind."""
         why = wrong_shape(kind, value.shape)
@@ -139,8 +169,9 @@ class _Reader:
         value = self._value(base.name, form, path, self.dtypes[base.name], point)
         if value is None:
             return None
-        if value.shape != base.value.shape:
-            wanted = f"but {base.value.shape} under `inputs`"
+        shape = base.value.shape[:-1] if base.is_complex else base.value.shape
+        if value.shape != shape:
+            wanted = f"but {shape} under `inputs`"
             message = f"`{base.name}` has shape {value.shape} at this point, {wanted}"
             self.collector.add(message, path)
             return None
@@ -151,6 +182,7 @@ class _Reader:
             return None
         if kind and not self._is_of(kind, value, path):
             return None
+        value = as_pairs(value) if base.is_complex else value
         found = replace(base, value=value, seed=self._seed(form))
         return found if self._inside(found, path) else None
 
@@ -169,6 +201,8 @@ class _Reader:
             inner = values.recipe_tree(tree)
             where = path if inner is tree else (*path, "value")
             value = values.written(inner, dtype, where, self.collector)
+            if self.is_complex and dtype is None and value is not None and value.dtype.kind == "f":
+                value = value.astype(np.complex128)
             fits = value is not None and self.budget.take(value.shape, path, self.collector)
             return value if fits else None
         if not self.budget.take(tuple(form["shape"]), (*path, "shape"), self.collector):

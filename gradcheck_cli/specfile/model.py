@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError, SchemaValidator
 from pydantic_core import core_schema as core
 
 from gradcheck_cli.domain.placement import DEVICE, MATMULS, is_device
-from gradcheck_cli.specfile.input_model import FLOAT_TYPES, VALUE_JSON, input_schema
+from gradcheck_cli.specfile.input_model import COMPLEX_TYPES, FLOAT_TYPES, VALUE_JSON, input_schema
 from gradcheck_cli.specfile.model_parts import (
     DOTTED,
     anything,
@@ -71,7 +71,7 @@ def _allow() -> Any:
         "code": key(text(), "The finding's code, for example GC301.", required=True),
         "reason": key(text(min_length=1), "Why it is accepted.", required=True),
         "engine": key(text(), "Only with this engine."),
-        "dtype": key(words(*FLOAT_TYPES), "Only in this dtype."),
+        "dtype": key(words(*FLOAT_TYPES, *COMPLEX_TYPES), "Only in this dtype."),
         "input": key(text(), "Only for the gradient of this input."),
     }
     return list_of(table(fields, "accepted finding", "A known and accepted finding."))
@@ -236,7 +236,11 @@ def spec_schema() -> Any:
             list_of(text(), min_length=1),
             "The inputs whose gradients are checked. Default: every floating input.",
         ),
-        "dtypes": key(list_of(words(*FLOAT_TYPES), min_length=1), "Default: [float32, float64]."),
+        "dtypes": key(
+            list_of(words(*FLOAT_TYPES, *COMPLEX_TYPES), min_length=1),
+            "Default: [float32, float64]. complex64 and complex128 make every floating input of a "
+            "layer complex that has no `dtype` of its own: its parts are float32 and float64.",
+        ),
         "engines": key(list_of(text(), min_length=1), "Default: every engine that is installed."),
         "modes": key(list_of(words(*MODES), min_length=1), "Default: what the engine has."),
         "order": key(

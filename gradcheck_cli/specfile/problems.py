@@ -217,6 +217,9 @@ def text_help(tree: Tree, otherwise: str) -> str:
     """Numbers that YAML takes for text, and how they are written."""
     if not isinstance(tree, Scalar) or not isinstance(tree.value, str):
         return otherwise
+    python = f"{tree.text.replace(' ', '').removesuffix('i').removesuffix('j')}j"
+    if tree.text[-1:] in ("i", "j") and input_model.number_in(python) is not None:
+        return f"a complex number is written {python}"
     try:
         float(tree.text)
     except ValueError:

@@ -23,6 +23,7 @@ from gradcheck_cli.specfile import model, problems, settings
 from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, nearest, visible
 from gradcheck_cli.specfile.defaults import KEY as DEFAULTS
 from gradcheck_cli.specfile.defaults import LISTS, Defaults, is_defaults, read_defaults
+from gradcheck_cli.specfile.input_model import COMPLEX_TYPES
 from gradcheck_cli.specfile.inputs import Inputs, read_inputs
 from gradcheck_cli.specfile.layers import read_designs, read_implementations, read_model
 from gradcheck_cli.specfile.scalar_place import ScalarPlace
@@ -238,6 +239,7 @@ class _Sense:
         if "inputs" in data:
             inputs = read_inputs(data, self.broken_inputs, collector, self.seed)
             self._names(inputs, constants)
+            self._real(inputs)
         self._texts()
         choice = settings.read_settings(data, inputs, collector)
         if "implementations" in data:
@@ -346,6 +348,17 @@ class _Sense:
                 elif section == "constants" and name in inputs.base:
                     message = f"`{name}` is an input already"
                     self.collector.add(message, path, at_key=True)
+
+    def _real(self, inputs: Inputs) -> None:
+        """Formulas have no complex inputs."""
+        name = next((n for n, one in inputs.base.items() if one and one.is_complex), None)
+        if name is None or "model" not in self.data:
+            return
+        stated = any(dtype in COMPLEX_TYPES for dtype in self.data.get("dtypes", ()))
+        message = f"formulas compute with real numbers, and `{name}` is complex"
+        help = "a layer may have complex inputs; in a formula the parts are two inputs"
+        path: Path = ("dtypes",) if stated else ("inputs", name)
+        self.collector.add(message, path, at_key=True, help=help)
 
     def _texts(self) -> None:
         """What reports print must not steer the terminal."""

@@ -16,6 +16,7 @@ from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.spec import Allow, Tolerance, Train
 from gradcheck_cli.formula import used_inputs
 from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, meant, nearest
+from gradcheck_cli.specfile.input_model import COMPLEX_TYPES
 from gradcheck_cli.specfile.inputs import Inputs
 from gradcheck_cli.specfile.model import validator
 
@@ -28,6 +29,7 @@ def read_settings(
     """The fields of `Spec` that have nothing to do with the formula, by name."""
     for key in ("dtypes", "engines", "modes", "wrt"):
         _once(data.get(key, ()), (key,), collector)
+    _one_kind(data.get("dtypes", ()), collector)
     for index, engine in enumerate(data.get("engines", ())):
         check_engine(engine, ("engines", index), collector)
     return {
@@ -45,6 +47,12 @@ def read_settings(
         "device_span": _span("device", data, collector),
         "engine_spans": _engine_spans(data, collector),
     }
+
+
+def _one_kind(dtypes: Iterable[str], collector: Collector) -> None:
+    if len({dtype in COMPLEX_TYPES for dtype in dtypes}) > 1:
+        help = "an input that is real beside complex ones has a `dtype` of its own"
+        collector.add("`dtypes` has real and complex ones", ("dtypes",), help=help)
 
 
 def _span(key: str, data: Mapping[str, Any], collector: Collector) -> Span | None:

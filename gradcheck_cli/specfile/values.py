@@ -8,6 +8,8 @@ the input's own: `rng = numpy.random.default_rng([seed, *name.encode()])`, with 
     uniform      low + (high - low) * rng.random(shape)
     log_uniform  exp(log(low) + (log(high) - log(low)) * rng.random(shape))
     integers     rng.integers(low, high, shape, endpoint=True)
+
+and once more for the imaginary parts of a complex input.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import COMPLEX, FORMATS, Array, parts_of
 from gradcheck_cli.specfile.collect import Collector, Path, locate
-from gradcheck_cli.specfile.input_model import MAX_AXES, WORDS
+from gradcheck_cli.specfile.input_model import MAX_AXES, WORDS, number_in
 from gradcheck_cli.specfile.problems import shown, text_help
 from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, Sequence, Tree
 
@@ -52,7 +54,8 @@ class Budget:
 
 
 def written(tree: Tree, dtype: str | None, path: Path, collector: Collector) -> Array | None:
-    """A number or nested list as an array: float64, or int64 or bool; None after an error."""
+    """A number or nested list as an array: float64, complex128, int64 or bool; None after an
+    error."""
     numbers = _Numbers(path, collector)
     shape = numbers.shape(tree)
     if shape is None:
@@ -86,7 +89,7 @@ class _Numbers:
     def __init__(self, path: Path, collector: Collector) -> None:
         self.path = path
         self.collector = collector
-        self.entries: list[bool | int | float] = []
+        self.entries: list[bool | int | float | complex] = []
         self.bad = 0
 
     def shape(self, tree: Tree) -> tuple[int, ...] | None:
@@ -124,9 +127,9 @@ class _Numbers:
     def _entry(self, tree: Tree, path: Path) -> None:
         if isinstance(tree, Scalar):
             value = tree.value
-            if isinstance(value, str) and value in WORDS:
-                value = WORDS[value]
-            if isinstance(value, bool | int | float):
+            if isinstance(value, str):
+                value = number_in(value)
+            if isinstance(value, bool | int | float | complex):
                 self.entries.append(value)
                 return
             self._wrong(f"{shown(tree)} is not a number", path, text_help(tree, ""))
@@ -141,9 +144,16 @@ class _Numbers:
 
 
 def _typed(
-    entries: list[bool | int | float], dtype: str | None, path: Path, collector: Collector
+    entries: list[bool | int | float | complex],
+    dtype: str | None,
+    path: Path,
+    collector: Collector,
 ) -> Array | None:
     """The flat entries in the kind that is requested."""
+    imaginary = next((entry for entry in entries if isinstance(entry, complex)), None)
+    if imaginary is not None and dtype is not None and dtype not in COMPLEX:
+        collector.add(f"{imaginary} is complex, and no number of dtype {dtype}", path)
+        return None
     logical = sum(isinstance(entry, bool) for entry in entries)
     if 0 < logical < len(entries):
         collector.add("true and false are mixed with numbers", path)
@@ -156,9 +166,13 @@ def _typed(
     if logical:
         collector.add(f"true and false are not numbers of dtype {dtype}", path)
         return None
+    if dtype in COMPLEX or imaginary is not None:
+        mixed = [e if isinstance(e, complex) else _float(e) for e in entries]
+        return as_float(np.array(mixed, dtype=np.complex128), dtype, path, collector)
+    real = [entry for entry in entries if not isinstance(entry, complex)]
     if dtype == "int64":
-        return _whole(entries, path, collector)
-    return as_float(np.array([_float(entry) for entry in entries]), dtype, path, collector)
+        return _whole(real, path, collector)
+    return as_float(np.array([_float(entry) for entry in real]), dtype, path, collector)
 
 
 def _whole(entries: list[bool | int | float], path: Path, collector: Collector) -> Array | None:
@@ -180,9 +194,15 @@ def _float(entry: int | float) -> float:
 
 
 def as_float(values: Array, dtype: str | None, path: Path, collector: Collector) -> Array | None:
-    """Values in float64, rounded to `dtype` first where one is requested; too large is an error."""
+    """Values in float64 or complex128, rounded to `dtype` first where one is requested, complex
+    ones in both parts; too large is an error."""
     if dtype is None:
         return values
+    if dtype in COMPLEX:
+        values = values.astype(np.complex128)
+        parts = values.view(np.float64).reshape(*values.shape, 2)
+        found = as_float(parts, parts_of(dtype), path, collector)
+        return None if found is None else found.view(np.complex128)[..., 0]
     rounded = FORMATS[dtype].round(values)
     lost = np.isinf(rounded) & np.isfinite(values)
     if lost.any():
@@ -204,7 +224,11 @@ def drawn(
         help = "leave `dtype` out, or use distribution: integers with dtype: int64"
         collector.add(message, (*path, "dtype"), help=help)
         return None
-    values = _sample(distribution, recipe, np.random.default_rng(stream))
+    rng = np.random.default_rng(stream)
+    values = _sample(distribution, recipe, rng)
+    if dtype in COMPLEX:
+        values = values + 1j * _sample(distribution, recipe, rng)
+        return as_float(values, dtype, path, collector)
     if whole and dtype in (None, "int64"):
         return values.astype(np.int64)
     return as_float(values.astype(np.float64), dtype, path, collector)

@@ -81,7 +81,7 @@ def _input(name: str, value: Any, bounds: tuple[float, float] | None) -> dict[st
     if array is None:
         raise UsageError(f"`{name}` is {type(value).__name__}, which is no number and no array")
     form: dict[str, Any] = {"value": _nested(array)}
-    if array.dtype.kind != "f":
+    if array.dtype.kind in "bi":
         form["dtype"] = "bool" if array.dtype.kind == "b" else "int64"
     if bounds is not None:
         form["domain"] = [_word(float(bound)) for bound in bounds]
@@ -95,7 +95,9 @@ def _nested(array: Array) -> Any:
 
 
 def _word(value: Any) -> Any:
-    """JSON has no literal for what is not finite; specs have words."""
+    """JSON has no literal for what is not finite or complex; specs have words."""
+    if isinstance(value, complex):
+        return str(value).strip("()")
     if isinstance(value, float) and not np.isfinite(value):
         return "nan" if value != value else ("inf" if value > 0 else "-inf")
     return value

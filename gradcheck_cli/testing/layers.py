@@ -164,7 +164,10 @@ def _inputs(found: Given, request: CheckRequest) -> dict[str, Input]:
             raise UsageError(f"the domain of `{name}` is ({low}, {high})", "(low, high)")
         moves = array.dtype.kind == "f" and (not asking or name in asking)
         kind = _kind(name, array, request)
-        made[name] = Input(name, array, moves, float(low), float(high), kind=kind)
+        is_complex = name in found.complex_inputs
+        made[name] = Input(
+            name, array, moves, float(low), float(high), kind=kind, is_complex=is_complex
+        )
     return made
 
 

@@ -14,7 +14,14 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.testing.values import Given, as_array, dtype_name, parameter_names, placed
+from gradcheck_cli.testing.values import (
+    Given,
+    as_array,
+    dtype_name,
+    in_parts,
+    parameter_names,
+    placed,
+)
 
 _PLAIN = (dict, tuple, type(None))  # what every layer may be given (`values.given`)
 
@@ -77,14 +84,14 @@ def opened(
     }
     dtypes = frozenset(map(dtype_name, found.values()))
     arrays = {name: _numbers(name, leaf) for name, leaf in found.items()}
-    return Opened(layer, own, parts, list(named)), Given(arrays, {}, (), dtypes)
+    return Opened(layer, own, parts, list(named)), Given(*in_parts(arrays), {}, (), dtypes)
 
 
 def _part(jax: Any, label: str, value: Any) -> _Part:
     found, structure = jax.tree_util.tree_flatten_with_path(value)
     places = {}
     for place, (path, leaf) in enumerate(found):
-        if _kind(jax, leaf) == "f" or (not path and isinstance(leaf, float)):
+        if _kind(jax, leaf) == "f" or (not path and isinstance(leaf, float | complex)):
             name = jax.tree_util.keystr(path, simple=True, separator=".")
             places[".".join(part for part in (label, name) if part)] = place
     return _Part(structure, [leaf for _, leaf in found], places)
@@ -106,17 +113,17 @@ def _nodes(structure: Any) -> Iterator[type]:
 
 
 def _kind(jax: Any, leaf: Any) -> str:
-    """Of an array: "f" floating, "u" unsigned or a key, "i" another; else empty."""
+    """Of an array: "f" floating or complex, "u" unsigned or a key, "i" another; else empty."""
     if not isinstance(leaf, jax.Array | np.ndarray):
         return ""
     if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return "u"
-    if jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating):
+    if jax.numpy.issubdtype(leaf.dtype, jax.numpy.inexact):
         return "f"
     return "u" if jax.numpy.issubdtype(leaf.dtype, jax.numpy.unsignedinteger) else "i"
 
 
 def _numbers(name: str, leaf: Any) -> Array:
     array = as_array(name, leaf)
-    assert array is not None  # it is an array of floats, or a float
+    assert array is not None  # it is an array of floats, or a number
     return array

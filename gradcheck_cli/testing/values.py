@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, as_pairs
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.records import dataclass
 
@@ -27,9 +27,11 @@ _PLACES = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KE
 @dataclass(frozen=True, slots=True)
 class Given:
     """What a layer is called with: `arrays` by name, in float64, int64 or bool; `fixed`, what is no
-    array, by name; the arrays that are `asking` for their gradients (none: nobody said)."""
+    array, by name; the arrays that are `asking` for their gradients (none: nobody said). Those of
+    `complex_inputs` are pairs of real and imaginary parts."""
 
     arrays: Mapping[str, Array]
+    complex_inputs: frozenset[str]
     fixed: Mapping[str, Any]
     asking: tuple[str, ...]
     dtypes: frozenset[str]  # of the floating arrays as they were given
@@ -62,7 +64,13 @@ def given(layer: Any, values: Sequence[Any], named: Mapping[str, Any]) -> Given:
             )
     asking = tuple(n for n in arrays if getattr(pairs[n], "requires_grad", False))
     floats = {dtype_name(pairs[n]) for n, array in arrays.items() if array.dtype.kind == "f"}
-    return Given(arrays, fixed, asking, frozenset(floats))
+    return Given(*in_parts(arrays), fixed, asking, frozenset(floats))
+
+
+def in_parts(arrays: Mapping[str, Array]) -> tuple[dict[str, Array], frozenset[str]]:
+    """The arrays with pairs in place of complex numbers, and the names of those."""
+    found = frozenset(name for name, array in arrays.items() if array.dtype.kind == "c")
+    return {n: as_pairs(array) if n in found else array for n, array in arrays.items()}, found
 
 
 def placed(layer: Any, names: Sequence[str], values: Sequence[Any]) -> Iterable[tuple[str, Any]]:
@@ -148,17 +156,16 @@ def _is_torch(found: type) -> bool:
 
 
 def as_array(name: str, value: Any) -> Array | None:
-    """The numbers of an array of any framework, of a float, or of nested lists with floats in them;
-    None for what is none of these. Raises UsageError for complex numbers."""
+    """The numbers of an array of any framework, of a float or complex number, or of nested lists
+    with such numbers in them; None for what is none of these. In float64, complex128, int64 or
+    bool."""
     if isinstance(value, bool | int | str | bytes) or value is None:
         return None
     found = _numbers(name, value)
     if found is None:
         return None
     if found.dtype.kind == "c":
-        raise UsageError(
-            f"`{name}` is complex", "hand over real and imaginary part, and join them in a function"
-        )
+        return found.astype(np.complex128)
     if found.dtype.kind in "iu":
         return found.astype(np.int64)
     if found.dtype.kind == "b":
@@ -167,7 +174,7 @@ def as_array(name: str, value: Any) -> Array | None:
 
 
 def _numbers(name: str, value: Any) -> Array | None:
-    if isinstance(value, float | np.ndarray | np.generic):
+    if isinstance(value, float | complex | np.ndarray | np.generic):
         found = np.asarray(value)
         return found if found.dtype.kind in "biufcV" else None
     if isinstance(value, list | tuple):
@@ -193,16 +200,17 @@ def _numbers(name: str, value: Any) -> Array | None:
 
 
 def _of_lists(value: Sequence[Any]) -> Array | None:
-    """An array of numbers, at least one of them a float: a tuple of integers is a shape."""
+    """An array of numbers, not all of them integers: a tuple of integers is a shape."""
     flat: list[Any] = [value]
     while any(isinstance(part, list | tuple) for part in flat):
         flat = [p for part in flat for p in (part if isinstance(part, list | tuple) else [part])]
-    if not any(isinstance(part, float) for part in flat):
+    if not any(isinstance(part, float | complex) for part in flat):
         return None
-    if not all(isinstance(part, int | float) for part in flat):
+    if not all(isinstance(part, int | float | complex) for part in flat):
         return None
     try:
-        return np.array(value, dtype=np.float64)
+        found = np.array(value)
+        return found if found.dtype.kind == "c" else found.astype(np.float64)
     except ValueError:  # ragged
         return None
 

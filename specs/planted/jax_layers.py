@@ -18,3 +18,17 @@ def _cube_bwd(slope, g):
 
 
 cube.defvjp(_cube_fwd, _cube_bwd)
+
+
+@jax.custom_vjp
+def mixer(signal, carrier):
+    """A product of complex numbers, whose backward conjugates as in PyTorch: JAX does not."""
+    return signal * carrier
+
+
+def _mixer_bwd(factors, g):
+    signal, carrier = factors
+    return g * carrier.conj(), g * signal
+
+
+mixer.defvjp(lambda signal, carrier: (signal * carrier, (signal, carrier)), _mixer_bwd)

@@ -290,3 +290,17 @@ def distance(x, y):
 def standardised(x):
     """Divided by the unbiased deviation, as torch.std is; the port in numpy_layers.py is not."""
     return x / x.std()
+
+
+class Mixer(torch.autograd.Function):
+    """A product of complex numbers, whose backward forgets to conjugate the other factor."""
+
+    @staticmethod
+    def forward(ctx, signal, carrier):
+        ctx.save_for_backward(signal, carrier)
+        return signal * carrier
+
+    @staticmethod
+    def backward(ctx, g):
+        signal, carrier = ctx.saved_tensors
+        return g * carrier, g * signal.conj()

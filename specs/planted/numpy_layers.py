@@ -27,3 +27,15 @@ class Standardised:
         deviation = x.std()
         centred = (x - x.mean()) / (x.size * deviation)
         return upstream / deviation - centred * np.sum(upstream * x) / deviation**2
+
+
+class Mixer:
+    """A product of complex numbers, whose backward forgets to conjugate the other factor."""
+
+    @staticmethod
+    def forward(signal, carrier):
+        return signal * carrier
+
+    @staticmethod
+    def backward(upstream, signal, carrier):
+        return upstream * carrier, upstream * np.conj(signal)

@@ -12,3 +12,13 @@ def cube(x):
         return g * slope
 
     return x**3, backward
+
+
+@tf.custom_gradient
+def mixer(signal, carrier):
+    """A product of complex numbers, whose backward forgets to conjugate the other factor."""
+
+    def backward(g):
+        return g * carrier, g * tf.math.conj(signal)
+
+    return signal * carrier, backward

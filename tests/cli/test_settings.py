@@ -7,7 +7,7 @@ import pytest
 
 from gradcheck_cli.cli.run import command
 from gradcheck_cli.cli.settings import DTYPES, SETTINGS, Settings
-from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.dtypes import COMPLEX, FORMATS
 
 from .calling import call_here
 
@@ -24,7 +24,7 @@ def no_settings_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_dtypes_are_those_of_the_domain() -> None:
-    assert set(DTYPES) == set(FORMATS)
+    assert set(DTYPES) == {*FORMATS, *COMPLEX}
 
 
 def test_lists_may_be_repeated_and_have_commas() -> None:

@@ -34,6 +34,18 @@ def test_labels_of_products_say_what_of() -> None:
     assert label(Indexing(1, True, True), 3, 1) == "x by cotangent 3, direction 1"
 
 
+def test_labels_of_complex_numbers_name_the_part() -> None:
+    def label(how: Indexing, *index: int) -> str:
+        return entry_label(replace(FINDING, indexing=how), index, "y", 2)
+
+    both = Indexing(2, complex_output=True, complex_input=True)
+    assert label(both, 1, 0, 2, 1) == "dy[1].re/dx[2].im"
+    assert label(Indexing(0, complex_input=True), 0) == "x.re"
+    assert label(Indexing(1, complex_output=True), 1, 3) == "dy.im/dx[3]"
+    of_products = Indexing(0, cotangents=True, complex_input=True)
+    assert label(of_products, 8, 1) == "x[8].im by a random cotangent"
+
+
 def test_one_engine_gives_the_column_its_name() -> None:
     assert table([FINDING]) == [
         "  entry   torch   truth (confirmed)   finite difference         error",

@@ -82,3 +82,78 @@ def test_an_integer_has_no_gradient_to_ask_for() -> None:
     assert mistakes(text) == [
         "GC903 1:59-63 inputs.n.requires_grad: `n` holds int values, which have no gradient"
     ]
+
+
+LAYER = "implementations: {torch: torch.fft:fft}"
+
+
+def test_complex_numbers_are_pairs_of_their_parts() -> None:
+    inputs = spec(f"inputs: {{z: [1+2j, 3, -.5j], x: 2.0}}\n{LAYER}").inputs
+    assert inputs["z"].is_complex
+    assert inputs["z"].value.tolist() == [[1, 2], [3, 0], [0, -0.5]]
+    assert not inputs["x"].is_complex
+
+
+def test_complex_dtypes_make_inputs_complex_that_have_none_of_their_own() -> None:
+    found = spec(
+        f"""\
+        inputs:
+          z: {{shape: [2], seed: 1}}
+          w: 0.1
+          x: {{value: 2.0, dtype: float64}}
+          n: [1, 2]
+          mask: [true, false]
+        points: [{{w: 1e-3j}}]
+        dtypes: [complex64]
+        {LAYER}
+        """
+    )
+    inputs = found.inputs
+    rng = np.random.default_rng([1, *b"z"])
+    parts = [rng.standard_normal(2), rng.standard_normal(2)]
+    np.testing.assert_array_equal(inputs["z"].value, np.stack(parts, axis=-1))
+    assert inputs["w"].value.tolist() == [0, 1e-3]
+    assert {name for name, one in inputs.items() if one.is_complex} == {"z", "w", "n"}
+    assert inputs["x"].value.shape == ()
+    assert found.dtypes == ("complex64",)
+
+
+def test_a_complex_dtype_rounds_both_parts() -> None:
+    value = spec(f"inputs: {{z: {{value: 0.1+0.3j, dtype: complex64}}}}\n{LAYER}").inputs["z"].value
+    assert value.tolist() == [float(np.float32(0.1)), float(np.float32(0.3))]
+
+
+FORMULA = "model: sum(z)"
+REAL = "formulas compute with real numbers, and `z` is complex"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"inputs: {{z: [1+2j]}}\n{FORMULA}", f"GC903 1:10-11 inputs.z: {REAL}"),
+        (f"inputs: {{z: [1]}}\ndtypes: [complex64]\n{FORMULA}", f"GC903 2:1-7 dtypes: {REAL}"),
+        (
+            f"inputs: {{z: {{value: 1j, dtype: float32}}}}\n{LAYER}",
+            "GC903 1:21-23 inputs.z.value: 1j is complex, and no number of dtype float32",
+        ),
+        (
+            f"inputs: {{z: {{value: 1j, domain: [0, 1]}}}}\n{LAYER}",
+            "GC903 1:25-31 inputs.z.domain: `domain` is about real numbers, and `z` is complex",
+        ),
+        (
+            f"inputs: {{z: 1.0}}\npoints: [{{z: 1j}}]\n{LAYER}",
+            "GC903 2:14-16 points[0].z: 1j is complex, and no number of dtype float64",
+        ),
+        (
+            f"inputs: {{z: 1j}}\ndtypes: [complex64, float32]\n{LAYER}",
+            "GC903 2:9-29 dtypes: `dtypes` has real and complex ones",
+        ),
+    ],
+)
+def test_complex_numbers_where_there_are_none(text: str, expected: str) -> None:
+    assert mistakes(text) == [expected]
+
+
+def test_how_a_complex_number_is_written() -> None:
+    text = f"inputs: {{z: [1+2i, 1 - 2j]}}\n{LAYER}"
+    assert helps(text) == [f"a complex number is written {word}" for word in ("1+2j", "1-2j")]

@@ -67,9 +67,12 @@ def test_what_is_no_array_is_handed_over(value: object) -> None:
     assert as_array("x", value) is None
 
 
-def test_complex_numbers_are_refused() -> None:
-    with pytest.raises(UsageError, match="complex"):
-        as_array("x", np.array([1j]))
+def test_complex_numbers_are_pairs_of_their_parts() -> None:
+    found = given(lambda z, w, x: z, [np.array([1 + 2j]), 3 - 1j, 2.0], {})
+    assert found.complex_inputs == {"z", "w"}
+    assert found.arrays["z"].tolist() == [[1.0, 2.0]]
+    assert found.arrays["w"].tolist() == [3.0, -1.0]
+    assert found.arrays["x"].shape == ()
 
 
 def test_names_are_those_of_the_signature() -> None:

@@ -75,6 +75,8 @@ class EigenSubject(LayerSubject):
 
     def __init__(self, request: SubjectRequest) -> None:
         super().__init__(request)
+        if request.complex_inputs:
+            raise Unsupported("Eigen::AutoDiffScalar has no derivatives of complex numbers")
         self.fw = NumpyArrays(request.dtype, _ONCE, _ONCE)
         self.mode = "forward"
         self._values = dict(request.values)

@@ -14,9 +14,10 @@ import jax
 import numpy as np
 from jax.extend import core
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, as_pairs
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.engines.jax.trees import is_complex
 from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP
 from gradcheck_cli.engines.layer.capture import of_a_library
 from gradcheck_cli.engines.layer.custom import CustomCall, IsolatedCall
@@ -172,7 +173,7 @@ def _described(call: _Call) -> CustomCall | None:
     places = [
         place
         for place, (index, value) in enumerate(zip(call.indices, call.values, strict=True))
-        if index not in apart and _is_floating(value)
+        if index not in apart and is_floating(value)
     ]
     reverse = isinstance(call.function, jax.custom_vjp)
     stated = call.function.bwd if reverse else call.function.jvp
@@ -182,7 +183,8 @@ def _described(call: _Call) -> CustomCall | None:
     return CustomCall(
         name=_name_of(call.function),
         live=IsolatedCall(_name_of(call.function), call.again, call.values, places),
-        values={names[place]: _floats(call.values[place]) for place in places},
+        values={names[place]: in_parts(call.values[place]) for place in places},
+        complex_values=frozenset(names[p] for p in places if is_complex(call.values[p])),
         moving=tuple(names[place] for place in places if call.through[place]),
         reaches=frozenset[str]().union(*(call.through[place] for place in places)),
         # a rule of forward mode gives the value and then the tangent
@@ -204,10 +206,13 @@ def _name_of(function: Any) -> str:
     return str(getattr(function.fun, "__name__", type(function.fun).__name__))
 
 
-def _is_floating(value: Any) -> bool:
+def is_floating(value: Any) -> bool:
+    """Whether it is an array of floating or complex numbers."""
     dtype = getattr(value, "dtype", None)
-    return dtype is not None and bool(jax.numpy.issubdtype(dtype, jax.numpy.floating))
+    return dtype is not None and bool(jax.numpy.issubdtype(dtype, jax.numpy.inexact))
 
 
-def _floats(value: Any) -> Array:
-    return np.asarray(value).astype(np.float64)
+def in_parts(value: Any) -> Array:
+    """The numbers of an array, complex ones as pairs along a last axis."""
+    numbers = np.asarray(value)
+    return as_pairs(numbers) if is_complex(value) else numbers.astype(np.float64)

@@ -4,6 +4,7 @@ those that stop gradients and those of custom gradients as they are declared."""
 from __future__ import annotations
 
 import ast
+import math
 import os
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -13,8 +14,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, joined
 from gradcheck_cli.domain.layer import word_of
+from gradcheck_cli.engines.jax.custom_functions import in_parts, is_floating
+from gradcheck_cli.engines.jax.trees import is_complex
 from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP, STOP
 from gradcheck_cli.engines.jax.wide import evaluated, inner_of
 from gradcheck_cli.engines.layer.declared import Declared, Given, Pull
@@ -90,14 +93,14 @@ class DeclaredRun:
         which = self._declared.function(name) if theirs else None
         if which is None:
             return self(params["call_jaxpr"], *args)
-        places = [i for i, a in enumerate(args) if _is_floating(a)]
+        places = [i for i, a in enumerate(args) if is_floating(a)]
         names = _names(about, source, len(args), params["num_consts"])
         results = self(params["call_jaxpr"], *args)
-        floating = [i for i, y in enumerate(results) if _is_floating(y)]
+        floating = [i for i, y in enumerate(results) if is_floating(y)]
         given = Given(
-            {names[i]: _floats(args[i]) for i in places},
+            {names[i]: in_parts(args[i]) for i in places},
             {names[i]: np.asarray(a) for i, a in enumerate(args) if i not in places},
-            np.concatenate([np.zeros(0), *(_floats(results[i]).reshape(-1) for i in floating)]),
+            np.concatenate([np.zeros(0), *(in_parts(results[i]).reshape(-1) for i in floating)]),
         )
         pull = _pull(equation, args, places, floating)
         found = self._declared.called(which, given, pull, self._place(equation))
@@ -105,10 +108,7 @@ class DeclaredRun:
             return results
         start = 0
         for i in floating:
-            y = results[i]
-            part = found[start : start + y.size].reshape(y.shape)
-            results[i] = jax.numpy.asarray(part, y.dtype)
-            start += y.size
+            results[i], start = _part(found, start, results[i])
         return results
 
     def _place(self, equation: Any) -> str:
@@ -141,10 +141,9 @@ def _pull(equation: Any, args: list[Any], places: list[int], floating: list[int]
         results, back = jax.vjp(alone, *[args[i] for i in places])
         cotangents, start = [], 0
         for y in results:
-            part = row[start : start + y.size].reshape(y.shape)
-            cotangents.append(jax.numpy.asarray(part, y.dtype))
-            start += y.size
-        return [_floats(g) for g in back(cotangents)]
+            part, start = _part(row, start, y)
+            cotangents.append(part.conj())  # what JAX calls a cotangent of complex numbers
+        return [in_parts(g.conj()) for g in back(cotangents)]
 
     return pull
 
@@ -182,10 +181,9 @@ def _parameters(path: str, line: int, name: str) -> tuple[str, ...]:
     return ()
 
 
-def _is_floating(value: Any) -> bool:
-    dtype = getattr(value, "dtype", None)
-    return dtype is not None and bool(jax.numpy.issubdtype(dtype, jax.numpy.floating))
-
-
-def _floats(value: Any) -> Array:
-    return np.asarray(value).astype(np.float64)
+def _part(flat: Array, start: int, like: Any) -> tuple[Any, int]:
+    """The array that begins here among the numbers, and where the next one does."""
+    shape = (*like.shape, 2) if is_complex(like) else like.shape
+    end = start + math.prod(shape)
+    part = flat[start:end].reshape(shape)
+    return jax.numpy.asarray(joined(part) if is_complex(like) else part, like.dtype), end

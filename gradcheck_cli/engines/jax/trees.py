@@ -14,8 +14,8 @@ from gradcheck_cli.engines.layer.results import opened
 
 
 class Tree:
-    """The floating arrays of an object by name: "w", "layers.0.bias", or "self.w" where an argument
-    of its call is named so; none where it is no tree."""
+    """The floating and complex arrays of an object by name: "w", "layers.0.bias", or "self.w" where
+    an argument of its call is named so; none where it is no tree."""
 
     def __init__(self, layer: Any) -> None:
         self._layer = layer
@@ -25,7 +25,7 @@ class Tree:
         self.arrays: dict[str, Any] = {}
         taken = arguments(layer) if self._leaves else ()
         for place, (path, leaf) in enumerate(leaves):
-            if path and is_floating(leaf):
+            if path and (is_floating(leaf) or is_complex(leaf)):
                 name = jax.tree_util.keystr(path, simple=True, separator=".")
                 name = f"self.{name}" if name in taken else name
                 self._places[name] = place
@@ -56,6 +56,11 @@ def is_floating(leaf: Any) -> bool:
     if not isinstance(leaf, jax.Array | np.ndarray):
         return False
     return bool(jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating))
+
+
+def is_complex(leaf: Any) -> bool:
+    """Whether it is an array of complex numbers, of JAX or of NumPy."""
+    return isinstance(leaf, jax.Array | np.ndarray) and bool(jax.numpy.iscomplexobj(leaf))
 
 
 def parts(container: Any) -> Iterator[tuple[str, Any]]:

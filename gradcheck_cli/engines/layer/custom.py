@@ -46,6 +46,7 @@ class CustomCall:
     is this function, and nothing else.
 
     values     its floating arguments as they were in the run, by the names of the forward
+    complex_values   those of them that are complex: their parts are along the last axis
     moving     those of them that are differentiated
     reaches    the layer's leaves whose gradients pass through it
     positions  which of all arguments each of `values` was
@@ -74,6 +75,7 @@ class CustomCall:
     lone_jvp: bool = False
     saves: Place | None = None
     stops: Place | None = None
+    complex_values: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

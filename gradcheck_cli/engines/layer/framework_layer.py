@@ -44,6 +44,7 @@ class FrameworkLayer(ABC):
     fw: Derivatives
     outputs: tuple[Output, ...]
     every_output_has_a_cotangent: ClassVar[bool] = False  # zeros, where it is not used
+    complex_gradients: ClassVar[str]  # what gradients of complex numbers are, in a sentence
 
     def __init__(self, request: SubjectRequest) -> None:
         self.request = request
@@ -54,6 +55,7 @@ class FrameworkLayer(ABC):
         self._bound: tuple[Leaf, ...] = ()
         self._leaves: tuple[Leaf, ...] = ()
         self.output_names: list[str] = []  # of the last call
+        self.complex_outputs: set[str] = set()
         self._declared_value: Callable[[Mapping[str, Array]], Array] | None = None
         self.interleaves = True  # two forward runs may come before a backward pass
         self.stages: tuple[str, ...] = ()  # of a compiler, from nothing compiled to everything
@@ -75,11 +77,16 @@ class FrameworkLayer(ABC):
     @abstractmethod
     def call(self, inputs: Mapping[str, Any]) -> list[Any]:
         """The floating outputs of one call, complex ones as pairs of real numbers; `output_names`
-        has their names. `inputs` may have arrays in place of what the layer holds, too."""
+        has their names, `complex_outputs` those of the complex ones. `inputs` may have arrays in
+        place of what the layer holds, too."""
 
     def primal(self, name: str, inputs: Mapping[str, Any]) -> Any:
         """The array of a leaf that its derivative is taken by."""
         return inputs[name]
+
+    def leaf_array(self, name: str, values: Array) -> Any:
+        """Numbers of a leaf, or a tangent of it, as an array of the framework."""
+        return self.fw.array(values)
 
     def cotangent(self, part: Array, output: Output, layout: Layout) -> Any:
         """An output's cotangent as an array of the framework."""
@@ -163,12 +170,16 @@ class FrameworkLayer(ABC):
         rounded."""
         found = []
         for leaf in leaves:
+            if leaf.name in self.request.complex_inputs:
+                leaf = replace(leaf, is_complex=True)
             if leaf.name in self.request.domains and leaf.value.dtype.kind == "f":
                 low, high = self.request.domains[leaf.name]
                 low = float(np.nanmin(leaf.value, initial=low))
                 leaf = replace(leaf, low=low, high=float(np.nanmax(leaf.value, initial=high)))
             found.append(leaf)
         self._bound = self._leaves = tuple(found)
+        if any(leaf.is_complex for leaf in found):
+            self.notes += (self.complex_gradients,)
 
     def differentiate(self, names: Collection[str]) -> None:
         self._leaves = tuple(
@@ -197,7 +208,8 @@ class FrameworkLayer(ABC):
         start = 0
         for name, array in zip(self.output_names, arrays, strict=True):
             shape = tuple(int(n) for n in array.shape)
-            found.append(Output(name, shape, self.fw.dtype_of(array), start))
+            dtype, is_complex = self.fw.dtype_of(array), name in self.complex_outputs
+            found.append(Output(name, shape, dtype, start, is_complex))
             start += found[-1].size
         return tuple(found)
 

@@ -179,7 +179,7 @@ class LayerSubject(FrameworkLayer):
     def jvp(self, tangents: Mapping[str, Array]) -> Array | None:
         names = tuple(tangents)
         with self.ready({}), self.forward_mode(names):
-            along = [self.fw.array(tangent) for tangent in tangents.values()]
+            along = [self.leaf_array(name, tangent) for name, tangent in tangents.items()]
             evaluated = self.evaluated("jvp", names, partial(self._jvp, names))
             found = evaluated(self.inputs({}), along)
             if found and all(part is None for part in found):
@@ -216,7 +216,8 @@ class LayerSubject(FrameworkLayer):
 
         with self.ready({}), self.forward_mode((*names, *moving)):
             along, other = (
-                [self.fw.array(part) for part in given.values()] for given in (tangents, firsts)
+                [self.leaf_array(name, part) for name, part in given.items()]
+                for given in (tangents, firsts)
             )
             what = forward_over_forward.__name__
             evaluated = self.evaluated(what, (*names, "along", *moving), product)
@@ -243,7 +244,7 @@ class LayerSubject(FrameworkLayer):
             directions = [along.get(name) for name in wrt]
             return composed(self.fw, self.function(wrt, inputs), primals, bars, directions)
 
-        along = {name: self.fw.array(tangent) for name, tangent in tangents.items()}
+        along = {name: self.leaf_array(name, tangent) for name, tangent in tangents.items()}
         evaluated = self.evaluated(composed.__name__, (*wrt, "along", *along), product)
         found = evaluated(self.inputs({}, wrt), self.cotangents(row), along)
         return {
@@ -345,6 +346,8 @@ class LayerSubject(FrameworkLayer):
         if isinstance(value, (bool, int, float)):
             return np.asarray(value)
         if not hasattr(value, "dtype") or not hasattr(value, "shape"):
+            return None
+        if "complex" in str(value.dtype):
             return None
         try:
             found = value if isinstance(value, np.ndarray) else self.fw.numpy(value)

@@ -37,12 +37,14 @@ which all numbers are equal; every second number of a longer last axis."""
 @dataclass(frozen=True, slots=True)
 class Output:
     """One floating output: "y", or "y[0]", "y['mask']" where there are several. Outputs are
-    flattened one after the other; this one begins at `start`."""
+    flattened one after the other; this one begins at `start`. One of complex numbers has their
+    parts along its last axis (`is_complex`)."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     start: int
+    is_complex: bool = False
 
     @property
     def size(self) -> int:
@@ -59,8 +61,9 @@ class SubjectRequest:
     value may have, by name. A name of `values` that is a parameter's gives that its
     value. `data` are inputs whose derivatives nobody requests: they require no gradient. `uncast`:
     the layer runs in float64 from end to end, and where it casts to a narrower dtype it goes on
-    with the number as it is. `forward`: no other mode is requested, so that a layer without a
-    reverse mode is no failure: rows of its Jacobian are made of columns.
+    with the number as it is. The values of `complex_inputs` have pairs along their last axis, and
+    the layer is called with complex numbers. `forward`: no other mode is requested, so that a layer
+    without a reverse mode is no failure: rows of its Jacobian are made of columns.
     """
 
     implementation: Implementation
@@ -72,6 +75,7 @@ class SubjectRequest:
     forward: bool = False
     data: frozenset[str] = frozenset()
     domains: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    complex_inputs: frozenset[str] = frozenset()
 
     @property
     def empty(self) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, joined
 from gradcheck_cli.domain.layer import Leaf, Role
 from gradcheck_cli.engines.errors import WrongKind
 from gradcheck_cli.engines.layer.capture import Capture, captures
@@ -49,6 +49,10 @@ class NumpySubject(LayerSubject):
     there is what backward finds."""
 
     every_output_has_a_cotangent = True
+    complex_gradients = (
+        "a complex gradient of a NumPy pair, the upstream one too, is dL/dRe + i dL/dIm; both "
+        "parts are compared with the truth"
+    )
 
     def __init__(self, request: SubjectRequest) -> None:
         super().__init__(request)
@@ -66,8 +70,8 @@ class NumpySubject(LayerSubject):
         self._pair = self._running = pair.copied()
         self._results = Results(
             "floating numpy.ndarray",
-            lambda part: isinstance(part, np.ndarray | np.generic | float),
-            lambda part: np.asanyarray(part).dtype.kind == "f",
+            lambda part: isinstance(part, np.ndarray | np.generic | float | complex),
+            lambda part: np.asanyarray(part).dtype.kind in "fc",
             self._pair.forward,
             empty=request.empty,
         )
@@ -165,16 +169,28 @@ class NumpySubject(LayerSubject):
         self, values: Mapping[str, Array], wrt: Sequence[str] = (), layout: Layout = "contiguous"
     ) -> dict[str, Array]:
         given = {name: values.get(name, self.request.values[name]) for name in self._names}
-        return {name: laid_out(self.array(value), layout) for name, value in given.items()}
+        return {
+            name: self._handed(laid_out(self._in_complex(name, self.fw.array(value)), layout))
+            for name, value in given.items()
+        }
+
+    def _in_complex(self, name: str, array: Array) -> Array:
+        return joined(array) if name in self.request.complex_inputs else array
 
     def cotangent(self, part: Array, output: Output, layout: Layout) -> Any:
-        return self._handed(laid_out(part.astype(output.dtype), layout))
+        numbers = part.astype(output.dtype)
+        return self._handed(laid_out(joined(numbers) if output.is_complex else numbers, layout))
 
     def call(self, inputs: Mapping[str, Any]) -> list[Any]:
         self._ran = self._convention.ran(self._running, inputs)
         found = self._results.read(self._ran.output)
         self.output_names = [name for name, _ in found]
-        return [np.asanyarray(part) for _, part in found]
+        arrays = {name: np.asanyarray(part) for name, part in found}
+        self.complex_outputs |= {name for name, y in arrays.items() if y.dtype.kind == "c"}
+        return [
+            np.stack([y.real, y.imag], axis=-1) if name in self.complex_outputs else y
+            for name, y in arrays.items()
+        ]
 
     def vjp(self, inputs: Mapping[str, Any], wrt: Sequence[str]) -> tuple[list[Any], _PairVJP]:
         arrays = self.call(inputs)
@@ -206,6 +222,12 @@ class NumpySubject(LayerSubject):
             return None
         shape = (self._own if name in self._own else self.request.values)[name].shape
         found = np.asarray(gradient)
+        if name in self.request.complex_inputs:
+            shape = shape[:-1]
+            if found.dtype.kind in "fc" and found.shape == shape:
+                return np.stack([found.real, found.imag], axis=-1)
+        elif found.dtype.kind == "c":
+            raise WrongKind(f"the gradient of `{name}` is complex, but `{name}` is real")
         if found.dtype.kind != "f" or found.shape != shape:
             raise WrongKind(
                 f"the gradient of `{name}` is {found.dtype} of shape {found.shape}, but `{name}` "

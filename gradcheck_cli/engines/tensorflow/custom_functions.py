@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.ops import custom_gradient
 
+from gradcheck_cli.domain.dtypes import Array, as_pairs
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.capture import of_a_library
@@ -71,7 +72,7 @@ def _keeping(function: Any, call: _Call) -> Callable[..., Any]:
 
 
 def _described(call: _Call, passes: Passes) -> CustomCall:
-    places = [i for i, value in enumerate(call.args) if _is_floating(value)]
+    places = [i for i, value in enumerate(call.args) if is_floating(value)]
     names = _parameters(call.function, len(call.args))
     assert passes.reached is not None
     called = [names[i] for i in places]
@@ -79,18 +80,30 @@ def _described(call: _Call, passes: Passes) -> CustomCall:
     return CustomCall(
         name=call.function.__name__,
         live=IsolatedCall(call.function.__name__, stated, call.args, places),
-        values={n: numbers(call.args[i]) for n, i in zip(called, places, strict=True)},
+        values={n: in_parts(call.args[i]) for n, i in zip(called, places, strict=True)},
         moving=tuple(called),
         reaches=passes.reached([call.args[i] for i in places]),
         positions=dict(zip(called, places, strict=True)),
         backward=call.gradient,
         place=call.place,
         stops=calling(call.function, "stop_gradient") or calling(call.gradient, "stop_gradient"),
+        complex_values=frozenset(
+            n for n, i in zip(called, places, strict=True) if call.args[i].dtype.is_complex
+        ),
     )
 
 
-def _is_floating(value: Any) -> bool:
-    return isinstance(value, tf.Tensor | tf.Variable) and bool(value.dtype.is_floating)
+def in_parts(tensor: Any) -> Array:
+    """The numbers of a tensor, complex ones as pairs along a last axis."""
+    found = numbers(tensor)
+    return as_pairs(found) if tensor.dtype.is_complex else found
+
+
+def is_floating(value: Any) -> bool:
+    """Whether it is a tensor of floating or complex numbers."""
+    if not isinstance(value, tf.Tensor | tf.Variable):
+        return False
+    return bool(value.dtype.is_floating or value.dtype.is_complex)
 
 
 def _parameters(function: Any, count: int) -> list[str]:

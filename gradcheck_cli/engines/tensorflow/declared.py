@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,8 +17,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.layer.capture import of_a_library
 from gradcheck_cli.engines.layer.declared import Declared, Given, NotDeclarable, Pull
 from gradcheck_cli.engines.layer.source_lines import Places, lines, running
-from gradcheck_cli.engines.tensorflow.custom_functions import DECORATOR
-from gradcheck_cli.engines.tensorflow.state import numbers
+from gradcheck_cli.engines.tensorflow.custom_functions import DECORATOR, in_parts, is_floating
 
 
 @contextmanager
@@ -62,35 +62,33 @@ def _given(function: Any, args: Sequence[Any], result: Any) -> Given:
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ][: len(args)]
     names += [f"argument {i}" for i in range(len(names), len(args))]
-    outputs = [y for y in tf.nest.flatten(result) if _is_floating(y)]
+    outputs = [y for y in tf.nest.flatten(result) if is_floating(y)]
     return Given(
-        {n: numbers(a) for n, a in zip(names, args, strict=True) if _is_floating(a)},
+        {n: in_parts(a) for n, a in zip(names, args, strict=True) if is_floating(a)},
         {n: a for n, a in zip(names, args, strict=True) if isinstance(a, bool | int | float)},
-        np.concatenate([np.zeros(0), *(numbers(y).reshape(-1) for y in outputs)]),
+        np.concatenate([np.zeros(0), *(in_parts(y).reshape(-1) for y in outputs)]),
     )
 
 
 def _pull(declared: Declared, which: int, function: Any, args: Sequence[Any], kwargs: Any) -> Pull:
     """Backward passes of this call alone, as the function states them."""
-    kept = [tf.identity(a) if _is_floating(a) else a for a in args]
-    moving = [a for a in kept if _is_floating(a)]
+    kept = [tf.identity(a) if is_floating(a) else a for a in args]
+    moving = [a for a in kept if is_floating(a)]
 
     def pull(row: Array) -> list[Array | None]:
         with tf.GradientTape() as tape:
             tape.watch(moving)
             result = tf.custom_gradient(function)(*kept, **kwargs)
-            outputs = [y for y in tf.nest.flatten(result) if _is_floating(y)]
+            outputs = [y for y in tf.nest.flatten(result) if is_floating(y)]
         if tape.watched_variables():
             reason = "uses variables that are no arguments of it, and cannot be followed"
             raise NotDeclarable(declared.found[which].design, reason)
         cotangents, start = [], 0
         for y in outputs:
-            size = int(np.prod(y.shape, dtype=np.int64))
-            part = row[start : start + size].reshape(tuple(y.shape))
-            cotangents.append(tf.cast(tf.constant(part), y.dtype))
-            start += size
+            part, start = _part(row, start, y)
+            cotangents.append(part)
         found = tape.gradient(outputs, moving, output_gradients=cotangents)
-        return [None if g is None else numbers(tf.convert_to_tensor(g)) for g in found]
+        return [None if g is None else in_parts(tf.convert_to_tensor(g)) for g in found]
 
     return pull
 
@@ -99,13 +97,17 @@ def _filled(result: Any, flat: Array) -> Any:
     """The result of a function with these floating numbers in it."""
     parts, start = [], 0
     for y in tf.nest.flatten(result):
-        if _is_floating(y):
-            size = int(np.prod(y.shape, dtype=np.int64))
-            part = flat[start : start + size].reshape(tuple(y.shape))
-            y, start = tf.cast(tf.constant(part), y.dtype), start + size
+        if is_floating(y):
+            y, start = _part(flat, start, y)
         parts.append(y)
     return tf.nest.pack_sequence_as(result, parts)
 
 
-def _is_floating(value: Any) -> bool:
-    return isinstance(value, tf.Tensor | tf.Variable) and bool(value.dtype.is_floating)
+def _part(flat: Array, start: int, like: Any) -> tuple[Any, int]:
+    """The tensor that begins here among the numbers, and where the next one does."""
+    shape = (*like.shape, 2) if like.dtype.is_complex else tuple(like.shape)
+    end = start + math.prod(shape)
+    part = tf.constant(flat[start:end].reshape(shape))
+    if like.dtype.is_complex:
+        part = tf.complex(part[..., 0], part[..., 1])
+    return tf.cast(part, like.dtype), end

@@ -48,6 +48,11 @@ class TensorFlowSubject(LayerSubject):
     """A user's layer in one dtype. What the layer holds stays the user's own: for the time of a
     call its variables are written to, or others stand in their places."""
 
+    complex_gradients = (
+        "a complex gradient of TensorFlow is dL/dRe + i dL/dIm; both parts are compared with the "
+        "truth"
+    )
+
     def __init__(self, request: SubjectRequest) -> None:
         import tensorflow as tf
 
@@ -79,10 +84,15 @@ class TensorFlowSubject(LayerSubject):
         self._policies = Policies(keras_layers(self._function), request.dtype)
         self._inlined = self._policies.swapped or any(one.swapped for one in self.held.values())
         self.bind_leaves(self._leaves_of(names))
-        self.notes = tuple(
+        self.notes += tuple(
             f"`{leaf.name}`, which the layer captured, is not trained: not checked"
             for leaf in self.leaves
             if leaf.role == "captured" and not leaf.differentiable
+        )
+        self.notes += tuple(
+            f"`{name}` is a complex variable: not checked"
+            for name, one in self.held.items()
+            if one.value.dtype.kind == "c"
         )
         self._given = {n: self.fw.array(request.values[n]) for n in names}
         self._bind()
@@ -130,7 +140,9 @@ class TensorFlowSubject(LayerSubject):
             dtype, call = (dtypes or ["float32"])[0], layer.__call__
         names = leading(call, list(values))
         given = {
-            name: tf.cast(values[name], dtype) if values[name].dtype.kind == "f" else values[name]
+            name: self._in_complex(name, tf.cast(values[name], dtype))
+            if values[name].dtype.kind == "f"
+            else values[name]
             for name in names
         }
         before = [(variable, variable.numpy()) for variable in layer.variables]
@@ -224,7 +236,9 @@ class TensorFlowSubject(LayerSubject):
         """Sparse and ragged tensors are given as dense ones: the first with their zeros, the second
         row after row."""
         tf = self.tf
-        args, kwargs = self._arguments({name: inputs[name] for name in self._given})
+        args, kwargs = self._arguments(
+            {name: self._in_complex(name, inputs[name]) for name in self._given}
+        )
         found = {}
         for name, array in self._results.read(called(self._function, args, kwargs)):
             if isinstance(array, tf.SparseTensor):
@@ -234,9 +248,16 @@ class TensorFlowSubject(LayerSubject):
             array = tf.convert_to_tensor(array)
             if array.dtype.is_complex:
                 array = tf.stack([tf.math.real(array), tf.math.imag(array)], axis=-1)
+                self.complex_outputs.add(name)
             found[name] = array
         self.output_names = list(found)
         return list(found.values())
+
+    def _in_complex(self, name: str, array: Any) -> Any:
+        """What the layer is called with: complex numbers in place of their parts."""
+        if name not in self.request.complex_inputs:
+            return array
+        return self.tf.complex(array[..., 0], array[..., 1])
 
     def value(self, values: Mapping[str, Array]) -> Array:
         constant = any(isinstance(self.held.get(name), Constant) for name in values)

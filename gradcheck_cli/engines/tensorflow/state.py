@@ -190,6 +190,6 @@ def held(tf: Any, found: Found, dtype: str, rounding: str) -> HeldVariable:
 
 
 def numbers(array: Any) -> Array:
-    """A tensor, variable or array as float64 (integers and booleans as they are)."""
+    """A tensor, variable or array as float64 (integers, booleans and complex numbers unchanged)."""
     plain = np.asarray(array if isinstance(array, np.ndarray) else array.numpy())
-    return plain if plain.dtype.kind in "biu" else plain.astype(np.float64)
+    return plain if plain.dtype.kind in "biuc" else plain.astype(np.float64)

@@ -28,13 +28,13 @@ At = Callable[[Mapping[str, Any]], list[Any]]
 class Batched:
     """Tries, for each set of leaves that moves, whether the layer can be called like this: it may
     branch on its numbers, write to what it captured, draw random numbers, or have operations that
-    round otherwise in a batch. `tensor` makes a tensor of its dtype, `value` gives its values at
+    round otherwise in a batch. `tensor` makes a leaf's tensor, `value` gives its values at
     one point."""
 
     def __init__(
         self,
         torch: Any,
-        tensor: Callable[[Array], Any],
+        tensor: Callable[[str, Array], Any],
         value: Callable[[Mapping[str, Array]], Array],
     ) -> None:
         self._torch = torch
@@ -65,7 +65,7 @@ class Batched:
     def _together(self, many: Sequence[Mapping[str, Array]], at: At) -> Array:
         torch = self._torch
         stacked = {
-            name: self._tensor(np.stack([point[name] for point in many])) for name in many[0]
+            name: self._tensor(name, np.stack([point[name] for point in many])) for name in many[0]
         }
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # operations that vmap loops over itself

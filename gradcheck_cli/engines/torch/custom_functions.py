@@ -122,7 +122,7 @@ def _described(
     places = [
         i
         for i, value in enumerate(call.args)
-        if isinstance(value, torch.Tensor) and value.is_floating_point()
+        if isinstance(value, torch.Tensor) and _is_floating(value)
     ]
     known = parameters_of(call.cls)
     called = [known[i] if i < len(known) else f"argument {i}" for i in places]
@@ -141,7 +141,14 @@ def _described(
         once=getattr(own, "__code__", None) is _ONCE,
         lone_jvp=call.cls.jvp is not torch.autograd.Function.jvp,
         saves=_saves(call, node),
+        complex_values=frozenset(
+            n for n, i in zip(called, places, strict=True) if call.args[i].is_complex()
+        ),
     )
+
+
+def _is_floating(tensor: Any) -> bool:
+    return bool(tensor.is_floating_point() or tensor.is_complex())
 
 
 def _saves(call: _Call, node: Any) -> Place | None:
@@ -149,7 +156,7 @@ def _saves(call: _Call, node: Any) -> Place | None:
     argument, and outputs have the function itself as their graph."""
     given = [value for value in call.args if isinstance(value, torch.Tensor)]
     for saved in node.saved_tensors:
-        if saved is None or not saved.is_floating_point() or saved.requires_grad:
+        if saved is None or not _is_floating(saved) or saved.requires_grad:
             continue
         if not any(torch.equal(saved, one) for one in given if one.shape == saved.shape):
             function = call.cls.setup_context if is_separate(call.cls) else call.cls.forward

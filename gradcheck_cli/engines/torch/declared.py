@@ -3,6 +3,7 @@ numbers out of the graph, and those of `autograd.Function`s."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -121,11 +122,10 @@ def _pull(cls: Any, kept: Sequence[Any], numpy: Numpy) -> Pull:
                 made.append([y for y in tree_leaves(cls.apply(*kept)) if _is_floating(y)])
             outputs, cotangents, start = [], [], 0
             for y in made[0]:
-                part = row[start : start + y.numel()].reshape(tuple(y.shape))
-                start += y.numel()
+                part, start = _part(row, start, y)
                 if y.requires_grad:
                     outputs.append(y)
-                    cotangents.append(torch.tensor(part, dtype=y.dtype, device=y.device))
+                    cotangents.append(part)
             moving = [i for i in places if kept[i].requires_grad]
             found: dict[int, Any] = dict.fromkeys(places)
             if outputs and moving:
@@ -156,12 +156,19 @@ def _filled(result: Any, flat: Array) -> Any:
         nonlocal start
         if not _is_floating(y):
             return y
-        part = flat[start : start + y.numel()].reshape(tuple(y.shape))
-        start += y.numel()
-        return torch.tensor(part, dtype=y.dtype, device=y.device)
+        part, start = _part(flat, start, y)
+        return part
 
     return tree_map(one, result)
 
 
+def _part(flat: Array, start: int, like: Any) -> tuple[Any, int]:
+    """The tensor that begins here among the numbers, and where the next one does."""
+    shape = (*like.shape, 2) if like.is_complex() else tuple(like.shape)
+    end = start + math.prod(shape)
+    part = torch.tensor(flat[start:end].reshape(shape), device=like.device)
+    return (torch.view_as_complex(part) if like.is_complex() else part).to(like.dtype), end
+
+
 def _is_floating(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
+    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())

@@ -42,7 +42,7 @@ from gradcheck_cli.engines.torch.compiled import (
     is_compiled,
 )
 from gradcheck_cli.engines.torch.memory import Watch, laid_out
-from gradcheck_cli.engines.torch.passes import LayerTorch
+from gradcheck_cli.engines.torch.passes import LayerTorch, as_pairs
 from gradcheck_cli.engines.torch.state import State, switches
 
 # In what PyTorch says of a function without forward mode, and of a scripted module.
@@ -65,6 +65,9 @@ class TorchSubject(LayerSubject):
     user would, where it is not already."""
 
     fw: LayerTorch
+    complex_gradients = (
+        "a complex gradient of PyTorch is dL/dRe + i dL/dIm; both parts are compared with the truth"
+    )
 
     def __init__(
         self, request: SubjectRequest, device: str = HOST.device, compiled: bool = False
@@ -94,14 +97,16 @@ class TorchSubject(LayerSubject):
         )
         self.notes = tuple(self.state.notes)
         names = [name for name in request.values if name not in self.state.named]
+        held = {name for name, one in self.state.named.items() if one.data.is_complex()}
+        self._complex = request.complex_inputs | held
         self._arguments = self._arranged(target, names)
         self.bind_leaves(self._leaves_of(names))
         self._by_name = {leaf.name: leaf for leaf in self.leaves}
-        self._base = {name: self.fw.array(request.values[name]) for name in names}
-        self.state.settle(request.values, self.fw.array)
+        self._base = {name: self.leaf_array(name, request.values[name]) for name in names}
+        self.state.settle(request.values, self.leaf_array)
         self._apart: frozenset[str] = frozenset()  # outputs that are no functions of the leaves
         self.outputs = self._first_outputs()
-        self._batched = Batched(torch, self.fw.array, self.plain_value)
+        self._batched = Batched(torch, self.leaf_array, self.plain_value)
 
     # Binding
 
@@ -139,7 +144,8 @@ class TorchSubject(LayerSubject):
         for name, held in self.state.named.items():
             given = request.values.get(name)
             own = self.fw.numpy(held.data) if given is None else given
-            yield Leaf(name, held.role, own, bool(held.trained))
+            is_complex = name in self._complex
+            yield Leaf(name, held.role, own, bool(held.trained), is_complex=is_complex)
 
     def _first_outputs(self) -> tuple[Output, ...]:
         """The outputs of a first call. Some of several may not require grad, such as what a layer
@@ -167,8 +173,8 @@ class TorchSubject(LayerSubject):
     @contextmanager
     def ready(self, values: Mapping[str, Array]) -> Iterator[None]:
         state = self.state
-        moved = {name: self.fw.array(values[name]) for name in values if name in state.named}
-        own = state.ready(moved, lambda name: self.fw.array(self._by_name[name].value))
+        moved = {n: self.leaf_array(n, values[n]) for n in values if n in state.named}
+        own = state.ready(moved, lambda name: self.leaf_array(name, self._by_name[name].value))
         with own, self._dtypes():
             yield
 
@@ -206,12 +212,18 @@ class TorchSubject(LayerSubject):
 
     # Arrays
 
+    def leaf_array(self, name: str, values: Array) -> Any:
+        """PyTorch differentiates by complex tensors: the real and the imaginary part of a gradient
+        are the derivatives by those of the tensor."""
+        made = self.fw.array(values)
+        return self.torch.view_as_complex(made) if name in self._complex else made
+
     def inputs(
         self, values: Mapping[str, Array], wrt: Sequence[str] = (), layout: Layout = "contiguous"
     ) -> _Handed:
         leaves, handed = {}, {}
         for name, base in self._base.items():
-            tensor = self.fw.array(values[name]) if name in values else base.detach()
+            tensor = self.leaf_array(name, values[name]) if name in values else base.detach()
             if layout == "contiguous":
                 leaves[name] = tensor.requires_grad_(name in wrt)
                 own = name in values and name not in wrt  # made for this call, and no leaf
@@ -257,8 +269,9 @@ class TorchSubject(LayerSubject):
                 raise MissingOutput(f"`{name}` is a meta tensor, which has no numbers")
             if name not in self._apart:
                 dense = tensor if tensor.layout is self.torch.strided else tensor.to_dense()
-                pairs = self.torch.view_as_real
-                found[name] = pairs(dense.resolve_conj()) if dense.is_complex() else dense
+                if dense.is_complex():
+                    self.complex_outputs.add(name)
+                found[name] = as_pairs(dense)
         self.output_names = list(found)
         return list(found.values())
 
@@ -293,7 +306,7 @@ class TorchSubject(LayerSubject):
 
     def pass_back(self, vjp: VJP, cotangents: Sequence[Any], keep: bool) -> list[Any]:
         self.fw.keeps_graph = keep
-        return vjp(cotangents)
+        return [None if grad is None else as_pairs(grad) for grad in vjp(cotangents)]
 
     def learns(self, error: Exception, first: bool, call: Call) -> bool:
         if not self.fw.accumulating and ".backward()" in str(error):

@@ -53,6 +53,6 @@ class Watch:
         if one.shape != other.shape:
             return False
         equal = one == other
-        if one.is_floating_point():
+        if one.is_floating_point() or one.is_complex():
             equal |= one.isnan() & other.isnan()
         return bool(equal.all())

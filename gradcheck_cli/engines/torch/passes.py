@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.derivatives import Tape
 from gradcheck_cli.engines.errors import WrongKind
 from gradcheck_cli.engines.torch.framework import Graph, Torch
@@ -22,8 +23,21 @@ class LayerTorch(Torch):
         self.keeps_graph = True
         self.accumulating = False
 
+    def numpy(self, array: Any) -> Array:
+        """Complex numbers as pairs along a last axis."""
+        return super().numpy(as_pairs(array))
+
     def tape(self, sources: Sequence[Any]) -> AbstractContextManager[tuple[Tape, list[Any]]]:
         return nullcontext((_LayerGraph(self), list(sources)))
+
+
+def as_pairs(tensor: Any) -> Any:
+    """Complex numbers as pairs along a last axis; real ones unchanged."""
+    if not tensor.is_complex():
+        return tensor
+    from gradcheck_cli.engines.torch.calls import pairs
+
+    return pairs(tensor)
 
 
 class _LayerGraph(Graph):

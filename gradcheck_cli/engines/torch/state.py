@@ -15,8 +15,8 @@ from gradcheck_cli.engines.kit.device_setup import products_kept
 from gradcheck_cli.engines.layer.capture import captures
 from gradcheck_cli.engines.layer.isolation import Randomness
 
-Made = Callable[[Array], Any]
-"""A tensor in the subject's dtype."""
+Made = Callable[[str, Array], Any]
+"""The tensor of a leaf, in the subject's dtype."""
 
 
 @dataclass(slots=True)
@@ -50,8 +50,8 @@ class State:
         """A copy of a module in the dtype, whose tensors are the layer's."""
         module = copy.deepcopy(module)
         if self._rounded != self._floats:
-            module = module.to(self._rounded)
-        module = module.to(self._device, self._floats)
+            module = _module_in(module, self._rounded)
+        module = _module_in(module.to(self._device), self._floats)
         for name, tensor in module.named_parameters():
             tensor.grad = None
             self.named[name] = HeldVariable(tensor, tensor.data, "parameter", tensor.requires_grad)
@@ -83,21 +83,21 @@ class State:
                 self._lend(name, found)
 
     def _lend(self, name: str, tensor: Any) -> None:
-        if not tensor.is_floating_point():
+        if not (tensor.is_floating_point() or tensor.is_complex()):
             self._counters.append(
                 HeldVariable(tensor, tensor.data.to(self._device), "captured", False)
             )
         elif tensor.requires_grad and not tensor.is_leaf:
             self.notes.append(f"`{name}`, which the layer captured, is no leaf: not checked")
         else:
-            data = tensor.detach().to(self._rounded).to(self._device, self._floats)
+            data = _in(_in(tensor.detach(), self._rounded).to(self._device), self._floats)
             self.named[name] = HeldVariable(tensor, data, "captured", tensor.requires_grad)
 
     def settle(self, values: Mapping[str, Array], made: Made) -> None:
         """What the request gives some of the tensors."""
         for name in values.keys() & self.named.keys():
             held = self.named[name]
-            held.data = made(values[name])
+            held.data = made(name, values[name])
             if held.role != "captured":
                 held.tensor.data = held.data
 
@@ -187,6 +187,21 @@ class State:
 
     def tensors(self) -> dict[str, Any]:
         return {name: held.tensor for name, held in self.named.items()}
+
+
+def _in(tensor: Any, floats: Any) -> Any:
+    """A floating tensor in this dtype, a complex one in that whose parts have it."""
+    if tensor.is_complex():
+        return tensor.to(floats.to_complex())
+    return tensor.to(floats) if tensor.is_floating_point() else tensor
+
+
+def _module_in(module: Any, floats: Any) -> Any:
+    """`module.to` would drop the imaginary parts of complex tensors."""
+    tensors = (*module.parameters(), *module.buffers())
+    if not any(tensor.is_complex() for tensor in tensors):
+        return module.to(floats)
+    return module._apply(lambda tensor: _in(tensor, floats))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -18,13 +18,16 @@ def name_pattern(
     fmt: FloatFormat,
     sizes: Mapping[int, str],
     terms: Callable[[], Sequence[tuple[str, Array]]],
+    complex_output: bool = False,
+    complex_input: bool = False,
 ) -> str | None:
     """The pattern of a wrong block, or None.
 
     `g` and `truth` have shape (rows, columns), `shape` is the input's; columns may be directions in
     place of its entries. `sizes` maps lengths of axes in the program to a name ("axis 0 of x"), to
     recognise a mean in place of a sum. `terms` gives the summands of the truth (where the input is
-    used several times), by the text of the use; it is asked last.
+    used several times), by the text of the use; it is asked last. Rows of a `complex_output` and
+    columns of a `complex_input` are real and imaginary parts in turn.
     """
     finite = np.isfinite(g) & np.isfinite(truth)
     if not np.all(finite) or not np.any(truth != 0) or np.all(np.abs(g - truth) <= fmt.ulp(truth)):
@@ -35,6 +38,9 @@ def name_pattern(
         return "wrong sign"
     if factor := _factor(g, truth, sizes):
         return factor
+    for words, candidate in _conjugates(truth, complex_output, complex_input):
+        if _matches(g, candidate, truth, fmt):
+            return words
     square = len(shape) == 2 and shape[0] == shape[1] > 1 and truth.shape[1] == shape[0] * shape[1]
     if square and _transposed(g, truth, shape, fmt):
         return "transposed"
@@ -46,6 +52,21 @@ def name_pattern(
         if _matches(g, truth + term, truth, fmt):
             return f"the term through `{text}` is counted twice"
     return "computed in float32" if fmt.name == "float64" and _is_narrow(g, truth) else None
+
+
+def _conjugates(
+    truth: Array, complex_output: bool, complex_input: bool
+) -> Iterator[tuple[str, Array]]:
+    """The truth with its derivative, its gradient or the upstream gradient conjugated: the signs of
+    imaginary parts."""
+    rows, columns = (np.where(np.arange(n) % 2, -1.0, 1.0) for n in truth.shape)
+    if complex_output and complex_input:
+        words = "the complex conjugate of the derivative: a conj() is missing or one too many"
+        yield words, rows[:, None] * truth * columns
+    if complex_input:
+        yield "the complex conjugate of the gradient", truth * columns
+    if complex_output:
+        yield "right for the complex conjugate of the upstream gradient", rows[:, None] * truth
 
 
 def axis_sizes(shapes: Mapping[str, tuple[int, ...]]) -> dict[int, str]:

@@ -109,3 +109,7 @@ class LeakyNeuron(nn.Module):
             potential = self.decay * potential + current - reset
             spikes.append(Spike.apply(potential - 1, 2.0))
         return torch.stack(spikes), potential
+
+
+def spectral_filter(signal, response):
+    return torch.fft.ifft(response * torch.fft.fft(signal))

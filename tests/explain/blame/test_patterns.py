@@ -198,3 +198,27 @@ def test_bug_of_an_engine(
     else:
         assert finding.pattern is not None
         assert finding.pattern.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "expected"),
+    [
+        (
+            [1, -1],
+            [1, -1],
+            "the complex conjugate of the derivative: a conj() is missing or one too many",
+        ),
+        ([1, 1], [1, -1], "the complex conjugate of the gradient"),
+        ([1, -1], [1, 1], "right for the complex conjugate of the upstream gradient"),
+    ],
+)
+def test_conjugates_are_told_apart(
+    rows: Sequence[int], columns: Sequence[int], expected: str
+) -> None:
+    truth = np.array([[1.5, -0.5], [0.25, 3.0]])
+    wrong = np.array(rows)[:, None] * truth * np.array(columns)
+    both = name_pattern(
+        wrong, truth, (2,), FORMATS["float32"], {}, tuple, complex_output=True, complex_input=True
+    )
+    assert both == expected
+    assert name_pattern(wrong, truth, (2,), FORMATS["float32"], {}, tuple) is None
