@@ -142,7 +142,10 @@ class Searching:
             return
         self._proof.drop(kind for kind in KINDS if kind not in self._open())
         deadline = self._ready + self._budget
-        self._proof.advance(min(deadline, time.monotonic() + _SLICE_S), most)
+        try:
+            self._proof.advance(min(deadline, time.monotonic() + _SLICE_S), most)
+        except (Exceeds, NotBatched) as reason:  # of a box, as power has of an exponent that moves
+            self._proof, self._why = None, str(reason)
 
     def _candidates(self, points: Ordinals) -> Ordinals:
         """Points that deserve a run: in boxes that no proof covers, and by directed search."""

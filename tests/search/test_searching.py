@@ -42,3 +42,10 @@ def test_an_engine_that_raises_leaves_all_undecided(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(ReferenceEngine, "differentiate", raises)
     found = searched(spec_of("{x: {value: 1, domain: [0, 1]}}", "1 / x"), budget=0.5)
     assert {one.verdict for one in found.values()} == {"undecided"}
+
+
+def test_a_row_without_an_enclosure_in_some_box_is_no_proof_and_says_why() -> None:
+    inputs = "{x: {value: 1, domain: [1, 2]}, y: {value: 1, domain: [1, 2]}}"
+    found = searched(spec_of(inputs, "x**y"), budget=0.5, rounds_as="torch")
+    assert {one.verdict for one in found.values()} == {"undecided"}
+    assert {one.why for one in found.values()} == {"power with an exponent that moves"}
