@@ -28,10 +28,8 @@ def domain_in(spec: Spec, dtype: str = "float32") -> Domain:
     return found
 
 
-def searched(
-    spec: Spec, dtype: str = "float32", budget: float = 5.0, rounds_as: str = "reference"
-) -> dict[str, Search]:
-    """What a search finds, by kind; proofs are about the engine `rounds_as`."""
+def searched(spec: Spec, dtype: str = "float32", budget: float = 5.0) -> dict[str, Search]:
+    """What a search finds, by kind."""
     engine = ReferenceEngine()
     engine.load()
 
@@ -41,7 +39,7 @@ def searched(
             return engine_program(engine, question.problem)
         return engine.evaluate(question)  # type: ignore[arg-type]
 
-    steps = Searching(spec, rounds_as, domain_in(spec, dtype), KINDS, budget, 0).steps()
+    steps = Searching(spec, "reference", domain_in(spec, dtype), KINDS, budget, 0).steps()
     answers = None
     while True:
         try:
