@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from gradcheck_cli.cli.streams import Unwritable, silence, width
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.events import EngineReady, Event, Finished, SpecFinished, Started
+from gradcheck_cli.report.numbers import seconds as in_words
 
 if TYPE_CHECKING:
     from gradcheck_cli.cli.execution import Listener
     from gradcheck_cli.cli.outputs import Output
     from gradcheck_cli.report import ReportWriter
+
+
+_PACE_S = 3.0  # before that, a pace is chance
 
 
 class Printer:
@@ -54,12 +59,24 @@ class Printer:
 
 
 class Progress:
-    """One line on a terminal's standard error that says how far the run is.
+    """One line on a terminal's standard error that says how far the run is, and how long it will
+    take still.
 
-    What the other listeners print on the same terminal goes above it.
+    What the other listeners print on the same terminal goes above it. `files`: how many there are,
+    each with a spec at least. What earlier runs found says nothing about how fast this one is.
     """
 
-    def __init__(self, listeners: Sequence[Listener], stream: TextIO) -> None:
+    def __init__(
+        self,
+        listeners: Sequence[Listener],
+        stream: TextIO,
+        files: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._files = files
+        self._clock = clock
+        self._start = clock()
+        self._fresh = 0
         self._listeners = listeners
         self._stream = stream
         self._waiting: dict[str, None] = {}
@@ -90,14 +107,25 @@ class Progress:
             self._waiting.pop(event.engine, None)
         elif isinstance(event, SpecFinished):
             self._done += 1
+            self._fresh += not event.result.cached
             self._failed += event.result.status != "passed"
 
     def line(self, cells: int = 24) -> str:
-        """`[########        ] 4/12 specs, 1 failed; starting tensorflow`."""
+        """`[########        ] 4/12 specs, 1 failed; 2.0 specs/s, 4 s left; starting tensorflow`."""
         total = max(self._total, self._done)
         filled = cells * self._done // total if total else 0
         bar = "#" * filled + " " * (cells - filled)
         count = f"{self._done}/{total}" if self._total else str(self._done)
         failed = f", {self._failed} failed" if self._failed else ""
+        pace = self._pace()
         waiting = f"; starting {', '.join(self._waiting)}" if self._waiting else ""
-        return f"[{bar}] {count} specs{failed}{waiting}"
+        return f"[{bar}] {count} specs{failed}{pace}{waiting}"
+
+    def _pace(self) -> str:
+        """How fast it goes and how long still, after some seconds."""
+        seconds = self._clock() - self._start
+        if seconds < _PACE_S or not self._fresh:
+            return ""
+        rate = self._fresh / seconds
+        left = max((self._total or self._files) - self._done, 0)
+        return f"; {rate:.1f} specs/s, {in_words(left / rate)} left"

@@ -162,7 +162,7 @@ def _checked(
     quiet, _ = settings.verbosity()
     listeners: Sequence[Listener] = printers
     if is_terminal(sys.stderr) and not quiet:
-        listeners = [Progress(printers, sys.stderr)]
+        listeners = [Progress(printers, sys.stderr, len(shard.files))]
     read: list[str] = recall.code if recall else []
     specs = _noted(specs, read)
     report = execute(specs, options, listeners, errors, told, interrupts, recall, changes, shard)

@@ -156,6 +156,11 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
             negatable=True,
         ),
         Setting(
+            "resume",
+            click.Path(),
+            "Write each finished spec to this file, and take from it what is finished already.",
+        ),
+        Setting(
             "timeout",
             Number(min=0, min_open=True),
             "Time limit in seconds, for one engine and one spec.",
@@ -323,5 +328,6 @@ class Settings:
             fail_on=self.value("fail-on", "error"),
             baseline=read_baseline(baseline) if baseline else {},
             baseline_file=baseline,
+            resume=self.value("resume", ""),
             show_framework_output=self.value("engine-output", False),
         )

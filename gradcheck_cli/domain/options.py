@@ -52,4 +52,5 @@ class RunOptions:
     baseline_file: str = ""
     show_framework_output: bool = False
     called: str = ""
+    resume: str = ""  # the file of the journal
     illustrated: bool = False  # a graph with numbers, and the curve of differences, of each formula

@@ -41,10 +41,20 @@ def run(specs: Iterable[Spec], options: RunOptions, pool: Pool | None = None) ->
     return _Session(options, pool).events(specs)
 
 
+def _executor(options: RunOptions, pool: Pool | None) -> Executor:
+    """Raises UsageError for a journal that cannot be written."""
+    executor = Local(options, pool)
+    if not options.resume:
+        return executor
+    from gradcheck_cli.run.journal import Journal, Journaled  # few runs have one
+
+    return Journaled(executor, Journal(options.resume, options))
+
+
 class _Session:
     def __init__(self, options: RunOptions, pool: Pool | None) -> None:
         self._options = options
-        self._executor: Executor = Local(options, pool)
+        self._executor = _executor(options, pool)
         self._start = time.monotonic()
         self._submitted = 0
         self._early: dict[int, SpecResult] = {}  # those before them are not finished

@@ -1,5 +1,6 @@
 import errno
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -88,3 +89,11 @@ def test_the_progress_line_counts_and_leaves_nothing_behind() -> None:
         "2/2 specs, 1 failed; starting reference",
         "",
     ]
+
+
+def test_the_progress_line_says_how_fast_and_how_long_still() -> None:
+    seconds = iter([0.0, 1.0, 10.0, 10.0])
+    progress = Progress([], io.StringIO(), files=12, clock=lambda: next(seconds))
+    progress.hear(SpecFinished(samples.quadratic()))  # a second says nothing yet
+    progress.hear(SpecFinished(replace(samples.quadratic(), cached=True)))
+    assert progress.line().endswith("2 specs; 0.1 specs/s, 100 s left")

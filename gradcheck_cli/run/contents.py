@@ -1,0 +1,136 @@
+"""What a result depends on, as one key: the text of its spec, settings, versions, and code.
+
+The code of layers is what they reach by import statements (`specfile.reached`). What code reads
+while it runs, a data file or the clock, is not seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from functools import cached_property
+from pathlib import Path
+
+import gradcheck_cli
+from gradcheck_cli.domain.codes import ENGINE_FAILED, Codes
+from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.report import UNUSABLE, SpecResult
+from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.version import VERSION
+
+_ABOUT_THE_RUN = ("jobs", "fail_fast", "fail_on", "show_framework_output", "resume")
+"""Options that change no result."""
+_PASSING = (*ENGINE_FAILED, Codes.NONDETERMINISTIC)
+"""Findings that another run may not have."""
+_VARIABLES = (
+    *("CUDA_", "GRADCHECK_PLAIN", "JAX_", "KERAS_", "MKL_", "NVIDIA_", "OMP_", "OPENBLAS_"),
+    *("PATH", "PYTHON", "PYTORCH_", "TF_", "TORCH", "XLA_"),
+)
+"""How variables begin that frameworks and Python obey."""
+
+
+class Contents:
+    """The keys of a run with these options."""
+
+    def __init__(self, options: RunOptions) -> None:
+        self._options = options
+        self._hashes: dict[str, bytes] = {}
+
+    def key(self, file: str, text: bytes) -> str:
+        found = hashlib.sha256(self._setting)
+        found.update(repr((file, len(text))).encode())
+        found.update(text)
+        return found.hexdigest()
+
+    @cached_property
+    def _setting(self) -> bytes:
+        """All that a result depends on beside its spec and its code."""
+        options = [
+            (field.name, getattr(self._options, field.name))
+            for field in fields(self._options)
+            if field.name not in _ABOUT_THE_RUN
+        ]
+        variables = sorted(v for v in os.environ.items() if v[0].startswith(_VARIABLES))
+        place = (os.getcwd(), sys.path, sys.version, _machine())
+        return repr((VERSION, _own_code(), _installed(), place, variables, options)).encode()
+
+    def of_files(self, files: Iterable[str]) -> str:
+        """Changes with any of the files."""
+        found = hashlib.sha256()
+        for file in files:
+            if file not in self._hashes:
+                self._hashes[file] = hashlib.sha256(Path(file).read_bytes()).digest()
+            found.update(repr(file).encode() + self._hashes[file])
+        return found.hexdigest()
+
+    @staticmethod
+    def code(layers: Sequence[Sequence[str]]) -> list[str]:
+        """The files that layers reach; each has the folder of its paths, and its targets."""
+        if not layers:
+            return []
+        from gradcheck_cli.specfile.reached import reached
+
+        found = (file for folder, *targets in layers for file in reached(targets, folder))
+        return list(dict.fromkeys(found))
+
+    def of_layers(self, spec: Spec) -> str:
+        """Changes with the code that the layers of a spec reach."""
+        return self.of_files(self.code(layers_of([spec])))
+
+
+def layers_of(specs: Sequence[Spec]) -> tuple[tuple[str, ...], ...]:
+    """The folder of each layer's paths, and its targets."""
+    return tuple(
+        (layer.folder, layer.target, *layer.setup.imports)
+        for spec in specs
+        for layer in spec.implementations
+    )
+
+
+def lasts(spec: Spec, result: SpecResult) -> bool:
+    """Whether another run would find the same."""
+    found = (*result.findings, *result.suppressed)
+    failed = result.status == "error" or any(finding.code in _PASSING for finding in found)
+    of_the_run = any(UNUSABLE in note for note in result.notes)
+    return spec.device in (None, "cpu") and not failed and not of_the_run
+
+
+def _installed() -> list[str]:
+    """The distributions on the path, with their versions: how their folders are called."""
+    names: set[str] = set()
+    for folder in sys.path:
+        try:
+            names.update(name for name in os.listdir(folder or ".") if name.endswith("-info"))
+        except OSError:  # an archive, or a folder that is not there
+            continue
+    return sorted(names)
+
+
+def _machine() -> tuple[str, ...]:
+    """The system and the processor: kernels are chosen for it, and their last digits differ."""
+    system = os.uname() if hasattr(os, "uname") else None
+    found = (sys.platform, system.machine if system else "")
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as stream:
+            model = next((line for line in stream if line.startswith("model name")), "")
+    except OSError:  # another system than Linux
+        model = ""
+    return (*found, model)
+
+
+def _own_code() -> list[tuple[str, int, int]]:
+    """Our own files, their sizes and times, in a checkout, which changes without its version."""
+    root = Path(gradcheck_cli.__file__).parents[1]
+    if root.name.endswith("-packages"):  # installed
+        return []
+    found = []
+    for package in ("gradcheck_cli", "reference_engine"):
+        for folder, _, names in os.walk(root / package):
+            for name in names:
+                if name.endswith((".py", ".hpp")):
+                    status = os.stat(os.path.join(folder, name))
+                    found.append((name, status.st_mtime_ns, status.st_size))
+    return sorted(found)

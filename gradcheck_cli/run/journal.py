@@ -1,0 +1,152 @@
+"""The journal of a run: finished specs, a line each, so that a run that was killed goes on."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import os
+import zlib
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.events import EngineReady
+from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.report import SpecResult
+from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.domain.wire import Malformed, decode, encode
+from gradcheck_cli.run.contents import Contents, lasts
+from gradcheck_cli.run.executor import Examined, Executor
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a line says: a result, and the versions of the engines that took part."""
+
+    result: SpecResult
+    engines: Mapping[str, str]
+
+
+class Journal:
+    """A file of results, each found again by the contents that it depends on. A line is written in
+    one step when its spec is finished. One that a kill cut off, or that is of other contents, is as
+    if it were not there. Raises UsageError for a file that cannot be read or written."""
+
+    def __init__(self, file: str, options: RunOptions) -> None:
+        self._contents = Contents(options)
+        self._key_of_file = ("", "")
+        self._places: dict[str, int] = {}
+        try:
+            self._file = open(file, "a+b", buffering=0)  # noqa: SIM115 - until `close`
+            self._read_places()
+        except OSError as error:
+            raise UsageError(f"--resume: cannot open {file}: {error.strerror}") from error
+
+    def _read_places(self) -> None:
+        place, line = 0, b"\n"
+        with open(self._file.fileno(), "rb", closefd=False) as stream:
+            stream.seek(0)
+            for line in stream:
+                if key := _key_of(line):
+                    self._places[key] = place
+                place += len(line)
+        if not line.endswith(b"\n"):
+            self._file.write(b"\n")  # what follows is a line of its own
+
+    def recall(self, spec: Spec) -> _Known | None:
+        place = self._places.get(self._key(spec))
+        if place is None:
+            return None
+        with open(self._file.fileno(), "rb", closefd=False) as stream:
+            stream.seek(place)
+            line = stream.readline()
+        try:
+            body = zlib.decompress(base64.b64decode(json.loads(line)["result"]))
+            result, engines = decode(body)
+        except (ValueError, KeyError, TypeError, zlib.error, binascii.Error, Malformed):
+            return None
+        return _Known(replace(result, cached=True), engines)
+
+    def keep(self, spec: Spec, result: SpecResult, engines: Mapping[str, str]) -> None:
+        """Adds a line, unless another run may find something else: then it is to run again."""
+        if not lasts(spec, result):
+            return
+        used = {check.engine for check in result.checks}
+        versions = {name: version for name, version in engines.items() if name in used}
+        body = base64.b64encode(zlib.compress(encode((result, versions)))).decode("ascii")
+        line = {"key": self._key(spec), "spec": result.spec, "status": result.status}
+        self._file.write((json.dumps({**line, "result": body}) + "\n").encode())
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _key(self, spec: Spec) -> str:
+        source = spec.source
+        if self._key_of_file[0] != source.path:
+            text = source.text.encode("utf-8", "surrogateescape")
+            self._key_of_file = source.path, self._contents.key(source.path, text)
+        parts = (self._key_of_file[1], spec.name, spec.span, self._contents.of_layers(spec))
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _key_of(line: bytes) -> str:
+    """The key of a line that is whole; empty for another."""
+    if not line.endswith(b"}\n"):
+        return ""
+    try:
+        return str(json.loads(line)["key"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+class Journaled:
+    """An executor that takes results from a journal, and has the others examined and written
+    there."""
+
+    def __init__(self, executor: Executor, journal: Journal) -> None:
+        self._executor = executor
+        self._journal = journal
+        self._known: deque[Examined] = deque()
+        self._specs: dict[int, Spec] = {}  # under way
+        self._engines: dict[str, str] = {}
+
+    @property
+    def ahead(self) -> int:
+        return self._executor.ahead
+
+    def start(self) -> None:
+        self._executor.start()
+
+    def submit(self, number: int, spec: Spec) -> None:
+        known = self._journal.recall(spec)
+        if known is None:
+            self._specs[number] = spec
+            self._executor.submit(number, spec)
+            return
+        self._engines |= known.engines
+        self._known.append(Examined(number, known.result))
+
+    def next(self) -> Examined | EngineReady:
+        if self._known:
+            return self._known.popleft()
+        message = self._executor.next()
+        if isinstance(message, Examined):
+            spec = self._specs.pop(message.number)
+            self._journal.keep(spec, message.result, self.engines())
+        return message
+
+    def engines(self) -> Mapping[str, str]:
+        return {**self._engines, **self._executor.engines()}
+
+    def close(self) -> None:
+        self._executor.close()
+        self._journal.close()
+
+    def kill(self) -> None:
+        self._executor.kill()
+        self._journal.close()
