@@ -7,6 +7,7 @@ SHIPPED = (
     "jax",
     "jax-jit",
     "torch-compile",
+    "tensorflow-xla",
     "eigen",
     "symbolic",
     "finite-difference",

@@ -53,21 +53,26 @@ _JAX = {
     ),
 }
 
+_TORCH: Mapping[str, Approximation] = {
+    "softplus": _SOFTPLUS,
+    "bce": _BCE,
+    "gelu": _gelu(
+        "when the approximate argument is 'tanh', gelu is estimated with tanh",
+        "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.gelu.html",
+    ),
+}
+_TENSORFLOW: Mapping[str, Approximation] = {
+    "gelu": _gelu(
+        "if approximate is True, gelu is 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))",
+        "https://www.tensorflow.org/api_docs/python/tf/nn/gelu",
+    ),
+}
+
 DOCUMENTED: Mapping[str, Mapping[str, Approximation]] = {
-    "torch": {
-        "softplus": _SOFTPLUS,
-        "bce": _BCE,
-        "gelu": _gelu(
-            "when the approximate argument is 'tanh', gelu is estimated with tanh",
-            "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.gelu.html",
-        ),
-    },
-    "tensorflow": {
-        "gelu": _gelu(
-            "if approximate is True, gelu is 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))",
-            "https://www.tensorflow.org/api_docs/python/tf/nn/gelu",
-        ),
-    },
+    "torch": _TORCH,
+    "torch-compile": _TORCH,
+    "tensorflow": _TENSORFLOW,
+    "tensorflow-xla": _TENSORFLOW,
     "jax": _JAX,
     "jax-jit": _JAX,
 }

@@ -12,7 +12,14 @@ from gradcheck_cli.report.groups import described
 from gradcheck_cli.report.numbers import DISTINCT_DIGITS, significant, small_or_relative
 from gradcheck_cli.report.style import DIM, Style, labelled, plain
 
-_FRAMEWORKS = {"torch": "torch", "tensorflow": "tensorflow", "jax": "jax", "jax-jit": "jax"}
+_FRAMEWORKS = {
+    "torch": "torch",
+    "torch-compile": "torch",
+    "tensorflow": "tensorflow",
+    "tensorflow-xla": "tensorflow",
+    "jax": "jax",
+    "jax-jit": "jax",
+}
 
 
 def fix_lines(group: Sequence[Finding], style: Style) -> list[Text]:

@@ -72,9 +72,7 @@ class EigenEngine(AnsweringEngine):
         self._libraries.clear()
 
     def differentiate(self, problem: Problem, answer: Answer) -> None:
-        library = self._library(
-            problem.program, problem.values, problem.dtype, problem.rounding, answer
-        )
+        library = self._library(problem.program, problem.values, problem.dtype, problem.rounding)
         shape = problem.program.nodes[problem.program.output].shape
         for name in problem.wrt:
             columns = (problem.projection.columns or {}).get(name)
@@ -104,7 +102,6 @@ class EigenEngine(AnsweringEngine):
         values: Mapping[str, Array],
         dtype: str,
         rounding: str,
-        answer: Answer | None = None,
     ) -> Library:
         from gradcheck_cli.engines.eigen.calling import Library
         from gradcheck_cli.engines.eigen.compiling import compiled
@@ -123,8 +120,6 @@ class EigenEngine(AnsweringEngine):
                 if node is None:
                     raise
                 raise NodeFault(node) from error
-            if answer is not None:
-                answer.compile_s += found.seconds
             size = math.prod(program.nodes[program.output].shape)
             self._libraries[key] = program, Library(found.load(), written, dtype, size)
         return self._libraries[key][1]

@@ -12,10 +12,12 @@ from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.jax.framework import CompiledJax, Jax
 from gradcheck_cli.engines.jax.ops import TABLE
+from gradcheck_cli.engines.jax.stages import SIMPLIFIER, STAGES
 from gradcheck_cli.engines.jax.startup import keep_compiled, share_contexts
 from gradcheck_cli.engines.kit.adapter import LoweredEngine
 from gradcheck_cli.engines.kit.device_setup import jax_placed
 from gradcheck_cli.engines.kit.lowerings import bound
+from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.kit.walker import OPERATORS, custom_gradients
 
 if TYPE_CHECKING:
@@ -108,6 +110,7 @@ class JaxJitEngine(JaxEngine):
         orders=(1, 2, 3),
         by_default=False,
         devices=_DEVICES,
+        stages=(*STAGES, SIMPLIFIER),
     )
 
     def subject(self, request: SubjectRequest) -> Subject:
@@ -116,4 +119,6 @@ class JaxJitEngine(JaxEngine):
         return JaxSubject(request, compiled=True)
 
     def framework(self, dtype: str) -> Jax:
-        return CompiledJax(self._calls, dtype)
+        if self.stage == NO_COMPILER:
+            return super().framework(dtype)
+        return CompiledJax(self._calls, dtype, STAGES.get(self.stage))

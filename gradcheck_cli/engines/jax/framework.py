@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
+from functools import cache, partial
 from operator import call
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -254,10 +254,15 @@ class CompiledJax(Jax):
     """JAX, compiled once for every program and shape. What runs inside a function that is
     being compiled is a part of it."""
 
-    def __init__(self, table: Mapping[str, Call | Missing], dtype: str) -> None:
+    def __init__(
+        self,
+        table: Mapping[str, Call | Missing],
+        dtype: str,
+        compiler_options: Mapping[str, bool | str] | None = None,
+    ) -> None:
         super().__init__(table, dtype)
         _known_to_jax()
-        jit = self.jax.jit
+        jit = partial(self.jax.jit, compiler_options=compiler_options)
         self._values = jit(
             lambda function, sources: super(CompiledJax, self).vjp(function, sources)[:2]
         )

@@ -21,6 +21,8 @@ from gradcheck_cli.engines.jax.modes import (
     no_jvp,
 )
 from gradcheck_cli.engines.jax.random_keys import draws
+from gradcheck_cli.engines.jax.stages import SIMPLIFIER, STAGES
+from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.layer.binding import BadCall, arrange, called, for_the_call
 from gradcheck_cli.engines.layer.capture import Capture, captures
 from gradcheck_cli.engines.layer.casts import Cast, Watch
@@ -60,7 +62,9 @@ class JaxSubject(LayerSubject):
         super().__init__(request)
         self.jax = jax
         self.fw = LayerJax(request.dtype)
-        self._compiled = compiled
+        self._compiled, self._stage = compiled, ""
+        if compiled:
+            self.stages = (*STAGES, SIMPLIFIER)
         self._random = Randomness(request.seed)
         self._random.again()  # a module may draw numbers when it is imported
         with settings_kept(), jax.enable_x64(True):  # what the module makes is rounded by us
@@ -68,6 +72,8 @@ class JaxSubject(LayerSubject):
         self._random.again()
         with settings_kept():  # as for its author: `jax.random` draws other numbers in float64
             self._function, args, kwargs = self._found()
+        if not compiled and isinstance(self._function, type(jax.jit(lambda: None))):
+            self.stages = (NO_COMPILER, "its jax.jit")
         with self._wide():
             self._tree = Tree(self._function)
             self._results = Results(
@@ -87,7 +93,7 @@ class JaxSubject(LayerSubject):
         names = dict.fromkeys(one.name for one, _, _ in self._captures)
         self.notes += tuple(f"`{name}`, which it captured, is not checked" for name in names)
         self._whole = compiled or request.uncast
-        self._made: dict[tuple[str, tuple[str, ...]], Callable[..., Any]] = {}
+        self._made: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {}
         with self.ready({}):
             self.outputs = self.described(self._values_at(self.inputs({})))
         self.bind_leaves(self._leaves_of())
@@ -216,21 +222,31 @@ class JaxSubject(LayerSubject):
         self, what: str, names: tuple[str, ...], function: Callable[..., Any]
     ) -> Callable[..., Any]:
         """Always the first function that was made for these."""
-        made = self._made.get((what, names))
+        key = what, names, self._stage
+        made = self._made.get(key)
         if made is None:
-            made = self._made[what, names] = self._evaluating(function)
+            made = self._made[key] = self._evaluating(function)
         return made
+
+    @contextmanager
+    def at_stage(self, stage: str) -> Iterator[None]:
+        before, self._stage = self._stage, stage
+        try:
+            with self.jax.disable_jit(stage == NO_COMPILER):
+                yield
+        finally:
+            self._stage = before
 
     def _evaluating(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if self.request.uncast:
             from gradcheck_cli.engines.jax.casts import Uncast
 
             return Uncast(function)
-        if not self._compiled:
+        if not self._compiled or self._stage == NO_COMPILER:
             return function
         from gradcheck_cli.engines.jax.programs import Compiled
 
-        return Compiled(function, self._function)
+        return Compiled(function, self._function, STAGES.get(self._stage))
 
     def _values_at(self, inputs: Mapping[str, Any]) -> list[Any]:
         found: list[Any] = self.evaluated("value", (), self.call)(inputs)

@@ -37,13 +37,19 @@ class Compiled:
     once for every shape and dtype of its arguments, compiled where none like it has been. JAX's
     errors speak of it by the name of the `layer` that it calls."""
 
-    def __init__(self, function: Callable[..., Any], layer: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        layer: Callable[..., Any],
+        compiler_options: Mapping[str, bool | str] | None = None,
+    ) -> None:
         def called(*args: Any) -> Any:
             return function(*args)
 
         named: Any = called
         named.__wrapped__, named.__signature__ = layer, inspect.signature(function)
-        self._jit = jax.jit(named)
+        self._jit = jax.jit(named, compiler_options=compiler_options)
+        self._options = tuple((compiler_options or {}).items())
         self._known: dict[Hashable, Callable[..., Any]] = {}
 
     def __call__(self, *args: Any) -> Any:
@@ -51,7 +57,7 @@ class Compiled:
         shapes = structure, tuple((x.aval, x.sharding) for x in leaves)
         if shapes not in self._known:
             traced = self._jit.trace(*args)
-            key = shapes, jax.tree.structure(traced.out_info), known(traced.jaxpr)
+            key = self._options, shapes, jax.tree.structure(traced.out_info), known(traced.jaxpr)
             # ahead of time: what `jax.clear_caches` forgets is kept
             self._known[shapes] = _PROGRAMS.one(key, lambda: traced.lower().compile())
         return self._known[shapes](*args)

@@ -24,6 +24,7 @@ from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.errors import NodeFault, Unsupported
+from gradcheck_cli.engines.kit import patience
 from gradcheck_cli.engines.kit.framework import Framework
 from gradcheck_cli.engines.kit.lowerings import Table, had, reasons
 from gradcheck_cli.engines.kit.lru import Recent
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _REMEMBERED = 64  # prepared programs: a task has one program in at most a few dtypes
 
 _Kept = tuple[Program, Framework, Prepared]
+_Key = tuple[int, str, str | None, str]
 
 
 class AnsweringEngine(ABC):
@@ -86,7 +88,7 @@ class AnsweringEngine(ABC):
         pass
 
     def evaluate(self, problem: Problem) -> Evaluation:
-        start = time.perf_counter()
+        start, compiled = time.perf_counter(), patience.spent_s
         answer = Answer()
         failure = None
         try:
@@ -97,6 +99,7 @@ class AnsweringEngine(ABC):
                 self.differentiate(problem, answer)
         except Exception as error:
             failure = self._failure(error, problem.program, problem.dtype)
+        compile_s = patience.spent_s - compiled
         return Evaluation(
             engine=self.capabilities.name,
             dtype=problem.dtype,
@@ -108,9 +111,9 @@ class AnsweringEngine(ABC):
             trace=None if failure else answer.trace,
             forward=answer.forward,
             backward=answer.backward,
-            duration_s=time.perf_counter() - start - answer.compile_s,
+            duration_s=time.perf_counter() - start - compile_s,
             approximation=answer.approximation,
-            compile_s=answer.compile_s,
+            compile_s=compile_s,
         )
 
     def train(self, problem: TrainingProblem) -> Training:
@@ -152,7 +155,8 @@ class ProgramEngine(AnsweringEngine):
     """An engine that runs programs through a `Framework`. Subclasses import theirs in `load`."""
 
     def __init__(self) -> None:
-        self._prepared = Recent[tuple[int, str, str | None], _Kept](_REMEMBERED)
+        self._prepared = Recent[_Key, _Kept](_REMEMBERED)
+        self.stage = ""  # of its compiler, up to which what is asked for is compiled
 
     @abstractmethod
     def framework(self, dtype: str) -> Framework: ...
@@ -166,11 +170,13 @@ class ProgramEngine(AnsweringEngine):
     def descend(
         self, problem: TrainingProblem, losses: list[Array], path: dict[str, list[Array]]
     ) -> None:
+        self.stage = ""
         prepared = self._prepare(problem.program, problem.dtype, problem.rounding)
         descend(*prepared, problem, losses, path)
 
     def prepared(self, problem: Problem) -> tuple[Framework, Prepared]:
         """The framework in the problem's dtype, and the program as it is run."""
+        self.stage = problem.stage
         return self._prepare(problem.program, problem.dtype, problem.rounding)
 
     def _prepare(self, program: Program, dtype: str, rounding: str) -> tuple[Framework, Prepared]:
@@ -184,9 +190,9 @@ class ProgramEngine(AnsweringEngine):
                 return exact, framework, prepare(exact, framework, rounding)
 
             # What constants of one format make is the same for another that has them all.
-            return program, *self._prepared.one((id(exact), dtype, None), made)[1:]
+            return program, *self._prepared.one((id(exact), dtype, None, self.stage), made)[1:]
 
-        return self._prepared.one((id(program), dtype, rounding), once)[1:]
+        return self._prepared.one((id(program), dtype, rounding, self.stage), once)[1:]
 
 
 class LoweredEngine(ProgramEngine):

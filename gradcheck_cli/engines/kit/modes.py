@@ -34,7 +34,6 @@ class Answer:
     forward: int = 0
     backward: int = 0
     approximation: str = ""
-    compile_s: float = 0.0
 
 
 def arrays_of(fw: Framework, problem: Problem) -> dict[str, Any]:

@@ -9,6 +9,9 @@ from contextlib import contextmanager
 tell: Callable[[bool], None] | None = None
 """Whom a worker tells that such work begins (True) and ends (False); None: there is no limit."""
 
+NO_COMPILER = "no compiler"
+"""The first stage of every compiler."""
+
 spent_s = 0.0
 """How long such work has taken in this process."""
 

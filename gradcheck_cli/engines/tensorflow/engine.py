@@ -13,7 +13,9 @@ from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.kit.adapter import LoweredEngine
 from gradcheck_cli.engines.kit.device_setup import tensorflow_placed
 from gradcheck_cli.engines.kit.lowerings import bound
+from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.kit.walker import OPERATORS, custom_gradients
+from gradcheck_cli.engines.tensorflow.compiler import GRAPH, STAGES, CompiledTensorFlow
 from gradcheck_cli.engines.tensorflow.framework import TensorFlow
 from gradcheck_cli.engines.tensorflow.ops import TABLE
 from gradcheck_cli.engines.tensorflow.startup import find_functions_faster, only_tensorflow
@@ -21,6 +23,9 @@ from gradcheck_cli.engines.tensorflow.startup import find_functions_faster, only
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.subject import Subject, SubjectRequest
 
+_DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "tf-nightly")
+_INSTALL = "pip install 'gradcheck-cli[tensorflow]'"
+_DEVICES = ("cpu", "cuda")
 _THREADS = 2  # several engines share the machine, and specs are small
 _LACKS = (  # how TensorFlow says that an op has no kernel, or no gradient, for a dtype or a shape
     "is not in the list of allowed values",
@@ -31,6 +36,7 @@ _LACKS = (  # how TensorFlow says that an op has no kernel, or no gradient, for 
     "does not support matrices of type",
     "ndims must be >= 2",
     "has different ndims",
+    "Detected unsupported operations when trying to compile graph",
 )
 
 
@@ -39,12 +45,12 @@ class TensorFlowEngine(LoweredEngine):
 
     capabilities = Capabilities(
         name="tensorflow",
-        distributions=("tensorflow", "tensorflow-cpu", "tf-nightly"),
-        install="pip install 'gradcheck-cli[tensorflow]'",
+        distributions=_DISTRIBUTIONS,
+        install=_INSTALL,
         layers=True,
         orders=(1, 2, 3),
         kernels="gradcheck_cli.engines.tensorflow.kernels",
-        devices=("cpu", "cuda"),
+        devices=_DEVICES,
     )
     table = TABLE
 
@@ -106,3 +112,28 @@ class TensorFlowEngine(LoweredEngine):
         return isinstance(error, tf.errors.UnimplementedError | NotImplementedError) or any(
             phrase in words for phrase in _LACKS
         )
+
+
+class TensorFlowXlaEngine(TensorFlowEngine):
+    """TensorFlow with every derivative compiled as a whole: `tf.function(jit_compile=True)`."""
+
+    capabilities = Capabilities(
+        name="tensorflow-xla",
+        distributions=_DISTRIBUTIONS,
+        install=_INSTALL,
+        layers=True,
+        orders=(1, 2, 3),
+        by_default=False,
+        devices=_DEVICES,
+        stages=STAGES,
+    )
+
+    def framework(self, dtype: str) -> TensorFlow:
+        if self.stage == NO_COMPILER:
+            return super().framework(dtype)
+        return CompiledTensorFlow(self._calls, dtype, xla=self.stage != GRAPH)
+
+    def subject(self, request: SubjectRequest) -> Subject:
+        from gradcheck_cli.engines.tensorflow.layer import TensorFlowSubject
+
+        return TensorFlowSubject(request, compiled=request.dtype == request.rounding)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.layer.binding import Arranged, arrange, called, for_the_call
 from gradcheck_cli.engines.layer.casts import Cast
 from gradcheck_cli.engines.layer.custom import (
@@ -20,11 +21,17 @@ from gradcheck_cli.engines.layer.custom import (
     UnclippedGradients,
 )
 from gradcheck_cli.engines.layer.declared import Declared
-from gradcheck_cli.engines.layer.framework_layer import WrittenNames, differing
+from gradcheck_cli.engines.layer.framework_layer import VJP, WrittenNames, differing
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import load_layer, not_callable
 from gradcheck_cli.engines.layer.results import Results
 from gradcheck_cli.engines.layer.subject import Call, Layout, Output, SubjectRequest
+from gradcheck_cli.engines.tensorflow.compiler import (
+    GRAPH,
+    OWN_FUNCTION,
+    STAGES,
+    Compiled,
+)
 from gradcheck_cli.engines.tensorflow.custom_calls import forward_mode
 from gradcheck_cli.engines.tensorflow.draws import watched_draws
 from gradcheck_cli.engines.tensorflow.framework import TensorFlow
@@ -46,14 +53,15 @@ if TYPE_CHECKING:
 
 class TensorFlowSubject(LayerSubject):
     """A user's layer in one dtype. What the layer holds stays the user's own: for the time of a
-    call its variables are written to, or others stand in their places."""
+    call its variables are written to, or others stand in their places. `compiled`: its derivatives
+    are, by XLA."""
 
     complex_gradients = (
         "a complex gradient of TensorFlow is dL/dRe + i dL/dIm; both parts are compared with the "
         "truth"
     )
 
-    def __init__(self, request: SubjectRequest) -> None:
+    def __init__(self, request: SubjectRequest, compiled: bool = False) -> None:
         import tensorflow as tf
 
         super().__init__(request)
@@ -83,6 +91,13 @@ class TensorFlowSubject(LayerSubject):
             self.held[name].settle(request.values[name])
         self._policies = Policies(keras_layers(self._function), request.dtype)
         self._inlined = self._policies.swapped or any(one.swapped for one in self.held.values())
+        self._stage = ""
+        self._made: dict[tuple[str, tuple[str, ...], str], Compiled] = {}
+        self._compiles = compiled and not self._inlined
+        if self._compiles:
+            self.stages = STAGES
+        elif isinstance(self._function, type(tf.function(tf.identity))):
+            self.stages = (NO_COMPILER, OWN_FUNCTION)
         self.bind_leaves(self._leaves_of(names))
         self.notes += tuple(
             f"`{leaf.name}`, which the layer captured, is not trained: not checked"
@@ -94,6 +109,8 @@ class TensorFlowSubject(LayerSubject):
             for name, one in self.held.items()
             if one.value.dtype.kind == "c"
         )
+        if compiled and self._inlined:
+            self.notes += (f"{request.dtype}: not compiled, as its variables have another dtype",)
         self._given = {n: self.fw.array(request.values[n]) for n in names}
         self._bind()
         self.graph = Graph(tf, self._given, self.call, self.plain_value, self.ready, self._assigned)
@@ -211,6 +228,15 @@ class TensorFlowSubject(LayerSubject):
         with self.ready({}), eagerly(self.tf):
             yield
 
+    @contextmanager
+    def at_stage(self, stage: str) -> Iterator[None]:
+        before, self._stage = self._stage, stage
+        try:
+            with eagerly(self.tf) if stage == NO_COMPILER else nullcontext():
+                yield
+        finally:
+            self._stage = before
+
     def operation_by_operation(self) -> AbstractContextManager[Any]:
         return eagerly(self.tf)
 
@@ -267,6 +293,27 @@ class TensorFlowSubject(LayerSubject):
         return super().value(values) if found is None else found
 
     # Passes
+
+    def vjp(self, inputs: Mapping[str, Any], wrt: Sequence[str]) -> tuple[list[Any], VJP]:
+        plain = super().vjp
+        if not self._compiles or self.tf.config.functions_run_eagerly():
+            return plain(inputs, wrt)
+
+        def values(inputs: dict[str, Any]) -> list[Any]:
+            return plain(inputs, wrt)[0]
+
+        def gradients(inputs: dict[str, Any], cotangents: list[Any]) -> Any:
+            arrays, vjp = plain(inputs, wrt)
+            return arrays, vjp(cotangents)  # with the forward pass, as in a training step
+
+        def compiled(what: Callable[..., Any]) -> Compiled:
+            key = what.__name__, tuple(wrt), self._stage
+            if key not in self._made:
+                self._made[key] = Compiled(self.tf, what, xla=self._stage != GRAPH)
+            return self._made[key]
+
+        given = dict(inputs)
+        return compiled(values)(given), lambda bars: compiled(gradients)(given, list(bars))[1]
 
     def learns(self, error: Exception, first: bool, call: Call) -> bool:
         """The gradient of a `tf.py_function` can be requested once a run."""

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from gradcheck_cli.engines.kit.patience import NO_COMPILER
+
 _COMPILER = "torch._dynamo"
 _NODE = "CompiledFunction"  # what the name of a compiled function's autograd node begins with
 
@@ -18,7 +20,7 @@ NO_FORWARD_MODE = "torch.compile loses tangents"
 NO_SECOND_ORDER = "PyTorch does not differentiate twice what torch.compile has compiled"
 
 STAGES = {
-    "no compiler": {"stance": "force_eager"},
+    NO_COMPILER: {"stance": "force_eager"},
     "Dynamo": {"force_backend": "eager"},
     "AOTAutograd": {"force_backend": "aot_eager"},
     "decompositions": {"force_backend": "aot_eager_decomp_partition"},

@@ -11,7 +11,6 @@ from gradcheck_cli.domain.evaluation import Mode, Problem, TrainingProblem, mode
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import Capabilities
-from gradcheck_cli.engines.kit import patience
 from gradcheck_cli.engines.kit.adapter import LoweredEngine
 from gradcheck_cli.engines.kit.device_setup import torch_placed
 from gradcheck_cli.engines.kit.lowerings import bound
@@ -158,9 +157,5 @@ class TorchCompileEngine(TorchEngine):
     def differentiate(self, problem: Problem, answer: Answer) -> None:
         import torch
 
-        before = patience.spent_s
-        try:
-            with at_stage(torch, problem.stage):
-                super().differentiate(problem, answer)
-        finally:
-            answer.compile_s += patience.spent_s - before
+        with at_stage(torch, problem.stage):
+            super().differentiate(problem, answer)

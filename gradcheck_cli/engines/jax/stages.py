@@ -1,0 +1,14 @@
+"""The stages of XLA, as `jax.jit` runs it."""
+
+from __future__ import annotations
+
+from gradcheck_cli.engines.kit.patience import NO_COMPILER
+
+SIMPLIFIER = "the algebraic simplifier"
+
+STAGES: dict[str, dict[str, bool | str] | None] = {
+    NO_COMPILER: None,
+    "XLA without its passes": {"xla_disable_all_hlo_passes": True},
+    "XLA without its algebraic simplifier": {"xla_disable_hlo_passes": "algsimp"},
+}
+"""Those before the simplifier, by name, with `compiler_options` of `jax.jit` that stop there."""

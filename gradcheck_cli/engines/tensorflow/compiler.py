@@ -1,0 +1,107 @@
+"""Formulas as `tf.function` compiles them: a program and its derivative as one graph for XLA."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeGuard
+
+from gradcheck_cli.engines.derivatives import Closure, Function, Targets, VJPFunction
+from gradcheck_cli.engines.kit.lowerings import Missing
+from gradcheck_cli.engines.kit.lru import Recent
+from gradcheck_cli.engines.kit.patience import NO_COMPILER, off_the_clock
+from gradcheck_cli.engines.kit.walker import Call
+from gradcheck_cli.engines.tensorflow.framework import TensorFlow
+
+_MOST_COMPILED = 64
+"""Functions that are kept compiled; a formula has two for each mode and dtype."""
+
+GRAPH = "tf.function"
+STAGES = (NO_COMPILER, GRAPH, "XLA")
+OWN_FUNCTION = "its tf.function"
+"""The last stage, where the layer's author chose it."""
+
+
+class CompiledTensorFlow(TensorFlow):
+    """TensorFlow, compiled once for every program and shape: what `tf.GradientTape` and
+    `tf.autodiff.ForwardAccumulator` record inside a `tf.function`. Without `xla` that is a graph
+    and no more. What is traced runs uncompiled: its operations could not be seen."""
+
+    def __init__(self, table: Mapping[str, Call | Missing], dtype: str, xla: bool = True) -> None:
+        super().__init__(table, dtype)
+        self._xla = xla
+        self._compiled = Recent[tuple[str, Any], Callable[..., Any]](_MOST_COMPILED)
+
+    def vjp(self, function: Function, sources: Sequence[Any]) -> tuple[list[Any], Any, VJPFunction]:
+        if not self._is_compiled(function):
+            return super().vjp(function, sources)
+
+        def values(arrays: dict[str, Any], sources: list[Any]) -> Targets:
+            return super(CompiledTensorFlow, self).vjp(Closure(code, arrays), sources)[:2]
+
+        def gradients(
+            arrays: dict[str, Any], sources: list[Any], cotangents: list[Any]
+        ) -> tuple[list[Any], list[Any]]:
+            targets, _, vjp = super(CompiledTensorFlow, self).vjp(Closure(code, arrays), sources)
+            return targets, vjp(cotangents)  # with the forward pass, as in a training step
+
+        code, given = function.code, (function.arrays, list(sources))
+        targets, rest = self._of("values", code, values)(*given)
+        return targets, rest, _CompiledVJP(partial(self._of("gradients", code, gradients), *given))
+
+    def jvp(
+        self,
+        function: Callable[[list[Any]], Targets],
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+    ) -> tuple[list[Any], list[Any], Any]:
+        if not self._is_compiled(function):
+            return super().jvp(function, primals, tangents)
+
+        def pushed(arrays: dict[str, Any], *pairs: list[Any]) -> Any:
+            return super(CompiledTensorFlow, self).jvp(Closure(code, arrays), *pairs)
+
+        code = function.code
+        found: tuple[list[Any], list[Any], Any]
+        found = self._of("tangents", code, pushed)(function.arrays, list(primals), list(tangents))
+        return found
+
+    def _is_compiled(self, function: Callable[..., Any]) -> TypeGuard[Closure]:
+        """Inside what is being compiled nothing is compiled by itself."""
+        traced = getattr(getattr(function, "code", None), "traced", True)
+        return not traced and bool(self._tf.executing_eagerly())
+
+    def _of(self, what: str, code: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, which runs `code`, compiled."""
+
+        made = partial(Compiled, self._tf, function, self._xla)
+        return self._compiled.one((what, code), made)
+
+
+class _CompiledVJP:
+    """The vjp by a compiled function of the cotangents, which runs the forward pass again."""
+
+    def __init__(self, compiled: Callable[[list[Any]], tuple[list[Any], list[Any]]]) -> None:
+        self._compiled = compiled
+
+    def __call__(self, cotangents: Sequence[Any], again: bool = False) -> list[Any]:
+        return self._compiled(list(cotangents))[1]
+
+    def with_marked(self, cotangents: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
+        """Nothing is marked in what is compiled."""
+        return self(cotangents), {}
+
+
+class Compiled:
+    """A function that its first call compiles, with XLA or as a graph alone."""
+
+    def __init__(self, tf: Any, function: Callable[..., Any], xla: bool) -> None:
+        self._function = tf.function(function, jit_compile=xla, autograph=False)
+        self._is_compiled = False
+
+    def __call__(self, *args: Any) -> Any:
+        if self._is_compiled:
+            return self._function(*args)
+        self._is_compiled = True
+        with off_the_clock():
+            return self._function(*args)

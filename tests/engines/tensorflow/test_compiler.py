@@ -1,0 +1,66 @@
+"""Formulas that `tf.function` has compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Problem, Projection
+from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.tensorflow.compiler import GRAPH
+from gradcheck_cli.engines.tensorflow.engine import TensorFlowXlaEngine
+
+X = np.array([0.3, -1.2, 2.1])
+Y = np.array([1.7, 0.4, -0.6])
+TEXT = "sum(x ** 3 * sin(y))"
+
+
+def problem(program: Callable[..., Any], text: str, mode: Any, **values: Any) -> Problem:
+    arrays = {name: np.asarray(value) for name, value in values.items()}
+    third = arrays if mode.count("over") == 2 else None
+    columns = {name: array[None] for name, array in arrays.items()} if third else None
+    projection = Projection(columns=columns)
+    formula = program(text, arrays)
+    return Problem(
+        formula, arrays, tuple(arrays), "float32", "float32", mode, projection, along=third
+    )
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("mode", [*FIRST_ORDER, *SECOND])
+def test_every_mode_is_compiled_once(
+    engine_called: Callable[[str], Engine], program: Callable[..., Any], mode: str
+) -> None:
+    engine, plain = engine_called("tensorflow-xla"), engine_called("tensorflow")
+    question = problem(program, TEXT, mode, x=X, y=Y)
+    found, right = engine.evaluate(question), plain.evaluate(question)
+    assert found.failure is None, found.failure
+    for name, gradient in right.gradients.items():
+        np.testing.assert_allclose(
+            found.gradients[name].values, gradient.values, rtol=1e-5, atol=1e-5
+        )
+    assert found.compile_s > 0
+    assert engine.evaluate(replace(question, values={"x": 2 * X, "y": Y})).compile_s == 0
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("name", "before"), [("tensorflow-xla", GRAPH), ("jax-jit", "XLA without its passes")]
+)
+def test_xla_alone_takes_log_of_exp_for_its_argument(
+    engine_called: Callable[[str], Engine], program: Callable[..., Any], name: str, before: str
+) -> None:
+    """Without it, exp(89) overflows float32."""
+    engine = engine_called(name)
+    question = problem(program, "sum(log(exp(x)))", "reverse", x=np.array([89.0]))
+    for stage in ("no compiler", before):
+        assert engine.evaluate(replace(question, stage=stage)).output == np.inf
+    assert engine.evaluate(question).output == 89.0
+
+
+def test_it_runs_only_where_it_is_named() -> None:
+    assert not TensorFlowXlaEngine.capabilities.by_default
