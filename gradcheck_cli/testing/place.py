@@ -56,8 +56,9 @@ def _looked_up(candidate: Any) -> tuple[str, str, Span] | None:
 
 
 def _candidates(layer: Any) -> list[Any]:
-    """What may be defined where the layer is. Not the class of a class or of a function, and no
-    `forward` that comes from a library: these lie elsewhere, whatever the layer is."""
+    """What may be defined where the layer is. Not the class of a class, of a function or of what
+    wraps one, and no `forward` that comes from a library: these lie elsewhere, whatever the layer
+    is."""
     owner = getattr(layer, "__self__", None)
     if inspect.isclass(owner) and layer.__module__ != owner.__module__:  # the `apply` of a Function
         return [owner]
@@ -68,7 +69,8 @@ def _candidates(layer: Any) -> list[Any]:
     held = "forward" in getattr(layer, "__dict__", {})
     if held or getattr(forward, "__module__", None) == own.__module__:
         found.append(forward)
-    return found if isinstance(layer, type | FunctionType) else [*found, own]
+    elsewhere = isinstance(layer, type | FunctionType) or hasattr(layer, "__wrapped__")
+    return found if elsewhere else [*found, own]
 
 
 def _decorators(lines: list[str]) -> int:

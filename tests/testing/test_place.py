@@ -69,4 +69,8 @@ def test_what_has_no_file_has_its_name_alone() -> None:
     source, span = place_of(scope["typed"])
     assert (source.path, source.text, span.line) == ("typed", "", 1)
     assert place_of(len)[0].path == "len"
+    caller = Called()
+    caller.__wrapped__ = scope["typed"]  # type: ignore[attr-defined]
+    caller.__name__ = "typed"  # type: ignore[attr-defined]
+    assert place_of(caller)[0].path == "typed"  # where its class stands says nothing
     assert name_of(lambda x: x) == "lambda"
