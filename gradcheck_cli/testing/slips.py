@@ -68,8 +68,11 @@ def _is_tuple_of_inputs(value: Any) -> bool:
 
 def refuse_strange_options(check: Callable[..., Any], layer: Any, named: Mapping[str, Any]) -> None:
     """`dtype=` and `eps=` are no inputs of the layer. Raises UsageError with what was meant."""
+    strange = [name for name in named if not takes_by_name(layer, name)]
+    if not strange:
+        return
     options = [p for p in inspect.signature(check).parameters if p not in ("layer", "named")]
-    for name in (name for name in named if not takes_by_name(layer, name)):
+    for name in strange:
         near = difflib.get_close_matches(name, options, n=1, cutoff=0.8)
         if near:
             raise UsageError(f"there is no option `{name}`", f"did you mean `{near[0]}`?")

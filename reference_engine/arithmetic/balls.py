@@ -10,6 +10,7 @@ What the enclosures of the rows work on, the arrays inside of a Ball, is in `arb
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -70,7 +71,7 @@ def radii(x: Ball) -> Any:
 
 def rounded_up(distance: Any) -> float:
     """The distance as a float64 that is no smaller, 0 for 0 alone."""
-    return 0.0 if distance == 0 else float(np.nextafter(float(distance.upper()), np.inf))
+    return 0.0 if distance == 0 else math.nextafter(float(distance.upper()), math.inf)
 
 
 def _each_float(values: Objects, read: Any) -> Any:

@@ -7,6 +7,7 @@ functions with correctly rounded last bit, ACM TOMS 17, 1991.)
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -195,36 +196,35 @@ class _Ziv(ABC):
             flat = np.reshape(np.asarray(entries[name], dtype=object), -1)
             parts = (self._value, self._radius, self._sure, self._nowhere)
             value, radius, sure, nowhere = (part[name].reshape(-1) for part in parts)
-            for i in np.flatnonzero(~sure & ~self._tied[name].reshape(-1)):
+            open_ = np.flatnonzero(~sure & ~self._tied[name].reshape(-1))
+            middles = np.array([float(flat[i].mid()) for i in open_])
+            for i, middle, ulp in zip(open_, middles, self._fmt.ulp(middles), strict=True):
                 ball = flat[i]
                 if not (has_value(ball) and self._defined(name, int(i))):
                     finite, nowhere[i] = False, True
                     continue
                 nowhere[i] = False
-                known = self._known(ball)
+                known = self._known(ball, float(middle), float(ulp))
                 if known is not None:
                     value[i], radius[i] = known
                     sure[i] = True
         return finite
 
-    def _known(self, ball: Any) -> tuple[float, float] | None:
-        """The ball as a float64 and a bound of the distance to it, where the ball is narrow; an
-        infinity stands for what is beyond any float64."""
+    @staticmethod
+    def _known(ball: Any, value: float, ulp: float) -> tuple[float, float] | None:
+        """The ball as a float64, that of its middle, and a bound of the distance to it, where the
+        ball is narrow beside an `ulp`; an infinity stands for what is beyond any float64."""
         from flint import arb
 
         from reference_engine.arithmetic.balls import rounded_up
 
-        middle, radius = ball.mid(), ball.rad()
-        value = float(middle)
-        if not np.isfinite(value):
+        radius = ball.rad()
+        if not math.isfinite(value):
             beyond = not abs(ball).lower() <= np.finfo(np.float64).max
             return (value, 0.0) if beyond else None
-        if not radius.is_finite():
+        if not radius.is_finite() or not radius <= arb(ulp) * UNSEEN_ULPS:
             return None
-        ulp = arb(float(self._fmt.ulp(value)))
-        if not radius <= ulp * UNSEEN_ULPS:
-            return None
-        return value, rounded_up(radius + abs(middle - arb(value)))
+        return value, rounded_up(radius + abs(ball.mid() - arb(value)))
 
 
 class _Output(_Ziv):
