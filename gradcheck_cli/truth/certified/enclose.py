@@ -22,7 +22,7 @@ from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Mode, Projectio
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import UNSEEN_ULPS
 from gradcheck_cli.truth.certified.ball_program import BallProgram, operations
-from gradcheck_cli.truth.certified.ties import Ties, around_jumps, is_mild
+from gradcheck_cli.truth.certified.ties import Ties, around_jumps, disjoint, is_mild, reached
 from gradcheck_cli.truth.gradients import block_shapes, numbers_asked
 
 FIRST_BITS = 117  # 64 more than float64 has
@@ -329,12 +329,32 @@ class Blocks(_Ziv):
         from reference_engine.enclosing import ball_vjp
 
         _, pull = ball_vjp(function, self._xs)
+        whole = not (self._whole or self._projection.columns)
+        if whole and self._by_entries and function is self._function:
+            reach = reached(self._function.program, self._wrt)
+            if reach is not None:
+                return self._in_groups(pull, reach)
         rows: dict[str, list[Any]] = {name: [] for name in self._wrt}
         for cotangent in self._cotangents():
             for name, x_bar in zip(self._wrt, pull(cotangent), strict=True):
                 columns = (self._projection.columns or {}).get(name)
                 rows[name].append(projected(x_bar.reshape(-1), columns))
         return {name: np.array(found, dtype=object) for name, found in rows.items()}
+
+    def _in_groups(self, pull: Callable[..., Any], reach: Array) -> Mapping[str, Any]:
+        """Rows that no input reaches together come from one pass. (Curtis, Powell and Reid, On the
+        estimation of sparse Jacobian matrices, J. Inst. Maths Applics 13, 1974.)"""
+        from reference_engine.arithmetic.arbs import objects
+
+        found = objects(np.zeros(reach.shape))
+        for group in disjoint(reach):
+            cotangent = np.zeros(len(reach))
+            cotangent[group] = 1.0
+            passed = np.concatenate([x.reshape(-1) for x in pull(cotangent.reshape(self._output))])
+            for row in group:
+                found[row, reach[row]] = passed[reach[row]]
+        ends = np.cumsum([x.size for x in self._xs])[:-1]
+        return dict(zip(self._wrt, np.split(found, ends, axis=1), strict=True))
 
     def _cotangents(self) -> Iterable[Array]:
         rows = self._projection.rows

@@ -20,7 +20,8 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.truth.plain import STOP, elementwise
 
 Mask = npt.NDArray[np.bool_]
-Spread = Callable[[Mask], Mask]
+Spread = Callable[[Any], Any]
+"""Of a Mask, or of an array with a bit for each of 64 masks."""
 Ties = dict[int, Mask]
 """By node of a program, which of its elements stand on a tie."""
 
@@ -131,11 +132,13 @@ def related(
     if elementwise and _broadcasts(source, y):
         return (lambda hot: np.broadcast_to(hot, y)), (lambda hot: _folded(hot, source))
     axis = node.keywords.get("axis")
-    if isinstance(axis, int) and source:
-        kept = tuple(1 if i == axis % len(source) else n for i, n in enumerate(source))
+    axes = (axis,) if isinstance(axis, int) else axis
+    if isinstance(axes, tuple) and source:
+        along_them = {one % len(source) for one in axes}
+        kept = tuple(1 if i in along_them else n for i, n in enumerate(source))
         if y == source:
 
-            def along(hot: Mask) -> Mask:
+            def along(hot: Any) -> Any:
                 return np.broadcast_to(_folded(hot, kept), source)
 
             return along, along
@@ -144,7 +147,7 @@ def related(
                 lambda hot: _folded(hot, kept).reshape(y),
                 lambda hot: np.broadcast_to(hot.reshape(kept), source),
             )
-    return (lambda hot: np.full(y, np.any(hot))), (lambda hot: np.full(source, np.any(hot)))
+    return (lambda hot: np.full(y, _any(hot))), (lambda hot: np.full(source, _any(hot)))
 
 
 def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
@@ -154,12 +157,33 @@ def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
         return False
 
 
-def _folded(hot: Mask, shape: tuple[int, ...]) -> Mask:
+def _folded(hot: Any, shape: tuple[int, ...]) -> Any:
     """Whether any of the elements is hot that broadcasting makes of one of `shape`."""
     extra = hot.ndim - len(shape)
-    found = np.any(hot, axis=tuple(range(extra)))
+    found = np.bitwise_or.reduce(hot, axis=tuple(range(extra)))
     axes = tuple(i for i, n in enumerate(shape) if n == 1)
-    return np.asarray(np.any(found, axis=axes, keepdims=True))
+    return np.bitwise_or.reduce(found, axis=axes, keepdims=True)
+
+
+def _any(hot: Any) -> Any:
+    return np.bitwise_or.reduce(hot, axis=None)
+
+
+def reached(program: Program, wrt: Sequence[str]) -> Mask | None:
+    """Which elements of the inputs may move each element of the output, (rows, columns), both
+    flattened; None where the inputs have more than 64 elements."""
+    sizes = [int(np.prod(program.nodes[program.inputs[name]].shape)) for name in wrt]
+    count = sum(sizes)
+    if count > 64:
+        return None
+    each = np.left_shift(np.uint64(1), np.arange(count, dtype=np.uint64))
+    found = {i: np.zeros(node.shape, np.uint64) for i, node in enumerate(program.nodes)}
+    for name, bits in zip(wrt, np.split(each, np.cumsum(sizes)[:-1]), strict=True):
+        found[program.inputs[name]] = bits.reshape(program.nodes[program.inputs[name]].shape)
+    for index, node in enumerate(program.nodes):
+        for place, i in enumerate(node.args):
+            found[index] = found[index] | _moved(program, index, place)(found[i])
+    return np.asarray(found[program.output].reshape(-1, 1) & each != 0)
 
 
 def with_unknown(y: Any, ties: Sequence[Tied]) -> Any:
@@ -200,3 +224,29 @@ def _unknown(hot: Mask) -> Any:
     made[...] = NOTHING
     made[hot] = arb.nan()
     return Ball(made)
+
+
+def _moved(program: Program, index: int, place: int) -> Spread:
+    """`moved` of `Tied`, for one argument of a node."""
+    node = program.nodes[index]
+    if node.op == "matmul" and all(len(program.nodes[i].shape) > 1 for i in node.args):
+        summed = (-1, -2)[place]
+        return lambda hot: np.bitwise_or.reduce(hot, axis=summed, keepdims=True)
+    moved, _ = _relation(program, index, node.args[place])
+    return moved
+
+
+def disjoint(reach: Mask) -> list[list[int]]:
+    """The rows in groups, of which no two have a column in common."""
+    groups: list[list[int]] = []
+    taken: list[Mask] = []
+    for row, mine in enumerate(reach):
+        for group, columns in zip(groups, taken, strict=True):
+            if not np.any(columns & mine):
+                group.append(row)
+                columns |= mine
+                break
+        else:
+            groups.append([row])
+            taken.append(mine.copy())
+    return groups

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 
+import reference_engine
+from gradcheck_cli.domain.place import Span
+from gradcheck_cli.domain.program import INPUT, Node, Program
 from gradcheck_cli.domain.truth import PointKind
-from tests.conftest import truth_of
+from gradcheck_cli.truth.certified.ties import disjoint, reached
+from reference_engine.op import INTERNAL, TABLE
+from tests.conftest import program_of, truth_of
+from tests.every import by_family
+from tests.reference_engine.samples import SAMPLES
 
 SMOOTH, KINK, JUMP, UNDEFINED = (
     PointKind.SMOOTH,
@@ -113,3 +120,77 @@ def test_stairs_that_take_part_in_a_smooth_function_leave_it_its_truth() -> None
     block = truth.blocks["reverse", "x"]
     assert block.kind == PointKind.SMOOTH
     assert abs(block.value) <= block.error
+
+
+APART = [
+    ("x * w", {"x": (2, 3), "w": (3,)}, 2),
+    ("log(1 + exp(x))", {"x": (6,)}, 1),
+    ("x / sqrt(mean(x * x, axis=[-1], keepdims=True))", {"x": (3, 4)}, 4),
+    ("tanh(x @ w + b)", {"x": (4, 3), "w": (3, 2), "b": (2,)}, 4),
+    ("softmax(x, axis=0)", {"x": (2, 3)}, 2),
+    ("cumsum(x, axis=1)", {"x": (3, 2)}, 2),
+    ("sum(x, axis=0)", {"x": (3, 4)}, 1),
+    ("transpose(x) * y", {"x": (2, 3), "y": (3, 2)}, 6),
+    ("concatenate([x, y], axis=0) ** 2", {"x": (2, 2), "y": (1, 2)}, 6),
+    ("x[1:] - x[:-1]", {"x": (4,)}, 3),
+    ("where(x > y, x, y) * norm(x, axis=1, keepdims=True)", {"x": (2, 3), "y": (2, 3)}, 3),
+    ("x @ x", {"x": (3, 3)}, 9),
+]
+
+
+@pytest.mark.parametrize(("formula", "shapes", "passes"), APART)
+def test_rows_without_a_common_input_share_a_pass(
+    formula: str, shapes: Mapping[str, tuple[int, ...]], passes: int, monkeypatch: Any
+) -> None:
+    rng = np.random.default_rng(0)
+    inputs = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
+    program = program_of(formula, inputs)
+    reach = reached(program, tuple(inputs))
+    assert reach is not None
+    assert len(disjoint(reach)) == passes
+    together = truth_of(formula, inputs)
+    monkeypatch.setattr("gradcheck_cli.truth.certified.enclose.reached", lambda *_: None)
+    alone = truth_of(formula, inputs)
+    rows = []
+    for name in inputs:
+        one, other = together.blocks["reverse", name], alone.blocks["reverse", name]
+        assert np.array_equal(one.value, other.value)
+        assert np.all(one.certified & other.certified)
+        rows.append(other.value != 0)
+    assert not np.any(np.concatenate(rows, axis=1) & ~reach)
+
+
+def test_many_inputs_are_taken_row_by_row() -> None:
+    assert reached(program_of("exp(x)", {"x": np.zeros(65)}), ("x",)) is None
+
+
+@pytest.mark.exhaustive
+@by_family(name for name, row in {**TABLE, **INTERNAL}.items() if row.rule is not None)
+def test_no_row_moves_more_than_is_said(name: str) -> None:
+    row = TABLE.get(name) or INTERNAL[name]
+    span = Span(1, 1, 1, 2)
+    for sample in SAMPLES[name]:
+        args = sample.arrays(1)
+        names = {f"x{i}": i for i, x in enumerate(args) if x.dtype.kind == "f"}
+        y = np.asarray(row(*args, **sample.keywords))
+        inputs = [Node(INPUT, (), {}, span, "", shape=x.shape) for x in args]
+        called = Node(name, tuple(range(len(args))), sample.keywords, span, "", shape=y.shape)
+        reach = reached(Program((*inputs, called), names, (len(args),), ""), tuple(names))
+        if reach is None or not names:
+            continue
+
+        def moved(*xs: Any, args: Any = args, names: Any = names, sample: Any = sample) -> Any:
+            given = dict(zip(names.values(), xs, strict=True))
+            found = [given.get(i, x) for i, x in enumerate(args)]
+            return row(*found, **sample.keywords)
+
+        with np.errstate(all="ignore"):
+            _, pull = reference_engine.vjp(moved, *(args[i] for i in names.values()))
+            rows = [np.concatenate([np.ravel(x) for x in pull(y_bar)]) for y_bar in _units(y.shape)]
+        for found, mine in zip(rows, reach, strict=True):
+            assert not np.any((found != 0) & np.isfinite(found) & ~mine), sample
+
+
+def _units(shape: tuple[int, ...]) -> Iterator[Any]:
+    for row in np.eye(int(np.prod(shape))):
+        yield row.reshape(shape)
