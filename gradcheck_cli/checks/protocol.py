@@ -96,10 +96,10 @@ class CaseExamination(Examination):
 
     def steps(self) -> Steps[None]:
         self.case = yield from self.first_look()
-        if self._suspects():
+        if self._suspects() and not self.is_settled():
             self.case = yield from self.cost_of_rounding()
-        if found := self._suspects():
-            self.case = yield from self.second_look(found)
+            if found := self._suspects():
+                self.case = yield from self.second_look(found)
         self.case = self.completed()
         with self.ours(JUDGING):
             self.checks, self.findings = judge(self.case)
@@ -121,6 +121,10 @@ class CaseExamination(Examination):
     @abstractmethod
     def first_look(self) -> Steps[Case]:
         """Every evaluation, and the truth as far as it is cheap."""
+
+    def is_settled(self) -> bool:
+        """Whether nothing will be said of the suspects, whatever rounding costs."""
+        return False
 
     @abstractmethod
     def cost_of_rounding(self) -> Steps[Case]:

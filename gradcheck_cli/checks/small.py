@@ -22,7 +22,7 @@ from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projecti
 from gradcheck_cli.domain.thresholds import BUBBLE
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject
-from gradcheck_cli.judge import suspect_entries, suspects
+from gradcheck_cli.judge import lose_little, suspect_entries, suspects
 from gradcheck_cli.truth.certified.enclosed_products import TooManyNumbers
 from gradcheck_cli.truth.of_layers import CallableTruth, own_size, ulp_perturbed
 from gradcheck_cli.truth.visibility import words_of_bubbles
@@ -158,6 +158,21 @@ class Whole(Gradients):
                 difference_error=np.where(open_, found.error, block.difference_error),
             )
         return replace(truth, blocks=blocks)
+
+    def is_settled(self) -> bool:
+        """Where the truth is certified. What forward mode gave is compared with that in the highest
+        precision, too."""
+        case, layer = self.case, self.layer
+        suspected = suspect_entries(case)
+        if self.program is None or self._uncast or suspected is None:
+            return False
+        pushed = any(np.any(off) for (mode, _), off in suspected.items() if mode == "forward")
+        if pushed and layer.highest is not layer.narrow:
+            pulled = tuple(one for one in case.evaluations if one.mode == "reverse")
+            if not lose_little(replace(case, evaluations=pulled)):
+                return False
+            case = replace(case, wide={**case.wide, **self.pushed_again(layer.highest)})
+        return lose_little(case)
 
     def cost_of_rounding(self) -> Steps[Case]:
         """Of the program, at first for the suspect entries alone, without differences beside their

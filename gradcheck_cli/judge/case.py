@@ -36,7 +36,7 @@ from gradcheck_cli.judge.findings import (
 from gradcheck_cli.judge.flushing import flushed_finding
 from gradcheck_cli.judge.gate import rules_of
 from gradcheck_cli.judge.kinks import outside_hull
-from gradcheck_cli.judge.measures import Again, accepted, error_in_ulps, too_wide
+from gradcheck_cli.judge.measures import Again, accepted, error_in_ulps, loses_little, too_wide
 from gradcheck_cli.judge.outputs import (
     follows_output,
     is_far_off,
@@ -98,6 +98,25 @@ def _suspicious(case: Case, evaluation: Evaluation, truth: Truth) -> TraceReques
         # nothing is said of the entries of a lost output, so that alone has to be explained
         request = replace(request, target=None)
     return replace(request, output=off[0], output_target=off[1])
+
+
+def lose_little(case: Case) -> bool:
+    """Whether nothing is said of what is not simply right, whatever rounding costs: all of it lost
+    less than a quarter of its digits, and no error is the same in another precision, as far as
+    `case.wide` shows it."""
+    if case.truth is None or suspect_entries(case) is None:
+        return False
+    fmt = FORMATS[case.dtype]
+    for evaluation in case.evaluations:
+        for name, gradient in evaluation.gradients.items():
+            block = case.truth.blocks.get((evaluation.mode, name))
+            if block is None or gradient.values is None:
+                continue
+            wide = _wide(case, evaluation, name)
+            off = _off(gradient.values, block, case)
+            if np.any(off & ~loses_little(gradient.values, block, wide, fmt, case.spec.tolerance)):
+                return False
+    return True
 
 
 def suspect_entries(case: Case) -> dict[tuple[str, str], Array] | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.spec import Tolerance
 from gradcheck_cli.domain.thresholds import (
@@ -270,6 +270,20 @@ def of_natural_size(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
         seen = ~block.certified | (np.abs(block.difference) > block.difference_error)
     usual = 2.0 ** (finer.max_exponent * USUAL_EXPONENT)
     return np.asarray(felt & (size <= usual) & seen)
+
+
+def loses_little(
+    g: Array, block: TruthBlock, wide: Again | None, fmt: FloatFormat, tolerance: Tolerance | None
+) -> Mask:
+    """Entries that lost less than a quarter of their digits, with another error in another
+    precision. Where none was looked at, that is so if no number of float32 has the same error."""
+    little = ~lossy(error_in_ulps(g, block.value, fmt), fmt, NOTE_BITS)
+    little &= np.isfinite(g) & (g != 0) & (block.kind == PointKind.SMOOTH) & block.certified
+    if has_tolerance(fmt, tolerance):
+        return np.zeros_like(little)
+    if wide is None:
+        wide = Again(FORMATS["float32"].round(g), FORMATS["float32"])
+    return np.asarray(little & ~too_wide(block, fmt) & ~repeats_in(g, block, wide))
 
 
 def repeats_in(g: Array, block: TruthBlock, wide: Again | None) -> Mask:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -85,3 +86,42 @@ def test_costs_are_found_for_suspects_and_for_all_where_these_do_not_explain_the
     assert bool(answer.findings) == (looks == 2)
     for finding in answer.findings:
         assert finding.entries[0].finite_difference is not None
+
+
+TINY = 1e-13  # a few hundred ulps of float64, and far less than a quarter of its digits
+
+
+@pytest.mark.parametrize(
+    ("dtype", "off", "forward", "weighed", "wrong"),
+    [
+        ("float32", {torch.float32: 2e-6}, 1.0, False, False),
+        ("float32", {torch.float32: 2e-6, torch.float64: 2e-6}, 1.0, True, True),
+        ("float64", {torch.float64: TINY}, 1.0, False, False),
+        ("float64", {}, 1 + TINY, True, False),  # float32 may give the same number
+    ],
+)
+def test_small_errors_of_one_precision_are_not_weighed(
+    dtype: str,
+    off: Mapping[Any, float],
+    forward: float,
+    weighed: bool,
+    wrong: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return forward * x * x
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return 2 * g * x * (1 + off.get(x.dtype, 0.0))
+
+    asked: list[Whole] = []
+    costed = Whole.costed
+    monkeypatch.setattr(Whole, "costed", lambda self: asked.append(self) or costed(self))
+    answer = examined(Scaled, {"x": np.array([0.5, -1.5])}, dtype=dtype, modes=("reverse",))
+    assert bool(asked) == weighed
+    assert [f.code for f in answer.findings if f.severity == "error"] == ["GC101"] * wrong
