@@ -14,6 +14,7 @@ from gradcheck_cli.engines.layer.source_lines import returned
 
 OF_BACKWARD = (
     Codes.UPSTREAM_MUTATED,
+    Codes.NONDETERMINISTIC,
     Codes.STATEFUL_GRADIENT,
     Codes.LAYOUT_DEPENDENT,
     Codes.NONLINEAR_BACKWARD,
@@ -34,7 +35,7 @@ class Where:
         place = fault.place
         if place is not None:
             return place
-        if fault.code == Codes.STOCHASTIC:
+        if fault.code in (Codes.STOCHASTIC, Codes.NONDETERMINISTIC):
             place = self._lines.draws
         elif fault.code == Codes.UPSTREAM_MUTATED:
             place = self._lines.upstream

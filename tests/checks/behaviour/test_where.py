@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -68,6 +70,31 @@ def draws(x: Any) -> Any:
     return x * noise
 
 
+class Counted(torch.autograd.Function):
+    generator = torch.Generator()
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx: Any, y_bar: Any) -> Any:
+        noise = torch.rand(2, generator=Counted.generator)  # here
+        return 2 * y_bar + noise * y_bar
+
+
+class Ticking(torch.autograd.Function):
+    ticks = itertools.count(1)
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx: Any, y_bar: Any) -> Any:
+        return 2 * y_bar + math.sin(next(Ticking.ticks)) * y_bar  # here
+
+
 def draws_in_a_library(x: Any) -> Any:
     return torch.nn.functional.dropout(x, 0.5)  # here
 
@@ -77,6 +104,8 @@ def draws_in_a_library(x: Any) -> Any:
     [
         (writes_to_its_input, "GC603"),
         (Scaling, "GC604"),
+        (Counted, "GC602"),
+        (Ticking, "GC602"),
         (Flat, "GC606"),
         (Square, "GC607"),
         (Pair, "GC608"),
