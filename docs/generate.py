@@ -33,7 +33,7 @@ MATRIX = "<!-- Made by `python docs/generate.py --matrix`; do not edit. -->\n"
 MATRIX_END = "<!-- end -->"
 ENGINES = ("reference", "torch", "tensorflow", "jax", "jax-jit", "eigen", "symbolic", "numpy")
 MATRIX_COMMAND = ("run", "specs/examples", "specs/layers/ported", "--engine", ",".join(ENGINES))
-GUIDES = ("torch", "keras", "jax", "numpy", "cpp", "complex", "pytest")
+GUIDES = ("torch", "keras", "jax", "numpy", "cpp", "complex", "pytest", "notebook")
 MATRIX_PAGE = DOCS / "examples.md"
 WALKTHROUGHS = (  # pages that are played as a whole
     DOCS.parent / "README.md",

@@ -33,6 +33,7 @@ from gradcheck_cli.checks.surrogate import Declared, covered, leave_out
 from gradcheck_cli.checks.traced_entry import traced_entry_of
 from gradcheck_cli.checks.wrong_gradient_causes import WRONG, WrongGradients
 from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.curve import Curve
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import SECOND, Failure
 from gradcheck_cli.domain.graph import Graph
@@ -297,23 +298,25 @@ class _Examination:
                 from gradcheck_cli.checks.layer_fixes import with_fixes
 
                 findings = with_fixes(self._engine, examined, findings)
-        graphs = self._graphs()
+        graphs, curve = self._pictures()
         return LayerAnswer(
             checks=checks,
             findings=(*findings, *examined.mistakes),
             readings=readings_of(examined.case),
             notes=tuple(self._notes),
             graphs=graphs,
+            curve=curve,
         )
 
-    def _graphs(self) -> tuple[Graph, ...]:
-        """The graph of the program that the layer is, where it is requested."""
+    def _pictures(self) -> tuple[tuple[Graph, ...], Curve | None]:
+        """The graph of the program that the layer is, and its curve of difference quotients, where
+        they are requested."""
         if not self._problem.illustrated or self._program is None:
-            return ()
+            return (), None
         graph = self._program.graph()
         if isinstance(graph, Failure):
             self._notes[f"{self._name}: no numbers for its graph: {graph.message}"] = None
-        return (graph,) if isinstance(graph, Graph) else ()
+        return (graph,) if isinstance(graph, Graph) else (), self._program.curve()
 
     def _projected(self, layer: BoundLayer, lifted: LiftedTruth | None) -> Steps[LayerAnswer]:
         """Examines a layer whose Jacobian is too large to be computed."""

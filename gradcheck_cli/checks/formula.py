@@ -11,7 +11,7 @@ from gradcheck_cli.checks.compiled import Examined, blamed_on_a_stage
 from gradcheck_cli.checks.protocol import EXPLAINING, FIXES, Ask, CaseExamination, Steps
 from gradcheck_cli.checks.readings import graph_of
 from gradcheck_cli.domain.case import Case, CurveRequest, Suspect, TruthRequest
-from gradcheck_cli.domain.curve import Curve
+from gradcheck_cli.domain.curve import MOST_DRAWN, Curve
 from gradcheck_cli.domain.evaluation import (
     FIRST_ORDER,
     Evaluation,
@@ -29,9 +29,6 @@ from gradcheck_cli.judge import flushed, judge
 
 if TYPE_CHECKING:
     from gradcheck_cli.explain.fixes.trials import Tried
-
-MOST_DRAWN = 32
-"""Entries of all inputs up to which the curve of differences takes no longer than a check."""
 
 LIMITS = ("timed-out", "out-of-memory")
 """Failures of the reference worker that are limits of the run, and no mistake of gradcheck's."""

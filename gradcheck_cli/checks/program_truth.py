@@ -13,7 +13,8 @@ from gradcheck_cli.checks.graphs import graph_with_numbers
 from gradcheck_cli.checks.layer_case import Evaluations, Gradients
 from gradcheck_cli.checks.shape import output_shape, output_size
 from gradcheck_cli.domain.blocks import HessianBlock, blocks_in
-from gradcheck_cli.domain.case import Case, TruthRequest
+from gradcheck_cli.domain.case import Case, CurveRequest, TruthRequest
+from gradcheck_cli.domain.curve import MOST_DRAWN, Curve
 from gradcheck_cli.domain.draws import direction
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Failure, Mode, Projection
@@ -24,6 +25,7 @@ from gradcheck_cli.domain.truth import Documented, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.truth import compute
 from gradcheck_cli.truth.certified.enclosed_products import EnclosedProducts
+from gradcheck_cli.truth.difference_curve import curve
 from gradcheck_cli.truth.of_layers import projected
 
 ROWS = 4  # cotangents in place of all outputs of a large layer, as for formulas
@@ -123,6 +125,18 @@ class ProgramTruth:
             return found
         point = problem.point if problem.spec.pointed else None
         return replace(found, lifted=self.layer.name, point=point)
+
+    def curve(self) -> Curve | None:
+        """The error of difference quotients of the program; None where nothing moves, or too much
+        for a curve."""
+        leaves = self.layer.narrow.leaves
+        size = sum(leaf.size for leaf in leaves if leaf.name in self._moving)
+        if not 0 < size <= MOST_DRAWN:
+            return None
+        projections: dict[Mode, Projection] = {"reverse": Projection()}
+        known = self._computed(projections, self._moving, costs=False)
+        name = self.layer.problem.spec.name
+        return curve(CurveRequest(name, self.request(projections), known))
 
     def _values(self) -> dict[str, Array]:
         leaves = {self.words[leaf.name]: leaf.value for leaf in self.layer.narrow.leaves}

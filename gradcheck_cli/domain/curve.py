@@ -5,6 +5,9 @@ from __future__ import annotations
 from gradcheck_cli.domain.difference import Scheme
 from gradcheck_cli.domain.records import dataclass
 
+MOST_DRAWN = 32
+"""Entries of all inputs up to which a curve takes no longer than a check."""
+
 
 @dataclass(frozen=True, slots=True)
 class Line:

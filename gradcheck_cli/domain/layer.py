@@ -13,6 +13,7 @@ from gradcheck_cli.domain.program import Node, Program
 from gradcheck_cli.domain.records import dataclass
 
 if TYPE_CHECKING:
+    from gradcheck_cli.domain.curve import Curve
     from gradcheck_cli.domain.dtypes import Array
     from gradcheck_cli.domain.evaluation import Failure, Mode, Trace
     from gradcheck_cli.domain.graph import Graph
@@ -84,7 +85,7 @@ class LayerProblem:
     `behaviour` asks for the checks of behaviour in place of the gradients' entries. `power` is the
     probability with which an error of any single entry is to be found where not all are taken.
     `named`, `named_modes` and `named_dtype` say what was requested by name. `illustrated`: with the
-    graph of the layer, where it is lifted.
+    graph of the layer and its curve of difference quotients, where it is lifted.
     """
 
     spec: Spec
@@ -121,6 +122,7 @@ class LayerAnswer:
     compile_s: float = 0.0
     by_design: tuple[Meant, ...] = ()
     graphs: tuple[Graph, ...] = ()
+    curve: Curve | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,6 +132,7 @@ class Work:
             found.checks += layer.checks
             found.readings += layer.readings
             found.graphs += layer.graphs
+            found.curve = found.curve or layer.curve
             found.notes += layer.notes
         if self.ports is not None:
             found.findings += self.ports.findings

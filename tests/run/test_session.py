@@ -120,12 +120,15 @@ def test_pictures_are_made_of_the_first_point_where_they_are_requested(spec: Rea
     assert {graph.point for graph in unstable.graphs} == {0, 1}  # of the second, of an engine
 
 
-def test_of_a_layer_the_graph_is_that_of_its_lift(spec: Read) -> None:
+def test_of_a_layer_the_pictures_are_those_of_its_lift(spec: Read) -> None:
     text = "inputs: {x: [0.5, 2.0]}\nimplementations: {torch: 'torch:sinh'}"
     (result,) = _report(run([spec(text)], _options("torch", illustrated=True))).results
     (graph,) = result.graphs
     assert (graph.lifted, graph.engine, graph.dtype) == ("torch", "reference", "float64")
     assert graph.derivatives[graph.program.inputs["x"]] == pytest.approx(np.cosh([0.5, 2.0]))
+    assert result.curve is not None
+    errors = {line.scheme: line.best[1] for line in result.curve.lines if line.best}
+    assert errors["central"] < errors["forward"] < 1e-6
 
 
 @pytest.mark.parametrize(
