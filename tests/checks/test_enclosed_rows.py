@@ -230,7 +230,7 @@ def test_bars_that_are_too_wide_are_left_to_differences() -> None:
             x = torch.tanh(1.5 * (x - x.mean(0)))
         return x
 
-    answer = examined(layer, {"x": X}, modes=("reverse",))
+    answer = examined(layer, {"x": X[:10, :10]}, modes=("reverse",))
     assert CERTIFIED not in sources(answer)
     assert any("finite differences decide" in note for note in answer.notes)
     assert not any(f.severity == "error" for f in answer.findings)
