@@ -431,3 +431,43 @@ def _norm(
         raise no_rule(f"norm of order {ord}")
     squares = multiply(rounding, x, x)
     return sqrt(rounding, accumulated(rounding, squares, axis, keepdims))
+
+
+@rule("var")
+def _var(
+    rounding: Rounding,
+    x: Enclosed,
+    *,
+    axis: Any = None,
+    correction: Any = 0,
+    keepdims: bool = False,
+) -> Enclosed:
+    """The mean of squared distances from the mean, in one pass or in two: its error is below
+    8 n u max|x| span + 8 n u v (Chan, Golub, LeVeque 1983, with a factor of 4)."""
+    axes = axes_of(axis, x.lo.ndim)
+    count = math.prod(x.lo.shape[i] for i in axes)
+    if count <= correction:
+        raise no_rule("var of too few numbers")
+    spread = count / (count - correction)
+
+    def over(function: Any, part: Any) -> Any:
+        return function(part, axis=axes, keepdims=keepdims)
+
+    with np.errstate(all="ignore"):
+        e = over(np.max, np.where(x.bad, np.inf, x.error))
+        span = over(np.max, x.hi) - over(np.min, x.lo)
+        most = over(np.max, x.most)
+        hi = spread * span * span / 4
+        apart = np.maximum(over(np.max, x.lo) - over(np.min, x.hi), 0.0)
+        lo = spread * apart * apart / (2 * count)
+        wide = span + 2 * e
+        own = 8 * (count + 2) * rounding.unit
+        a = up(spread * (4 * e * wide + own * (most + e) * wide))
+    bad, undefined = over(np.any, x.bad), over(np.any, x.undefined)
+    d = np.full(np.shape(lo), own)
+    return made(rounding, lo, hi, d, a, bad, undefined, above=True)
+
+
+@rule("std")
+def _std(rounding: Rounding, x: Enclosed, **keywords: Any) -> Enclosed:
+    return sqrt(rounding, _var(rounding, x, **keywords))

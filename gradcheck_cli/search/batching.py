@@ -24,6 +24,16 @@ class NotBatched(Exception):
     """The message names the operation."""
 
 
+class Batch:
+    """A batched program, and by node of the program for one point its place in it. Raises
+    NotBatched."""
+
+    def __init__(self, program: Program, count: int) -> None:
+        batching = _Batching(program, count)
+        self.program = batching.run()
+        self.places = batching.places
+
+
 def batched(program: Program, count: int) -> Program:
     """The program of `count` points. Its floating inputs have the new axis, its other inputs have
     not. Raises NotBatched."""
@@ -35,13 +45,13 @@ class _Batching:
         self._program = program
         self._count = count
         self._nodes: list[Node] = []
-        self._place: list[int] = []  # by old index, the new one
+        self.places: list[int] = []  # by old index, the new one
         self._has_axis: list[bool] = []  # by old index
 
     def run(self) -> Program:
         for node in self._program.nodes:
             self._node(node)
-        inputs = {name: self._place[i] for name, i in self._program.inputs.items()}
+        inputs = {name: self.places[i] for name, i in self._program.inputs.items()}
         outputs = tuple(None if i is None else self._output(i) for i in self._program.outputs)
         return Program(tuple(self._nodes), inputs, outputs, self._program.text)
 
@@ -49,11 +59,11 @@ class _Batching:
         if node.op == INPUT and node.kind == "float":
             made, moves = replace(node, shape=(self._count, *node.shape)), True
         elif node.op in (INPUT, CONSTANT) or not any(self._has_axis[i] for i in node.args):
-            made, moves = replace(node, args=tuple(self._place[i] for i in node.args)), False
+            made, moves = replace(node, args=tuple(self.places[i] for i in node.args)), False
         else:
             made, moves = self._moving(node), True
         self._append(made)
-        self._place.append(len(self._nodes) - 1)
+        self.places.append(len(self._nodes) - 1)
         self._has_axis.append(moves)
 
     def _append(self, node: Node) -> int:
@@ -72,7 +82,7 @@ class _Batching:
             return self._product(node)
         if node.op == "take" and not self._has_axis[node.args[1]]:
             rank = len(self._program.nodes[node.args[0]].shape)
-            args = (self._place[node.args[0]], self._place[node.args[1]])
+            args = (self.places[node.args[0]], self.places[node.args[1]])
             axis = {"axis": node.keywords["axis"] % rank + 1}
             return replace(node, args=args, keywords=axis, shape=shape)
         keywords = self._keywords(node, row.family)
@@ -81,7 +91,7 @@ class _Batching:
         elif node.op == "broadcast_to":
             args = (self._aligned(node.args[0], len(node.shape)),)
         else:
-            args = (self._place[node.args[0]],)
+            args = (self.places[node.args[0]],)
         if len(args) != len(node.args):
             raise NotBatched(node.op)
         return replace(node, args=args, keywords=keywords, shape=shape)
@@ -134,7 +144,7 @@ class _Batching:
 
     def _aligned(self, index: int, rank: int) -> int:
         """The argument, with axes of length 1 behind the new one up to this rank."""
-        node, place = self._program.nodes[index], self._place[index]
+        node, place = self._program.nodes[index], self.places[index]
         if not self._has_axis[index] or len(node.shape) == rank:
             return place
         shape = (self._count, *(1,) * (rank - len(node.shape)), *node.shape)
@@ -143,9 +153,9 @@ class _Batching:
     def _spread(self, index: int) -> int:
         """The argument with the new axis; the same numbers for each point where it has none."""
         if self._has_axis[index]:
-            return self._place[index]
+            return self.places[index]
         node = self._program.nodes[index]
-        return self._made("broadcast_to", self._place[index], (self._count, *node.shape), node)
+        return self._made("broadcast_to", self.places[index], (self._count, *node.shape), node)
 
     def _output(self, index: int) -> int:
         return self._spread(index)

@@ -107,7 +107,9 @@ class Rounding:
         narrow = fmt.bits < 24  # is computed in float32, and rounded once
         library = u + 2 * LIBRARY_ULPS * 2.0**-24 if narrow else 2 * LIBRARY_ULPS * u
         least = normal if flush else max(fmt.smallest_subnormal, 5e-324)
-        library_least = normal if flush else 2 * LIBRARY_ULPS * least
+        ulps = 2 * LIBRARY_ULPS
+        library_least = least + ulps * 2.0**-149 if narrow else ulps * least
+        library_least = normal if flush else library_least
         return cls(u, fmt.largest, least, library_least, library, normal, flush)
 
 

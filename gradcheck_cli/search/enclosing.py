@@ -13,8 +13,9 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
 from gradcheck_cli.search import array_rules
-from gradcheck_cli.search.batching import batched
+from gradcheck_cli.search.batching import Batch
 from gradcheck_cli.search.enclosed import Enclosed, Mask, Rounding, between, exact
+from gradcheck_cli.search.facts import facts_of, merged
 from gradcheck_cli.search.rules import RULES, read
 
 _OF_MASKS = frozenset(("where", "logical_and", "logical_or", "logical_not", *array_rules.MOVES))
@@ -32,19 +33,21 @@ class BoxProgram:
         fmt: FloatFormat,
         rounding: Rounding,
     ) -> None:
+        program = merged(program)
         self._program = program
+        self._facts = facts_of(program)
         self._constants = constants
         self._format = fmt
         self._rounding = rounding
-        self._batched: dict[int, Program] = {}
+        self._batched: dict[int, Batch] = {}
         for node in program.nodes:
             if node.op not in (INPUT, CONSTANT) and node.op not in RULES:
                 raise array_rules.no_rule(node.op)
         self._of(_SIZES[0])
 
-    def _of(self, size: int) -> Program:
+    def _of(self, size: int) -> Batch:
         if size not in self._batched:
-            self._batched[size] = batched(self._program, size)
+            self._batched[size] = Batch(self._program, size)
         return self._batched[size]
 
     def __call__(
@@ -52,7 +55,11 @@ class BoxProgram:
     ) -> list[Enclosed | None]:
         """The outputs over boxes: arrays (count, *shape) of the least and largest numbers."""
         size = next(size for size in _SIZES if size >= count)
-        program = self._of(size)
+        batch = self._of(size)
+        program = batch.program
+        facts = {batch.places[index]: fact for index, fact in self._facts.items()}
+        own = {batch.places[index]: index for index in range(len(self._program.nodes))}
+        single: list[Any] = [None] * len(self._program.nodes)
         values: list[Any] = [None] * len(program.nodes)
         for name, index in program.inputs.items():
             values[index] = self._input(name, low, high, size)
@@ -62,6 +69,10 @@ class BoxProgram:
                     values[index] = self._constant(node)
                 elif node.op != INPUT:
                     values[index] = self._run(node, [values[i] for i in node.args])
+                    if index in facts:
+                        values[index] = facts[index](values[index], single)
+                if index in own:
+                    single[own[index]] = values[index]
         outputs = (None if i is None else values[i] for i in program.outputs)
         return [None if y is None else _first(y, count) for y in outputs]
 

@@ -10,14 +10,15 @@ from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
 
 _TORCH = """
 _log_softmax _log_softmax_backward_data _softmax _softmax_backward_data abs acos add alias arctan
-asin asinh atan bitwise_and bitwise_not bitwise_or bmm cat clamp clamp_max clamp_min clone cos cosh
+acosh asin asinh atan atan2 atanh bitwise_and bitwise_not bitwise_or bmm cat clamp clamp_max
+clamp_min clone cos cosh erfc std var
 detach div eq erf exp exp2 expand expm1 fill flip full_like ge gt index_select le
 linalg_vector_norm log log10 log1p log2 log_sigmoid_backward logical_and logical_not logical_or
 logsumexp lt masked_fill maximum mean minimum mm mul ne neg new_zeros ones_like permute pow
 reciprocal relu repeat reshape roll rsqrt rsub select select_backward sgn sigmoid sigmoid_backward
 sign silu_backward sin sinh slice slice_backward softplus softplus_backward sqrt squeeze stack sub
-sum t tan tanh tanh_backward threshold_backward to transpose unsqueeze unsqueeze_ view where
-zeros_like _to_copy _unsafe_view logical_and_ masked_fill_ amax amin max min dot mv
+sum t tan tanh tanh_backward threshold_backward to transpose unsqueeze view where
+zeros_like _to_copy _unsafe_view amax amin max min dot mv
 """
 _FAITHFUL = {"torch": frozenset(f"aten.{name}" for name in _TORCH.split())}
 
@@ -34,7 +35,7 @@ def unfaithful(program: Program, engine: str) -> str:
     for node in program.nodes:
         if node.op in (INPUT, CONSTANT):
             continue
-        name = ".".join(node.text.split(".")[:2])
+        name = ".".join(node.text.split(".")[:2]).rstrip("_")
         if name not in known:
             return f"how `{node.text}` rounds is not stated"
     return ""

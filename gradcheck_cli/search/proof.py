@@ -54,6 +54,7 @@ class Proof:
         self._kinds = np.full(1, _ALL)
         self._leaves: list[tuple[Ordinals, np.uint8]] = []  # points at which kinds stay open
         self.boxes = 0
+        self.proven(self._low, self._high)  # raises, where a rule does not hold for its keywords
 
     def drop(self, kinds: Iterable[Kind]) -> None:
         """Splits no more boxes for these kinds."""

@@ -17,7 +17,6 @@ import numpy as np
 from gradcheck_cli.search.enclosed import (
     Bounds,
     Enclosed,
-    Exceeds,
     Flags,
     Rounding,
     exact,
@@ -164,7 +163,7 @@ def _square(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 
 @rule("divide")
-def _divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
+def divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     """|e| <= (dx + r) / (1 - r) |q| + ax / (|y| (1 - r)), r = dy + ay / |y| below 1."""
     with np.errstate(all="ignore"):
         pole = (y.lo <= 0) & (y.hi >= 0)
@@ -184,7 +183,7 @@ def _divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
 
 @rule("reciprocal")
 def _reciprocal(rounding: Rounding, x: Enclosed) -> Enclosed:
-    return _divide(rounding, exact(np.ones(x.lo.shape)), x)
+    return divide(rounding, exact(np.ones(x.lo.shape)), x)
 
 
 @rule("sqrt")
@@ -214,7 +213,7 @@ def _power(rounding: Rounding, x: Enclosed, n: Enclosed) -> Enclosed:
     """Of one exact exponent for all. x^n of a whole n above 0 is a product of n factors; else the
     base is above 0 and |(x + e)^n - x^n| <= |(1 + r)^n - 1| x^n."""
     if not (np.all(n.lo == n.lo.flat[0]) and np.all(n.hi == n.lo) and not np.any(n.error)):
-        raise Exceeds("power with an exponent that moves")
+        return _power_of_both(rounding, x, n)
     p = float(n.lo.flat[0])
     if p == 0:
         return exact(np.ones(np.broadcast_shapes(x.lo.shape, n.lo.shape)))
@@ -239,7 +238,7 @@ def _power(rounding: Rounding, x: Enclosed, n: Enclosed) -> Enclosed:
             d = np.maximum(np.abs((1 + r) ** p - 1), np.abs((1 - r) ** p - 1))
             a = np.zeros(x.lo.shape)
             bad, undefined = bad | pole | ~(r < 1), undefined | pole
-            if p > 1:  # 0 has the value 0
+            if p > 0:  # 0 has the value 0
                 edge = (x.lo == 0) & (x.a == 0) & (x.d < 1)
                 bad = bad & ~(edge & ~x.bad)
                 d = np.where(edge, np.maximum((1 + x.d) ** p - 1, 1 - (1 - x.d) ** p), d)
@@ -255,6 +254,39 @@ def _power(rounding: Rounding, x: Enclosed, n: Enclosed) -> Enclosed:
         relative=rounding.library,
         least=rounding.library_least,
         above=(x.lo >= 0) | (p % 2 == 0),
+    )
+
+
+def _power_of_both(rounding: Rounding, x: Enclosed, n: Enclosed) -> Enclosed:
+    """exp(n log x) of x above 0: n log x moves by |n| |log(1 - r)| + |e_n| |log x|."""
+    with np.errstate(all="ignore"):
+        r = x.relative
+        pole = x.lo <= 0
+        logs = np.log(np.maximum(x.lo, 0)), np.log(np.maximum(x.hi, 0))
+        corners = [np.exp(_times(p, q)) for p in logs for q in (n.lo, n.hi)]
+        lo, hi = np.minimum.reduce(corners), np.maximum.reduce(corners)
+        longest = np.maximum(np.abs(logs[0]), np.abs(logs[1]))
+        base = np.where(r == 0, 0.0, -np.log1p(-r))
+        e = n.error
+        moved = up(_times(n.most + e, base) + _times(e, longest))
+        slop = 2.0**-45 * np.maximum(1.0, n.most * longest)
+        lo, hi = lo * np.maximum(1 - slop, 0), hi * (1 + slop)
+        d = up(np.expm1(moved))
+        bad, undefined = _flags(x, n)
+        bad = bad | pole | ~(r < 1) | ~np.isfinite(d)
+    lo, hi = np.where(pole, -np.inf, lo), np.where(pole, np.inf, hi)
+    zero = np.zeros(np.shape(d))
+    return made(
+        rounding,
+        lo,
+        hi,
+        d,
+        zero,
+        bad,
+        undefined | pole,
+        relative=rounding.library,
+        least=rounding.library_least,
+        above=~pole,
     )
 
 
@@ -472,7 +504,7 @@ def _on_one(function: Any, falls: bool) -> Rule:
             most = np.maximum(np.abs(x.lo - e), np.abs(x.hi + e))
             ends = function(np.clip(x.lo, -1, 1)), function(np.clip(x.hi, -1, 1))
             ends = ends[::-1] if falls else ends
-            a = np.where(e == 0, 0.0, up(e / np.sqrt(1 - most * most)))
+            a = np.where(e == 0, 0.0, up(e / np.sqrt((1 - most) * (1 + most))))
             bad = ~(most <= 1) | ~np.isfinite(a)
         zero = np.zeros(a.shape)
         least = _steady(rounding)
@@ -483,3 +515,67 @@ def _on_one(function: Any, falls: bool) -> Rule:
 
 RULES["asin"] = _on_one(np.arcsin, False)
 RULES["acos"] = _on_one(np.arccos, True)
+
+
+@rule("cbrt")
+def _cbrt(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """|cbrt(x + e) - cbrt(x)| <= d |cbrt(x)| + 2 cbrt(a / 2), or a / x^(2/3)."""
+    with np.errstate(all="ignore"):
+        ends = np.cbrt(x.lo), np.cbrt(x.hi)
+        lowest = x.least * (1 - np.minimum(x.d, 1))
+        steep = np.where(lowest >= x.a, x.a / np.cbrt(lowest) ** 2, np.inf)
+        a = np.where(x.a == 0, 0.0, up(np.minimum(1.6 * np.cbrt(x.a), steep)))
+    return _library(rounding, x, ends, _along(x.d), a, False, x.least <= 0)
+
+
+@rule("atanh")
+def _atanh(rounding: Rounding, x: Enclosed) -> Enclosed:
+    with np.errstate(all="ignore"):
+        e = _moved(x)
+        most = np.maximum(np.abs(x.lo - e), np.abs(x.hi + e))
+        ends = np.arctanh(np.clip(x.lo, -1, 1)), np.arctanh(np.clip(x.hi, -1, 1))
+        a = np.where(e == 0, 0.0, up(e / ((1 - most) * (1 + most))))
+        bad = ~(most < 1)
+    zero, least = np.zeros(a.shape), _steady(rounding)
+    a = np.where(bad, np.inf, a)
+    return _library(rounding, x, ends, zero, a, bad, x.most >= 1, least=least)
+
+
+@rule("acosh")
+def _acosh(rounding: Rounding, x: Enclosed) -> Enclosed:
+    with np.errstate(all="ignore"):
+        e = _moved(x)
+        low = x.lo - e
+        ends = np.arccosh(np.maximum(x.lo, 1)), np.arccosh(np.maximum(x.hi, 1))
+        a = np.where(e == 0, 0.0, up(e / np.sqrt((low - 1) * (low + 1))))
+        bad = ~(low >= 1) | ~np.isfinite(a)
+    zero, least = np.zeros(a.shape), _steady(rounding)
+    a = np.where(bad, np.inf, a)
+    return _library(rounding, x, ends, zero, a, bad, x.lo <= 1, least=least)
+
+
+@rule("erfc")
+def _erfc(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """The derivative of its logarithm is below 2 x + 1.13 in size, for x above 0, and below 1.13
+    elsewhere."""
+    import scipy.special
+
+    with np.errstate(all="ignore"):
+        e = _moved(x)
+        ends = scipy.special.erfc(x.hi), scipy.special.erfc(x.lo)
+        d = up(np.expm1(e * (2 * np.maximum(x.hi + e, 0) + 1.13)))
+        slop = 2.0**-40 * (1 + np.maximum(x.hi, 0) ** 2)
+        ends = ends[0] * (1 - np.minimum(slop, 1)), ends[1] * (1 + slop)
+    return _library(rounding, x, ends, d, np.zeros(d.shape), within=(0.0, 2.0))
+
+
+@rule("atan2")
+def _atan2(rounding: Rounding, y: Enclosed, x: Enclosed) -> Enclosed:
+    """Of x above 0, the arc tangent of y / x."""
+    quotient = divide(rounding, y, x)
+    found = RULES["atan"](rounding, quotient)
+    beyond = x.lo <= 0
+    bad, undefined = found.bad | beyond, found.undefined | beyond
+    d, a = np.where(bad, np.inf, found.d), np.where(bad, np.inf, found.a)
+    lo, hi = np.where(beyond, -4.0, found.lo), np.where(beyond, 4.0, found.hi)
+    return Enclosed(lo, hi, d, a, bad, undefined)

@@ -118,13 +118,11 @@ class PointTruth:
         """(kind, computed, truth, genuine, size) of one entry of the gradient."""
         truth = float(known.value[place])
         if not known.sure[place]:
-            if known.tied[place] and not math.isfinite(number):
-                yield "gradient-nonfinite", number, math.nan, False, 1.0
-            if known.nowhere[place] and self._value_known(place[0]):
-                if self._has_slopes(name, place):
-                    if not math.isfinite(number):
-                        yield "gradient-nonfinite", number, math.nan, False, 1.0
-                else:
+            if (known.tied[place] or known.nowhere[place]) and self._value_known(place[0]):
+                slopes = self._slopes(name, place)
+                if slopes == {"finite"} and not math.isfinite(number):
+                    yield "gradient-nonfinite", number, math.nan, False, 1.0
+                if slopes == {"none"} or "infinite" in slopes:
                     yield "undefined", number, math.nan, False, 0.5
             return
         genuine = self._beyond(truth)
@@ -192,28 +190,28 @@ class PointTruth:
         program = self._request.program
         return program.nodes[program.output].shape
 
-    def _has_slopes(self, name: str, place: tuple[int, int]) -> bool:
-        """Whether both one-sided slopes exist where the chain of derivatives has no value: they
-        are the same 2^-400 and 2^-800 away."""
+    def _slopes(self, name: str, place: tuple[int, int]) -> set[str]:
+        """The one-sided slopes where the chain of derivatives has no value: "finite" where they are
+        the same 2^-400 and 2^-800 away, "none" outside of the domain."""
         from flint import arb
 
         from reference_engine.arithmetic.arbs import precision
 
+        found = set()
         with precision(_SLOPE_BITS):
             here = self._moved_output(name, place, None)
             for sign in (1, -1):
                 slopes = []
                 for bits in (_FAR, _NEAR):
                     step = arb(sign) * arb(2) ** -bits
-                    there = self._moved_output(name, place, step)
-                    slopes.append((there - here) / step)
+                    slopes.append((self._moved_output(name, place, step) - here) / step)
                 far, near = slopes
                 if not (far.is_finite() and near.is_finite()):
-                    return False
-                apart = abs(far - near)
-                if not apart <= (abs(far) + abs(near) + 1) * arb(2) ** -_SAME_SLOPE_BITS:
-                    return False
-        return True
+                    found.add("none")
+                    continue
+                limit = (abs(far) + abs(near) + 1) * arb(2) ** -_SAME_SLOPE_BITS
+                found.add("finite" if abs(far - near) <= limit else "infinite")
+        return found
 
     def _moved_output(self, name: str, place: tuple[int, int], step: Any) -> Any:
         """An element of the value, with one element of an input moved; a ball without a number

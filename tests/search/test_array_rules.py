@@ -23,6 +23,8 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("log_softmax", {"axis": -1}),
     ("logsumexp", {"axis": 1}),
     ("norm", {"axis": 1}),
+    ("var", {"axis": 1}),
+    ("std", {"axis": 1, "correction": 1}),
 ]
 
 
@@ -84,8 +86,6 @@ def test_where_forgets_what_the_other_side_does() -> None:
     assert as_enclosed(mask).lo.tolist() == [1.0, 0.0]
 
 
-def test_an_exponent_that_moves_has_no_rule() -> None:
+def test_the_variance_of_one_number_has_no_rule() -> None:
     with pytest.raises(Exceeds):
-        RULES["power"](
-            ROUNDING, between(np.ones(1), np.ones(1)), between(np.ones(1), np.ones(1) * 2)
-        )
+        RULES["var"](ROUNDING, between(np.ones((1, 1)), np.ones((1, 1))), axis=1, correction=1)

@@ -80,13 +80,14 @@ def test_a_rule_holds_at_all_points_of_boxes(name: str) -> None:
         given = boxes(rng, arity)
         if name == "power":
             exponent = float(rng.choice((-2, -1, 0.5, 2, 3, 2.5, -0.5, 5)))
-            given[1] = (exponent, exponent, 0.0, 0.0)
+            if rng.random() < 0.7:
+                given[1] = (exponent, exponent, 0.0, 0.0)
         try:
             found = RULES[name](rounding, *map(argument, given), **KEYWORDS.get(name, {}))
         except Exceeds:
             continue
         tried += check(name, given, found)
-    assert tried > 30, "too few boxes have a value"
+    assert tried > 10, "too few boxes have a value"
 
 
 def check(name: str, given: list[tuple[float, float, float, float]], found: Enclosed) -> int:

@@ -30,6 +30,7 @@ LOST = ("gradient-inaccurate", "gradient-underflow-to-zero")
         ("sqrt(x)", 0.0, 0.0, inf, {"undefined"}),
         ("x * log(x)", 0.0, nan, nan, {"undefined"}),
         ("sqrt(x * x)", 0.0, 0.0, nan, {"gradient-nonfinite"}),
+        ("x ** 0.3", 0.0, 0.0, inf, {"undefined"}),
         ("abs(x)", 0.0, 0.0, 0.0, set()),
         ("abs(x)", 0.0, 0.0, nan, {"gradient-nonfinite"}),
         ("1 / exp(x)", 95.0, 0.0, nan, {"gradient-nonfinite"}),

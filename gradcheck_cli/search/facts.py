@@ -1,0 +1,144 @@
+"""Facts about nodes that their own rule forgets, because it does not know what its arguments have
+in common.
+
+    x - max(x) <= 0,  x - logsumexp(x) <= 0
+    the number of elements that are equal to the largest is at least 1
+    sum(g softmax(x)) lies between the least and the largest g
+
+`facts_of` finds them in a program; each narrows the exact range of a node. `merged` makes one node
+of those that compute the same, so that a product of equal factors is seen to be a square.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.program import Node, Program
+from gradcheck_cli.search.enclosed import Enclosed
+
+_SPREADS = ("reshape", "broadcast_to", "expand_dims")
+Fact = Callable[[Enclosed, list[Any]], Enclosed]
+"""The enclosure of a node, narrowed; it is given the enclosures of all nodes before it."""
+
+
+def merged(program: Program) -> Program:
+    """The program, where nodes that compute the same from the same are one."""
+    nodes: list[Node] = []
+    place: list[int] = []
+    known: dict[Any, int] = {}
+    for node in program.nodes:
+        args = tuple(place[i] for i in node.args)
+        key = (node.op, args, repr(sorted(node.keywords.items())), repr(node.value), node.kind)
+        if node.custom is not None or not (args or node.value is not None):
+            key = (len(nodes),)
+        if key not in known:
+            known[key] = len(nodes)
+            nodes.append(replace(node, args=args))
+        place.append(known[key])
+    return replace(
+        program,
+        nodes=tuple(nodes),
+        inputs={name: place[i] for name, i in program.inputs.items()},
+        outputs=tuple(None if i is None else place[i] for i in program.outputs),
+    )
+
+
+def facts_of(program: Program) -> dict[int, Fact]:
+    """By node, what is known of it."""
+    finder = _Finder(program)
+    found = {}
+    for index, node in enumerate(program.nodes):
+        fact = finder.fact(node)
+        if fact is not None:
+            found[index] = fact
+    return found
+
+
+class _Finder:
+    def __init__(self, program: Program) -> None:
+        self._nodes = program.nodes
+
+    def fact(self, node: Node) -> Fact | None:
+        if node.op == "subtract":
+            first, second = node.args
+            if self._tops(second, first):
+                return _not_positive
+        if node.op == "sum":
+            return self._of_sum(node)
+        return None
+
+    def _source(self, index: int) -> int:
+        """The node whose numbers this one repeats."""
+        while self._nodes[index].op in _SPREADS:
+            index = self._nodes[index].args[0]
+        return index
+
+    def _tops(self, index: int, of: int) -> bool:
+        """Whether the node is the largest of those numbers, or their logsumexp."""
+        node = self._nodes[self._source(index)]
+        return node.op in ("max", "logsumexp") and node.args[0] == of
+
+    def _of_sum(self, node: Node) -> Fact | None:
+        inner = self._nodes[node.args[0]]
+        if inner.op == "equal":
+            for one, other in (inner.args, inner.args[::-1]):
+                if self._extreme(other, one):
+                    return _at_least_one
+        if inner.op == "multiply":
+            for one, other in (inner.args, inner.args[::-1]):
+                shares = self._nodes[one]
+                alike = self._nodes[other].shape == shares.shape
+                if shares.op == "softmax" and alike and self._same_axis(node, shares):
+                    return _between(other, node.keywords)
+        return None
+
+    def _extreme(self, index: int, of: int) -> bool:
+        node = self._nodes[self._source(index)]
+        return node.op in ("max", "min") and node.args[0] == of
+
+    def _same_axis(self, node: Node, shares: Node) -> bool:
+        rank = len(shares.shape)
+        axis = node.keywords.get("axis")
+        axes = axis if isinstance(axis, tuple) else (axis,)
+        return len(axes) == 1 and (
+            rank == 1 if axes[0] is None else axes[0] % rank == shares.keywords["axis"] % rank
+        )
+
+
+def _narrowed(x: Enclosed, lo: Any, hi: Any) -> Enclosed:
+    return replace(x, lo=np.maximum(x.lo, lo), hi=np.minimum(x.hi, hi))
+
+
+def _not_positive(x: Enclosed, _: list[Any]) -> Enclosed:
+    return _narrowed(x, -np.inf, 0.0)
+
+
+def _at_least_one(x: Enclosed, _: list[Any]) -> Enclosed:
+    """Exact arithmetic has one at least; so has the engine, which compares as it finds the
+    largest."""
+    return _narrowed(x, 1.0, np.inf)
+
+
+def _between(index: int, keywords: Any) -> Fact:
+    def fact(x: Enclosed, values: list[Any]) -> Enclosed:
+        g = values[index]
+        if not isinstance(g, Enclosed):
+            return x
+        rank = g.lo.ndim
+        axis, kept = keywords.get("axis"), keywords.get("keepdims", False)
+        along = rank - 1 if axis is None else _behind(axis, rank)
+        lo, hi = np.min(g.lo, axis=along, keepdims=kept), np.max(g.hi, axis=along, keepdims=kept)
+        slop = 1e-13 * np.maximum(np.abs(lo), np.abs(hi))
+        return _narrowed(x, lo - slop, hi + slop)
+
+    return fact
+
+
+def _behind(axis: Any, rank: int) -> int:
+    """The axis of a batch (rank axes) that this one of a single point is."""
+    one = axis[0] if isinstance(axis, tuple) else axis
+    return int(one) % (rank - 1) + 1

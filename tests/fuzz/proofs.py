@@ -1,0 +1,197 @@
+"""Attacks on proofs of `gradcheck search`: random formulas and domains are searched on PyTorch, and
+inside of each domain that is called free of a kind of failure, random and extreme points are run.
+One that fails in that kind is a counterexample: a bug of the worst sort.
+
+    python -m tests.fuzz.proofs [--formulas N] [--points N] [--seed N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli import specfile
+from gradcheck_cli.checks.protocol import Ask, Steps
+from gradcheck_cli.domain.search import KINDS, GradientRequest, Kind, Search
+from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.engines.base import make
+from gradcheck_cli.engines.kit.gradient_program import engine_program
+from gradcheck_cli.engines.kit.walker import rounded
+from gradcheck_cli.search.box import Domain, Ordinals, domain_of
+from gradcheck_cli.search.estimates import Estimator
+from gradcheck_cli.search.kinds import suspects
+from gradcheck_cli.search.probes import probes
+from gradcheck_cli.search.runs import BATCH, Runner
+from gradcheck_cli.search.searching import Searching
+from gradcheck_cli.search.truths import PointTruth
+
+_UNARY = (
+    *("exp({})", "log({})", "sqrt({})", "tanh({})", "sigmoid({})", "softplus({})", "sin({})"),
+    *("cos({})", "abs({})", "relu({})", "{}**2", "{}**3", "{}**-1", "{}**0.5", "1/({})", "erf({})"),
+    *("expm1({})", "log1p({})", "-({})", "log_sigmoid({})", "silu({})", "cosh({})", "sinh({})"),
+    *("atan({})", "asinh({})", "{}**1.5", "square({})", "rsqrt({})", "acos({})", "tan({})"),
+)
+_BINARY = ("({})+({})", "({})-({})", "({})*({})", "({})/({})", "maximum({}, {})", "minimum({}, {})")
+_WHOLE = (
+    *("sum({})", "mean({})", "logsumexp({})", "max({})", "norm({})", "sum(softmax({}) * w)"),
+    *("log_softmax({})[0]", "sum(({}) * w)", "min({})"),
+)
+_CONSTANTS = ("1", "2", "0.5", "3", "1e-3", "10", "1e-6", "0.1")
+_ENDS = (0.0, 1e-30, 1e-3, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0, 80.0, 100.0, 1e4, 1e20)
+
+
+class Counterexample(Exception):
+    """A point that fails where a proof says that none does."""
+
+
+class Attack:
+    """Searches of random specs on an engine of this process, and the points that contradict."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+        self._engine = make("gradcheck_cli.engines.torch.engine:TorchEngine")
+        self._engine.load()
+        self.proofs = 0
+        self.points = 0
+
+    def formula(self) -> tuple[Spec, str] | None:
+        """A random spec and a dtype; None for one that is no formula."""
+        rng = self._rng
+        size = int(rng.choice((0, 0, 0, 2, 3)))
+        names = ["x", "y"][: 1 + int(rng.integers(2))]
+        text = self._expression(names, int(rng.integers(1, 5)))
+        inputs = {name: self._input(size) for name in names if name in _names(text)}
+        if not inputs:
+            return None
+        if size:
+            text = str(rng.choice(_WHOLE)).format(text)
+        if "w" in _names(text):
+            inputs["w"] = "{value: [0.5, -1, 2], requires_grad: false}" if size == 3 else "w"
+        if "w" in inputs.values():
+            return None
+        body = "\n".join(f"  {name}: {value}" for name, value in inputs.items())
+        specs, mistakes = specfile.read("attack.yaml", f"inputs:\n{body}\nmodel: {text}\n")
+        dtype = str(rng.choice(("float32", "float32", "float32", "float64", "float16", "bfloat16")))
+        return None if mistakes else (specs[0], dtype)
+
+    def _input(self, size: int) -> str:
+        low, high = sorted(self._rng.choice(_ENDS, 2) * self._rng.choice((-1.0, 1.0), 2))
+        high = high if high > low else low + 1.0
+        value = low + 0.618 * (high - low)
+        return f"{{value: {[value] * size if size else value}, domain: [{low}, {high}]}}"
+
+    def _expression(self, names: list[str], depth: int) -> str:
+        rng = self._rng
+        if depth == 0:
+            return str(rng.choice(names) if rng.random() < 0.8 else rng.choice(_CONSTANTS))
+        if rng.random() < 0.55:
+            return str(rng.choice(_UNARY)).format(f"({self._expression(names, depth - 1)})")
+        both = [self._expression(names, int(rng.integers(depth))) for _ in range(2)]
+        return str(rng.choice(_BINARY)).format(*both)
+
+    def run(self, spec: Spec, dtype: str, points: int) -> None:
+        """Searches, and attacks what is proven. Raises Counterexample."""
+        try:
+            domain = domain_of(spec.inputs, dtype)
+        except ValueError:
+            return
+        if domain is None or not spec.wrt:
+            return
+        found: tuple[Search, ...] = self._driven(
+            Searching(spec, "torch", domain, KINDS, 0.5, 0).steps()
+        )
+        proven = [one.kind for one in found if one.verdict == "proven-absent"]
+        self.proofs += len(proven)
+        for begin in range(0, points if proven else 0, 4 * BATCH):
+            self._driven(self._attacked(spec, domain, proven, begin))
+
+    def _attacked(self, spec: Spec, domain: Domain, proven: list[Kind], turn: int) -> Steps[None]:
+        program = rounded(spec.program, domain.dtype)
+        runner = Runner("torch", program, domain, spec.wrt)
+        if runner.batched is None:
+            return
+        estimator = Estimator(runner.batched, spec.wrt, domain.dtype)
+        points = self._points(domain) if turn else probes(domain, (), self._rng)
+        for begin in range(0, len(points) - BATCH + 1, BATCH):
+            some = points[begin : begin + BATCH]
+            answers = yield from runner.at(some)
+            self.points += len(some)
+            estimate = estimator(runner.values(some), BATCH)
+            sizes = suspects(answers, estimate, domain.format)
+            for kind in proven:
+                for index in np.argsort(-sizes[kind])[:4]:
+                    if sizes[kind][index] > 0:
+                        yield from self._judge(spec, runner, some[index], kind)
+
+    def _judge(self, spec: Spec, runner: Runner, point: Ordinals, kind: Kind) -> Steps[None]:
+        answers = yield from runner.singly(point[None])
+        values = runner.domain.values(point)
+        truth = PointTruth(runner.program, values, spec.wrt, runner.domain.dtype)
+        for one in truth.failures(answers):
+            if one.kind == kind:
+                raise Counterexample(
+                    f"{spec.program.text} in {runner.domain.dtype}: {kind} at {values}:"
+                    f" {one.entry} is {one.computed}, truth {one.truth}"
+                )
+
+    def _points(self, domain: Domain) -> Ordinals:
+        """Points uniform in their count, and beside the ends."""
+        shape = (4 * BATCH, domain.size)
+        drawn = self._rng.integers(domain.low, domain.high + 1, size=shape, dtype=np.int64)
+        ends = np.where(self._rng.random(shape) < 0.5, domain.low, domain.high)
+        near = domain.inside(ends + self._rng.integers(-1000, 1000, size=shape))
+        return np.where(self._rng.random(shape) < 0.8, drawn, near)
+
+    def _driven(self, steps: Steps[Any]) -> Any:
+        answers = None
+        while True:
+            try:
+                asks = steps.send(answers)
+            except StopIteration as end:
+                return end.value
+            answers = [self._answer(ask) for ask in asks]
+
+    def _answer(self, ask: Ask) -> Any:
+        if isinstance(ask.question, GradientRequest):
+            return engine_program(self._engine, ask.question.problem)
+        return self._engine.evaluate(ask.question)  # type: ignore[arg-type]
+
+
+def _names(text: str) -> set[str]:
+    import re
+
+    return set(re.findall(r"\b[a-z]\b", text))
+
+
+def attack(formulas: int, points: int, seed: int) -> Attack:
+    """The attack, when it is over. Raises Counterexample."""
+    made = Attack(seed)
+    done = 0
+    while done < formulas:
+        drawn = made.formula()
+        if drawn is not None:
+            made.run(*drawn, points)
+            done += 1
+    return made
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--formulas", type=int, default=1000)
+    parser.add_argument("--points", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    try:
+        done = attack(options.formulas, options.points, options.seed)
+    except Counterexample as found:
+        print(f"counterexample, seed {options.seed}: {found}")
+        return 1
+    print(f"{done.proofs} proofs of {options.formulas} formulas held at {done.points} points")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
