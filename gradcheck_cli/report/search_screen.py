@@ -36,6 +36,8 @@ def _result_lines(result: SearchResult) -> Iterator[Text]:
 def _line(search: Search) -> Text:
     line = Text(f"{_WORDS[search.verdict]:<8}", _COLORS[search.verdict])
     line.append(f"{search.kind:<28}", "not bold default")
+    if search.region.predicate:
+        line.append(f"{search.region.predicate}    ", "not bold default")
     if search.witness is not None:
         line.append(_example(search.witness), "not bold default")
     return line

@@ -34,7 +34,7 @@ def merged(program: Program) -> Program:
         args = tuple(place[i] for i in node.args)
         key = (node.op, args, repr(sorted(node.keywords.items())), repr(node.value), node.kind)
         if node.custom is not None or not (args or node.value is not None):
-            key = (len(nodes),)
+            key = (str(len(nodes)), (), "", "", "")
         if key not in known:
             known[key] = len(nodes)
             nodes.append(replace(node, args=args))

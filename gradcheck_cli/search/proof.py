@@ -134,6 +134,12 @@ class Proof:
 
     def proven(self, low: Ordinals, high: Ordinals) -> Array:
         """Of each box the kinds, as bits, that cannot happen in it."""
+        parts = [np.zeros(0, np.uint8)]
+        for begin in range(0, len(low), _BATCH):
+            parts.append(self._proven(low[begin : begin + _BATCH], high[begin : begin + _BATCH]))
+        return np.concatenate(parts)
+
+    def _proven(self, low: Ordinals, high: Ordinals) -> Array:
         self.boxes += len(low)
         domain, count = self._domain, len(low)
         lows = domain.arrays(domain.numbers(low))
@@ -197,6 +203,11 @@ class Proof:
             | _bits("gradient-underflow-to-zero", good & kept)
             | _bits("gradient-inaccurate", good & right)
         )
+
+
+def bit_of(kind: Kind) -> np.uint8:
+    """The bit of a kind in what `Proof.proven` gives."""
+    return _BIT[kind]
 
 
 def _bits(kind: Kind, proven: Array) -> Array:

@@ -25,7 +25,16 @@ _SINGLY = 256  # points of a call that are run where none can be batched: 0.3 ms
 class Runner:
     """An engine on a program, at points of a domain."""
 
-    def __init__(self, engine: str, program: Program, domain: Domain, wrt: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        engine: str,
+        program: Program,
+        domain: Domain,
+        wrt: tuple[str, ...],
+        count: int = BATCH,
+    ) -> None:
+        """`count` points are run at once."""
+        self.count = count
         self.engine = engine
         self.program = program
         self.domain = domain
@@ -34,15 +43,15 @@ class Runner:
         self.failure: Failure | None = None  # of the last point that gave no answer
         self._shape = program.nodes[program.output].shape
         try:
-            self.batched: Program | None = batched(program, BATCH)
+            self.batched: Program | None = batched(program, count)
         except NotBatched:
             self.batched = None
 
     def at(self, points: Ordinals) -> Steps[Answers]:
         """The answers at points (N, D); the file's batch is filled with its last point."""
         parts = []
-        for begin in range(0, len(points), BATCH):
-            some = points[begin : begin + BATCH]
+        for begin in range(0, len(points), self.count):
+            some = points[begin : begin + self.count]
             found = yield from self._together(some)
             if found is None:
                 found = yield from self.singly(some[:_SINGLY])
@@ -62,18 +71,18 @@ class Runner:
     def _together(self, points: Ordinals) -> Steps[Answers | None]:
         if self.batched is None:
             return None
-        values = self.values(filled(points, BATCH))
-        question = self._problem(self.batched, values, row_cotangents(BATCH, self._shape))
+        values = self.values(filled(points, self.count))
+        question = self._problem(self.batched, values, row_cotangents(self.count, self._shape))
         (found,) = yield [Ask(self.engine, question)]
         if found.failure is not None:
             self.failure = found.failure
             self.batched = None
             return None
         self.runs += len(points)
-        return self._answers(found, question, BATCH).first(len(points))
+        return self._answers(found, question, self.count).first(len(points))
 
     def values(self, points: Ordinals) -> dict[str, Array]:
-        """All inputs of the batched program at points (BATCH, D)."""
+        """All inputs of the batched program at points (count, D)."""
         domain = self.domain
         return {
             **tiled(domain.still, len(points)),

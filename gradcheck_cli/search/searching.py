@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -37,6 +38,7 @@ from gradcheck_cli.search.goals import Lines, Watch, directed, lines_through
 from gradcheck_cli.search.kinds import suspects
 from gradcheck_cli.search.probes import constants_of, probes
 from gradcheck_cli.search.proof import Proof
+from gradcheck_cli.search.regions import region
 from gradcheck_cli.search.runs import BATCH, Runner, filled
 from gradcheck_cli.search.truths import Failing, PointTruth
 from gradcheck_cli.truth.plain import inlined
@@ -50,6 +52,9 @@ _BOXES = 2000  # of the next; each turn doubles them
 _SLICE_S: Seconds = 1.0  # for one turn
 _STUCK = 2  # turns without progress after which a proof is given up
 _SHRINKS: Enough = 0.75  # part of the open share that one turn must leave behind
+_REGION_S: Seconds = 1.0  # for the region of one kind
+_REGIONS_S: Seconds = 3.0  # for those of all
+_MANY = 1 << 16  # points of a batch where a region is run number by number
 _OPEN_POINTS = 64  # of each kind and turn, from boxes that are open
 
 
@@ -79,6 +84,8 @@ class Searching:
         self._tried: set[tuple[Kind, bytes]] = set()
         self._gradient = GradientProgram(reason="the engine was not asked")
         self._proof: Proof | None = None
+        self._regions: dict[Kind, Region] = {}
+        self._estimators: dict[int, Estimator] = {}  # by the size of their batch
         self._why = ""  # why nothing is proven
         self._stuck = 0  # turns in which the proof did not advance
         self._ready = time.monotonic()
@@ -98,6 +105,7 @@ class Searching:
                 break
             self._prove_on(_BOXES << turn)
             yield from self._look_at(self._candidates(points))
+        yield from self._find_regions()
         return self._found()
 
     def _open(self) -> list[Kind]:
@@ -192,12 +200,16 @@ class Searching:
             if self._spent():
                 return
 
-    def _estimate(self, points: Ordinals) -> Answers:
-        runner, dtype = self._runner, self._domain.dtype
+    def _estimate(self, points: Ordinals, runner: Runner | None = None) -> Answers:
+        runner, dtype = runner or self._runner, self._domain.dtype
         if runner.batched is not None:
-            estimator = Estimator(inlined(runner.batched), self._spec.wrt, dtype)
-            values = runner.values(filled(points, BATCH))
-            return estimator(values, BATCH).first(len(points))
+            if runner.count not in self._estimators:
+                self._estimators[runner.count] = Estimator(
+                    inlined(runner.batched), self._spec.wrt, dtype
+                )
+            estimator = self._estimators[runner.count]
+            values = runner.values(filled(points, runner.count))
+            return estimator(values, runner.count).first(len(points))
         estimator = Estimator(self._exact, self._spec.wrt, dtype)
         found = [estimator(self._domain.values(point), 1) for point in points]
         return Answers(
@@ -288,6 +300,37 @@ class Searching:
             return Watch(whole, self._format), {**constants, **spread}
         return None
 
+    # Regions.
+
+    def _find_regions(self) -> Steps[None]:
+        """Of kinds that were found, where one number is searched."""
+        if self._proof is None or self._domain.size > 1 or self._runner.batched is None:
+            return
+        end = time.monotonic() + min(_REGIONS_S, self._budget)
+        for kind in self._kinds:
+            if kind in self._witnesses:
+                deadline = min(time.monotonic() + _REGION_S, end)
+                fails = partial(self._fails, kind)
+                self._regions[kind] = yield from region(
+                    kind, self._domain, self._proof, fails, deadline
+                )
+
+    def _fails(self, kind: Kind, points: Ordinals) -> Steps[Array]:
+        """Which points fail, by the estimate of what is right."""
+        runner = self._runner if len(points) <= 4 * BATCH else self._many
+        found = []
+        for begin in range(0, len(points), runner.count):
+            some = points[begin : begin + runner.count]
+            answers = yield from runner.at(some)
+            found.append(suspects(answers, self._estimate(some, runner), self._format)[kind] > 0)
+        return np.concatenate(found)
+
+    @cached_property
+    def _many(self) -> Runner:
+        """The same engine, with more points at once."""
+        runner = self._runner
+        return Runner(runner.engine, self._program, self._domain, self._spec.wrt, _MANY)
+
     def _found(self) -> tuple[Search, ...]:
         seconds = time.monotonic() - self._ready
         return tuple(self._search(kind, seconds) for kind in self._kinds)
@@ -303,13 +346,15 @@ class Searching:
             region=self._region(kind, verdict),
             assumptions=ASSUMPTIONS if verdict == "proven-absent" else (),
             boxes=0 if self._proof is None else self._proof.boxes,
-            runs=self._runner.runs,
+            runs=self._runner.runs + (self._many.runs if "_many" in vars(self) else 0),
             seconds=seconds,
             why=self._why if verdict == "undecided" else "",
         )
 
     def _region(self, kind: Kind, verdict: Verdict) -> Region:
         """Of an undecided kind, the boxes that are left."""
+        if kind in self._regions:
+            return self._regions[kind]
         if verdict != "undecided" or self._proof is None:
             return Region()
         low, high = self._proof.open_boxes(kind)

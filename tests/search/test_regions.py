@@ -1,0 +1,47 @@
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.search import Region
+
+from .searched import searched, spec_of
+
+
+@pytest.fixture(autouse=True)
+def _faithful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reference engine's rows count as faithful here."""
+    monkeypatch.setattr("gradcheck_cli.search.searching.unfaithful", lambda *_: "")
+
+
+def region(model: str, low: float, high: float, kind: str) -> Region:
+    """The region of a kind in float32 on the reference engine."""
+    inputs = f"{{x: {{value: {(low + high) / 2}, domain: [{low}, {high}]}}}}"
+    return searched(spec_of(inputs, model))[kind].region
+
+
+def ends(boxes: tuple[object, ...] | None) -> list[tuple[float, float]]:
+    """The ends of intervals of x."""
+    assert boxes is not None
+    return [(float(low), float(high)) for box in boxes for low, high in [box["x"]]]  # type: ignore[index]
+
+
+def test_an_edge_is_exact_to_the_last_number() -> None:
+    found = region("exp(x)", 0.0, 100.0, "value-nonfinite")
+    ((low, high),) = ends(found.boxes)
+    assert high == 100.0
+    with np.errstate(over="ignore"):
+        assert np.isinf(np.exp(np.float32(low)))
+        assert np.isfinite(np.exp(np.nextafter(np.float32(low), np.float32(0))))
+    assert found.predicate.startswith("x >= 88.72")
+    assert found.fraction is not None
+    assert abs(found.fraction - (100 - low) / 100) < 1e-6
+
+
+def test_a_pole_is_a_single_number() -> None:
+    found = region("1 / (x - 3)", 0.0, 10.0, "undefined")
+    assert ends(found.boxes) == [(3.0, 3.0)]
+    assert found.predicate == "x = 3"
+
+
+def test_every_number_of_an_inner_interval_was_run() -> None:
+    found = region("exp(x)", 88.7, 88.8, "value-nonfinite")
+    assert ends(found.inner) == ends(found.boxes)
