@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from gradcheck_cli.cli.signals import install, restore
+from gradcheck_cli.cli.streams import talk
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.errors import GradcheckError, Stopped, interruption
-from gradcheck_cli.domain.events import Event, Finished
+from gradcheck_cli.domain.events import Event, Finished, Notice
 
 if TYPE_CHECKING:
     from gradcheck_cli.cli.changed import Changes
@@ -70,6 +71,8 @@ def execute(
                                 elsewhere=0 if shard is None else shard.left_out,
                             )
                         )
+                    if isinstance(event, Notice):
+                        talk(event.text)
                     for listener in listeners:
                         listener.hear(event)
                     if isinstance(event, Finished):

@@ -156,6 +156,11 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
             negatable=True,
         ),
         Setting(
+            "cluster",
+            Text(metavar="ADDRESS"),
+            "Run on the nodes of this Dask scheduler; `local`: on --jobs nodes of this machine.",
+        ),
+        Setting(
             "resume",
             click.Path(),
             "Write each finished spec to this file, and take from it what is finished already.",
@@ -328,6 +333,7 @@ class Settings:
             fail_on=self.value("fail-on", "error"),
             baseline=read_baseline(baseline) if baseline else {},
             baseline_file=baseline,
+            cluster=self.value("cluster", ""),
             resume=self.value("resume", ""),
             show_framework_output=self.value("engine-output", False),
         )

@@ -24,6 +24,13 @@ class EngineReady:
 
 
 @dataclass(frozen=True, slots=True)
+class Notice:
+    """Something about the run that a person wants to know, as a sentence."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class SpecFinished:
     """All engines have answered for one spec, and it is judged."""
 
@@ -37,4 +44,4 @@ class Finished:
     report: Report
 
 
-Event = Started | EngineReady | SpecFinished | Finished
+Event = Started | EngineReady | Notice | SpecFinished | Finished

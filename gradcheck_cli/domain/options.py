@@ -52,5 +52,6 @@ class RunOptions:
     baseline_file: str = ""
     show_framework_output: bool = False
     called: str = ""
+    cluster: str = ""  # the address of a Dask scheduler, or "local"
     resume: str = ""  # the file of the journal
     illustrated: bool = False  # a graph with numbers, and the curve of differences, of each formula

@@ -21,7 +21,7 @@ from gradcheck_cli.domain.report import UNUSABLE, SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.version import VERSION
 
-_ABOUT_THE_RUN = ("jobs", "fail_fast", "fail_on", "show_framework_output", "resume")
+_ABOUT_THE_RUN = ("jobs", "fail_fast", "fail_on", "show_framework_output", "resume", "cluster")
 """Options that change no result."""
 _PASSING = (*ENGINE_FAILED, Codes.NONDETERMINISTIC)
 """Findings that another run may not have."""

@@ -8,9 +8,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from gradcheck_cli.domain.placement import Placement
 from gradcheck_cli.run import memory
-from gradcheck_cli.run.keeper import Keeper
+from gradcheck_cli.run.keeper import How, Keeper
 from gradcheck_cli.run.task import Done, Imported, Task
 
 USUAL_IMPORT_S = 2.0  # of a framework, until the first worker says what it took
@@ -30,14 +29,11 @@ class Crew:
 
     def __init__(
         self,
-        engine: str,
-        target: str,
-        placement: Placement,
+        how: How,
         results: queue.SimpleQueue[Imported | Done],
         may_grow: Callable[[int], bool],
-        show_output: bool,
     ) -> None:
-        self._of = engine, target, placement, show_output
+        self._how = how
         self._results = results
         self._may_grow = may_grow
         self._changed = threading.Condition()
@@ -178,8 +174,7 @@ class Crew:
         return memory.available() > 2 * largest
 
     def _hire(self) -> None:
-        engine, target, placement, show_output = self._of
-        keeper = Keeper(self, engine, target, placement, show_output)
+        keeper = Keeper(self, self._how)
         self._keepers.append(keeper)
         self._owned[keeper] = []
         keeper.start()

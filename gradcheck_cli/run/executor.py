@@ -1,11 +1,11 @@
-"""Who examines the specs of a run: the workers of this machine (`local`), or a cluster."""
+"""Who examines the specs of a run: the workers of this machine (`local`), or a `cluster`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Protocol
 
-from gradcheck_cli.domain.events import EngineReady
+from gradcheck_cli.domain.events import EngineReady, Notice
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.domain.spec import Spec
@@ -35,7 +35,7 @@ class Executor(Protocol):
         """Raises UsageError, as `make_plan` does."""
         ...
 
-    def next(self) -> Examined | EngineReady:
+    def next(self) -> Examined | EngineReady | Notice:
         """What comes next. Blocks; a spec must be under way."""
         ...
 

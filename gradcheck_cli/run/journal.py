@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gradcheck_cli.domain.errors import UsageError
-from gradcheck_cli.domain.events import EngineReady
+from gradcheck_cli.domain.events import EngineReady, Notice
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import SpecResult
@@ -131,7 +131,7 @@ class Journaled:
         self._engines |= known.engines
         self._known.append(Examined(number, known.result))
 
-    def next(self) -> Examined | EngineReady:
+    def next(self) -> Examined | EngineReady | Notice:
         if self._known:
             return self._known.popleft()
         message = self._executor.next()

@@ -9,7 +9,8 @@ from collections import Counter
 from typing import Any, Protocol
 
 from gradcheck_cli.domain.evaluation import Failure
-from gradcheck_cli.domain.placement import Placement
+from gradcheck_cli.domain.placement import HOST, Placement
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.tracebacks import short_dump
 from gradcheck_cli.run import channel, memory
@@ -21,6 +22,19 @@ IMPORT_LIMIT_S = 300.0  # a cold disk may need a minute for a framework; a hung 
 SECOND_CHANCE = 0.5  # of the time that each task of a group had before one of them hung
 _HOPELESS_HANGS = 2
 _IMPORT_ATTEMPTS = 2  # a worker that dies twice before it is ready would die again
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How the workers of an engine are started: its name and class "module:Class", where it
+    computes, whether what it prints is shown, and the working folder (None: that of this
+    process)."""
+
+    engine: str
+    target: str
+    placement: Placement = HOST
+    show_output: bool = False
+    folder: str | None = None
 
 
 class Tasks(Protocol):
@@ -38,15 +52,11 @@ class Tasks(Protocol):
 class Keeper(threading.Thread):
     """Keeps one worker of an engine alive and fed."""
 
-    def __init__(
-        self, tasks: Tasks, engine: str, target: str, placement: Placement, show_output: bool
-    ) -> None:
-        super().__init__(name=f"keeper of {engine}", daemon=True)
+    def __init__(self, tasks: Tasks, how: How) -> None:
+        super().__init__(name=f"keeper of {how.engine}", daemon=True)
         self._tasks = tasks
-        self._engine = engine
-        self._target = target
-        self._placement = placement
-        self._show_output = show_output
+        self._how = how
+        self._engine = how.engine
         self._process: Process | None = None
         self._lock = threading.Lock()  # a worker is never born after `kill`
         self._killed = False
@@ -158,8 +168,9 @@ class Keeper(threading.Thread):
                 if self._killed:
                     return None
                 try:
+                    how = self._how
                     process = self._process = Process(
-                        self._target, self._show_output, self._placement
+                        how.target, how.show_output, how.placement, how.folder
                     )
                 except OSError as error:
                     words = f"the worker process cannot be started: {error}"

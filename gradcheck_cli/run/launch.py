@@ -48,9 +48,11 @@ def end_prewarmed() -> None:
         process.wait()
 
 
-def spawn(target: str, where: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+def spawn(
+    target: str, where: Sequence[str] = (), folder: str | None = None
+) -> subprocess.Popen[bytes]:
     """A worker process for the engine "module:Class"; `where` has the fields of its Placement, if
-    that is not the CPU.
+    that is not the CPU; `folder` is where it works, if that is not here.
 
     Standard input and output are the channel; everything that the engine prints, through whichever
     of the two streams, comes out of standard error. The worker leads a session of its own: it does
@@ -70,7 +72,7 @@ def spawn(target: str, where: Sequence[str] = ()) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         bufsize=0,
-        cwd=_working_folder(),
+        cwd=folder or _working_folder(),
         env=environment,
         start_new_session=True,
     )

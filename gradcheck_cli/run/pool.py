@@ -7,6 +7,7 @@ import queue
 from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.run.cores import cores
 from gradcheck_cli.run.crew import Crew
+from gradcheck_cli.run.keeper import How
 from gradcheck_cli.run.task import Done, Imported, Task
 
 
@@ -14,14 +15,17 @@ class Pool:
     """Runs tasks on worker processes; what comes back stands in `results` as Imported and Done.
 
     Each engine has up to `jobs` workers. Without that number there are no more workers at work
-    than processors, and one for each engine. After `close` and `kill` the pool is empty and can be
-    used again: `start` starts fresh workers.
+    than processors, and one for each engine. They work in `folder`, or where this process does.
+    After `close` and `kill` the pool is empty and can be used again: `start` starts fresh workers.
     """
 
-    def __init__(self, jobs: int | None = None, show_output: bool = False) -> None:
+    def __init__(
+        self, jobs: int | None = None, show_output: bool = False, folder: str | None = None
+    ) -> None:
         self.results: queue.SimpleQueue[Imported | Done] = queue.SimpleQueue()
         self._jobs = jobs
         self._show_output = show_output
+        self._folder = folder
         self._crews: dict[tuple[str, Placement], Crew] = {}
 
     @property
@@ -37,9 +41,8 @@ class Pool:
         Workers import at the same time, so the sooner they are all started the better.
         """
         if (engine, placement) not in self._crews:
-            self._crews[engine, placement] = Crew(
-                engine, target, placement, self.results, self._may_grow, self._show_output
-            )
+            how = How(engine, target, placement, self._show_output, self._folder)
+            self._crews[engine, placement] = Crew(how, self.results, self._may_grow)
 
     def submit(self, task: Task) -> None:
         self._crews[task.engine, task.placement].submit(task)

@@ -51,11 +51,18 @@ class Process:
     Its methods are for one thread, but `kill` may be called from any.
     """
 
-    def __init__(self, target: str, show_output: bool, placement: Placement = HOST) -> None:
-        if placement == HOST:
-            self._popen = adopt(target) or spawn(target)
+    def __init__(
+        self,
+        target: str,
+        show_output: bool,
+        placement: Placement = HOST,
+        folder: str | None = None,
+    ) -> None:
+        if folder is not None or placement != HOST:
+            where = () if placement == HOST else (placement.device, placement.matmul)
+            self._popen = spawn(target, where, folder)
         else:
-            self._popen = spawn(target, (placement.device, placement.matmul))
+            self._popen = adopt(target) or spawn(target)
         self._show_output = show_output
         self._shown = output.Shown()
         self._decoder = channel.Decoder()

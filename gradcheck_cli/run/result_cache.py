@@ -94,9 +94,10 @@ class ResultCache:
 
 def usable(options: RunOptions) -> bool:
     """Whether results of such a run may be recalled: not where frameworks are to be seen at work,
-    where graphs are wanted, or on a device, of which nothing is known here."""
+    where graphs are wanted, or on a device or a cluster, of which nothing is known here."""
     device = options.device.resolve(None, "cpu")
-    return device == "cpu" and not (options.show_framework_output or options.illustrated)
+    seen = options.show_framework_output or options.illustrated
+    return device == "cpu" and not (seen or options.cluster)
 
 
 def clear(folder: Path | None = None) -> int:

@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterable, Iterator
 
 from gradcheck_cli.domain.errors import UsageError
-from gradcheck_cli.domain.events import EngineReady, Event, Finished, SpecFinished, Started
+from gradcheck_cli.domain.events import Event, Finished, SpecFinished, Started
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.report import Report, SpecResult
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.run.executor import Executor
+from gradcheck_cli.run.executor import Examined, Executor
 from gradcheck_cli.run.kept_results import KeptResults
 from gradcheck_cli.run.local import Local
 from gradcheck_cli.run.pool import Pool
@@ -43,7 +43,11 @@ def run(specs: Iterable[Spec], options: RunOptions, pool: Pool | None = None) ->
 
 def _executor(options: RunOptions, pool: Pool | None) -> Executor:
     """Raises UsageError for a journal that cannot be written."""
-    executor = Local(options, pool)
+    executor: Executor = Local(options, pool)
+    if options.cluster:
+        from gradcheck_cli.run.cluster import Cluster
+
+        executor = Cluster(options)
     if not options.resume:
         return executor
     from gradcheck_cli.run.journal import Journal, Journaled  # few runs have one
@@ -91,7 +95,7 @@ class _Session:
     def _heard(self) -> Iterator[Event]:
         """What comes next, and the results that need not wait any longer."""
         message = self._executor.next()
-        if isinstance(message, EngineReady):
+        if not isinstance(message, Examined):
             yield message
             return
         self._early[message.number] = message.result

@@ -46,6 +46,7 @@ VALUES = {
     "seed": ("7", 7),
     "changed-since": ("main", "main"),
     "jobs": ("2", 2),
+    "cluster": ("tcp://head:8786", "tcp://head:8786"),
     "resume": ("journal", "journal"),
     "shard": ("2/5", "2/5"),
     "fail-fast": ("1", True),

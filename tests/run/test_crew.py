@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.evaluation import Problem
-from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.run import crew
 from gradcheck_cli.run.crew import Crew
+from gradcheck_cli.run.keeper import How
 from gradcheck_cli.run.pool import Pool
 from gradcheck_cli.run.task import Done, Task
 
@@ -97,7 +97,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> Crew:
     """A crew of two workers that are ready, with two tasks of each of two groups."""
     monkeypatch.setattr(crew, "USUAL_TASK_S", 100.0)
     monkeypatch.setattr(crew, "Keeper", _Idle)
-    made = Crew("reference", "", HOST, queue.SimpleQueue(), lambda count: count < 2, False)
+    made = Crew(How("reference", ""), queue.SimpleQueue(), lambda count: count < 2)
     for group in (1, 2):
         for part in "ab":
             made.submit(Task(f"{group}{part}", "reference", [], 1.0, priority=group, group=group))
