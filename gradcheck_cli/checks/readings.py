@@ -33,8 +33,14 @@ def _reading(case: Case, evaluation: Evaluation) -> Reading | None:
             gradients[name] = None if values is None else values.reshape(shape).tolist()
             block = case.truth.blocks.get((evaluation.mode, name)) if case.truth else None
             if values is not None and block is not None:
-                shapes = evaluation.output.shape, case.values[name].shape
-                compared[name] = _compared(values, block, shapes, FORMATS[case.dtype])
+                found = _compared(values, block, FORMATS[case.dtype])
+                compared[name] = Comparison(
+                    evaluation.output.shape,
+                    case.values[name].shape,
+                    *found,
+                    complex_output=case.complex_output,
+                    complex_input=name in case.complex_leaves,
+                )
     return Reading(
         engine=evaluation.engine,
         dtype=case.dtype,
@@ -63,12 +69,8 @@ def graph_of(evaluation: Evaluation, case: Case, request: TraceRequest) -> Graph
     )
 
 
-def _compared(
-    computed: Array,
-    block: TruthBlock,
-    shapes: tuple[tuple[int, ...], tuple[int, ...]],
-    fmt: FloatFormat,
-) -> Comparison:
-    """Where there is no derivative there is nothing to compare with."""
+def _compared(computed: Array, block: TruthBlock, fmt: FloatFormat) -> tuple[Array, Array, Array]:
+    """What was computed, the truth, and the error in ulps. Where there is no derivative there is
+    nothing to compare with."""
     truth = np.where(block.kind == PointKind.SMOOTH, block.value, np.nan)
-    return Comparison(*shapes, computed, truth, error_in_ulps(computed, truth, fmt))
+    return computed, truth, error_in_ulps(computed, truth, fmt)

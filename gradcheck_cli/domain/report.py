@@ -267,7 +267,8 @@ class Comparison:
     flattened output along the rows, the flattened input along the columns.
 
     `truth` is nan where there is no derivative or it is not known, `ulps` the error of `computed`:
-    nan where one of both is no number.
+    nan where one of both is no number. Shapes of what is complex end with 2: the real and the
+    imaginary part.
     """
 
     output_shape: tuple[int, ...]
@@ -275,6 +276,8 @@ class Comparison:
     computed: Array
     truth: Array
     ulps: Array
+    complex_output: bool = False
+    complex_input: bool = False
 
 
 @dataclass(frozen=True, slots=True)

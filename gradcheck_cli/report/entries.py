@@ -44,7 +44,7 @@ def entry_label(finding: Finding, index: tuple[int, ...], output: str, output_ax
     name = finding.input
     complex_output = complex_input = False
     if name is None:
-        return output + _bracketed(index)
+        return output + bracketed(index)
     if finding.indexing is not None:
         if finding.indexing.cotangents or finding.indexing.directions:
             return _of_product(finding.indexing, name, index, output)
@@ -53,25 +53,26 @@ def entry_label(finding: Finding, index: tuple[int, ...], output: str, output_ax
         complex_input = finding.indexing.complex_input
     second = "." in name if finding.mode is None else finding.mode in SECOND
     if output_axes == 0 or len(index) < output_axes or second:
-        return name + _bracketed(index, complex_input)
-    left = _bracketed(index[:output_axes], complex_output)
-    return f"d{output}{left}/d{name}{_bracketed(index[output_axes:], complex_input)}"
+        return name + bracketed(index, complex_input)
+    left = bracketed(index[:output_axes], complex_output)
+    return f"d{output}{left}/d{name}{bracketed(index[output_axes:], complex_input)}"
 
 
 def _of_product(how: Indexing, name: str, index: tuple[int, ...], output: str) -> str:
     left, right = index[: how.output_axes], index[how.output_axes :]
     which = f"cotangent {left[0]}" if left else "a random cotangent"
     if not how.directions:
-        return f"{name}{_bracketed(right, how.complex_input)} by {which}"
+        return f"{name}{bracketed(right, how.complex_input)} by {which}"
     along = f"direction {right[-1]}"
     if how.cotangents:
         return f"{name} by {which}, {along}"
-    return f"d{output}{_bracketed(left, how.complex_output)} by {name}, {along}"
+    return f"d{output}{bracketed(left, how.complex_output)} by {name}, {along}"
 
 
-def _bracketed(index: Sequence[int], is_complex: bool = False) -> str:
+def bracketed(index: Sequence[int], is_complex: bool = False) -> str:
+    """An index as it is written in a formula, of a complex number with its part: "[0,1].im"."""
     if is_complex:
-        return _bracketed(index[:-1]) + (".im" if index[-1] else ".re")
+        return bracketed(index[:-1]) + (".im" if index[-1] else ".re")
     return f"[{','.join(str(part) for part in index)}]" if index else ""
 
 

@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Comparison
+from gradcheck_cli.report.entries import bracketed
 from gradcheck_cli.report.numbers import FEW, PRECISION, significant
 from gradcheck_cli.report.style import plain
 
@@ -86,18 +87,17 @@ class _Grid:
 
     def label(self, row: int, column: int) -> str:
         """The entry of a place in the whole table, as it is written in a formula."""
-        shape = self._compared.input_shape
+        compared = self._compared
+        place = row * self.whole.shape[1] + column if self.scalar else column
+        of = bracketed(_index(place, compared.input_shape), compared.complex_input)
         if self.scalar:
-            flat = row * self.whole.shape[1] + column
-            index = np.unravel_index(flat, shape) if shape else ()
-            return self.name + _bracketed(index)
-        out = np.unravel_index(row, self._compared.output_shape)
-        of = np.unravel_index(column, shape) if shape else ()
-        return f"d output{_bracketed(out)} / d {self.name}{_bracketed(of)}"
+            return self.name + of
+        out = bracketed(_index(row, compared.output_shape), compared.complex_output)
+        return f"d output{out} / d {self.name}{of}"
 
 
-def _bracketed(index: Sequence[np.intp]) -> str:
-    return f"[{','.join(str(int(part)) for part in index)}]" if len(index) else ""
+def _index(flat: int, shape: tuple[int, ...]) -> list[int]:
+    return [int(i) for i in np.unravel_index(flat, shape)] if shape else []
 
 
 def _worst_of(errors: Array, step: Sequence[int]) -> Array:

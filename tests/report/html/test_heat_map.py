@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,13 @@ def test_a_jacobian_has_outputs_in_its_rows() -> None:
     found = heat_map("x", compared(errors, output=(2,), shape=(3,)), "float32")
     assert "d output[1] / d x[2] most" in found.words
     assert "output entry" in found.svg
+
+
+def test_parts_of_complex_numbers_are_named() -> None:
+    one = compared([[0, 0], [9, 0]], output=(2,), shape=(1, 2))
+    found = heat_map("z", replace(one, complex_output=True, complex_input=True), "complex64")
+    assert found is not None
+    assert "d output.im / d z[0].re" in found.words
 
 
 def test_a_long_list_is_folded_and_a_wide_matrix_tiled() -> None:
