@@ -159,12 +159,16 @@ def _inputs(found: Given, request: CheckRequest) -> dict[str, Input]:
     asking = request.settings.get("wrt") or found.asking
     made = {}
     for name, array in found.arrays.items():
+        is_complex = name in found.complex_inputs
+        if is_complex and (request.bounds(name) or name in request.kinds):
+            raise UsageError(
+                f"`{name}` is complex, and has no `domain` and no `kinds`: they are of real numbers"
+            )
         low, high = request.bounds(name) or (float("-inf"), float("inf"))
         if not low < high:
             raise UsageError(f"the domain of `{name}` is ({low}, {high})", "(low, high)")
         moves = array.dtype.kind == "f" and (not asking or name in asking)
         kind = _kind(name, array, request)
-        is_complex = name in found.complex_inputs
         made[name] = Input(
             name, array, moves, float(low), float(high), kind=kind, is_complex=is_complex
         )

@@ -188,7 +188,10 @@ def _numbers(name: str, value: Any) -> Array | None:
                 "hand over its values, and make the sparse tensor of them in a function",
             )
         plain = value.detach().cpu()
-        plain = plain.double() if plain.is_floating_point() else plain
+        if plain.is_floating_point():
+            plain = plain.double().resolve_neg()
+        elif plain.is_complex():  # nor complex32, nor conjugates that are yet to be made
+            plain = plain.cdouble().resolve_conj().resolve_neg()
         found = plain.numpy().copy()
     elif hasattr(value, "numpy"):  # TensorFlow
         found = np.array(value.numpy())

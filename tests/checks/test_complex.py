@@ -62,6 +62,12 @@ def test_second_derivatives_are_those_by_the_parts() -> None:
     assert "reverse-over-reverse" in {one.mode for one in report.results[0].checks}
 
 
+def test_conjugates_that_torch_has_yet_to_make_are_taken_as_they_are() -> None:
+    lazy = torch.tensor(Z[:1]).conj()
+    report = check(lambda z, x: z * x, lazy, lazy.imag, **ONCE)
+    assert report.passed
+
+
 class Rotation(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()

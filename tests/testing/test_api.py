@@ -184,6 +184,7 @@ def test_a_formula_is_checked_as_in_a_spec() -> None:
         (lambda x: check(Square, x, domain=(1, 0)), "the domain of `x`"),
         (lambda x: check(Square, x, engine="troch"), "unknown engine `troch`"),
         (lambda x: check(Square, x, surrogate={"backward": "x"}), "lacks `reason`"),
+        (lambda x: check(Square, x + 1j, domain=(0, 1)), "`x` is complex, and has no `domain`"),
         (lambda x: check("exp(x)", x=1j), "formulas compute with real numbers"),
         (lambda x: check(lambda x: x, 1.0), "which framework they belong to"),
         (lambda x: check("exp(y)", x=1.0), "unknown name `y`"),
