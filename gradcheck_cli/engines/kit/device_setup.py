@@ -54,22 +54,28 @@ _REDUCED = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precis
 @contextmanager
 def products_kept(torch: Any) -> Iterator[None]:
     """What is changed meanwhile of how PyTorch computes products is put back."""
-    before = _products(torch)
+    before = products_of(torch)
     try:
         yield
     finally:
-        if _products(torch) != before:
-            precision, tf32, *reduced = before
-            torch.set_float32_matmul_precision(precision or "highest")
-            torch.backends.cudnn.allow_tf32 = tf32
-            for setting, value in zip(_REDUCED, reduced, strict=True):
-                setattr(torch.backends.cuda.matmul, setting, value)
+        put_products(torch, before)
 
 
-def _products(torch: Any) -> tuple[Any, ...]:
-    products = torch.backends.cuda.matmul
-    reduced = [getattr(products, setting) for setting in _REDUCED]
-    return _precision(torch), torch.backends.cudnn.allow_tf32, *reduced
+def products_of(torch: Any) -> tuple[Any, ...]:
+    """How PyTorch computes products."""
+    backends = torch.backends
+    reduced = [getattr(backends.cuda.matmul, setting) for setting in _REDUCED]
+    return _precision(torch), backends.cudnn.allow_tf32, *reduced
+
+
+def put_products(torch: Any, found: tuple[Any, ...]) -> None:
+    """Lets PyTorch compute products as `products_of` found it."""
+    if products_of(torch) != found:
+        precision, tf32, *reduced = found
+        torch.set_float32_matmul_precision(precision or "highest")
+        torch.backends.cudnn.allow_tf32 = tf32
+        for setting, value in zip(_REDUCED, reduced, strict=True):
+            setattr(torch.backends.cuda.matmul, setting, value)
 
 
 def _precision(torch: Any) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -170,23 +170,18 @@ class TorchSubject(LayerSubject):
 
     # State
 
-    @contextmanager
-    def ready(self, values: Mapping[str, Array]) -> Iterator[None]:
+    def ready(self, values: Mapping[str, Array]) -> AbstractContextManager[Any]:
         state = self.state
         moved = {n: self.leaf_array(n, values[n]) for n in values if n in state.named}
         own = state.ready(moved, lambda name: self.leaf_array(name, self._by_name[name].value))
-        with own, self._dtypes():
-            yield
+        return self._uncast(own) if self.request.uncast else own
 
-    def _dtypes(self) -> AbstractContextManager[Any]:
-        if not self.request.uncast:
-            return nullcontext()
+    @contextmanager
+    def _uncast(self, own: AbstractContextManager[Any]) -> Iterator[None]:
         from gradcheck_cli.engines.torch.casts import Uncast
 
-        stack = ExitStack()
-        stack.enter_context(as_written(self.torch))
-        stack.enter_context(Uncast())
-        return stack
+        with own, as_written(self.torch), Uncast():
+            yield
 
     def seeded(self) -> AbstractContextManager[Any]:
         return self.state.seeded()

@@ -11,7 +11,7 @@ from typing import Any
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Role
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.engines.kit.device_setup import products_kept
+from gradcheck_cli.engines.kit.device_setup import products_of, put_products
 from gradcheck_cli.engines.layer.capture import captures
 from gradcheck_cli.engines.layer.isolation import Randomness
 
@@ -261,11 +261,11 @@ def switches(torch: Any) -> Iterator[None]:
     """What a layer may switch for the whole framework."""
     tracking, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
     anomaly, strict = torch.is_anomaly_enabled(), torch.are_deterministic_algorithms_enabled()
-    threads = torch.get_num_threads()
+    threads, products = torch.get_num_threads(), products_of(torch)
     try:
-        with products_kept(torch):
-            yield
+        yield
     finally:
+        put_products(torch, products)
         torch.set_grad_enabled(tracking)
         if torch.get_default_dtype() is not dtype:
             torch.set_default_dtype(dtype)
