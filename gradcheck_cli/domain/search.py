@@ -100,13 +100,29 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchedFix:
+    """A formula `model` that may stand in place of the one that fails, by the `rules` of the
+    catalogue, searched over the same domain: the kinds that are `proven` absent, and what was
+    `found`."""
+
+    engine: str
+    dtype: str
+    model: str
+    rules: tuple[str, ...]
+    proven: tuple[Kind, ...]
+    found: tuple[Search, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The searches of one spec, and notes for people about what was left out."""
+    """The searches of one spec, a fix for an engine and dtype with failures, and notes for people
+    about what was left out."""
 
     spec: str
     file: str
     searches: tuple[Search, ...]
     notes: tuple[str, ...] = ()
+    fixes: tuple[SearchedFix, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,15 @@ import math
 from typing import Any
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.search import Box, Region, Search, SearchReport, SearchResult, Witness
+from gradcheck_cli.domain.search import (
+    Box,
+    Region,
+    Search,
+    SearchedFix,
+    SearchReport,
+    SearchResult,
+    Witness,
+)
 
 
 def search_as_json(report: SearchReport) -> dict[str, Any]:
@@ -23,6 +31,18 @@ def _result(result: SearchResult) -> dict[str, Any]:
         "file": result.file,
         "notes": list(result.notes),
         "searches": [_search(search) for search in result.searches],
+        "fixes": [_fix(fix) for fix in result.fixes],
+    }
+
+
+def _fix(fix: SearchedFix) -> dict[str, Any]:
+    return {
+        "engine": fix.engine,
+        "dtype": fix.dtype,
+        "model": fix.model,
+        "rules": list(fix.rules),
+        "proven": list(fix.proven),
+        "found": [_search(search) for search in fix.found],
     }
 
 

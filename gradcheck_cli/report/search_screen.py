@@ -7,7 +7,14 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from gradcheck_cli.domain.search import Search, SearchReport, SearchResult, Witness
+from gradcheck_cli.domain.search import (
+    KINDS,
+    Search,
+    SearchedFix,
+    SearchReport,
+    SearchResult,
+    Witness,
+)
 from gradcheck_cli.report.style import Style
 
 _WORDS = {"found": "found", "proven-absent": "absent", "undecided": "open"}
@@ -29,6 +36,9 @@ def _result_lines(result: SearchResult) -> Iterator[Text]:
         for search in result.searches:
             if (search.engine, search.dtype) == place:
                 yield _line(search)
+        for fix in result.fixes:
+            if (fix.engine, fix.dtype) == place:
+                yield from _fix_lines(fix)
     for note in result.notes:
         yield Text(f"note    {note}")
 
@@ -43,7 +53,22 @@ def _line(search: Search) -> Text:
     return line
 
 
+def _fix_lines(fix: SearchedFix) -> Iterator[Text]:
+    """The formula that may stand in its place, and what is known of it."""
+    all_six = len(fix.proven) == len(KINDS)
+    known = "all six kinds" if all_six else ", ".join(fix.proven) or "no kind"
+    lines = fix.model.splitlines()
+    yield Text(f"fix     {lines[0]}", "bold")
+    yield from (Text(f"        {line}", "bold") for line in lines[1:])
+    yield Text(f"        proven absent over the same domain: {known}")
+    for search in fix.found:
+        if search.witness is not None:
+            yield Text(f"        found {search.kind}: {_example(search.witness)}")
+
+
 def _example(witness: Witness) -> str:
     values = ", ".join(f"{name} = {array.tolist()}" for name, array in witness.values.items())
+    if witness.genuine:
+        return f"e.g. {values}: {witness.entry} is {witness.truth:.7g}, beyond the dtype"
     truth = "undefined" if math.isnan(witness.truth) else f"truth {witness.truth:.7g}"
     return f"e.g. {values}: {witness.entry} is {witness.computed:.7g}, {truth}"

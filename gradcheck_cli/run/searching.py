@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gradcheck_cli.checks.protocol import Ask
+from gradcheck_cli.checks.protocol import Ask, Steps
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.search import KINDS, Kind, Search, SearchResult
+from gradcheck_cli.domain.search import KINDS, Kind, Search, SearchedFix, SearchResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered, engines, usual
 from gradcheck_cli.run.plan import DTYPES, choose_engines
@@ -18,11 +18,13 @@ from gradcheck_cli.run.pool import Pool
 from gradcheck_cli.run.replies import failed
 from gradcheck_cli.run.task import Done, Task
 from gradcheck_cli.search.box import domain_of
+from gradcheck_cli.search.fixes import best_fix
 from gradcheck_cli.search.searching import Searching
 
 BUDGET_S = 10.0
 """For one spec; two engines or dtypes share it."""
 
+_FOR_FIXES = 0.3  # of the budget: for the search of fixes
 _TIMEOUT_S = 60.0  # for one question: a batch of a thousand points
 _USUAL = "torch"
 
@@ -63,6 +65,7 @@ def _result(
     dtypes = options.run.dtypes.resolve(spec.dtypes, DTYPES)
     share = options.budget / max(len(names) * len(dtypes), 1)
     found: list[Search] = []
+    fixes: list[SearchedFix | None] = []
     notes: dict[str, None] = {}
     for dtype in dtypes:
         try:
@@ -75,9 +78,22 @@ def _result(
         for name in names:
             pool.start(name, registered[name].target)
             searching = Searching(spec, name, domain, options.kinds, share, options.run.seed)
-            found += _driven(searching, pool, number)
-            notes |= dict.fromkeys(searching.notes)
-    return SearchResult(spec.name, file, tuple(found), tuple(notes))
+            searches: tuple[Search, ...] = _driven(searching.steps(), pool, number)
+            found += searches
+            failing = [one.witness for one in searches if one.witness is not None]
+            if failing:
+                steps = best_fix(
+                    spec,
+                    name,
+                    domain,
+                    failing[-1].values,
+                    len(failing),
+                    share * _FOR_FIXES,
+                    options.run.seed,
+                )
+                fixes.append(_driven(steps, pool, number))
+    kept = tuple(fix for fix in fixes if fix is not None)
+    return SearchResult(spec.name, file, tuple(found), tuple(notes), kept)
 
 
 def _engines_of(
@@ -90,15 +106,13 @@ def _engines_of(
     return (_USUAL,) if _USUAL in here else tuple(here[:1])
 
 
-def _driven(searching: Searching, pool: Pool, number: int) -> tuple[Search, ...]:
-    steps = searching.steps()
+def _driven(steps: Steps[Any], pool: Pool, number: int) -> Any:
     answers: list[Any] | None = None  # begins
     while True:
         try:
             asks = steps.send(answers)
         except StopIteration as end:
-            found: tuple[Search, ...] = end.value
-            return found
+            return end.value
         answers = _answered(asks, pool, number)
 
 

@@ -8,4 +8,12 @@ batching    a program for many points at once
 probes      points where formulas break
 goals       the numbers on the way whose zeros and overflows are looked for, and points beside them
 truths      what is right at one point, enclosed, and which kinds fail there
+runs        points on the engine, many at once or alone
+enclosed    numbers over boxes: an exact range, and a bound d |v| + a of the error
+rules       that of each row; array_rules has those that choose, move and add up
+facts       what the rules of single rows forget
+enclosing   a program over many boxes; faithful: which kernels round as they are restated
+proof       branch and bound over boxes of ordinals
+regions     where a kind fails, over one number
+fixes       rewrites that are searched over the same domain
 """

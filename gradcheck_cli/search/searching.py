@@ -70,7 +70,9 @@ class Searching:
         kinds: Sequence[Kind],
         budget: float,
         seed: int,
+        with_regions: bool = True,
     ) -> None:
+        self._with_regions = with_regions
         self._spec = spec
         self._domain = domain
         self._kinds = tuple(kinds)
@@ -89,7 +91,6 @@ class Searching:
         self._why = ""  # why nothing is proven
         self._stuck = 0  # turns in which the proof did not advance
         self._ready = time.monotonic()
-        self.notes: list[str] = []
 
     def steps(self) -> Steps[tuple[Search, ...]]:
         """Searches."""
@@ -98,8 +99,7 @@ class Searching:
         self._begin_proof()
         self._prove(_FIRST_BOXES)
         points = probes(self._domain, constants_of(self._program), self._rng)
-        if self._open():
-            yield from self._look_at(points)
+        yield from self._look_at(points)  # also tries what seems to be proven
         for turn in range(_ROUNDS):
             if not self._open() or self._spent():
                 break
@@ -195,8 +195,10 @@ class Searching:
             some = points[begin : begin + BATCH]
             answers = yield from self._runner.at(some)
             sizes = suspects(answers, self._estimate(some), self._format)
-            for kind in self._open():
-                yield from self._try(kind, some, sizes[kind])
+            for kind in self._kinds:
+                witness = self._witnesses.get(kind)
+                if witness is None or witness.genuine:  # which no formula avoids
+                    yield from self._try(kind, some, sizes[kind])
             if self._spent():
                 return
 
@@ -232,7 +234,8 @@ class Searching:
             self._tried.add(key)
             for failing in (yield from self._failures(point)):
                 self._keep(failing, point)
-            if kind in self._witnesses or self._spent():
+            found = self._witnesses.get(kind)
+            if (found is not None and not found.genuine) or self._spent():
                 return
 
     def _failures(self, point: Ordinals) -> Steps[list[Failing]]:
@@ -304,7 +307,8 @@ class Searching:
 
     def _find_regions(self) -> Steps[None]:
         """Of kinds that were found, where one number is searched."""
-        if self._proof is None or self._domain.size > 1 or self._runner.batched is None:
+        one = self._domain.size == 1 and self._runner.batched is not None
+        if self._proof is None or not one or not self._with_regions:
             return
         end = time.monotonic() + min(_REGIONS_S, self._budget)
         for kind in self._kinds:

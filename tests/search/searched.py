@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradcheck_cli import specfile
-from gradcheck_cli.checks.protocol import Ask
+from gradcheck_cli.checks.protocol import Ask, Steps
 from gradcheck_cli.domain.search import KINDS, GradientRequest, Search
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.kit.gradient_program import engine_program
@@ -30,6 +30,12 @@ def domain_in(spec: Spec, dtype: str = "float32") -> Domain:
 
 def searched(spec: Spec, dtype: str = "float32", budget: float = 5.0) -> dict[str, Search]:
     """What a search finds, by kind."""
+    searching = Searching(spec, "reference", domain_in(spec, dtype), KINDS, budget, 0)
+    return {one.kind: one for one in answering(searching.steps())}
+
+
+def answering(steps: Steps[Any]) -> Any:
+    """What steps end with, where the reference engine answers."""
     engine = ReferenceEngine()
     engine.load()
 
@@ -39,11 +45,10 @@ def searched(spec: Spec, dtype: str = "float32", budget: float = 5.0) -> dict[st
             return engine_program(engine, question.problem)
         return engine.evaluate(question)  # type: ignore[arg-type]
 
-    steps = Searching(spec, "reference", domain_in(spec, dtype), KINDS, budget, 0).steps()
     answers = None
     while True:
         try:
             asks = steps.send(answers)
         except StopIteration as end:
-            return {one.kind: one for one in end.value}
+            return end.value
         answers = [answer(ask) for ask in asks]
