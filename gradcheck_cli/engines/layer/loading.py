@@ -78,8 +78,10 @@ def _found(implementation: Implementation) -> Any:
             found: Any = _from_file(_file(implementation), place)
         else:
             found = _imported(place)
+    owner = found
     for part in name.split(".") if name else ():
-        found = _member(found, part, place)
+        owner, found = found, _member(found, part, place)
+    _refuse_unbound(owner, name.rpartition(".")[2], implementation)
     return found
 
 
@@ -159,6 +161,17 @@ def _member(owner: Any, name: str, place: str) -> Any:
         close = difflib.get_close_matches(name, _callables(owner), n=1)
         meant = f"did you mean `{close[0]}`? " if close else ""
         raise NoSuchLayer(f"{place} has no `{name}`", meant + what_it_has(owner)) from None
+
+
+def _refuse_unbound(owner: Any, name: str, implementation: Implementation) -> None:
+    """Raises NoSuchLayer for a method of a class, whose object nobody has made."""
+    if inspect.isclass(owner) and inspect.isfunction(inspect.getattr_static(owner, name, None)):
+        place = implementation.target.partition(":")[0]
+        made = owner.__name__.lower()
+        raise NoSuchLayer(
+            f"{implementation.target} is a method, and needs an object of its class",
+            f"make one in the file, {made} = {owner.__name__}(...), and name {place}:{made}.{name}",
+        )
 
 
 def what_it_has(owner: Any) -> str:

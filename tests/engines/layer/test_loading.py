@@ -47,6 +47,17 @@ def test_what_is_not_there_is_named_with_what_was_meant(tmp_path: Path) -> None:
     assert caught.value.detail.startswith("it has: acos, acosh, ")
 
 
+def test_a_method_is_that_of_an_object(tmp_path: Path) -> None:
+    layer = target(tmp_path, "scale.__call__")
+    path = tmp_path / "layers.py"
+    path.write_text(path.read_text() + "\n\nscale = Scale(4)\n")
+    os.utime(path, ns=(0, 0))  # another time of change than that of what was imported before
+    assert load_layer(layer)(5) == 20
+    with pytest.raises(NoSuchLayer, match="is a method, and needs an object") as caught:
+        load_layer(target(tmp_path, "Scale.__call__"))
+    assert caught.value.detail.endswith("layers.py:scale.__call__")
+
+
 def test_a_setup_runs_once_and_in_its_order_before_the_layer(tmp_path: Path) -> None:
     (tmp_path / "shim.py").write_text(
         "import os\nsteps = [os.environ['GRADCHECK_TRIED']]\n\n"
