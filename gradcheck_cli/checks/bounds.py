@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
 
 import numpy as np
 
+from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.truth import Guard, PointKind
 from gradcheck_cli.engines.layer.custom import UnclippedGradients
 from gradcheck_cli.engines.layer.subject import Subject
@@ -44,6 +48,36 @@ def with_guards(case: Case, subject: Subject) -> Case:
             span = program.nodes[program.output].span
             guards.append(Guard(one.place.text, span, one.pole, without, one.place))
     return replace(case, truth=replace(truth, guards=tuple(guards)))
+
+
+@dataclass
+class StillEntries:
+    """Entries of each leaf whose products with all cotangents are exactly 0, so that all their
+    derivatives are; as of a large layer, of which no single derivatives are known."""
+
+    zero: dict[str, Array] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        self.zero.clear()
+
+    def compare(self, k: int, gradient: Mapping[str, Array | None]) -> None:
+        for name, product in gradient.items():
+            if product is not None:
+                self.zero[name] = (product == 0) & self.zero.get(name, True)
+
+    def findings(self, layer: BoundLayer, cotangent: Array) -> Iterator[Finding]:
+        """GC404: bounds without which such entries have other products with a cotangent (m,)."""
+        zero = {name: mask[None] for name, mask in self.zero.items() if np.any(mask)}
+        if not zero:
+            return
+        none: Sequence[UnclippedGradients] = ()
+        subject, row = layer.highest, cotangent[None]
+        for one in where_it_runs(lambda: subject.unclipped_gradients(row), none):
+            for (_, name), without in _without(zero, one.gradients).items():
+                many = f"{np.count_nonzero(~np.isnan(without))} entries of the gradient"
+                message = f"`{name}`: a bound before the pole of `{one.pole}` makes {many} zero"
+                found = layer.finding(Codes.CLIPPED_GRADIENT, message, layer.narrow.mode)
+                yield replace(found, input=name, place=one.place)
 
 
 def _without(

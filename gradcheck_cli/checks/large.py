@@ -10,6 +10,7 @@ from dataclasses import field
 import numpy as np
 
 from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.bounds import StillEntries
 from gradcheck_cli.checks.detection_power import EntryPromise, Promise
 from gradcheck_cli.checks.enclosed_forward import EnclosedForward
 from gradcheck_cli.checks.enclosed_rows import EnclosedRows
@@ -59,6 +60,7 @@ class Projected:
         self.traced: dict[Finding, TracedEntry] = {}  # the entries that findings are about
         self._along = RandomDirections(layer, self._truth, self._kept)
         self._enclosed = self._enclosing()
+        self._still = StillEntries()
         self._caught: dict[str, float] = {}
         self._promised: list[str] = []
         self._forward: list[Forward] = []  # where its products were looked at
@@ -74,6 +76,7 @@ class Projected:
         if self._sound:
             self.notes += self._promised
             self._findings += self._of_rounding()
+            self._findings += self._still.findings(layer, self._truth.rows[0])
         else:
             self._caught.clear()
         self._findings += self._of_missing()
@@ -111,7 +114,7 @@ class Projected:
         along, rows = self._along, self._enclosed
         count = along.count()
         narrow = [self._rounding] if self.layer.narrow is not self.layer.highest else []
-        along.sweep(range(count), [*narrow, *([rows] if rows else [])])
+        along.sweep(range(count), [*narrow, *([rows] if rows else []), self._still])
         if rows is None or not (yield from self._is_enclosed(rows, count)):
             self._enclosed = None
             return (yield from self._by_differences(count))

@@ -70,6 +70,24 @@ def test_other_bounds_are_choices(layer, value) -> None:
     assert found(layer, value) == []
 
 
+def distances(x, y):
+    """Of many pairs of points."""
+    return torch.acos((x * y).sum(-1).clamp(-1 + 1e-7, 1 - 1e-7))
+
+
+def test_one_of_many_points_in_a_large_layer() -> None:
+    angles = np.linspace(0.1, 3.0, 400)
+    y = np.stack([np.cos(angles), np.sin(angles), 0 * angles], axis=1)
+    x = np.tile([1.0, 0.0, 0.0], (400, 1))
+    assert found(distances, x, y) == []
+    y[7] = [1 - 2.5e-4**2 / 2, 2.5e-4, 0.0]
+    first, second = found(distances, x, y)
+    assert (first.input, second.input) == ("x", "y")
+    # of both points, two coordinates of the other one count
+    assert "a bound before the pole of `acos` makes 2 entries of the gradient zero" in first.message
+    assert first.place is not None
+
+
 def test_nothing_is_done_twice_where_every_entry_counts(monkeypatch) -> None:
     from gradcheck_cli.engines.torch.layer import TorchSubject
 
