@@ -11,6 +11,7 @@ import pytest
 from reference_engine.op import TABLE
 from tests.fuzz import oracle
 from tests.fuzz.grammar import STRUCTURED, Formula, Step, draw
+from tests.reference_engine.exactly import derivative
 
 EVERY_DIGIT = mpmath.mpf(10) ** -20
 
@@ -41,6 +42,16 @@ def test_entries_are_places_of_the_flattened_arrays() -> None:
     inverse = formula(Step("v", "inv", ("x",), (2, 2)), x=[[2.0, 1.0], [0.0, 4.0]])
     assert agree(oracle.entry(inverse, "x", (0, 0)), mpmath.mpf(-1) / 4)
     assert agree(oracle.entry(inverse, "x", (3, 3)), mpmath.mpf(-1) / 16)
+
+
+def test_zero_is_believed_where_no_large_number_on_the_way_hides_more() -> None:
+    tiny, large = mpmath.mpf(2) ** -960, mpmath.mpf(2) ** 1100
+
+    def hidden(x: mpmath.mpf) -> mpmath.mpf:
+        return (x * tiny + large) - large
+
+    assert derivative(hidden, (1.0,), (1,), (1e-300,)) == 0
+    assert agree(derivative(hidden, (1.0,), (1,), (1e-300,), largest=1100), tiny)
 
 
 @pytest.mark.parametrize(

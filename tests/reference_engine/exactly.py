@@ -25,6 +25,7 @@ def derivative(
     *,
     rough: bool = False,
     precisions: tuple[int, ...] = PRECISIONS,
+    largest: int = 0,
 ) -> mpmath.mpf:
     """The partial derivative of the given orders at xs, right to 70 bits; to 4 where `rough`, and
     what two precisions find too small for any float is then 0.
@@ -33,7 +34,8 @@ def derivative(
     the precision grows, until two of `precisions` (in bits) agree. `scales` are sizes on which the
     function changes; a singularity may be far closer: a step beyond it raises TypeError, ValueError
     or ZeroDivisionError and is not counted. Two numbers too small for any float agree as well, but
-    only where the precision would have shown more; two that are too large agree at once.
+    only where the precision would have shown more, beside numbers on the way of the binary
+    exponent `largest`; two that are too large agree at once.
     Raises ArithmeticError if none agree.
     """
     n = sum(orders)
@@ -48,7 +50,7 @@ def derivative(
             except (TypeError, ValueError, ZeroDivisionError):  # a step out of the domain: shorter
                 found = None
             # the bits below 1 that are left of f, divided by h^n
-            left = 2 * bits // (n + 2) - lost - max(0, mpmath.mag(size))
+            left = 2 * bits // (n + 2) - lost - max(largest, mpmath.mag(size))
             if last is not None and found is not None and _agree(last, found, left, rough):
                 return found
         last = found

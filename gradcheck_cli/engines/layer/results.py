@@ -110,7 +110,8 @@ class Results:
         if inspect.isclass(value):
             return f"the class {value.__name__}, and no result of calling an object of it"
         if self.is_array(value):
-            dtype = str(value.dtype).removeprefix("torch.").removeprefix("<dtype: '").rstrip("'>")
+            dtype = str(value.dtype).removeprefix("torch.")
+            dtype = dtype.removeprefix("<dtype: '").removesuffix("'>")
             return f"{_a(_name(type(value)))} of dtype {dtype}, which has no derivative"
         if inspect.isroutine(value):
             return f"the function {value.__name__}, and no result of calling it"
