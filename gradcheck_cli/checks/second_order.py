@@ -293,6 +293,7 @@ class HessianCase(LayerCase):
         with np.errstate(all="ignore"):
             truth, off = np.abs(block.value), np.abs(own - block.value)
             lost = (truth > 0) & (off > SAME_STEP * truth) & (np.fmax(off, truth) <= size)
+        lost &= own != 0  # a number that became zero is lost, whatever did it
         return replace(
             block,
             kind=np.where(lost, int(PointKind.UNDECIDED), block.kind),

@@ -42,6 +42,7 @@ from gradcheck_cli.judge.outputs import (
     is_far_off,
     lost_rows,
     output_findings,
+    without_derivative,
     worst_output,
 )
 from gradcheck_cli.judge.wording import DERIVATIVES, documented_of
@@ -279,7 +280,6 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
             _unjudged(case, evaluation, name, "flushed input") for name in _names(case, evaluation)
         )
         return
-    lost = lost_rows(case, evaluation)
     of_output = list(output_findings(case, evaluation))
     got.findings.extend(of_output)
     failed = any(f.severity == "error" for f in of_output)
@@ -298,7 +298,7 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
             gradient.values,
             block,
             _wide(case, evaluation, name),
-            lost,
+            without_derivative(case, evaluation, block),
             FORMATS[case.dtype],
             case.spec.tolerance,
             repairable=_repairable(case, evaluation),

@@ -13,7 +13,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat, wider
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, order_of
 from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding
 from gradcheck_cli.domain.thresholds import ERROR_BITS, FEW_ULPS, FIRST_ORDER_SLACK
-from gradcheck_cli.domain.truth import Cost, Documented, PointKind, Truth
+from gradcheck_cli.domain.truth import Cost, Documented, PointKind, Truth, TruthBlock
 from gradcheck_cli.judge.findings import finding
 from gradcheck_cli.judge.measures import Mask, error_in_ulps, legitimately_flushed
 from gradcheck_cli.judge.wording import documented_of, genuine_overflow, said
@@ -28,6 +28,19 @@ def lost_rows(case: Case, evaluation: Evaluation) -> Mask:
     if evaluation.mode in SECOND or case.projections[evaluation.mode].rows is not None:
         return np.asarray([[not np.all(finite)]])
     return np.asarray(~finite[:, None])
+
+
+def without_derivative(case: Case, evaluation: Evaluation, block: TruthBlock) -> Mask:
+    """Entries of a block of which nothing is asked, as their output is lost, (rows, 1) or (rows,
+    columns). An output that is rightly infinite may have a derivative that fits the dtype, as 2^x
+    has at its largest."""
+    lost = lost_rows(case, evaluation)
+    output, truth, fmt = _flat(evaluation), case.truth, FORMATS[case.dtype]
+    if output is None or truth is None or not np.any(lost) or len(lost) != output.size:
+        return lost
+    rightly = np.isinf(output) & (output == fmt.round(np.ravel(truth.output)))
+    fits = block.certified & np.isfinite(fmt.round(block.value))
+    return np.asarray(lost & ~(rightly[:, None] & fits))
 
 
 def worst_output(case: Case, evaluation: Evaluation) -> tuple[int, float | None] | None:

@@ -55,11 +55,11 @@ def comparison(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 def _equal(a: Value, b: Value) -> Any:
-    """An element is equal to what was chosen and has its very numbers."""
+    """An element is equal to itself, and to what was chosen and has its very numbers."""
     a, b = as_float_ball(a), as_float_ball(b)
     less, greater = _compared(a, b)
     same = (a.value == b.value) & (a.radii == b.radii)
-    known = a.chosen or b.chosen or (not ties_matter() and _exact(a, b))
+    known = a is b or a.chosen or b.chosen or (not ties_matter() and _exact(a, b))
     doubt = ~(less | greater) & ~(same if known else np.False_)
     return _decided(same, np.asarray(doubt))
 

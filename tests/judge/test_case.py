@@ -140,6 +140,15 @@ def test_output_that_does_not_fit_is_told_so(output: float, severity: str) -> No
     assert "genuine overflow: its exact value, 2e+43, does not fit float32" in finding.message
 
 
+def test_a_derivative_that_fits_is_judged_although_its_value_overflows() -> None:
+    certified = replace(block(2e38), certified=np.array([[True]]))
+    made = case([answer({"x": INF}, output=INF)], {"x": certified}, output=2e43)
+    assert set(found(made)) == {("GC203", "warning"), ("GC202", "error")}
+    assert found(case([answer({"x": 2e38}, output=INF)], {"x": certified}, output=2e43)) == [
+        ("GC203", "warning")
+    ]
+
+
 def test_a_lost_output_whose_gradient_does_not_fit_says_so() -> None:
     made = case([answer({"x": NAN}, output=INF)], {"x": block(-2e43)}, output=5.0)
     assert judge(made)[1][0].message == (

@@ -130,8 +130,9 @@ class Nodes:
                     whole = node.op == "power" and k == 1 and np.ndim(args[k]) == 0
                     # the rule for a whole exponent is shorter
                     args[k] = int(args[k]) if whole else self.exactly(args[k])
-            # a tie between numbers that do not move (a mask of zeros and ones) is none
-            still = index in self._still
+            # a tie between numbers that do not move (a mask of zeros and ones) is none, nor is that
+            # of a number with itself (x != x, where it is nan)
+            still = index in self._still or _is_of_itself(node)
             with self.watched(still, still or ties is not None) as met:
                 slots[index] = call(*args, **node.keywords)
             if not still:
@@ -145,6 +146,11 @@ class Nodes:
             elif met:
                 ties[index] = tied_elements(call, args, node.keywords, slots[index])
         return [None if i is None else slots[i] for i in program.outputs]
+
+
+def _is_of_itself(node: Node) -> bool:
+    """Whether a comparison is of a value with itself."""
+    return node.op in ("equal", "not_equal") and len(set(node.args)) == 1
 
 
 def _stated(custom: CustomGradient, fmt: FloatFormat) -> Callable[..., Any]:

@@ -153,6 +153,13 @@ def test_no_kink_beside_a_kink() -> None:
     assert one("maximum(x, x + 1e-20)", 1.0).sure.all()
 
 
+def test_a_number_compared_with_itself_is_no_tie() -> None:
+    """So frameworks ask whether it is nan."""
+    block = one("y = x / 3\nwhere(y != y, 0.0, 9 * y ** 2)", [4.0, 0.7])
+    assert np.diag(block.value).tolist() == [8.0, 1.4]
+    assert block.sure.all()
+
+
 def test_branch_not_taken_does_not_matter() -> None:
     block = one("sum(where(x > 1, sqrt(x - 1), x))", [5.0, -1.0])
     assert block.value.tolist() == [[0.25, 1.0]]

@@ -56,6 +56,14 @@ def test_a_kink_is_wide_where_it_is_and_nowhere_else() -> None:
     assert np.flatnonzero(~found.is_narrow(np.ones(500))).tolist() == [7]
 
 
+def test_a_number_compared_with_itself_is_no_tie() -> None:
+    x = RNG.standard_normal(500)
+    found = products("y = exp(x)\nwhere(y != y, 0.0, y)", x=x).pulled(np.ones(500))["x"]
+    same = products("exp(x)", x=x).pulled(np.ones(500))["x"]
+    np.testing.assert_allclose(found.value, same.value, rtol=1e-13)
+    assert np.all(found.is_narrow(np.zeros(500)))
+
+
 @pytest.mark.parametrize("formula", ["where(x > 0, x, 0.5)", "sign(x) * x", "x * floor(x)"])
 def test_a_jump_is_refused(formula: str) -> None:
     x = 0.25 + RNG.integers(1, 5, 500)
