@@ -28,6 +28,7 @@ COMMANDS = {
     "graph": ("graph", "Show the computation graph of a formula, or of a layer."),
     "curve": ("curve", "Draw the error of difference quotients against their step."),
     "lift": ("lift", "Write the formula that a layer is, as a spec."),
+    "reduce": ("reduce", "Make the formula of a finding as small as it can be."),
     "explain": ("explain", "Show what a finding code means and what to do."),
     "ops": ("ops", "List the operations of the formula language."),
     "engines": ("engines", "List the engines, what they can do and how to install them."),

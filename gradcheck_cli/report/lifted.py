@@ -21,10 +21,10 @@ def spec_text(name: str, layer: LiftedLayer) -> str:
     for leaf in layer.leaves:
         word = word_of(leaf.name)
         if word in program.inputs:
-            inputs[word] = _input(leaf.value, leaf.differentiable)
+            inputs[word] = input_text(leaf.value, leaf.differentiable)
     used = {program.nodes[i].name for node in program.nodes for i in node.args}
     constants: Mapping[str, Array] = layer.lifted.constants
-    inputs |= {n: _input(array, False) for n, array in constants.items() if n in used}
+    inputs |= {n: input_text(array, False) for n, array in constants.items() if n in used}
     about = f"{layer.target}, lifted from its run in {layer.engine}"
     lines = [
         f"name: {json.dumps(name)}",
@@ -37,7 +37,8 @@ def spec_text(name: str, layer: LiftedLayer) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _input(value: Array, differentiable: bool) -> str:
+def input_text(value: Array, differentiable: bool) -> str:
+    """An input in YAML."""
     numbers = _numbers(value.tolist())
     if value.dtype.kind in "biu":
         return f"{{value: {numbers}, dtype: {'bool' if value.dtype.kind == 'b' else 'int64'}}}"

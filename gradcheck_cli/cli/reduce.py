@@ -1,0 +1,100 @@
+"""`gradcheck reduce`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gradcheck_cli.cli.one_file import read_specs, show_mistakes
+from gradcheck_cli.cli.option_types import Engines
+from gradcheck_cli.cli.streams import color_option, prepare_streams
+from gradcheck_cli.domain.errors import UsageError
+
+if TYPE_CHECKING:
+    from gradcheck_cli.run.reduce import Reduced
+
+SCRIPT_LIMIT_S = 300.0
+
+
+@click.command()
+@click.argument("path", metavar="SPEC")
+@click.option("--code", help="The code of the finding; default: the first error.")
+@click.option("--engine", type=Engines(), help="The engine; default: all that a run has.")
+@click.option(
+    "--repro",
+    type=click.Path(dir_okay=False),
+    help="Write a script, too, that shows the finding with the framework alone.",
+)
+@color_option
+def command(
+    path: str,
+    code: str | None,
+    engine: tuple[str, ...] | None,
+    repro: str | None,
+    color: str | None,
+) -> int:
+    """Make the formula of a finding as small as it can be, as a spec.
+
+    SPEC is a file with one formula, or - for standard input. Operations, entries and digits are
+    taken away as long as the finding stays.
+    """
+    from gradcheck_cli.cli.exits import NOTHING_CHECKED, PASSED, USAGE
+    from gradcheck_cli.domain.options import Layered, RunOptions
+    from gradcheck_cli.run.reduce import reduce
+
+    prepare_streams()
+    specs, mistakes = read_specs(path)
+    show_mistakes(mistakes, color)
+    if mistakes:
+        return USAGE
+    if len(specs) != 1:
+        raise UsageError(f"{path} has {len(specs)} specs, and one at a time is reduced")
+    found = reduce(specs[0], code, RunOptions(engines=Layered(override=engine)))
+    if found is None:
+        click.echo(f"{path}: nothing to reduce: no such finding", err=True)
+        return NOTHING_CHECKED
+    click.echo(_spec(found), nl=False)
+    if repro is not None:
+        _write(found, Path(repro))
+    return PASSED
+
+
+def _spec(found: Reduced) -> str:
+    """The smallest formula as a spec."""
+    from gradcheck_cli.report.lifted import input_text
+
+    finding, inputs = found.finding, found.spec.inputs
+    lines = [
+        f"# {finding.code} on {finding.engine}: {finding.message}",
+        f"name: {found.spec.name}",
+        "inputs:",
+        *(f"  {n}: {input_text(one.value, n in found.spec.wrt)}" for n, one in inputs.items()),
+        f"dtypes: [{finding.dtype}]",
+        f"modes: [{finding.mode}]",
+        f"engines: [{finding.engine}]",
+        "model: |",
+        *(f"  {line}" for line in found.text.splitlines()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _write(found: Reduced, path: Path) -> None:
+    """Writes the script, once it has shown the finding. Raises UsageError where it does not."""
+    from gradcheck_cli.report.repro import script
+
+    text = script(found.finding, found.spec)
+    if text is None:
+        raise UsageError(f"no script can show {found.finding.code} of {found.finding.engine}")
+    path.write_text(text, "utf-8")
+    ran = subprocess.run(
+        [sys.executable, str(path)], capture_output=True, text=True, timeout=SCRIPT_LIMIT_S
+    )
+    if ran.returncode != 1 or "computed:" not in ran.stdout:
+        path.unlink()
+        last = (ran.stderr.strip() or ran.stdout.strip() or "it said nothing").splitlines()[-1]
+        raise UsageError(f"a script does not show {found.finding.code}: {last}")
+    click.echo(f"{path}: it was run, and shows the finding", err=True)

@@ -1,0 +1,217 @@
+"""The smallest formula that still has a finding: fewer operations, smaller shapes, rounder numbers.
+
+Greedy delta debugging (A. Zeller and R. Hildebrandt, Simplifying and isolating failure-inducing
+input, IEEE Transactions on Software Engineering 28, 2002): of the steps that make the formula
+smaller, the first that keeps the finding is taken, until none does.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.events import SpecFinished
+from gradcheck_cli.domain.options import Layered, RunOptions
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.domain.spec import Input, Spec
+from gradcheck_cli.formula import Argument, parse
+from gradcheck_cli.formula.folding import folded_statements
+from gradcheck_cli.formula.program import used_inputs
+from gradcheck_cli.run.pool import Pool
+from gradcheck_cli.run.session import run
+
+MOST_TRIED = 400
+"""Formulas that are run before the smallest so far is given."""
+
+TOGETHER = 4
+"""Formulas that are run at once; of those that keep the finding, the first is taken."""
+
+_DIGITS = (1, 2, 4)
+_KINDS = {"f": "float", "i": "int", "b": "bool"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """A formula as `text`, the spec that it is, and its finding. `tried` formulas were run."""
+
+    text: str
+    spec: Spec
+    finding: Finding
+    tried: int
+
+
+def reduce(spec: Spec, code: str | None, options: RunOptions) -> Reduced | None:
+    """The smallest formula found that has the first finding of `spec` with this code (None: its
+    first error); None where there is no such finding. Raises UsageError for a spec about layers."""
+    if spec.implementations:
+        raise UsageError(f"`{spec.name}` is about layers, and formulas alone are reduced")
+    pool = Pool()
+    try:
+        whole = replace(spec, allow=(), train=None, points=spec.points[:1], pointed=False)
+        found = next((one for one in _findings([whole], options, pool)[0] if _is(one, code)), None)
+        if found is None:
+            return None
+        engine, dtype, mode = found.engine or "", found.dtype or "", found.mode or ""
+        same = replace(
+            options,
+            engines=Layered(override=(engine,)),
+            dtypes=Layered(override=(dtype,)),
+            modes=Layered(override=(mode,)),
+        )
+        return _smallest(Reduced(folded_statements(spec.program), whole, found, 1), same, pool)
+    finally:
+        pool.kill()
+
+
+def _smallest(best: Reduced, options: RunOptions, pool: Pool) -> Reduced:
+    """Goes down from `best` as far as a step is found that keeps its finding."""
+    tried, seen = best.tried, {best.text}
+    while True:
+        steps = (made for made in smaller(best.text, best.spec) if _key(made) not in seen)
+        taken = None
+        while taken is None and tried < MOST_TRIED:
+            batch = list(islice(steps, TOGETHER))
+            if not batch:
+                break
+            seen.update(map(_key, batch))
+            tried += len(batch)
+            results = _findings([made for _, made in batch], options, pool)
+            for (text, made), findings in zip(batch, results, strict=True):
+                kept = next((one for one in findings if _is(one, best.finding.code)), None)
+                if kept is not None:
+                    taken = Reduced(text, made, kept, tried)
+                    break
+        if taken is None:
+            return replace(best, tried=tried)
+        best = taken
+
+
+def _key(made: tuple[str, Spec]) -> str:
+    text, spec = made
+    return text + "".join(f"{name}={one.value.tolist()}" for name, one in spec.inputs.items())
+
+
+def _is(finding: Finding, code: str | None) -> bool:
+    derivative = None not in (finding.engine, finding.dtype, finding.mode) and finding.entries
+    return bool(derivative) and (
+        finding.severity == "error" if code is None else finding.code == code
+    )
+
+
+def _findings(specs: list[Spec], options: RunOptions, pool: Pool) -> list[tuple[Finding, ...]]:
+    events = run(specs, options, pool)
+    return [event.result.findings for event in events if isinstance(event, SpecFinished)]
+
+
+def smaller(text: str, spec: Spec) -> Iterator[tuple[str, Spec]]:
+    """Formulas that are smaller than this one in one respect, with the spec of each: those with
+    fewer operations first, the shortest of them at the head; then smaller shapes, then rounder
+    numbers."""
+    inputs = spec.inputs
+    others = set(_shorter(text)) - {ast.unparse(ast.parse(text))}
+    for shorter in sorted(others, key=lambda one: (len(one), one)):
+        yield from _made(shorter, inputs, spec)
+    for values in _cut(inputs):
+        yield from _made(text, values, spec)
+    for values in _rounder(inputs):
+        yield from _made(text, values, spec)
+
+
+def _made(text: str, inputs: Mapping[str, Input], spec: Spec) -> Iterator[tuple[str, Spec]]:
+    """The spec of a formula, where it is one."""
+    arguments = {
+        name: Argument(one.value.shape, _KINDS[one.value.dtype.kind])
+        for name, one in inputs.items()
+    }
+    program = parse(text, inputs=arguments).program
+    if program is None:
+        return
+    used = used_inputs(program)
+    kept = {name: one for name, one in inputs.items() if name in used}
+    wrt = tuple(name for name in spec.wrt if name in kept)
+    again = parse(text, inputs={name: arguments[name] for name in kept}).program
+    if wrt and again is not None:
+        yield text, replace(spec, program=again, points=(kept,), wrt=wrt)
+
+
+def _shorter(text: str) -> Iterator[str]:
+    """The text with one operation replaced by one of its operands, and each operation alone."""
+    count = len(_operations(ast.parse(text)))
+    for place in range(count):
+        parts = len(_operands(_operations(ast.parse(text))[place]))
+        for part in range(parts):
+            tree = ast.parse(text)
+            node = _operations(tree)[place]
+            yield ast.unparse(_Replaced(node, _operands(node)[part]).visit(tree))
+        tree = ast.parse(text)
+        if isinstance(tree.body[-1], ast.Expr):
+            tree.body[-1].value = _operations(tree)[place]
+            yield ast.unparse(tree)
+
+
+def _operations(tree: ast.AST) -> list[ast.expr]:
+    kinds = ast.Call | ast.BinOp | ast.UnaryOp | ast.Subscript | ast.Compare
+    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
+
+
+def _operands(node: ast.expr) -> list[ast.expr]:
+    match node:
+        case ast.Call():
+            return list(node.args)
+        case ast.BinOp():
+            return [node.left, node.right]
+        case ast.UnaryOp():
+            return [node.operand]
+        case ast.Compare():
+            return [node.left, *node.comparators]
+        case ast.Subscript():
+            return [node.value]
+    return []
+
+
+class _Replaced(ast.NodeTransformer):
+    """Puts one expression in the place of another."""
+
+    def __init__(self, old: ast.expr, new: ast.expr) -> None:
+        self._old, self._new = old, new
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        return self._new if node is self._old else self.generic_visit(node)
+
+
+def _cut(inputs: Mapping[str, Input]) -> Iterator[dict[str, Input]]:
+    """The inputs with every axis of one length shorter: one half, then one entry less."""
+    lengths = sorted({n for one in inputs.values() for n in one.value.shape if n > 1}, reverse=True)
+    for n in lengths:
+        for kept in dict.fromkeys(((0, n // 2), (n // 2, n), (0, n - 1), (1, n))):
+            yield {name: _with(one, _cut_at(one.value, n, *kept)) for name, one in inputs.items()}
+
+
+def _cut_at(value: Array, length: int, first: int, last: int) -> Array:
+    axes = tuple(slice(first, last) if n == length else slice(None) for n in value.shape)
+    return value[axes]
+
+
+def _rounder(inputs: Mapping[str, Input]) -> Iterator[dict[str, Input]]:
+    """The inputs with fewer digits: of all of them, then of each."""
+    floats = [name for name, one in inputs.items() if one.value.dtype.kind == "f"]
+    for digits in _DIGITS:
+        for names in [floats, *([name] for name in floats)]:
+            yield {**inputs, **{n: _with(inputs[n], _rounded(inputs[n], digits)) for n in names}}
+
+
+def _rounded(one: Input, digits: int) -> Array:
+    flat: Iterable[float] = one.value.ravel()
+    near = np.array([float(f"{x:.{digits}g}") for x in flat]).reshape(one.value.shape)
+    return np.asarray(np.clip(near, one.low, one.high))
+
+
+def _with(one: Input, value: Array) -> Input:
+    return replace(one, value=value, seed=None)
