@@ -152,14 +152,6 @@ def jax_square(z: Any) -> Any:
 jax_square.defvjp(lambda z: (z * z, z), lambda z, g: (2 * g * z,))
 
 
-@jax.custom_vjp
-def jax_square_of_torch(z: Any) -> Any:
-    return z * z
-
-
-jax_square_of_torch.defvjp(lambda z: (z * z, z), lambda z, g: (2 * g * z.conj(),))
-
-
 @tf.custom_gradient
 def tensorflow_square(z: Any) -> Any:
     return z * z, lambda g: 2 * g * tf.math.conj(z)
@@ -180,12 +172,6 @@ def test_conventions_of_jax_and_tensorflow(layer: Any, given: Any) -> None:
     assert report.passed
     assert not report.findings
     assert any("complex gradient" in note for note in report.results[0].notes)
-
-
-@pytest.mark.exhaustive
-def test_the_conjugate_of_torch_is_wrong_in_jax() -> None:
-    report = check(jax_square_of_torch, jnp.asarray(Z[:1]), **ONCE)
-    assert patterns(report) == {OF_DERIVATIVE}
 
 
 @pytest.mark.exhaustive
