@@ -184,6 +184,14 @@ def test_an_array_is_compiled_in_as_its_numbers_are() -> None:
         np.testing.assert_array_equal(found, numbers)
 
 
+def test_what_was_compiled_runs_uncompiled_where_jit_is_disabled() -> None:
+    x = jax.device_put(np.ones(2, np.float32))
+    double = Compiled(lambda x: 2 * x, print)
+    np.testing.assert_array_equal(double(x), [2.0, 2.0])
+    with jax.disable_jit():
+        np.testing.assert_array_equal(double(x), [2.0, 2.0])
+
+
 def test_what_python_is_called_back_for_is_its_own() -> None:
     x = jax.device_put(np.ones(2, np.float32))
     shape = jax.ShapeDtypeStruct((2,), np.float32)
