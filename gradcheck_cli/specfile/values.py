@@ -199,8 +199,7 @@ def as_float(values: Array, dtype: str | None, path: Path, collector: Collector)
     if dtype is None:
         return values
     if dtype in COMPLEX:
-        values = values.astype(np.complex128)
-        parts = values.view(np.float64).reshape(*values.shape, 2)
+        parts = np.stack([values.real, values.imag], axis=-1).astype(np.float64)
         found = as_float(parts, parts_of(dtype), path, collector)
         return None if found is None else found.view(np.complex128)[..., 0]
     rounded = FORMATS[dtype].round(values)

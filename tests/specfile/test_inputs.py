@@ -118,6 +118,12 @@ def test_complex_dtypes_make_inputs_complex_that_have_none_of_their_own() -> Non
     assert found.dtypes == ("complex64",)
 
 
+def test_one_complex_number_by_a_recipe() -> None:
+    inputs = spec(f"inputs: {{z: {{shape: [], dtype: complex64}}}}\n{LAYER}").inputs
+    assert inputs["z"].is_complex
+    assert inputs["z"].value.shape == (2,)
+
+
 def test_a_complex_dtype_rounds_both_parts() -> None:
     value = spec(f"inputs: {{z: {{value: 0.1+0.3j, dtype: complex64}}}}\n{LAYER}").inputs["z"].value
     assert value.tolist() == [float(np.float32(0.1)), float(np.float32(0.3))]
