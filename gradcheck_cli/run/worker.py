@@ -106,6 +106,9 @@ class _Line:
 
 
 def _watched() -> Process:
+    """The process before the first code of a user. What examines it is there already: it would be
+    first seen as that code left it."""
+    import gradcheck_cli.checks.examination  # noqa: F401
     from gradcheck_cli.run.state import Process
 
     return Process()

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ import pytest
 import gradcheck_cli.checks.examination
 from gradcheck_cli.domain.report import Check
 from gradcheck_cli.run.state import Process
+from tests.cli.calling import call
 
 Put = Callable[[object, str, object], None]
 
@@ -139,3 +141,32 @@ def test_a_dump_that_waits_is_taken_back(process: Process) -> None:
         faulthandler.dump_traceback_later(0.1, exit=True, file=nowhere)
         assert process.changed() == ""
         threading.Event().wait(0.3)  # we are still here
+
+
+PATCHING = """
+import numpy
+import gradcheck_cli.checks.examination
+from gradcheck_cli.domain.layer import LayerAnswer
+
+
+def right_forward(x):
+    gradcheck_cli.checks.examination.examine = lambda *_: LayerAnswer()
+    return numpy.sin(x)
+
+
+def right_backward(upstream, x):
+    return upstream * numpy.cos(x)
+"""
+
+
+@pytest.mark.exhaustive
+def test_what_the_first_layer_of_a_worker_replaces_is_found(tmp_path: Path) -> None:
+    """The examination is imported before it, not by its own question."""
+    (tmp_path / "first.py").write_text(PATCHING)
+    (tmp_path / "second.py").write_text(PATCHING.replace("upstream *", "2 * upstream *"))
+    for name in ("first", "second"):
+        spec = f"inputs: {{x: [0.3, 1.2]}}\nimplementations: {{numpy: '{name}.py:right'}}\n"
+        (tmp_path / f"{name}.yaml").write_text(spec)
+    screen = call("run", "first.yaml", "second.yaml", "--engine", "numpy", cwd=tmp_path)
+    assert screen.code == 1
+    assert "FAIL  second" in screen.out
