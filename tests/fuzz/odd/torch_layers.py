@@ -967,3 +967,67 @@ def interpolates_at_its_knots(x):
     knots, values = torch.tensor([[-1.0, 0.0, 1.0, 2.0], [0.0, 0.5, 2.0, 2.5]], dtype=x.dtype)
     i = (torch.searchsorted(knots, x.detach(), right=True) - 1).clamp(0, 2)
     return values[i] + (x - knots[i]) * (values[i + 1] - values[i]) / (knots[i + 1] - knots[i])
+
+
+def gelu_by_another_gelu(x):
+    """GC101: the derivative of the approximation by tanh, which the value is not."""
+
+    def backward(x, g):
+        with torch.enable_grad():
+            z = x.detach().requires_grad_()
+            return torch.autograd.grad(nn.functional.gelu(z, approximate="tanh"), z, g)[0]
+
+    return _rule(backward, nn.functional.gelu)(x)
+
+
+def all_of_the_tied(x):
+    """GC101: the largest twice, and each gets all.
+
+    inputs: {x: [0.7, 0.7, -1.0]}
+    """
+    return _rule(lambda x, g: g * (x == x.max()).to(x.dtype), torch.max)(x)
+
+
+def none_of_the_tied(x):
+    """GC101: at a tie nothing gets anything.
+
+    inputs: {x: [0.7, 0.7, -1.0]}
+    """
+    return _rule(lambda x, g: g * (x.sort().values.diff()[-1] > 0) * (x == x.max()), torch.max)(x)
+
+
+def taken_twice_and_written_once(x):
+    """GC101: of an entry that is taken twice, the last gradient counts."""
+    taken = torch.tensor([0, 2, 0])
+
+    def backward(x, g):
+        made = torch.zeros_like(x)
+        made[taken] = g
+        return made
+
+    return _rule(backward, lambda x: x[taken])(x)
+
+
+def scores_without_their_scale(x):
+    """GC101: the backward of an attention forgets 1 / sqrt(d), a constant that is rounded.
+
+    inputs: {x: [[0.3, 0.8], [-0.5, 1.0], [0.1, 0.2]]}
+    """
+
+    def forward(x):
+        return torch.softmax(x @ x.T / 2**0.5, 1)
+
+    def backward(x, g):
+        y = forward(x)
+        scores = y * (g - (g * y).sum(1, keepdim=True))
+        return scores @ x + scores.T @ x
+
+    return _rule(backward, forward)(x)
+
+
+def sure_of_its_class(x):
+    """Right: beside logits far below, a logarithm of 1 is 0.
+
+    inputs: {x: [-3.0, -2.5]}
+    """
+    return torch.log_softmax(8 * torch.cat([x, 0 * x[:1]]), 0)[:2]
