@@ -1,8 +1,9 @@
-"""Functions whose gradient Inductor of PyTorch 2.13.0 gets wrong on a CPU.
+"""Functions whose gradient `torch.compile` of PyTorch 2.13.0 gets wrong on a CPU.
 
-A reduction hands its gradient to the entries that equal the result. Inductor computes the entries
+The first are reductions. A reduction hands its gradient to the entries that equal the result. Inductor computes the entries
 anew in the backward pass, in another precision or by another routine, so that none is equal: the
-gradient is lost, or divided by their number, which is zero.
+gradient is lost, or divided by their number, which is zero. The last compute a function by another
+formula than PyTorch does without a compiler, which leaves the range of float32 or loses its digits.
 """
 
 import torch
@@ -39,3 +40,23 @@ def norm(x):
 
 def least_norm(x):
     return torch.linalg.vector_norm(scaled(x), float("-inf"), -1)
+
+
+def deviation(x):
+    return torch.std(x)
+
+
+def squared_erf(x):
+    return torch.erf(x) ** 2
+
+
+def squared_atanh(x):
+    return torch.atanh(x) ** 2
+
+
+def squared_expm1(x):
+    return torch.expm1(x) ** 2
+
+
+def squared_elu(x):
+    return torch.nn.functional.elu(x) ** 2
