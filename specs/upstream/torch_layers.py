@@ -1,9 +1,10 @@
 """Functions whose gradient `torch.compile` of PyTorch 2.13.0 gets wrong on a CPU.
 
-The first are reductions. A reduction hands its gradient to the entries that equal the result. Inductor computes the entries
-anew in the backward pass, in another precision or by another routine, so that none is equal: the
-gradient is lost, or divided by their number, which is zero. The last compute a function by another
-formula than PyTorch does without a compiler, which leaves the range of float32 or loses its digits.
+The first are reductions. A reduction hands its gradient to the entries that equal the result.
+Inductor computes the entries anew in the backward pass, in another precision or by another routine,
+so that none is equal: the gradient is lost, or divided by their number, which is zero. The last
+compute a function by another formula than PyTorch does without a compiler, which leaves the range
+of float32 or loses its digits.
 """
 
 import torch
