@@ -16,6 +16,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.search import KINDS, GradientProgram, Kind
 from gradcheck_cli.domain.thresholds import EXCUSED_MOVES, ROUNDED_AWAY
+from gradcheck_cli.search.bends import bends
 from gradcheck_cli.search.box import Domain, Ordinals
 from gradcheck_cli.search.enclosed import Enclosed, Rounding, between
 from gradcheck_cli.search.enclosing import BoxProgram
@@ -50,6 +51,7 @@ class Proof:
         constants = {**domain.still, **gradient.constants}
         self._gradient = BoxProgram(gradient.program, constants, fmt, rounding)
         self._half, self._eps = half(fmt), eps(fmt)
+        self._bends = bends(formula, domain, wrt, rounding)
         self._low, self._high = domain.low[None], domain.high[None]
         self._kinds = np.full(1, _ALL)
         self._leaves: list[tuple[Ordinals, np.uint8]] = []  # points at which kinds stay open
@@ -150,7 +152,7 @@ class Proof:
         value, *gradients = self._gradient(lows, highs, count)
         assert value is not None
         found |= self._of_value(value, self._moved(lows, highs, gradients))
-        found |= self._of_gradients(gradients, count)
+        found |= self._of_gradients(gradients, count, low, high)
         return found
 
     def _moved(
@@ -168,7 +170,8 @@ class Proof:
         for name, g in zip(self._wrt, gradients, strict=True):
             if name in lows and g is not None:
                 x = between(lows[name], highs[name]).least.reshape(count, -1)
-                part = np.sum(x * g.least.reshape(count, -1), axis=1, keepdims=True)
+                with np.errstate(all="ignore"):
+                    part = np.sum(x * g.least.reshape(count, -1), axis=1, keepdims=True)
                 total += np.nan_to_num(part, nan=0.0, posinf=0.0)
         return total * self._rounding.unit * _MARGIN
 
@@ -184,9 +187,27 @@ class Proof:
             "value-inaccurate", good & ~_any(~(right | small))
         )
 
-    def _of_gradients(self, gradients: list[Enclosed | None], count: int) -> Array:
+    def _excused(
+        self, position: int, g: Enclosed, low: Ordinals, high: Ordinals, wanted: Array
+    ) -> Array:
+        """Which errors (N, n) of the gradient by an input are the problem's own; of boxes that are
+        not wanted, none."""
+        found = np.zeros(g.lo.shape, np.bool_)
+        rows = np.flatnonzero(wanted)
+        if position >= len(self._wrt) or not len(rows):
+            return found
+        for bend in self._bends:
+            if bend.name == self._wrt[position]:
+                moved = bend.moves(self._domain, low[rows], high[rows]) * self._rounding.unit
+                error = g.error[rows, bend.place]
+                found[rows, bend.place] = error <= _MARGIN * EXCUSED_MOVES * moved
+        return found
+
+    def _of_gradients(
+        self, gradients: list[Enclosed | None], count: int, low: Ordinals, high: Ordinals
+    ) -> Array:
         good, kept, right = (np.ones(count, np.bool_) for _ in range(3))
-        for one in gradients:
+        for position, one in enumerate(gradients):
             if one is None:
                 continue
             g = one.map(lambda part: part.reshape(count, -1))
@@ -194,10 +215,13 @@ class Proof:
             good &= ~_any(g.bad)
             limit = np.maximum(ROUNDED_AWAY * self._eps * top, self._rounding.normal)
             counts = ~(g.most < limit / 2)
-            kept &= ~_any(counts & ~((1 - g.d) * limit > g.a))
+            lost = counts & ~((1 - g.d) * limit > g.a)
             allowed = self._half * _MARGIN - g.d
             small = np.max(g.most, axis=1, keepdims=True) < self._rounding.normal / 2
-            right &= ~_any(~(((allowed > 0) & (g.a <= allowed * top)) | small))
+            off = ~(((allowed > 0) & (g.a <= allowed * top)) | small)
+            own = self._excused(position, g, low, high, good & (_any(lost) | _any(off)))
+            kept &= ~_any(lost & ~own)
+            right &= ~_any(off & ~own)
         return (
             _bits("gradient-nonfinite", good)
             | _bits("gradient-underflow-to-zero", good & kept)

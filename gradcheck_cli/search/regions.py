@@ -47,6 +47,8 @@ def region(
     while len(low):
         left = (proof.proven(low[:, None], high[:, None]) & bit_of(kind)) == 0
         low, high = low[left], high[left]
+        if not len(low):
+            break
         if len(low) > _MOST_INTERVALS or time.monotonic() > deadline:
             open_.append((low, high))
             break

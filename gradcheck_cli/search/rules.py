@@ -416,12 +416,41 @@ RULES["erf"] = _erf
 
 
 @rule("sigmoid")
-def _sigmoid(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """The derivative of its logarithm is below 1."""
+def sigmoid(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """The derivative of its logarithm is below 1. As 1 / (1 + exp(-x)) it gives 0 where exp(-x)
+    overflows, in place of a number below the smallest normal one."""
     with np.errstate(all="ignore"):
         ends = 1 / (1 + np.exp(-x.lo)), 1 / (1 + np.exp(-x.hi))
         d = up(np.expm1(_moved(x)))
-    return _library(rounding, x, ends, d, np.zeros(d.shape), within=(0.0, 1.0))
+    least = rounding.normal
+    return _library(rounding, x, ends, d, np.zeros(d.shape), least=least, within=(0.0, 1.0))
+
+
+@rule("silu")
+def _silu(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """As x / (1 + exp(-x))."""
+    one = exact(np.ones(x.lo.shape))
+    return divide(rounding, x, _add(rounding, one, _exp(rounding, negative(rounding, x))))
+
+
+@rule("logistic_density")
+def _logistic_density(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """Even, and the derivative of its logarithm is below 1 in size."""
+    with np.errstate(all="ignore"):
+        far, near = (np.exp(-size) / (1 + np.exp(-size)) ** 2 for size in (x.most, x.least))
+        d = up(np.expm1(_moved(x)))
+    least = rounding.normal
+    return _library(rounding, x, (far, near), d, np.zeros(d.shape), least=least, within=(0.0, 0.25))
+
+
+@rule("sech_squared")
+def _sech_squared(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """Even, and the derivative of its logarithm is below 2 in size."""
+    with np.errstate(all="ignore"):
+        far, near = (4 * np.exp(-2 * s) / (1 + np.exp(-2 * s)) ** 2 for s in (x.most, x.least))
+        d = up(np.expm1(2 * _moved(x)))
+    least = rounding.normal
+    return _library(rounding, x, (far, near), d, np.zeros(d.shape), least=least, within=(0.0, 1.0))
 
 
 @rule("softplus")

@@ -45,3 +45,8 @@ def test_a_pole_is_a_single_number() -> None:
 def test_every_number_of_an_inner_interval_was_run() -> None:
     found = region("exp(x)", 88.7, 88.8, "value-nonfinite")
     assert ends(found.inner) == ends(found.boxes)
+
+
+def test_what_is_left_may_be_proven_at_once() -> None:
+    found = region("where(x > 3, sqrt(x - 3), x)", 0.0, 10.0, "undefined")
+    assert found.boxes is None or ends(found.boxes)

@@ -16,11 +16,12 @@ from gradcheck_cli.search.enclosed import Enclosed, Exceeds, Rounding
 from gradcheck_cli.search.rules import RULES
 from reference_engine.arithmetic.arbs import Undecided, precision
 from reference_engine.arithmetic.balls import exactly
-from reference_engine.op import TABLE
+from reference_engine.op import INTERNAL, TABLE
 from reference_engine.traced import ROWS
 
+ROWS_OF = {**TABLE, **INTERNAL}
 MASKS = ("less", "greater", "equal", "logical", "where", "not_equal", "sign")
-NAMES = sorted(name for name in RULES if TABLE[name].elementwise and not name.startswith(MASKS))
+NAMES = sorted(name for name in RULES if ROWS_OF[name].elementwise and not name.startswith(MASKS))
 EXTREMES = (0.0, 1e-45, 1e-39, 1e-20, 1e-4, 0.3, 0.9999999, 1.0, 1.5707963, 3.0, 88.7, 1e10, 3e38)
 FLOAT32 = FORMATS["float32"]
 KEYWORDS = {"clip": {"min": -0.5, "max": 2.0}}
@@ -73,7 +74,7 @@ def spread(box: tuple[float, float, float, float]) -> list[tuple[float, float]]:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_rule_holds_at_all_points_of_boxes(name: str) -> None:
     rng = np.random.default_rng(len(name))
-    arity = TABLE[name].arity
+    arity = ROWS_OF[name].arity
     rounding = Rounding.of(FLOAT32, False)
     tried = 0
     for _ in range(150):
@@ -108,7 +109,7 @@ def check(name: str, given: list[tuple[float, float, float, float]], found: Encl
         assert computed is not None, (name, given, near)
         with precision(400):
             near_value = float(computed)
-            rounded = near_value if TABLE[name].exact else float(np.float32(near_value))
+            rounded = near_value if ROWS_OF[name].exact else float(np.float32(near_value))
             bound = found.d[0] * float(abs(value)) + found.a[0]
             assert math.isfinite(rounded), (name, given, near, found)
             apart = float(abs(computed - value).mid())
