@@ -9,16 +9,15 @@ from __future__ import annotations
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
 
 _TORCH = """
-_log_softmax _log_softmax_backward_data _softmax _softmax_backward_data abs acos add alias arctan
-acosh asin asinh atan atan2 atanh bitwise_and bitwise_not bitwise_or bmm cat clamp clamp_max
-clamp_min clone cos cosh erfc std var
-detach div eq erf exp exp2 expand expm1 fill flip full_like ge gt index_select le
-linalg_vector_norm log log10 log1p log2 log_sigmoid_backward logical_and logical_not logical_or
-logsumexp lt masked_fill maximum mean minimum mm mul ne neg new_zeros ones_like permute pow
-reciprocal relu repeat reshape roll rsqrt rsub select select_backward sgn sigmoid sigmoid_backward
-sign silu_backward sin sinh slice slice_backward softplus softplus_backward sqrt squeeze stack sub
-sum t tan tanh tanh_backward threshold_backward to transpose unsqueeze view where
-zeros_like _to_copy _unsafe_view amax amin max min dot mv
+_log_softmax _log_softmax_backward_data _softmax _softmax_backward_data _to_copy _unsafe_view abs
+acos acosh add alias amax amin arctan asin asinh atan atan2 atanh bitwise_and bitwise_not
+bitwise_or bmm cat clamp clamp_max clamp_min clone cos cosh detach div dot eq erf erfc exp exp2
+expand expm1 fill flip full_like ge gt index_select le linalg_vector_norm log log10 log1p log2
+log_sigmoid_backward logical_and logical_not logical_or logsumexp lt masked_fill max maximum mean
+min minimum mm mul mv ne neg new_zeros ones_like permute pow reciprocal relu repeat reshape roll
+rsqrt rsub select select_backward sgn sigmoid sigmoid_backward sign silu silu_backward sin sinh
+slice slice_backward softplus softplus_backward sqrt squeeze stack std sub sum t tan tanh
+tanh_backward threshold_backward to transpose unsqueeze var view where zeros_like
 """
 _FAITHFUL = {"torch": frozenset(f"aten.{name}" for name in _TORCH.split())}
 
