@@ -1,0 +1,60 @@
+"""What a check of a large layer costs: processor time in forwards of the layer, and memory.
+
+    python benchmarks/large_layer.py [PARAMETERS]
+
+The layer is a dense one of PyTorch in float32, with a batch of 64. Its own memory is that of its
+arrays. Ends with 1 where the check finds anything: the layer is right.
+"""
+
+from __future__ import annotations
+
+import math
+import resource
+import sys
+import time
+
+import torch
+
+from gradcheck_cli import check
+
+PARAMETERS = 10_000_000
+BATCH = 64
+FORWARDS = 5
+
+
+def layer(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.tanh(x @ w)
+
+
+def peak_mb() -> float:
+    """The most memory that this process has held, in megabytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def main() -> int:
+    size = math.isqrt(int(float(sys.argv[1])) if len(sys.argv) > 1 else PARAMETERS)
+    torch.manual_seed(0)
+    x, w = torch.randn(BATCH, size), torch.randn(size, size) / math.sqrt(size)
+    layer(x, w)
+    start = time.process_time()
+    for _ in range(FORWARDS):
+        layer(x, w)
+    forward_s = (time.process_time() - start) / FORWARDS
+    before_mb = peak_mb()
+    start = time.process_time()
+    report = check(layer, x, w, dtypes=["float32"])
+    check_s = time.process_time() - start
+    own_mb = (2 * x.nbytes + w.nbytes) / 1e6
+    print(f"{size * size} parameters: {report.results[0].status}")
+    print(
+        f"  a forward takes {forward_s:.3f} s, the check {check_s:.1f} s: {check_s / forward_s:.0f}"
+    )
+    more_mb = peak_mb() - before_mb
+    print(
+        f"  {own_mb:.0f} MB of arrays, {more_mb:.0f} MB more for the check: {more_mb / own_mb:.0f}"
+    )
+    return int(report.results[0].status != "passed")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
