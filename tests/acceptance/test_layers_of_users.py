@@ -61,6 +61,7 @@ EXPECTED: dict[str, dict[str, int]] = {
     "reciprocal_exp_plain": {"GC201": 4, "GC302": 4},
     "reciprocal_exp_stable": {},
     "softmax_loss_pair": {},
+    "spectral_filter": {},
     "spiking_neurons": {},
     "straight_through": {},
 }
