@@ -166,12 +166,15 @@ class Formula(CaseExamination):
             self.notes.append(f"a picture could not be made: {failure.message}")
 
     def stages_blamed(self) -> Steps[None]:
+        if not any(self.case.stages.values()):
+            return
         found: list[Finding] = []
         for engine, mode in dict.fromkeys((one.engine, one.mode) for one in self.findings):
             mine = [one for one in self.findings if (one.engine, one.mode) == (engine, mode)]
             stages = self.case.stages.get(engine or "", ())
-            if engine and stages:
-                problem = next(p for p in self._problems[engine] if p.mode == mode)
+            asked = self._problems[engine] if engine and stages else ()
+            problem = next((one for one in asked if one.mode == mode), None)
+            if engine and problem is not None:
                 examined = partial(self._examined_at, engine, problem)
                 found += yield from blamed_on_a_stage(mine, stages, examined)
             else:

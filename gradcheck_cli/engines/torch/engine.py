@@ -145,6 +145,14 @@ class TorchCompileEngine(TorchEngine):
         set_up()
         return version
 
+    def refuses(self, program: Program, mode: Mode) -> str | None:
+        """A custom gradient is a class that is made around the rule of the spec. Dynamo traces
+        classes of modules alone."""
+        custom = next(iter(custom_gradients(program)), None)
+        if custom is not None:
+            return f"torch.compile does not trace the custom gradient of `{custom.name}`"
+        return None
+
     def subject(self, request: SubjectRequest) -> Subject:
         from gradcheck_cli.engines.torch.layer import TorchSubject
 
