@@ -28,7 +28,7 @@ class _Room:
 
     def __init__(self, name: str, folder: str) -> None:
         self.name = name
-        self.root = Path(tempfile.mkdtemp(prefix="gradcheck-"))
+        self.root = Path(tempfile.mkdtemp(prefix="gradcheck-", dir=_scratch()))
         self.pool = Pool(1, folder=str(self.root / folder))
         atexit.register(self.leave)
 
@@ -36,6 +36,17 @@ class _Room:
         atexit.unregister(self.leave)
         self.pool.kill()
         shutil.rmtree(self.root, ignore_errors=True)
+
+
+def _scratch() -> str | None:
+    """The folder of the node, which Dask removes, also where the node was killed; None elsewhere
+    than on a node."""
+    from distributed import get_worker
+
+    try:
+        return str(get_worker().local_directory)
+    except ValueError:
+        return None
 
 
 class _Mine(threading.local):
