@@ -73,6 +73,21 @@ def test_a_layer_of_one_precision_is_checked_in_that_and_left_out_in_others() ->
     )
 
 
+@pytest.mark.parametrize("call", [1, 2])
+def test_a_layer_that_raises_once_is_not_one_of_a_lower_precision(call: int) -> None:
+    calls = []
+
+    def moody(x: Any) -> Any:
+        calls.append(x.dtype)
+        if len(calls) == call:
+            raise RuntimeError("not now")
+        return torch.sin(x)
+
+    answer = examine(torch_engine(), layer_problem(moody, {"x": [0.3, -1.2]}, dtype="float32"))
+    assert answer.failure is not None
+    assert "not now" in answer.failure.message
+
+
 def test_where_random_numbers_depend_on_the_dtype_its_own_decide() -> None:
     def forward(x: Any, y: Any) -> Any:
         return x * y * np.random.random(2 if x.dtype == np.float32 else 3)[-2:].astype(x.dtype)
