@@ -27,19 +27,22 @@ class PointKind(IntEnum):
 class TruthBlock:
     """Truth for one block, every array of shape (rows, columns), float64.
 
-    value, error            T and its error bar dT (inf where nothing is known) difference,
-    difference_error    the finite difference and its error bar (nan where not taken) kind
-    PointKind of each entry lower, upper            the one-sided derivatives in order (equal to T
-    where smooth) condition               C: how far half an ulp of every input moves T, in the
-    judged dtype; this and the next two are zero until `TruthRequest.conditioning` asks allowance
-    what rounding each operation once may cost a well-behaved program floor                   R: the
-    same sum without asking whether the program is well-behaved stated                  what the
-    user's custom gradients state, exactly where it can be enclosed, else T plus what following them
-    changes in float64 (nan where that is not known); equal to T where there are none scale
-    how large a derivative of this function is on any scale near the point; where T cannot be
-    distinguished from zero, its error bar is measured against this confirmed               True
-    where T is the float64 gradient, confirmed by a difference certified               True where T
-    was enclosed in exact arithmetic: |exact - value| <= error"""
+    value, error       T and its error bar dT (inf where nothing is known)
+    difference, difference_error    the finite difference and its error bar (nan where not taken)
+    kind               PointKind of each entry
+    lower, upper       the one-sided derivatives in order (equal to T where smooth)
+    condition          C: how far half an ulp of every input moves T, in the judged dtype; this and
+                       the next two are zero until `TruthRequest.conditioning` requests them
+    allowance          what rounding each operation once may cost a well-behaved program
+    floor              R: the same sum, whether the program is well-behaved or not
+    stated             what the user's custom gradients give: enclosed where possible, else T plus
+                       what following them changes in float64 (nan where that is not known); equal
+                       to T where there are none
+    scale              how large a derivative of this function is on any scale near the point; where
+                       T cannot be distinguished from zero, its error bar is measured against this
+    confirmed          True where T is the float64 gradient, confirmed by a difference
+    certified          True where T was enclosed in exact arithmetic: |exact - value| <= error
+    """
 
     value: Array
     error: Array
