@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
 from gradcheck_cli.search import array_rules
 from gradcheck_cli.search.batching import Batch
-from gradcheck_cli.search.enclosed import Enclosed, Mask, Rounding, between, exact
+from gradcheck_cli.search.enclosed import Enclosed, Mask, Rounding, between, exact, up
 from gradcheck_cli.search.facts import facts_of, merged
+from gradcheck_cli.search.faithful import BEYOND_THRESHOLD, kernel_of
 from gradcheck_cli.search.rules import RULES, read
 
 _OF_MASKS = frozenset(("where", "logical_and", "logical_or", "logical_not", *array_rules.MOVES))
@@ -82,7 +84,9 @@ class BoxProgram:
             taken = [array_rules.as_enclosed(x) if isinstance(x, Mask) else x for x in taken]
         if len(args) == 2 and args[0] is args[1]:
             taken[1] = taken[0]
-        return RULES[node.op](self._rounding, *taken, **node.keywords)
+        found = RULES[node.op](self._rounding, *taken, **node.keywords)
+        part = BEYOND_THRESHOLD.get(kernel_of(node)) if node.op == "where" else None
+        return found if part is None else _approximated(found, taken[0], part)
 
     def _input(
         self, name: str, low: Mapping[str, Array], high: Mapping[str, Array], size: int
@@ -98,6 +102,15 @@ class BoxProgram:
         if node.kind == "bool":
             return np.asarray(node.value)
         return _rounded(np.asarray(float(node.value or 0.0)), self._format)
+
+
+def _approximated(found: Enclosed, beyond: Any, part: float) -> Enclosed:
+    """What was computed beside what the kernel is named after, which is off by this part of it
+    beyond a threshold."""
+    mask = array_rules.as_mask(beyond)
+    off = np.where(mask.true | mask.computed_true, part, 0.0)
+    lo, hi = found.lo - np.abs(found.lo) * off, found.hi + np.abs(found.hi) * off
+    return replace(found, lo=lo, hi=hi, d=up(found.d + 2 * off * (1 + found.d)))
 
 
 def _rounded(values: Array, fmt: FloatFormat) -> Enclosed:

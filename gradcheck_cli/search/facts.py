@@ -19,6 +19,7 @@ import numpy as np
 
 from gradcheck_cli.domain.program import Node, Program
 from gradcheck_cli.search.enclosed import Enclosed
+from gradcheck_cli.search.faithful import kernel_of
 
 _SPREADS = ("reshape", "broadcast_to", "expand_dims")
 Fact = Callable[[Enclosed, list[Any]], Enclosed]
@@ -32,9 +33,11 @@ def merged(program: Program) -> Program:
     known: dict[Any, int] = {}
     for node in program.nodes:
         args = tuple(place[i] for i in node.args)
-        key = (node.op, args, repr(sorted(node.keywords.items())), repr(node.value), node.kind)
+        choice = kernel_of(node) if node.op == "where" else ""  # it may be an approximation
+        keywords = repr(sorted(node.keywords.items()))
+        key = (node.op, args, keywords, repr(node.value), node.kind, choice)
         if node.custom is not None or not (args or node.value is not None):
-            key = (str(len(nodes)), (), "", "", "")
+            key = (str(len(nodes)), (), "", "", "", "")
         if key not in known:
             known[key] = len(nodes)
             nodes.append(replace(node, args=args))

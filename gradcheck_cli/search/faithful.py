@@ -6,7 +6,7 @@ library, or a kernel whose restatement has its operations in its own order; sums
 
 from __future__ import annotations
 
-from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
+from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
 
 _TORCH = """
 _log_softmax _log_softmax_backward_data _softmax _softmax_backward_data _to_copy _unsafe_view abs
@@ -21,6 +21,10 @@ tanh_backward threshold_backward to transpose unsqueeze var view where zeros_lik
 """
 _FAITHFUL = {"torch": frozenset(f"aten.{name}" for name in _TORCH.split())}
 
+BEYOND_THRESHOLD = dict.fromkeys(("aten.softplus", "aten.softplus_backward"), 2.0 ** (-28))
+"""Relative. Kernels that choose (`where`) something simpler beyond a threshold, and how far that is
+from what they are named after. PyTorch's softplus is linear beyond 20: exp(-20) is 2^-28.9."""
+
 FLUSHING = frozenset(("jax", "tensorflow"))
 """Engines that take and give 0 for subnormal numbers."""
 
@@ -34,7 +38,11 @@ def unfaithful(program: Program, engine: str) -> str:
     for node in program.nodes:
         if node.op in (INPUT, CONSTANT):
             continue
-        name = ".".join(node.text.split(".")[:2]).rstrip("_")
-        if name not in known:
+        if kernel_of(node) not in known:
             return f"how `{node.text}` rounds is not stated"
     return ""
+
+
+def kernel_of(node: Node) -> str:
+    """The kernel that a node of a gradient program restates, without its overload."""
+    return ".".join(node.text.split(".")[:2]).rstrip("_")

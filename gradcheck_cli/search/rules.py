@@ -352,7 +352,7 @@ def _expm1(rounding: Rounding, x: Enclosed) -> Enclosed:
         ends = np.expm1(x.lo), np.expm1(x.hi)
         e = _moved(x)
         a = np.where(e == 0, 0.0, up(np.exp(x.hi) * np.expm1(e)))
-    least = rounding.normal if rounding.flush else rounding.least
+    least = _steady(rounding)
     return _library(rounding, x, ends, np.zeros(a.shape), a, least=least, within=(-1.0, np.inf))
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -36,3 +38,17 @@ def test_a_constant_that_the_dtype_lacks_is_rounded() -> None:
 def test_a_row_without_a_rule_is_refused() -> None:
     with pytest.raises(Exceeds, match="lgamma"):
         boxed("sum(lgamma(x))", [1.0, 2.0], [1.0, 2.0])
+
+
+def test_a_kernel_that_is_simpler_beyond_a_threshold_is_off_by_what_that_costs() -> None:
+    program = spec_of("{x: 21.0}", "where(x > 20, x, softplus(x)) - x").program
+    nodes = tuple(
+        replace(node, text="aten.softplus.default") if node.op == "where" else node
+        for node in program.nodes
+    )
+    float64 = FORMATS["float64"]
+    restated = BoxProgram(replace(program, nodes=nodes), {}, float64, Rounding.of(float64, False))
+    (found,) = restated({"x": np.array([21.0])}, {"x": np.array([21.0])}, 1)
+    assert found is not None
+    assert found.lo[0] <= np.log1p(np.exp(-21.0)) <= found.hi[0]
+    assert found.error[0] >= np.log1p(np.exp(-21.0))  # the engine computes 0
