@@ -32,8 +32,10 @@ class Shard:
 
     def __init__(self, name: str, files: Sequence[str]) -> None:
         self.name = name
-        number, count = map(int, name.split("/")) if name else (1, 1)
-        self.files = [file for file in files if crc32(_place(file)) % count == number - 1]
+        self.files = list(files)
+        if name:
+            number, count = map(int, name.split("/"))
+            self.files = [file for file in files if crc32(_place(file)) % count == number - 1]
         self.left_out = len(files) - len(self.files)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
@@ -56,6 +56,20 @@ def is_compiled(arrays: Sequence[Any]) -> bool:
         seen.add(node)
         pending.extend(following for following, _ in node.next_functions)
     return False
+
+
+def keeping_buffers(around: AbstractContextManager[Any]) -> AbstractContextManager[Any]:
+    """`around`, in which what is compiled keeps all that its backward pass reads, so that a second
+    one may follow: `torch.compile` gives some of it away by default."""
+    return _keeping_buffers(around) if _COMPILER in sys.modules else around
+
+
+@contextmanager
+def _keeping_buffers(around: AbstractContextManager[Any]) -> Iterator[None]:
+    from torch._functorch import config
+
+    with config.patch(donated_buffer=False), around:
+        yield
 
 
 def as_written(torch: Any) -> AbstractContextManager[Any]:

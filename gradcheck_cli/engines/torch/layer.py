@@ -40,6 +40,7 @@ from gradcheck_cli.engines.torch.compiled import (
     as_written,
     at_stage,
     is_compiled,
+    keeping_buffers,
 )
 from gradcheck_cli.engines.torch.memory import Watch, laid_out
 from gradcheck_cli.engines.torch.passes import LayerTorch, as_pairs
@@ -174,7 +175,7 @@ class TorchSubject(LayerSubject):
         state = self.state
         moved = {n: self.leaf_array(n, values[n]) for n in values if n in state.named}
         own = state.ready(moved, lambda name: self.leaf_array(name, self._by_name[name].value))
-        return self._uncast(own) if self.request.uncast else own
+        return self._uncast(own) if self.request.uncast else keeping_buffers(own)
 
     @contextmanager
     def _uncast(self, own: AbstractContextManager[Any]) -> Iterator[None]:
