@@ -34,8 +34,7 @@ EVERY: tuple[Check, ...] = (remembered, linear, of_upstream, of_inputs, requeste
 @dataclass(frozen=True, slots=True)
 class Doubt:
     """The checks that have to put their questions by themselves. `error` is what the layer raised;
-    `again`, where two
-    runs of the very same computation differ."""
+    `again` is where two runs of one computation differ."""
 
     checks: tuple[Check, ...] = EVERY
     error: Exception | None = None
