@@ -17,7 +17,7 @@ from gradcheck_cli.domain.fixes import FixRequest
 from gradcheck_cli.domain.layer import LayerProblem, LiftRequest
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Check, Finding
-from gradcheck_cli.domain.search import GradientRequest
+from gradcheck_cli.domain.search import GradientRequest, SearchRequest
 from gradcheck_cli.judge import judge, suspects
 from gradcheck_cli.judge.failures import internal_finding
 
@@ -38,6 +38,7 @@ Question = (
     | LiftRequest
     | CastsRequest
     | GradientRequest
+    | SearchRequest
 )
 T = TypeVar("T")
 Steps = Generator["Sequence[Ask]", Any, T]
@@ -147,12 +148,12 @@ class CaseExamination(Examination):
         yield from ()
 
 
-def drive(steps: Steps[Any], answer: Callable[[Ask], Any]) -> None:
+def drive(steps: Steps[T], answer: Callable[[Ask], Any]) -> T:
     """Goes through all steps in this process."""
     answers = None  # begins
     while True:
         try:
             asks = steps.send(answers)
-        except StopIteration:
-            return
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
         answers = [answer(ask) for ask in asks]

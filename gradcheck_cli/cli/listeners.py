@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from gradcheck_cli.cli.streams import Unwritable, silence, width
+from gradcheck_cli.cli.streams import Unwritable, is_terminal, silence, width
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.events import EngineReady, Event, Finished, SpecFinished, Started
 from gradcheck_cli.report.numbers import seconds as in_words
@@ -14,6 +14,7 @@ from gradcheck_cli.report.numbers import seconds as in_words
 if TYPE_CHECKING:
     from gradcheck_cli.cli.execution import Listener
     from gradcheck_cli.cli.outputs import Output
+    from gradcheck_cli.domain.search import SearchProgress
     from gradcheck_cli.report import ReportWriter
 
 
@@ -58,6 +59,48 @@ class Printer:
             self.failure = str(error)
 
 
+class Line:
+    """The last line of a terminal, which is written again and again."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def show(self, text: str) -> None:
+        """Puts the text in its place, cut where the terminal ends."""
+        self._write(text[: width(self._stream) - 1])
+
+    def clear(self) -> None:
+        """Leaves the line empty."""
+        self._write("\r\x1b[2K")
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError:  # the terminal has gone, and nobody looks at this line
+            silence(self._stream)
+
+
+class SearchLine:
+    """One line on a terminal's standard error that says what a search knows by now. Elsewhere
+    nothing is written."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._line = Line(stream)
+        self._shown = is_terminal(stream)
+
+    def hear(self, progress: SearchProgress) -> None:
+        if self._shown:
+            from gradcheck_cli.report.search_screen import progress_words
+
+            self._line.clear()
+            self._line.show(progress_words(progress))
+
+    def clear(self) -> None:
+        if self._shown:
+            self._line.clear()
+
+
 class Progress:
     """One line on a terminal's standard error that says how far the run is, and how long it will
     take still.
@@ -78,26 +121,19 @@ class Progress:
         self._start = clock()
         self._fresh = 0
         self._listeners = listeners
-        self._stream = stream
+        self._line = Line(stream)
         self._waiting: dict[str, None] = {}
         self._total = 0
         self._done = 0
         self._failed = 0
 
     def hear(self, event: Event) -> None:
-        self._write("\r\x1b[2K")
+        self._line.clear()
         for listener in self._listeners:
             listener.hear(event)
         self._count(event)
         if not isinstance(event, Finished):
-            self._write(self.line()[: width(self._stream) - 1])
-
-    def _write(self, text: str) -> None:
-        try:
-            self._stream.write(text)
-            self._stream.flush()
-        except OSError:  # the terminal has gone, and nobody looks at this line
-            silence(self._stream)
+            self._line.show(self.line())
 
     def _count(self, event: Event) -> None:
         if isinstance(event, Started):

@@ -53,6 +53,12 @@ or spec error, 3 internal error, 5 nothing was searched, 130 interrupted."""
     help="Seconds for one spec; default: 10.",
 )
 @click.option("--seed", type=Integer(min=0), default=0, help="Seed of random points; default: 0.")
+@click.option(
+    "--jobs",
+    "-j",
+    type=Integer(min=1),
+    help="Most workers of each engine; default: as many as there are processors.",
+)
 @color_option
 def command(
     paths: tuple[str, ...],
@@ -62,6 +68,7 @@ def command(
     kind: tuple[tuple[str, ...], ...],
     budget: float,
     seed: int,
+    jobs: int | None,
     color: str | None,
 ) -> int:
     """Find inputs where a gradient breaks, or prove that there are none.
@@ -73,19 +80,21 @@ def command(
 
     engines = [name for names in engine for name in names]
     prewarm_named(engines or ["torch"])
-    from gradcheck_cli.domain.options import Layered, RunOptions
+    from gradcheck_cli.domain.options import Layered
     from gradcheck_cli.run.searching import SearchOptions
 
     prepare_streams()
     specs, mistakes = _read(paths)
-    run = RunOptions(
+    chosen = {name for names in kind for name in names}
+    options = SearchOptions(
         engines=Layered(override=tuple(engines) or None),
         dtypes=Layered(override=tuple(name for names in dtype for name in names) or None),
         seed=seed,
+        jobs=jobs,
+        kinds=tuple(one for one in KINDS if one in chosen) or KINDS,
+        budget=budget,
     )
-    chosen = {name for names in kind for name in names}
-    kinds = tuple(one for one in KINDS if one in chosen) or KINDS
-    report = _searched(specs, mistakes, SearchOptions(run, kinds, budget))
+    report = _searched(specs, mistakes, options)
     show_mistakes(mistakes, color)
     _print(report, written, color)
     return _code(report)
@@ -102,16 +111,20 @@ def _read(paths: tuple[str, ...]) -> tuple[list[Spec], list[SpecError]]:
 
 def _searched(specs: list[Spec], mistakes: list[SpecError], options: SearchOptions) -> SearchReport:
     """What was found until the end, or until an interruption."""
+    from gradcheck_cli.cli.listeners import SearchLine
     from gradcheck_cli.domain.search import SearchReport, SearchResult
     from gradcheck_cli.run.searching import search
 
     results: list[SearchResult] = []
     interrupted = False
+    line = SearchLine(sys.stderr)
     try:
-        for result in search(specs, options):
+        for result in search(specs, options, line.hear):
             results.append(result)
     except KeyboardInterrupt:
         interrupted = True
+    finally:
+        line.clear()
     return SearchReport(tuple(results), tuple(mistakes), interrupted)
 
 

@@ -13,6 +13,7 @@ from gradcheck_cli.domain.records import dataclass
 if TYPE_CHECKING:
     from gradcheck_cli.domain.dtypes import Array
     from gradcheck_cli.domain.report import SpecError
+    from gradcheck_cli.domain.spec import Spec
 
 Kind = Literal[
     "undefined",
@@ -111,6 +112,40 @@ class SearchedFix:
     rules: tuple[str, ...]
     proven: tuple[Kind, ...]
     found: tuple[Search, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """Asks an engine to search the domain of a spec in one dtype, `budget` seconds long. With
+    `fixes`, rewrites of what fails are searched, too."""
+
+    spec: Spec
+    dtype: str
+    kinds: tuple[Kind, ...]
+    budget: float
+    seed: int
+    fixes: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswer:
+    """What a search knows: at its end, and on its way. `open_boxes` are not proven yet, `proven` is
+    the part of the domain that is, on the average of the kinds that were not found."""
+
+    searches: tuple[Search, ...]
+    fix: SearchedFix | None = None
+    open_boxes: int = 0
+    proven: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SearchProgress:
+    """What is known by now of one spec on one engine in one dtype."""
+
+    spec: str
+    engine: str
+    dtype: str
+    known: SearchAnswer
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ _CLASSES = {
         "SpecResult",
         "TrainingResult",
     ),
-    "search": ("GradientProgram",),
+    "search": ("GradientProgram", "Region", "Search", "SearchAnswer", "SearchedFix", "Witness"),
     "truth": ("Cost", "Documented", "Guard", "Hull", "Truth", "TruthBlock"),
 }
 _MODULES = {name: module for module, names in _CLASSES.items() for name in names}

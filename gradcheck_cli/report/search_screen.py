@@ -11,11 +11,12 @@ from gradcheck_cli.domain.search import (
     KINDS,
     Search,
     SearchedFix,
+    SearchProgress,
     SearchReport,
     SearchResult,
     Witness,
 )
-from gradcheck_cli.report.style import Style
+from gradcheck_cli.report.style import Style, plain
 
 _WORDS = {"found": "found", "proven-absent": "absent", "undecided": "open"}
 _COLORS = {"found": "bold red", "proven-absent": "green", "undecided": "yellow"}
@@ -27,6 +28,19 @@ def search_lines(report: SearchReport, style: Style) -> Iterator[Text]:
         if number:
             yield Text()
         yield from _result_lines(result)
+
+
+def progress_words(progress: SearchProgress) -> str:
+    """`sigmoid torch float32: 312 boxes open, 97 % proven; gradient-nonfinite at x = 95.0`."""
+    known = progress.known
+    words = f"{plain(progress.spec)} {progress.engine} {progress.dtype}: "
+    words += f"{known.open_boxes} boxes open, {100 * known.proven:.0f} % proven"
+    found = [one for one in known.searches if one.witness is not None]
+    if found:
+        worst = max(found, key=lambda one: one.witness.size if one.witness else 0.0)
+        assert worst.witness is not None
+        words += f"; {worst.kind} at {_place(worst.witness)}"
+    return words
 
 
 def _result_lines(result: SearchResult) -> Iterator[Text]:
@@ -67,8 +81,12 @@ def _fix_lines(fix: SearchedFix) -> Iterator[Text]:
 
 
 def _example(witness: Witness) -> str:
-    values = ", ".join(f"{name} = {array.tolist()}" for name, array in witness.values.items())
+    values = _place(witness)
     if witness.genuine:
         return f"e.g. {values}: {witness.entry} is {witness.truth:.7g}, beyond the dtype"
     truth = "undefined" if math.isnan(witness.truth) else f"truth {witness.truth:.7g}"
     return f"e.g. {values}: {witness.entry} is {witness.computed:.7g}, {truth}"
+
+
+def _place(witness: Witness) -> str:
+    return ", ".join(f"{name} = {array.tolist()}" for name, array in witness.values.items())

@@ -72,12 +72,21 @@ class Answer:
     value: Any
 
 
-Message = Ready | Unusable | Spent | Compiling | Answer
+@dataclass(frozen=True, slots=True)
+class SoFar:
+    """What is known already of the answer to the question of that number."""
+
+    number: int
+    value: Any
+
+
+Message = Ready | Unusable | Spent | Compiling | SoFar | Answer
 _KINDS: dict[str, tuple[type[Message], tuple[type, ...]]] = {
     "ready": (Ready, (str, float)),
     "unusable": (Unusable, (str, str)),
     "spent": (Spent, (str,)),
     "compiling": (Compiling, (bool,)),
+    "so-far": (SoFar, (int, object)),
     "answer": (Answer, (int, object)),
 }
 _NAMES = {kind: name for name, (kind, _) in _KINDS.items()}

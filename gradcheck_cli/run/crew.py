@@ -10,7 +10,7 @@ from typing import Any
 
 from gradcheck_cli.run import memory
 from gradcheck_cli.run.keeper import How, Keeper
-from gradcheck_cli.run.task import Done, Imported, Task
+from gradcheck_cli.run.task import Done, Imported, SoFar, Task
 
 USUAL_IMPORT_S = 2.0  # of a framework, until the first worker says what it took
 USUAL_TASK_S = 0.02  # a small layer in one dtype, until tasks were done
@@ -30,7 +30,7 @@ class Crew:
     def __init__(
         self,
         how: How,
-        results: queue.SimpleQueue[Imported | Done],
+        results: queue.SimpleQueue[Imported | SoFar | Done],
         may_grow: Callable[[int], bool],
     ) -> None:
         self._how = how
@@ -77,6 +77,11 @@ class Crew:
                 if task is not None or self._finishing:
                     return task
                 self._changed.wait()
+
+    def so_far(self, known: SoFar) -> None:
+        """Hands on what is known of an answer."""
+        if not self._killed:
+            self._results.put(known)
 
     def done(self, done: Done) -> None:
         """Hands an answer on."""

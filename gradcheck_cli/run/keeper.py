@@ -6,6 +6,7 @@ import threading
 import time
 import traceback
 from collections import Counter
+from functools import partial
 from typing import Any, Protocol
 
 from gradcheck_cli.domain.evaluation import Failure
@@ -16,7 +17,7 @@ from gradcheck_cli.engines.tracebacks import short_dump
 from gradcheck_cli.run import channel, memory
 from gradcheck_cli.run.process import Died, Process, Spent, TimedOut, TookTooMuch
 from gradcheck_cli.run.replies import answering
-from gradcheck_cli.run.task import Done, Imported, Task
+from gradcheck_cli.run.task import Done, Imported, SoFar, Task
 
 IMPORT_LIMIT_S = 300.0  # a cold disk may need a minute for a framework; a hung import must end
 SECOND_CHANCE = 0.5  # of the time that each task of a group had before one of them hung
@@ -41,6 +42,8 @@ class Tasks(Protocol):
     """Where a worker gets its tasks and leaves its answers: the crew that it is of."""
 
     def take(self, keeper: Keeper) -> Task | None: ...
+
+    def so_far(self, known: SoFar) -> None: ...
 
     def done(self, done: Done) -> None: ...
 
@@ -136,7 +139,8 @@ class Keeper(threading.Thread):
         try:
             process.ask(task.questions, boundary)
             for question in task.questions:
-                answer = process.answer(start + limit, task.memory * 1e9)
+                tell = partial(self._tell, task, question)
+                answer = process.answer(start + limit, task.memory * 1e9, tell)
                 answers.append(answering(answer, question, self._engine))
         except Spent:
             self._drop()
@@ -158,6 +162,9 @@ class Keeper(threading.Thread):
             words = f"the question could not be asked: {type(error).__name__}: {error}"
             failure = Failure("raised", words, traceback.format_exc())
         return Done(task, answers, failure, time.monotonic() - start)
+
+    def _tell(self, task: Task, question: object, value: Any) -> None:
+        self._tasks.so_far(SoFar(task, answering(value, question, self._engine)))
 
     def _ensure(self) -> Process | None:
         """A worker that is ready, or None where there is no hope of one (`_hopeless` says why)."""

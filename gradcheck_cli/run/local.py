@@ -22,7 +22,7 @@ from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, Plan, choose_engines, make_p
 from gradcheck_cli.run.pool import Pool
 from gradcheck_cli.run.replies import failed
 from gradcheck_cli.run.spec_state import Batch, Work
-from gradcheck_cli.run.task import Done, Task
+from gradcheck_cli.run.task import Done, SoFar, Task
 
 _RUNS = count()  # of this process: several may share their workers
 _AHEAD = 256  # specs for each worker: enough to see that a further worker pays
@@ -79,6 +79,8 @@ class Local:
             message = self._pool.results.get()
             if isinstance(message, Done):
                 self._receive(message)
+                continue
+            if isinstance(message, SoFar):
                 continue
             known = message.engine in self._versions  # on another device
             self._versions[message.engine] = message.version

@@ -8,11 +8,12 @@ from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.run.cores import cores
 from gradcheck_cli.run.crew import Crew
 from gradcheck_cli.run.keeper import How
-from gradcheck_cli.run.task import Done, Imported, Task
+from gradcheck_cli.run.task import Done, Imported, SoFar, Task
 
 
 class Pool:
-    """Runs tasks on worker processes; what comes back stands in `results` as Imported and Done.
+    """Runs tasks on worker processes; what comes back stands in `results` as Imported, SoFar
+    and Done.
 
     Each engine has up to `jobs` workers. Without that number there are no more workers at work
     than processors, and one for each engine. They work in `folder`, or where this process does.
@@ -22,7 +23,7 @@ class Pool:
     def __init__(
         self, jobs: int | None = None, show_output: bool = False, folder: str | None = None
     ) -> None:
-        self.results: queue.SimpleQueue[Imported | Done] = queue.SimpleQueue()
+        self.results: queue.SimpleQueue[Imported | SoFar | Done] = queue.SimpleQueue()
         self._jobs = jobs
         self._show_output = show_output
         self._folder = folder

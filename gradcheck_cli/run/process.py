@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradcheck_cli.domain.placement import HOST, Placement
@@ -96,11 +96,20 @@ class Process:
         self._held = memory.held(self.pid) or 0
         self._pipes.send(data)
 
-    def answer(self, deadline: float, most: float = math.inf) -> Any:
-        """The answer to the next question. Raises as `receive` does; and Spent, where the questions
-        are about another spec. `deadline` is put off by the time that compilers took."""
+    def answer(
+        self,
+        deadline: float,
+        most: float = math.inf,
+        so_far: Callable[[Any], None] = lambda value: None,
+    ) -> Any:
+        """The answer to the next question; `so_far` is given what is known of it already. Raises as
+        `receive` does; and Spent, where the questions are about another spec. `deadline` is put off
+        by the time that compilers took."""
         while True:
             message = self.receive(deadline + self._compiled_s, most)
+            if isinstance(message, channel.SoFar):
+                so_far(message.value)
+                continue
             if message != channel.Compiling(begins=True):
                 break
             start = time.monotonic()

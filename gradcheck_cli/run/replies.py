@@ -10,7 +10,12 @@ from gradcheck_cli.domain.curve import Curve
 from gradcheck_cli.domain.evaluation import Evaluation, Failure, Problem, Training, TrainingProblem
 from gradcheck_cli.domain.fixes import FixRequest, Screened
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, LiftedRun, LiftRequest
-from gradcheck_cli.domain.search import GradientProgram, GradientRequest
+from gradcheck_cli.domain.search import (
+    GradientProgram,
+    GradientRequest,
+    SearchAnswer,
+    SearchRequest,
+)
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines import answers
 from gradcheck_cli.engines.errors import EngineFault
@@ -22,6 +27,7 @@ _KINDS: dict[type, tuple[type, ...]] = {
     LayerProblem: (LayerAnswer,),
     LiftRequest: (LiftedRun, Failure),
     GradientRequest: (GradientProgram, Failure),
+    SearchRequest: (SearchAnswer, Failure),
 }
 
 

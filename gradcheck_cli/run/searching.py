@@ -1,99 +1,152 @@
-"""Searches over the domains of specs: workers answer what each search asks."""
+"""Searches over the domains of specs: the workers of their engines search."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field
 
-from gradcheck_cli.checks.protocol import Ask, Steps
 from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.search import KINDS, Kind, Search, SearchedFix, SearchResult
+from gradcheck_cli.domain.search import (
+    KINDS,
+    Kind,
+    Search,
+    SearchAnswer,
+    SearchProgress,
+    SearchRequest,
+    SearchResult,
+)
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered, engines, usual
 from gradcheck_cli.run.plan import DTYPES, choose_engines
 from gradcheck_cli.run.pool import Pool
-from gradcheck_cli.run.replies import failed
-from gradcheck_cli.run.task import Done, Task
+from gradcheck_cli.run.task import Done, SoFar, Task
 from gradcheck_cli.search.box import domain_of
-from gradcheck_cli.search.fixes import best_fix
-from gradcheck_cli.search.searching import Searching
 
 BUDGET_S = 10.0
 """For one spec; two engines or dtypes share it."""
 
-_FOR_FIXES = 0.3  # of the budget: for the search of fixes
-_TIMEOUT_S = 60.0  # for one question: a batch of a thousand points
+SLACK_S = 60.0
+"""Beyond its budget, for one search: what an engine needs until it is ready, and for its fixes."""
+
 _USUAL = "torch"
+
+Place = tuple[str, str]
+"""An engine, and a dtype."""
 
 
 @dataclass(frozen=True, slots=True)
-class SearchOptions:
-    """`run` has the engines, dtypes and seed; `budget` is in seconds for one spec."""
+class SearchOptions(RunOptions):
+    """`budget` is in seconds for one spec."""
 
-    run: RunOptions
     kinds: tuple[Kind, ...] = KINDS
     budget: float = BUDGET_S
 
 
-def search(specs: Sequence[Spec], options: SearchOptions) -> Iterator[SearchResult]:
-    """The results of the specs, in their order. Raises UsageError for an engine or a dtype that is
-    named and not there, and for a domain without a number of the dtype."""
+@dataclass(frozen=True, slots=True)
+class _Key:
+    spec: int
+    place: Place
+
+
+@dataclass(slots=True)
+class _Work:
+    """A spec on its way: what is requested in each place, and what is known there."""
+
+    spec: Spec
+    requests: Mapping[Place, SearchRequest]
+    notes: tuple[str, ...]
+    known: dict[Place, SearchAnswer] = field(default_factory=dict)
+    failures: dict[Place, Failure] = field(default_factory=dict)
+    waiting: int = 0
+
+    def result(self) -> SearchResult:
+        """What is known of it by now."""
+        searches: list[Search] = []
+        fixes = []
+        for place, request in self.requests.items():
+            answer = self.known.get(place)
+            searches += (
+                _undecided(place, request, self.failures.get(place))
+                if answer is None
+                else answer.searches
+            )
+            if answer is not None and answer.fix is not None:
+                fixes.append(answer.fix)
+        path = self.spec.source.path
+        return SearchResult(self.spec.name, path, tuple(searches), self.notes, tuple(fixes))
+
+
+def search(
+    specs: Sequence[Spec],
+    options: SearchOptions,
+    hear: Callable[[SearchProgress], None] = lambda progress: None,
+) -> Iterator[SearchResult]:
+    """The results of the specs, in their order; `hear` is given what is known of one on its way.
+    After KeyboardInterrupt they come with what is known by then, and it is raised again. Raises
+    UsageError for an engine or a dtype that is named and not there, and for a domain without a
+    number of the dtype."""
     registered = engines()
-    pool = Pool(show_output=options.run.show_framework_output)
+    works = [_work(spec, options, registered) for spec in specs]
+    pool = Pool(options.jobs, options.show_framework_output)
+    done = 0
     try:
-        for number, spec in enumerate(specs):
-            yield _result(spec, number, options, registered, pool)
+        for number, work in enumerate(works):
+            for task in _tasks(number, work):
+                pool.start(task.engine, registered[task.engine].target)
+                pool.submit(task)
+        while done < len(works):
+            while works[done].waiting:
+                _receive(pool, works, hear)
+            done += 1
+            yield works[done - 1].result()
         pool.close()
+    except KeyboardInterrupt:
+        for work in works[done:]:
+            yield work.result()
+        raise
     finally:
         pool.kill()
 
 
-def _result(
-    spec: Spec,
-    number: int,
-    options: SearchOptions,
-    registered: Mapping[str, Registered],
-    pool: Pool,
-) -> SearchResult:
-    file = spec.source.path
+def _work(spec: Spec, options: SearchOptions, registered: Mapping[str, Registered]) -> _Work:
     if spec.implementations:
-        return SearchResult(spec.name, file, (), ("it is about a layer, and has no formula",))
-    names = _engines_of(spec, options.run, registered)
-    dtypes = options.run.dtypes.resolve(spec.dtypes, DTYPES)
-    share = options.budget / max(len(names) * len(dtypes), 1)
-    found: list[Search] = []
-    fixes: list[SearchedFix | None] = []
-    notes: dict[str, None] = {}
-    for dtype in dtypes:
-        try:
-            domain = domain_of(spec.inputs, dtype)
-        except ValueError as error:
-            raise UsageError(f"{spec.name}: {error}") from None
-        if domain is None:
-            notes["nothing is searched: no input has a domain"] = None
-            continue
-        for name in names:
-            pool.start(name, registered[name].target)
-            searching = Searching(spec, name, domain, options.kinds, share, options.run.seed)
-            searches: tuple[Search, ...] = _driven(searching.steps(), pool, number)
-            found += searches
-            failing = [one.witness for one in searches if one.witness is not None]
-            if failing:
-                steps = best_fix(
-                    spec,
-                    name,
-                    domain,
-                    failing[-1].values,
-                    len(failing),
-                    share * _FOR_FIXES,
-                    options.run.seed,
-                )
-                fixes.append(_driven(steps, pool, number))
-    kept = tuple(fix for fix in fixes if fix is not None)
-    return SearchResult(spec.name, file, tuple(found), tuple(notes), kept)
+        return _Work(spec, {}, ("it is about a layer, and has no formula",))
+    requests = requests_of(spec, options, options.kinds, options.budget, registered)
+    return _Work(
+        spec, requests, () if requests else ("nothing is searched: no input has a domain",)
+    )
+
+
+def requests_of(
+    spec: Spec,
+    options: RunOptions,
+    kinds: tuple[Kind, ...],
+    budget: float,
+    registered: Mapping[str, Registered],
+) -> dict[Place, SearchRequest]:
+    """What a search of the spec asks of each engine in each dtype, which share the budget. Raises
+    UsageError."""
+    names = _engines_of(spec, options, registered)
+    dtypes = options.dtypes.resolve(spec.dtypes, DTYPES)
+    share = budget / max(len(names) * len(dtypes), 1)
+    return {
+        (name, dtype): SearchRequest(spec, dtype, kinds, share, options.seed)
+        for dtype in dtypes
+        if _is_searched(spec, dtype)
+        for name in names
+    }
+
+
+def _is_searched(spec: Spec, dtype: str) -> bool:
+    """Whether an input has a domain. Raises UsageError for one without a number of the dtype."""
+    try:
+        return domain_of(spec.inputs, dtype) is not None
+    except ValueError as error:
+        raise UsageError(f"{spec.name}: {error}") from None
 
 
 def _engines_of(
@@ -106,25 +159,34 @@ def _engines_of(
     return (_USUAL,) if _USUAL in here else tuple(here[:1])
 
 
-def _driven(steps: Steps[Any], pool: Pool, number: int) -> Any:
-    answers: list[Any] | None = None  # begins
-    while True:
-        try:
-            asks = steps.send(answers)
-        except StopIteration as end:
-            return end.value
-        answers = _answered(asks, pool, number)
+def _tasks(number: int, work: _Work) -> Iterator[Task]:
+    for place, request in work.requests.items():
+        work.waiting += 1
+        key = _Key(number, place)
+        yield Task(key, place[0], [request], request.budget + SLACK_S, number, math.inf, group=key)
 
 
-def _answered(asks: Sequence[Ask], pool: Pool, number: int) -> list[Any]:
-    """The answers of one engine, and failures in place of those that are missing."""
-    engine = asks[0].engine
-    assert engine is not None
-    questions = [ask.question for ask in asks]
-    task = Task(number, engine, questions, _TIMEOUT_S, memory=math.inf, group=number)
-    pool.submit(task)
-    while not isinstance(done := pool.results.get(), Done):
-        pass  # the engine is ready
-    missing = questions[len(done.answers) :]
-    failures = [failed(engine, question, done.failure) for question in missing]  # type: ignore[arg-type]
-    return [*done.answers, *failures]
+def _receive(pool: Pool, works: Sequence[_Work], hear: Callable[[SearchProgress], None]) -> None:
+    """Waits for what a worker says next."""
+    message = pool.results.get()
+    if not isinstance(message, Done | SoFar):
+        return  # an engine is ready
+    key: _Key = message.task.key
+    work = works[key.spec]
+    if isinstance(message, Done):
+        work.waiting -= 1
+        pool.forget(key)
+        answer = message.answers[0] if message.answers else message.failure
+    else:
+        answer = message.answer
+    if isinstance(answer, SearchAnswer):
+        work.known[key.place] = answer
+        hear(SearchProgress(work.spec.name, *key.place, answer))
+    elif answer is not None:
+        work.failures[key.place] = answer
+
+
+def _undecided(place: Place, request: SearchRequest, failure: Failure | None) -> tuple[Search, ...]:
+    """Of a search that gave no answer."""
+    why = "it was interrupted" if failure is None else failure.message
+    return tuple(Search(*place, kind, "undecided", why=why) for kind in request.kinds)

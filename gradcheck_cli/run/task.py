@@ -32,6 +32,14 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
+class SoFar:
+    """What is known already of the answer to a question of a task."""
+
+    task: Task
+    answer: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The answers to a task. There are fewer than questions only where `failure` says why; the
     first question without an answer is the one that was being worked on."""

@@ -14,7 +14,8 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gradcheck_cli.engines.entry_points import REFERENCE
@@ -95,7 +96,8 @@ class _Line:
 
     def answer(self, engine: Engine, number: int, question: Any) -> None:
         try:
-            self.write(channel.Answer(number, _answer(engine, question)))
+            so_far = partial(self._tell, number)
+            self.write(channel.Answer(number, _answer(engine, question, so_far)))
         except TypeError as error:
             from gradcheck_cli.domain.evaluation import Failure
             from gradcheck_cli.run.replies import failed
@@ -103,6 +105,9 @@ class _Line:
             failure = Failure("raised", f"its answer cannot be sent: {error}")
             name = engine.capabilities.name
             self.write(channel.Answer(number, failed(name, question, failure)))
+
+    def _tell(self, number: int, value: Any) -> None:
+        self.write(channel.SoFar(number, value))
 
 
 def _watched() -> Process:
@@ -155,9 +160,9 @@ def _load(target: str, where: Sequence[str], line: _Line) -> Engine | None:
     return engine
 
 
-def _answer(engine: Engine, question: Any) -> Any:
+def _answer(engine: Engine, question: Any, so_far: Callable[[Any], None]) -> Any:
     try:
-        return _asked(engine, question)
+        return _asked(engine, question, so_far)
     except BaseException as error:  # of a user's code: nobody interrupts a worker
         from gradcheck_cli.engines.tracebacks import as_failure, internal_failure
         from gradcheck_cli.run.replies import failed
@@ -168,8 +173,9 @@ def _answer(engine: Engine, question: Any) -> Any:
         return failed(engine.capabilities.name, question, as_failure(error, ours=True))
 
 
-def _asked(engine: Engine, question: Any) -> Any:
-    """The answer to a question. May raise anything."""
+def _asked(engine: Engine, question: Any, so_far: Callable[[Any], None]) -> Any:
+    """The answer to a question; `so_far` is given what is known of it on the way. May raise
+    anything."""
     from gradcheck_cli.engines import answers
 
     # By its name: the classes of the other kinds take time to import, and most workers never
@@ -193,6 +199,10 @@ def _asked(engine: Engine, question: Any) -> Any:
         from gradcheck_cli.engines.kit.gradient_program import engine_program
 
         return engine_program(engine, question.problem)
+    if kind == "SearchRequest":
+        from gradcheck_cli.search.answering import searched
+
+        return searched(name, question, partial(_answer, engine, so_far=so_far), so_far)
     if kind == "LayerProblem":
         from gradcheck_cli.checks.examination import examine
 

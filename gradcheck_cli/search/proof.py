@@ -83,6 +83,11 @@ class Proof:
         bit = _BIT[kind]
         return bool(np.any(self._kinds & bit)) or any(bits & bit for _, bits in self._leaves)
 
+    @property
+    def open_count(self) -> int:
+        """How many boxes have open kinds."""
+        return len(self._low) + len(self._leaves)
+
     def open_share(self) -> float:
         """The part of the domain, in ordinals, that lies in boxes with open kinds; each kind
         counts."""

@@ -23,6 +23,7 @@ from gradcheck_cli.domain.search import (
     Kind,
     Region,
     Search,
+    SearchAnswer,
     Verdict,
     Witness,
 )
@@ -90,6 +91,7 @@ class Searching:
         self._estimators: dict[int, Estimator] = {}  # by the size of their batch
         self._why = ""  # why nothing is proven
         self._stuck = 0  # turns in which the proof did not advance
+        self._probed = False  # before that, no proof counts
         self._ready = time.monotonic()
 
     def steps(self) -> Steps[tuple[Search, ...]]:
@@ -100,13 +102,14 @@ class Searching:
         self._prove(_FIRST_BOXES)
         points = probes(self._domain, constants_of(self._program), self._rng)
         yield from self._look_at(points)  # also tries what seems to be proven
+        self._probed = True
         for turn in range(_ROUNDS):
             if not self._open() or self._spent():
                 break
             self._prove_on(_BOXES << turn)
             yield from self._look_at(self._candidates(points))
         yield from self._find_regions()
-        return self._found()
+        return self.so_far().searches
 
     def _open(self) -> list[Kind]:
         """The kinds without a verdict."""
@@ -115,7 +118,7 @@ class Searching:
     def _verdict(self, kind: Kind) -> Verdict:
         if kind in self._witnesses:
             return "found"
-        proven = self._proof is not None and not self._proof.is_open(kind)
+        proven = self._probed and self._proof is not None and not self._proof.is_open(kind)
         return "proven-absent" if proven else "undecided"
 
     # Proofs.
@@ -335,9 +338,17 @@ class Searching:
         runner = self._runner
         return Runner(runner.engine, self._program, self._domain, self._spec.wrt, _MANY)
 
-    def _found(self) -> tuple[Search, ...]:
+    def so_far(self) -> SearchAnswer:
+        """What is known by now."""
         seconds = time.monotonic() - self._ready
-        return tuple(self._search(kind, seconds) for kind in self._kinds)
+        searches = tuple(self._search(kind, seconds) for kind in self._kinds)
+        if self._proof is None:
+            return SearchAnswer(searches)
+        return SearchAnswer(
+            searches,
+            open_boxes=self._proof.open_count,
+            proven=1 - self._proof.open_share() / len(KINDS),
+        )
 
     def _search(self, kind: Kind, seconds: float) -> Search:
         verdict = self._verdict(kind)

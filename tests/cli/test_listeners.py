@@ -1,13 +1,16 @@
 import errno
 import io
+import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from gradcheck_cli.cli import listeners
-from gradcheck_cli.cli.listeners import Printer, Progress
+from gradcheck_cli.cli.listeners import Printer, Progress, SearchLine
 from gradcheck_cli.cli.outputs import Output
 from gradcheck_cli.domain.events import EngineReady, Finished, SpecFinished, Started
+from gradcheck_cli.domain.search import Search, SearchAnswer, SearchProgress, Witness
 from gradcheck_cli.report import open_writer
 from gradcheck_cli.report.style import Style
 from tests.report import samples
@@ -97,3 +100,21 @@ def test_the_progress_line_says_how_fast_and_how_long_still() -> None:
     progress.hear(SpecFinished(samples.quadratic()))  # a second says nothing yet
     progress.hear(SpecFinished(replace(samples.quadratic(), cached=True)))
     assert progress.line().endswith("2 specs; 0.1 specs/s, 100 s left")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_search_says_on_a_terminal_what_it_knows() -> None:
+    witness = Witness({"x": np.array(95.0)}, "x", math.nan, 1.0)
+    found = Search("torch", "float32", "gradient-nonfinite", "found", witness)
+    known = SearchAnswer((found,), open_boxes=12, proven=0.5)
+    for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
+        line = SearchLine(stream)
+        line.hear(SearchProgress("odds", "torch", "float32", known))
+        line.clear()
+        words = "odds torch float32: 12 boxes open, 50 % proven; gradient-nonfinite at x = 95.0"
+        assert (words[:79] in stream.getvalue()) is shown
+        assert stream.getvalue().endswith("\r\x1b[2K" if shown else "")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from gradcheck_cli import specfile
-from gradcheck_cli.checks.protocol import Ask, Steps
+from gradcheck_cli.checks.protocol import Steps, drive
 from gradcheck_cli.domain.search import KINDS, GradientRequest, Search
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.kit.gradient_program import engine_program
@@ -36,19 +37,19 @@ def searched(spec: Spec, dtype: str = "float32", budget: float = 5.0) -> dict[st
 
 def answering(steps: Steps[Any]) -> Any:
     """What steps end with, where the reference engine answers."""
+    return drive(steps, lambda ask: answer_of(ask.question))
+
+
+def answer_of(question: Any) -> Any:
+    """The answer of the reference engine."""
+    engine = _engine()
+    if isinstance(question, GradientRequest):
+        return engine_program(engine, question.problem)
+    return engine.evaluate(question)
+
+
+@cache
+def _engine() -> ReferenceEngine:
     engine = ReferenceEngine()
     engine.load()
-
-    def answer(ask: Ask) -> Any:
-        question = ask.question
-        if isinstance(question, GradientRequest):
-            return engine_program(engine, question.problem)
-        return engine.evaluate(question)  # type: ignore[arg-type]
-
-    answers = None
-    while True:
-        try:
-            asks = steps.send(answers)
-        except StopIteration as end:
-            return end.value
-        answers = [answer(ask) for ask in asks]
+    return engine
