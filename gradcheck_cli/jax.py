@@ -16,7 +16,7 @@ from gradcheck_cli.testing.api import assert_gradients
 from gradcheck_cli.testing.drop_in import NO_STEP, warn_once
 from gradcheck_cli.testing.values import dtype_word
 
-_HIGHEST = 2
+_HIGHEST = 3
 _WHY = {
     "eps": NO_STEP,
     "lin": "jax.linearize computes what forward mode does, which is checked",

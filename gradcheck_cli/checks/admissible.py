@@ -156,7 +156,11 @@ class Admissible:
         )
 
     def hvp(
-        self, mode: Mode, row: Array, tangents: Mapping[str, Array]
+        self,
+        mode: Mode,
+        row: Array,
+        tangents: Mapping[str, Array],
+        along: Mapping[str, Array] | None = None,
     ) -> Mapping[str, Array | None]:
         raise Unsupported(SECOND)
 

@@ -13,7 +13,7 @@ from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.blocks import PAIRED_ENTRIES, blocks_in
 from gradcheck_cli.domain.draws import direction
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import Mode, modes_in
+from gradcheck_cli.domain.evaluation import Mode, modes_in, order_of
 from gradcheck_cli.domain.scale import tangent_scale
 from gradcheck_cli.domain.truth import TruthBlock
 from gradcheck_cli.engines.layer.subject import Subject
@@ -35,7 +35,8 @@ class Hessian:
     there is no truth: differences of a wrong gradient. `leaves` are the others, `moving` all.
 
     `directions` (k, n) of a leaf stand for its entries along the columns of a block; forward over
-    forward takes a pass a pair, so `firsts` (k, n) stand for them along its rows, too.
+    forward takes a pass a pair, so `firsts` (k, n) stand for them along its rows, too. Third order,
+    the product is differentiated `along` a direction (n,) of all `leaves` first.
     """
 
     def __init__(self, layer: BoundLayer, wrong: Set[str | None], mode: Mode) -> None:
@@ -52,6 +53,7 @@ class Hessian:
         paired = mode == PAIRED and not self.whole
         self.directions: dict[str, Array] = {}
         self.firsts: dict[str, Array] = {}
+        self.along: dict[str, Array] = {}
         for leaf in self.leaves:
             scale = tangent_scale(leaf.value)
             drawn = np.stack([direction(rng, leaf.size, turn) for turn in range(DIRECTIONS)])
@@ -59,6 +61,11 @@ class Hessian:
             self.directions[leaf.name] = np.eye(leaf.size) if self.whole else drawn
             if paired:
                 self.firsts[leaf.name], self.directions[leaf.name] = drawn[:1], drawn[1:]
+            if order_of(mode) > 2:
+                one = moving_size(narrow) == 1
+                self.along[leaf.name] = (
+                    np.ones(1) if one else fmt.round(direction(rng, leaf.size, 0) * scale)
+                )
 
     def passes(self, mode: Mode) -> int:
         """How many passes of a first-order mode one look takes."""
@@ -120,11 +127,11 @@ class Hessian:
 
     def _by_columns(self, subject: Subject, mode: Mode) -> Given:
         found: dict[tuple[str, str], Array | None] = {}
+        shapes = {leaf.name: leaf.value.shape for leaf in self.leaves}
+        firsts = {name: along.reshape(shapes[name]) for name, along in self.along.items()}
         for second in self.leaves:
-            columns = [
-                subject.hvp(mode, self.row, {second.name: along.reshape(second.value.shape)})
-                for along in self.directions[second.name]
-            ]
+            units = self.directions[second.name].reshape(-1, *shapes[second.name])
+            columns = [subject.hvp(mode, self.row, {second.name: unit}, firsts) for unit in units]
             for first in self.leaves:
                 parts = [column.get(first.name) for column in columns]
                 known = [part for part in parts if part is not None]
@@ -148,7 +155,7 @@ class Hessian:
         """Differences of the gradient in the highest precision."""
         layer = self.layer
         return SecondTruth(
-            layer.highest, self.row, self.directions, layer.bounds, layer.problem.dtype
+            layer.highest, self.row, self.directions, layer.bounds, layer.problem.dtype, self.along
         )
 
     def doubtful(self) -> dict[str, Array]:

@@ -26,6 +26,7 @@ from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.truth import compute
 from gradcheck_cli.truth.certified.enclosed_products import EnclosedProducts
 from gradcheck_cli.truth.difference_curve import curve
+from gradcheck_cli.truth.directional_program import directional
 from gradcheck_cli.truth.of_layers import projected
 
 ROWS = 4  # cotangents in place of all outputs of a large layer, as for formulas
@@ -86,6 +87,16 @@ class ProgramTruth:
             for named in (HessianBlock(words[block.rows], words[block.columns]),)
         }
         return replace(found, origin=self.origin), blocks
+
+    def derivative(self, along: Mapping[str, Array]) -> ProgramTruth:
+        """The truth about the derivative of the program along a direction (n,) a leaf. Raises
+        NoDirectional."""
+        shapes = {leaf.name: leaf.value.shape for leaf in self.layer.narrow.leaves}
+        direction = {self.words[name]: u.reshape(shapes[name]) for name, u in along.items()}
+        found = directional(self.program, self._values(), direction, self.layer.problem.dtype)
+        derivative = ProgramTruth(self.layer, found.program, {**self.constants, **found.constants})
+        derivative.origin = self.origin
+        return derivative
 
     def products(self) -> EnclosedProducts:
         """The products of the Jacobian of the layer in the highest precision, by words. Raises

@@ -1,4 +1,5 @@
-"""Second derivatives of a layer: what its backward gives when it is differentiated again."""
+"""Second and third derivatives of a layer: what its backward gives when it is differentiated
+again."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ from gradcheck_cli.domain.evaluation import (
     Mode,
     Projection,
     modes_in,
+    order_of,
 )
+from gradcheck_cli.domain.implications import OF_ORDERS, without_implied
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.domain.thresholds import OPERATIONS, SAME_STEP
@@ -37,7 +40,9 @@ from gradcheck_cli.engines.layer.custom import CustomCall
 from gradcheck_cli.engines.layer.source_lines import returned
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal, short_traceback
+from gradcheck_cli.truth.directional_program import NoDirectional
 from gradcheck_cli.truth.numerics.noise import from_size
+from gradcheck_cli.truth.of_formulas import NOT_CERTIFIED
 from gradcheck_cli.truth.of_layers import STIR, STIRRED, stirred
 from gradcheck_cli.truth.second_order import Blocks, Weights
 from gradcheck_cli.truth.weighing import move_of
@@ -50,10 +55,11 @@ DRAWS = 2
 
 
 class SecondOrder:
-    """Second derivatives of a layer by the compositions that its problem asks for. `wrong` are the
-    leaves whose first derivative is wrong, by mode: they are left out of the compositions of that
-    mode, and those by reverse mode of all, as differences of the gradient may be the truth. It is
-    the certified one about `program` where that is sure."""
+    """Second and third derivatives of a layer by the compositions that its problem asks for.
+    `wrong` are the leaves whose first derivative is wrong, by mode: they are left out of the
+    compositions of that mode, and those by reverse mode of all, as differences of the gradient may
+    be the truth. It is the certified one about `program` where that is sure. Third derivatives have
+    no other truth; they are left out where the second one that they differentiate is wrong."""
 
     def __init__(
         self,
@@ -63,7 +69,7 @@ class SecondOrder:
     ) -> None:
         self._layer = layer
         self._program = program
-        self._wrong = wrong
+        self._wrong = {mode: set(leaves) for mode, leaves in wrong.items()}
         self.checks: tuple[Check, ...] = ()
         self.findings: tuple[Finding, ...] = ()
         self.notes: list[str] = []
@@ -81,21 +87,24 @@ class SecondOrder:
                 left_out.setdefault(reason, []).append(mode)
         for reason, modes in left_out.items():
             names = " and ".join(mode.replace("-", " ") for mode in modes)
-            what = "second derivatives" if modes == requested else names
+            third = " and third" if order_of(requested[-1]) > 2 else ""
+            what = f"second{third} derivatives" if modes == requested else names
             verb = "was" if what == names and len(modes) == 1 else "were"
             self.notes.append(f"{self._layer.name}: {what} {verb} left out: {reason}")
+        self.findings = tuple(without_implied(self.findings, OF_ORDERS))
 
     def _in_mode(self, mode: Mode) -> Steps[str]:
         """Examines one composition; why it is left out, where it is."""
-        wrong = frozenset[str | None]().union(
+        first = frozenset[str | None]().union(
             *(self._wrong.get(one, ()) for one in ("reverse", *modes_in(mode)))
         )
-        hessian = Hessian(self._layer, wrong, mode)
-        self._note_wrong(hessian)
+        second = self._wrong.get("-over-".join(modes_in(mode)[1:]), set())
+        hessian = Hessian(self._layer, first | second, mode)
+        self._note_wrong(hessian, "second" if second - first else "first")
         if not hessian.leaves:
             return ""
         try:
-            examined = HessianCase(hessian, self._program)
+            examined = HessianCase(hessian, self._program_of(hessian))
         except Unsupported as error:
             return str(error)
         except Exception as error:
@@ -109,13 +118,30 @@ class SecondOrder:
             yield from self._layer.doubt()
         self.checks += examined.checks
         self.findings += (*map(self._with_function, examined.findings), *examined.mistakes)
+        blocks = [one.input or "" for one in examined.findings if one.severity == "error"]
+        self._wrong[mode] = {
+            leaf.name
+            for leaf in hessian.leaves
+            if any(HessianBlock.is_of(block, _plain(leaf.name)) for block in blocks)
+        }
         return ""
 
-    def _note_wrong(self, hessian: Hessian) -> None:
-        """Says by which leaves there are no second derivatives."""
+    def _program_of(self, hessian: Hessian) -> ProgramTruth | None:
+        """The program whose Hessian is the truth, where there is one."""
+        if self._program is None or not hessian.along:
+            return self._program
+        try:
+            return self._program.derivative(hessian.along)
+        except NoDirectional as why:
+            self.notes.append(f"third derivatives are not certified: {why}")
+            return None
+
+    def _note_wrong(self, hessian: Hessian, lower: str) -> None:
+        """Says by which leaves there are no derivatives, as those of a `lower` order are wrong."""
         checked = {leaf.name for leaf in hessian.leaves}
         left = ", ".join(f"`{leaf.name}`" for leaf in hessian.moving if leaf.name not in checked)
-        words = f"second derivatives by {left} are not checked: the first is wrong"
+        order = "third" if order_of(hessian.mode) > 2 else "second"
+        words = f"{order} derivatives by {left} are not checked: the {lower} is wrong"
         note = f"{self._layer.name} {self._layer.problem.dtype}: {words}"
         if left and note not in self.notes:
             self.notes.append(note)
@@ -251,7 +277,9 @@ class HessianCase(LayerCase):
         )
         firsts = {_plain(n): d for n, d in hessian.firsts.items()} or None
         projection = Projection(rows, columns, firsts)
-        found = self._certified(rows, costs) or self._by_differences(costs)
+        found = self._certified(rows, costs)
+        if found is None:
+            found = self._undecided() if hessian.along else self._by_differences(costs)
         case = layer.case({mode: projection}, (evaluation,), found, wide)
         return replace(
             case,
@@ -260,7 +288,8 @@ class HessianCase(LayerCase):
         )
 
     def _certified(self, rows: Array | None, costs: bool) -> Truth | None:
-        """The truth about the program; one that is not sure throughout is given up."""
+        """The truth about the program. Where differences could decide, one that is not sure
+        throughout is given up."""
         hessian, program = self._hessian, self._program
         if program is None:
             return None
@@ -268,7 +297,7 @@ class HessianCase(LayerCase):
         projection = Projection(rows, columns, hessian.firsts or None)
         leaves = [leaf.name for leaf in hessian.leaves]
         truth, blocks = program.second_order(self._mode, projection, leaves, costs)
-        if not is_certified(blocks.values()):
+        if not hessian.along and not is_certified(blocks.values()):
             self._program = None
             return None
         found: dict[tuple[str, str], TruthBlock] = {}
@@ -277,7 +306,7 @@ class HessianCase(LayerCase):
             name = (self._mode, _block_name(key))
             found[name] = self._open_where_absorbed(key, block)
             if np.any(found[name].kind == PointKind.UNDECIDED):
-                reasons[name] = ABSORBED
+                reasons[name] = ABSORBED if is_certified([block]) else NOT_CERTIFIED
         return replace(truth, blocks=found, reasons=reasons)
 
     def _open_where_absorbed(self, key: tuple[str, str], block: TruthBlock) -> TruthBlock:
@@ -303,18 +332,35 @@ class HessianCase(LayerCase):
 
     def _by_differences(self, costs: bool) -> Truth:
         """The truth from differences of the gradient."""
-        hessian, layer, mode = self._hessian, self.layer, self._mode
         weights = self._weights() if costs else None
-        entries, reasons = self._truth.blocks(hessian.filled(self._entries), weights)
+        entries, reasons = self._truth.blocks(self._hessian.filled(self._entries), weights)
+        return self._truth_of(self._hessian.along_rows(entries), reasons)
+
+    def _undecided(self) -> Truth:
+        """No truth: differences of a second derivative see its rounding before they see the
+        third."""
+        blocks = {
+            key: TruthBlock.of(
+                np.zeros(block.shape),
+                np.full(block.shape, np.inf),
+                kind=np.full(block.shape, int(PointKind.UNDECIDED)),
+            )
+            for key, block in self._hessian.filled(self._entries).items()
+        }
+        return self._truth_of(blocks, dict.fromkeys(blocks, NOT_CERTIFIED))
+
+    def _truth_of(
+        self,
+        blocks: Mapping[tuple[str, str], TruthBlock],
+        reasons: Mapping[tuple[str, str], str],
+    ) -> Truth:
+        layer, mode = self.layer, self._mode
         output = layer.highest.value({})
         return Truth(
             dtype=layer.problem.dtype,
             output=output,
             output_error=from_size(output, 16, layer.highest.dtype),
-            blocks={
-                (mode, _block_name(key)): block
-                for key, block in hessian.along_rows(entries).items()
-            },
+            blocks={(mode, _block_name(key)): block for key, block in blocks.items()},
             reasons={(mode, _block_name(key)): reason for key, reason in reasons.items()},
         )
 

@@ -29,7 +29,9 @@ _LIMITS = ("timeout", "memory", "power", "device")
 @click.command(cls=SettingsCommand)
 @click.argument("target", metavar="TARGET")
 @layer_options
-@click.option("--order", type=Integer(1, 2), help="2 checks second derivatives as well.")
+@click.option(
+    "--order", type=Integer(1, 3), help="2 checks second derivatives as well, 3 third ones."
+)
 @click.option("--save", metavar="FILE", help="Write the spec that does the same to a new file.")
 @settings_options
 @click.pass_context

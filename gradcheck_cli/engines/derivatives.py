@@ -167,6 +167,18 @@ class TapeVJP:
         return self._tape.gradient(targets, arrays, bars, again)
 
 
+def gradient_of(
+    fw: Derivatives, function: Callable[..., Targets], cotangents: Sequence[Any]
+) -> Callable[..., Targets]:
+    """vjp(cotangents) as a function of the primals, which can be differentiated."""
+
+    def gradients(moved: Sequence[Any], _: Any = None) -> Targets:
+        _, _, vjp = fw.vjp(function, list(moved))
+        return vjp(cotangents, again=True), None
+
+    return gradients
+
+
 def reverse_over_reverse(
     fw: Derivatives,
     function: Callable[..., Targets],
@@ -193,12 +205,7 @@ def forward_over_reverse(
     tangents: Sequence[Any],
 ) -> list[Any]:
     """The tangents of vjp(cotangents) along `tangents`: the same products by another route."""
-
-    def gradients(moved: Sequence[Any], _: Any = None) -> Targets:
-        _, _, vjp = fw.vjp(function, list(moved))
-        return vjp(cotangents, again=True), None
-
-    return fw.jvp(gradients, primals, tangents)[1]
+    return fw.jvp(gradient_of(fw, function, cotangents), primals, tangents)[1]
 
 
 def reverse_over_forward(

@@ -88,11 +88,6 @@ def placed(spec: Spec | None, options: RunOptions) -> Placement:
 def make_plan(spec: Spec, options: RunOptions, registered: Mapping[str, Registered]) -> Plan:
     """Raises UsageError for an engine, dtype or device that was named and is unknown or not
     there."""
-    if spec.implementations and spec.order > 2:
-        raise UsageError(
-            "third derivatives are checked of formulas, and not of layers",
-            "`gradcheck lift` writes the formula that a layer is",
-        )
     engines, named = choose_engines(spec, options, registered)
     where = placed(spec, options)
     require(where)

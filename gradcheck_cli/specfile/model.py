@@ -245,7 +245,7 @@ def spec_schema() -> Any:
         "modes": key(list_of(words(*MODES), min_length=1), "Default: what the engine has."),
         "order": key(
             core.int_schema(ge=1, le=3, strict=True),
-            "2 checks second derivatives too, 3 of a formula third ones. Default: 1.",
+            "2 checks second derivatives too, 3 third ones. Default: 1.",
         ),
         "tolerance": key(
             _tolerance(), "What is accepted. The default follows from the arithmetic itself."

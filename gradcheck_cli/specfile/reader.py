@@ -32,9 +32,6 @@ from gradcheck_cli.specfile.values import number
 from gradcheck_cli.specfile.yaml_tree import Document, Problem, documents
 from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, plain
 
-MOST_OF_A_LAYER = 2
-"""The highest order of derivatives that are checked of layers."""
-
 MAX_ERRORS = 100
 """A file with more mistakes has one mistake many times."""
 
@@ -290,10 +287,6 @@ class _Sense:
         designs = read_designs(data, list(data["implementations"]), collector)
         if "train" in data:
             collector.add("`train` follows a formula, not a layer", ("train",), at_key=True)
-        if data.get("order", 1) > MOST_OF_A_LAYER:
-            message = "third derivatives are checked of formulas, and not of layers"
-            help = "`gradcheck lift` writes the formula that a layer is"
-            collector.add(message, ("order",), help=help)
         if inputs is None or collector.errors:
             return None
         model = read_model(collector, constants, self._arguments(inputs))

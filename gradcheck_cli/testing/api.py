@@ -62,7 +62,7 @@ def check(
     dtypes      one or several, as names or as a framework's own: "float32", [torch.bfloat16];
                 default: float32 and float64, or the half precision that the inputs have
     modes       "reverse", "forward"; default: what the framework has
-    order       2 checks second derivatives as well
+    order       2 checks second derivatives as well, 3 third ones
     wrt         the inputs whose gradients are checked
     domain      (low, high) where the layer is defined, for every input or by name
     power       the probability with which an error of a single entry is found in a large layer

@@ -51,13 +51,15 @@ class Weights:
 @dataclass
 class SecondTruth:
     """The Hessian of s = row @ F at the subject's own leaves, along `directions` (k, n) of every
-    leaf that is requested, one leaf at a time. `unsure`: a first look did not confirm it."""
+    leaf that is requested, one leaf at a time; third order, of the derivative of s `along` a
+    direction (n,) a leaf. `unsure`: a first look did not confirm it."""
 
     subject: Subject
     row: Float
     directions: Mapping[str, Array]
     bounds: Mapping[str, tuple[float, float]]
     dtype: str
+    along: Mapping[str, Array]
     unsure: bool = False
 
     def __post_init__(self) -> None:
@@ -211,16 +213,23 @@ class SecondTruth:
 
     @cached_property
     def _size(self) -> float:
-        """How large s may be: no smaller than its terms."""
+        """How large s may be: no smaller than its terms. Third order, its derivative."""
         with np.errstate(all="ignore"):
             size = float(np.abs(self.row) @ np.abs(self.subject.value({})))
+            if self.along:
+                steps = [np.abs(u) / self._sizes(name) for name, u in self.along.items()]
+                size *= float(np.sum(np.concatenate(steps)))
         return size if np.isfinite(size) else 0.0
 
     def _natural(self, name: str, least: float = 0.0) -> Float:
         """How large a derivative is that changes s as a whole while the input, or `least` of it,
         changes as a whole, (n,)."""
+        return np.asarray(self._size / self._sizes(name, least))
+
+    def _sizes(self, name: str, least: float = 0.0) -> Float:
+        """How large the numbers of an input are, (n,): 1 in place of 0."""
         sizes = np.fmax(np.abs(np.reshape(self.values[name], -1)), least)
-        return np.asarray(self._size / np.where(sizes == 0, 1.0, sizes))
+        return np.where(sizes == 0, 1.0, sizes)
 
     def natural_block(self, first: str, second: str) -> Array:
         """The natural size of a second derivative, (n of first, directions of second)."""

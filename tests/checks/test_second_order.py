@@ -293,3 +293,55 @@ def test_forward_mode_does_not_differentiate_a_jvp_in_pytorch() -> None:
     (found,) = examined(layer, {"x": X}, modes=modes).findings
     assert (found.code, found.mode) == ("GC106", "forward-over-forward")
     assert "does not differentiate the jvp of `ForwardOverReverse`" in found.message
+
+
+THIRD = "reverse-over-reverse-over-reverse"
+FORWARD_THIRD = "forward-over-reverse-over-reverse"
+
+
+class Stepped(Sine):
+    """Whose third derivative is cut off."""
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        slope, bend = torch.cos(x).detach(), torch.sin(x).detach()
+        return g * (slope - bend * (x - x.detach()))
+
+
+def at_third(layer: Any, **inputs: Any) -> Any:
+    return examined(layer, inputs, modes=(*SECOND, FORWARD, THIRD, FORWARD_THIRD))
+
+
+def test_right_third_derivatives_pass_in_both_compositions() -> None:
+    answer = at_third(lambda x, w: torch.tanh(x * w).sum() * torch.exp(x), x=X, w=X + 2)
+    assert {finding.severity for finding in answer.findings} <= {"note"}
+    third = {check.mode: check.status for check in answer.checks if check.mode not in SECOND}
+    assert third == dict.fromkeys((FORWARD, THIRD, FORWARD_THIRD), "passed")
+
+
+def test_a_third_derivative_that_is_cut_off_is_wrong() -> None:
+    (found,) = at_third(Stepped, x=X).findings
+    assert (found.code, found.mode) == ("GC106", THIRD)
+    assert "no third derivative" in found.message
+
+
+def test_third_derivatives_of_a_wrong_second_one_are_left_out() -> None:
+    answer = at_third(Detached, x=X)
+    assert [(found.code, found.mode) for found in answer.findings] == [("GC106", SECOND[1])]
+    assert "torch float64: third derivatives by `x` are not checked: the second is wrong" in (
+        answer.notes
+    )
+
+
+def test_third_derivatives_of_a_layer_that_is_not_lifted_are_undecided() -> None:
+    class InNumPy(Sine):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return torch.from_numpy(np.sin(x.detach().numpy()))
+
+    answer = at_third(InNumPy, x=X)
+    (found,) = (found for found in answer.findings if found.severity != "note")
+    assert found.code == "GC501"
+    assert "a third derivative is judged by a certificate alone" in found.message

@@ -1,15 +1,11 @@
-"""`order: 3` checks third derivatives of formulas."""
+"""`order: 3` checks third derivatives. Those of layers are in `tests/checks`."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from gradcheck_cli import specfile
-from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.run.plan import make_plan
@@ -78,23 +74,6 @@ def test_what_is_not_certified_is_undecided(tmp_path: Path) -> None:
     third = [one for one in result["findings"] if "third derivative" in one["message"]]
     assert {one["code"] for one in third} == {"GC501"}
     assert not [one for one in result["findings"] if one["mode"] == THIRD]
-
-
-def test_of_layers_there_is_none(tmp_path: Path) -> None:
-    text = "inputs: {x: 1.0}\nimplementations: {torch: 'torch:sin'}\norder: 3\n"
-    found, errors = specfile.read("layer.yaml", text)
-    assert not found
-    (error,) = errors
-    assert error.span.line == 3
-    assert "third derivatives are checked of formulas" in error.message
-    assert "gradcheck lift" in error.help
-
-
-def test_a_plan_of_a_layer_has_none_either() -> None:
-    text = "inputs: {x: 1.0}\nimplementations: {torch: 'torch:sin'}\norder: 2\n"
-    (spec,), _ = specfile.read("layer.yaml", text)
-    with pytest.raises(UsageError, match="not of layers"):
-        make_plan(replace(spec, order=3), RunOptions(), engines())
 
 
 def test_the_direction_of_one_number_is_one() -> None:

@@ -16,6 +16,7 @@ from gradcheck_cli.domain.evaluation import Mode, modes_in
 from gradcheck_cli.engines.derivatives import (
     forward_over_forward,
     forward_over_reverse,
+    gradient_of,
     reverse_over_forward,
     reverse_over_reverse,
 )
@@ -48,7 +49,10 @@ _COMPOSED: dict[Mode, Callable[..., list[Any]]] = {
     "reverse-over-reverse": reverse_over_reverse,
     "forward-over-reverse": forward_over_reverse,
     "reverse-over-forward": reverse_over_forward,
+    "reverse-over-reverse-over-reverse": reverse_over_reverse,
+    "forward-over-reverse-over-reverse": forward_over_reverse,
 }
+"""Those of third order are of the gradient that reverse mode gave."""
 
 
 class LayerSubject(FrameworkLayer):
@@ -194,10 +198,16 @@ class LayerSubject(FrameworkLayer):
 
     # Second derivatives
 
-    def hvp(self, mode: Mode, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
+    def hvp(
+        self,
+        mode: Mode,
+        row: Array,
+        tangents: Mapping[str, Array],
+        along: Mapping[str, Array] | None = None,
+    ) -> dict[str, Array | None]:
         forward = "forward" in modes_in(mode)
         with self.ready({}), self.forward_mode(tuple(tangents)) if forward else nullcontext():
-            return self._hvp(_COMPOSED[mode], row, tangents)
+            return self._hvp(mode, row, tangents, along or {})
 
     def second_tangent(
         self, row: Array, firsts: Mapping[str, Array], tangents: Mapping[str, Array]
@@ -235,18 +245,31 @@ class LayerSubject(FrameworkLayer):
         return np.concatenate([np.zeros(0), *flat])
 
     def _hvp(
-        self, composed: Callable[..., list[Any]], row: Array, tangents: Mapping[str, Array]
+        self,
+        mode: Mode,
+        row: Array,
+        tangents: Mapping[str, Array],
+        along: Mapping[str, Array],
     ) -> dict[str, Array | None]:
         wrt = self.wrt
 
-        def product(inputs: Any, bars: list[Any], along: Mapping[str, Any]) -> list[Any]:
+        def product(
+            inputs: Any, bars: list[Any], firsts: Mapping[str, Any], seconds: Mapping[str, Any]
+        ) -> list[Any]:
             primals = [self.primal(name, inputs) for name in wrt]
-            directions = [along.get(name) for name in wrt]
-            return composed(self.fw, self.function(wrt, inputs), primals, bars, directions)
+            function = self.function(wrt, inputs)
+            if firsts:
+                function = gradient_of(self.fw, function, bars)
+                bars = [firsts.get(name) for name in wrt]
+            directions = [seconds.get(name) for name in wrt]
+            return _COMPOSED[mode](self.fw, function, primals, bars, directions)
 
-        along = {name: self.leaf_array(name, tangent) for name, tangent in tangents.items()}
-        evaluated = self.evaluated(composed.__name__, (*wrt, "along", *along), product)
-        found = evaluated(self.inputs({}, wrt), self.cotangents(row), along)
+        firsts, seconds = (
+            {name: self.leaf_array(name, part) for name, part in given.items()}
+            for given in (along, tangents)
+        )
+        evaluated = self.evaluated(mode, (*wrt, "along", *seconds, "along", *firsts), product)
+        found = evaluated(self.inputs({}, wrt), self.cotangents(row), firsts, seconds)
         return {
             name: None if part is None else self.fw.numpy(part).reshape(-1)
             for name, part in zip(wrt, found, strict=True)

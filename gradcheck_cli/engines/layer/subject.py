@@ -201,10 +201,15 @@ class Subject(Protocol):
         ...
 
     def hvp(
-        self, mode: Mode, row: Array, tangents: Mapping[str, Array]
+        self,
+        mode: Mode,
+        row: Array,
+        tangents: Mapping[str, Array],
+        along: Mapping[str, Array] | None = None,
     ) -> Mapping[str, Array | None]:
         """d<row @ J, tangents>/d(leaf), (n,) a leaf, by any composition but forward over forward,
-        which has no such array. Raises Unsupported."""
+        which has no such array. Third order, d<d<row @ J, along>/d(leaf), tangents>/d(leaf).
+        Raises Unsupported."""
         ...
 
     def second_tangent(

@@ -338,10 +338,16 @@ class TorchSubject(LayerSubject):
                 raise Unsupported(str(error).strip().splitlines()[0]) from error
             raise
 
-    def hvp(self, mode: Mode, row: Array, tangents: Mapping[str, Array]) -> dict[str, Array | None]:
+    def hvp(
+        self,
+        mode: Mode,
+        row: Array,
+        tangents: Mapping[str, Array],
+        along: Mapping[str, Array] | None = None,
+    ) -> dict[str, Array | None]:
         if self._compiled:
             raise Unsupported(NO_SECOND_ORDER)
-        return super().hvp(mode, row, tangents)
+        return super().hvp(mode, row, tangents, along)
 
     # What is inside
 
