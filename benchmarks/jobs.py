@@ -1,9 +1,11 @@
-"""The same specs with one worker of each engine and with two: how much faster, and equal results.
+"""The same specs with one worker of each engine, with two, and on a cluster of two nodes here: how
+much faster, and equal results.
 
     python benchmarks/jobs.py [COUNT] [layers|formulas]
 
-Prints seconds of both, and their ratio; a machine that is busy with other things does not show it.
-So the processor time of the busiest worker stands beside it: what the work of a run takes at least.
+Prints seconds, and their ratio; a machine that is busy with other things does not show it. So the
+processor time of the busiest worker is printed, too: what the work of a run takes at least. The
+start of Dask, before the run, is printed apart.
 Ends with 1 where any result differs.
 """
 
@@ -17,6 +19,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import dask
+from distributed import LocalCluster
 from many_layers import workers, written
 
 from gradcheck_cli import specfile
@@ -59,13 +63,14 @@ def processor_s(pid: int) -> float:
 
 
 def timed(
-    specs: Sequence[Spec], engine: str, jobs: int
+    specs: Sequence[Spec], engine: str, jobs: int = 1, cluster: str = ""
 ) -> tuple[float, list[float], list[SpecResult]]:
     """Seconds; of processor time, those of each worker of the engine; and the results."""
     start = time.perf_counter()
     spent: dict[int, float] = {}
     done = 0
-    for event in run(specs, RunOptions(engines=Layered(override=(engine,)), jobs=jobs)):
+    options = RunOptions(engines=Layered(override=(engine,)), jobs=jobs, cluster=cluster)
+    for event in run(specs, options):
         if isinstance(event, SpecFinished):
             done += 1
             if done in (len(specs) // 2, len(specs)):
@@ -82,6 +87,20 @@ def plain(result: SpecResult) -> SpecResult:
     return replace(result, checks=checks, duration_s=0.0)
 
 
+def on_a_cluster(specs: Sequence[Spec], engine: str) -> tuple[float, float, list[SpecResult]]:
+    """Seconds until Dask has its nodes, seconds of the run, and the results."""
+    start = time.perf_counter()
+    with (
+        dask.config.set({"distributed.worker.profile.enabled": False}),  # as in `--cluster local`
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+        ) as cluster,
+    ):
+        start_s = time.perf_counter() - start
+        run_s, _, results = timed(specs, engine, cluster=cluster.scheduler_address)
+    return start_s, run_s, results
+
+
 def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT
     layers = "formulas" not in sys.argv
@@ -90,15 +109,17 @@ def main() -> int:
         specs = read((written if layers else formulas)(Path(folder), count))
         one_s, (alone,), one = timed(specs, engine, 1)
         two_s, each, two = timed(specs, engine, 2)
-    print(
-        f"{count} {'layers' if layers else 'formulas'}: {one_s:.1f} s with one worker of {engine}"
-    )
+        dask_s, nodes_s, on_nodes = on_a_cluster(specs, engine)
+    kind = "layers" if layers else "formulas"
+    print(f"{count} {kind}: {one_s:.1f} s with one worker of {engine}")
     print(f"  {two_s:.1f} s with {len(each)}: {one_s / two_s:.2f} times as fast")
     told = " and ".join(f"{seconds:.1f} s" for seconds in each)
     print(f"  processor time of workers: {alone:.1f} s, and {told}: {alone / max(each):.2f} times")
-    if one != two:
+    print(f"  {nodes_s:.1f} s on a cluster of two nodes, which Dask started in {dask_s:.1f} s")
+    print(f"  a cluster takes {nodes_s / two_s:.2f} times as long as two workers")
+    if not one == two == on_nodes:
         print("  results differ")
-    return int(one != two)
+    return int(not one == two == on_nodes)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What runs on a node of a cluster: a spec at a time, by workers that stay for the whole run."""
+"""What runs on a node of a cluster: batches of specs, by workers that stay for the whole run."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import pickle
 import shutil
 import tempfile
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.domain.wire import encode
 from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.run.executor import Examined
 from gradcheck_cli.run.local import Local
@@ -62,9 +62,10 @@ def engines_here() -> tuple[str, Mapping[str, str]]:
     return VERSION, {name: version for name, version in there.items() if version is not None}
 
 
-def examine(parcel: bytes) -> bytes:
-    """The result of a spec that was shipped, as bytes of `domain.wire`. `parcel` is a pickle: it is
-    the client that sends it, and nodes run the client's code."""
+def examine(parcel: bytes) -> tuple[float, list[SpecResult]]:
+    """The seconds that specs took which were shipped, and their results in order. `parcel` is a
+    pickle: it is the client that sends it, and nodes run the client's code."""
+    start = time.monotonic()
     name: str
     options: RunOptions
     sent: Shipped
@@ -75,16 +76,20 @@ def examine(parcel: bytes) -> bytes:
             room.leave()
         room = _mine.room = _Room(name, sent.folder)
     unpack(sent, room.root)
-    return encode(_result(sent.spec, Local(options, room.pool)))
+    results = _results(sent.specs, Local(options, room.pool))
+    return time.monotonic() - start, results
 
 
-def _result(spec: Spec, executor: Local) -> SpecResult:
+def _results(specs: Sequence[Spec], executor: Local) -> list[SpecResult]:
+    found: dict[int, SpecResult] = {}
     try:
         executor.start()
-        executor.submit(0, spec)
-        while not isinstance(message := executor.next(), Examined):
-            pass
+        for number, spec in enumerate(specs):
+            executor.submit(number, spec)
+        while len(found) < len(specs):
+            if isinstance(message := executor.next(), Examined):
+                found[message.number] = message.result
     except BaseException:
         executor.kill()
         raise
-    return message.result
+    return [found[number] for number in range(len(specs))]

@@ -1,4 +1,4 @@
-"""The code of a spec's layers, on its way to a machine that has not its files.
+"""Specs and the code of their layers, on their way to a machine that has not the files.
 
 Files go into a folder whose tree is that of the sender, so paths relative to the working folder
 are what they were, in imports and in reports.
@@ -7,7 +7,7 @@ are what they were, in imports and in reports.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,25 +18,33 @@ from gradcheck_cli.domain.spec import Spec
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """A spec, the files that its layers reach, and the sender's working folder: all paths are
-    relative to a folder above them."""
+    """Specs, the files that their layers reach, and the sender's working folder: all paths are
+    relative to the root of the sender's files."""
 
-    spec: Spec
+    specs: tuple[Spec, ...]
     files: Mapping[str, bytes]
     folder: str
 
 
-def shipped(spec: Spec) -> Shipped:
-    """A spec with its code, ready to travel."""
-    here = os.path.realpath(os.curdir)
-    found = dict.fromkeys(file for layer in spec.implementations for file in _files(layer))
-    above = os.path.commonpath([here, *(os.path.dirname(file) for file in found)])
-    files = {os.path.relpath(file, above): Path(file).read_bytes() for file in found}
+def shipped(specs: Sequence[Spec]) -> Shipped:
+    """Specs with their code, ready to travel."""
+    reached = (file for spec in specs for layer in spec.implementations for file in _files(layer))
+    files = {_below_root(file): Path(file).read_bytes() for file in dict.fromkeys(reached)}
+    here = _below_root(os.path.realpath(os.curdir))
+    return Shipped(tuple(map(_relative, specs)), files, here)
+
+
+def _below_root(path: str) -> str:
+    return os.path.relpath(path, Path(path).anchor)
+
+
+def _relative(spec: Spec) -> Spec:
+    """The spec, with the folders of its layers as seen from the working folder."""
     layers = tuple(
         replace(layer, folder=os.path.relpath(layer.folder or os.curdir))
         for layer in spec.implementations
     )
-    return Shipped(replace(spec, implementations=layers), files, os.path.relpath(here, above))
+    return replace(spec, implementations=layers)
 
 
 def _files(layer: Implementation) -> list[str]:

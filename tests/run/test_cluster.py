@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from distributed import KilledWorker
 
 from gradcheck_cli import specfile
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.events import Finished, Notice
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.report import Check, Report, SpecResult
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.run.cluster import Cluster
+from gradcheck_cli.run.cluster import Cluster, _Queue
 from gradcheck_cli.run.executor import Examined
 from gradcheck_cli.run.session import run
 from gradcheck_cli.version import VERSION
@@ -120,11 +125,12 @@ def _examined(
 def test_an_engine_that_a_node_lacks_is_used_on_the_other(address: str, specs: list[Spec]) -> None:
     executor = Cluster(RunOptions(cluster=address))
     executor.start()
-    poor, _ = executor._nodes
-    rich, executor._nodes = executor._nodes, {poor: {"reference": VERSION}}
+    poor, other = executor._nodes
+    rich = executor._nodes
+    executor._nodes = {name: {"reference": VERSION} for name in rich}
     with pytest.raises(UsageError, match="no node of the cluster has all engines of `layer`"):
         executor.submit(0, specs[-1])
-    executor._nodes = {**rich, **executor._nodes}
+    executor._nodes[other] = rich[other]
     executor._used.clear()
     found, notices = _examined(executor, specs)
     assert notices == [f"numpy is missing on {poor}"]
@@ -139,6 +145,47 @@ def test_the_specs_of_a_node_that_is_lost_run_on_another(address: str, specs: li
     victim = next(iter(nodes.values()))
     found, _ = _examined(executor, specs, lambda: os.kill(victim, signal.SIGKILL))
     assert _lasting(found) == _lasting(_local(specs).results)
+
+
+class Losing:
+    """A client whose nodes are lost with every batch. Notes how many specs each has."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def nthreads(self) -> dict[str, int]:
+        return {"node": 1}
+
+    def submit(self, examine: object, parcel: bytes, **where: object) -> Future[Any]:
+        self.sizes.append(len(pickle.loads(parcel)[2].specs))
+        lost: Future[Any] = Future()
+        lost.release = lambda: None  # type: ignore[attr-defined]
+        lost.set_exception(KilledWorker("batch", SimpleNamespace(address="node"), 3))
+        return lost
+
+
+def test_specs_that_nodes_are_lost_with_go_one_by_one(specs: list[Spec]) -> None:
+    executor = Cluster(RunOptions(cluster="there"))
+    executor._client = client = Losing()
+    executor._threads, executor._nodes = {"node": 1}, {"node": {"reference": VERSION}}
+    for number in range(8):
+        executor.submit(number, specs[number % 4])
+    found = [executor.next() for _ in range(8)]
+    assert max(client.sizes) > 1
+    assert client.sizes.count(1) == 8
+    assert {one.number for one in found if isinstance(one, Examined)} == set(range(8))
+    codes = {f.code for one in found if isinstance(one, Examined) for f in one.result.findings}
+    assert codes == {Codes.ENGINE_CRASHED}
+
+
+def test_batches_grow_with_what_waits_and_shrink_with_what_a_spec_takes() -> None:
+    queue = _Queue(("reference",))
+    queue.waiting.extend(range(400))
+    assert queue.size(threads=2) == 20  # nothing is known of the time
+    queue.done, queue.spent_s = 20, 0.2
+    assert queue.size(threads=2) == 100
+    queue.spent_s = 60.0
+    assert queue.size(threads=2) == 1
 
 
 def test_a_cluster_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

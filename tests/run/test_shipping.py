@@ -12,9 +12,7 @@ import pytest
 from gradcheck_cli import specfile
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.options import Layered, RunOptions
-from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.domain.wire import decode
 from gradcheck_cli.run import node
 from gradcheck_cli.run.shipping import shipped, unpack
 
@@ -46,28 +44,31 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Spec:
 
 
 def test_files_stand_where_they_stood_from_the_working_folder(spec: Spec, tmp_path: Path) -> None:
-    parcel = shipped(spec)
-    assert set(parcel.files) == {"deep/layers.py", "deep/parts/factor.py"}
+    parcel = shipped([spec, spec])
     there = tmp_path / "there"
+    project = there / tmp_path.relative_to("/")
     folder = unpack(parcel, there)
-    assert folder == there / "work"
-    (layer,) = parcel.spec.implementations
+    assert folder == project / "work"
+    assert {there / name for name in parcel.files} == {
+        project / "deep/layers.py",
+        project / "deep/parts/factor.py",
+    }
+    (layer,) = parcel.specs[0].implementations
     assert (folder / layer.folder / "layers.py").read_text() == LAYERS
-    before = os.stat(there / "deep/layers.py").st_mtime_ns
+    before = os.stat(project / "deep/layers.py").st_mtime_ns
     assert unpack(parcel, there) == folder
-    assert os.stat(there / "deep/layers.py").st_mtime_ns == before
+    assert os.stat(project / "deep/layers.py").st_mtime_ns == before
 
 
 def test_a_node_needs_nothing_of_the_client_but_what_it_sent(spec: Spec, tmp_path: Path) -> None:
     options = RunOptions(engines=Layered(override=("numpy",)), jobs=1)
-    parcel = pickle.dumps(("a run", options, shipped(spec)))
+    parcel = pickle.dumps(("a run", options, shipped([spec])))
     shutil.rmtree(tmp_path / "deep")
-    result = decode(node.examine(parcel))
+    _, (result,) = node.examine(parcel)
     room = node._mine.room
     assert room is not None
     room.leave()
     node._mine.room = None
-    assert isinstance(result, SpecResult)
     assert {finding.code for finding in result.findings} == {Codes.WRONG_GRADIENT}
     assert result.source.path == "../deep/scale.yaml"
     assert not room.root.exists()
