@@ -39,9 +39,17 @@ spec error, 3 internal error, 5 nothing checked, 130 interrupted (SIGTERM: 143).
 @click.command(cls=SettingsCommand, epilog=EPILOG)
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
 @click.option("--watch", is_flag=True, help="Run again whenever a file of the project changes.")
+@click.option(
+    "--at",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Check at this value of an input, in place of the spec's points; may be repeated.",
+)
 @settings_options
 @click.pass_context
-def command(context: click.Context, /, paths: tuple[str, ...], watch: bool, **_: Any) -> int:
+def command(
+    context: click.Context, /, paths: tuple[str, ...], watch: bool, at: tuple[str, ...], **_: Any
+) -> int:
     """Check the gradients of specs: files, folders, globs or - (standard input).
 
     Without PATH: the specs at and below the working folder, which are the files *.gradcheck.yaml
@@ -49,7 +57,7 @@ def command(context: click.Context, /, paths: tuple[str, ...], watch: bool, **_:
     """
     from gradcheck_cli.cli.execution import Interrupts
 
-    job = Job(paths or (os.curdir,))
+    job = Job(paths or (os.curdir,), at=at)
 
     def once() -> int:
         with Interrupts() as interrupts:
@@ -65,12 +73,14 @@ def command(context: click.Context, /, paths: tuple[str, ...], watch: bool, **_:
 @dataclass(frozen=True, slots=True)
 class Job:
     """What a command runs: the specs of `paths`, or `text`, which stands for the file `paths[0]`.
-    `engines` are those that it names itself; `called`: what runs it again (RunOptions)."""
+    `engines` are those that it names itself; `called`: what runs it again, and `at` the point
+    (RunOptions)."""
 
     paths: Sequence[str]
     text: str | None = None
     engines: tuple[str, ...] = ()
     called: str = ""
+    at: tuple[str, ...] = ()
 
 
 def run(context: click.Context, job: Job, interrupts: Interrupts) -> int:
@@ -157,6 +167,10 @@ def _checked(
     specs = read_specs(
         files, errors, options.seed, options.device, options.engines, texts, user_code=user_code
     )
+    if options.at:
+        from gradcheck_cli.specfile.moving import moved
+
+        specs = moved(specs, options.at)
     if changes is not None:
         specs = changes.concerned(specs)
     quiet, _ = settings.verbosity()
@@ -175,7 +189,7 @@ def _checked(
 
 
 def _options(job: Job, settings: Settings, *, illustrated: bool) -> RunOptions:
-    options = replace(settings.run_options(), called=job.called, illustrated=illustrated)
+    options = replace(settings.run_options(), called=job.called, at=job.at, illustrated=illustrated)
     return replace(options, engines=Layered(override=job.engines)) if job.engines else options
 
 

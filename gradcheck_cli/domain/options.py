@@ -43,6 +43,7 @@ class RunOptions:
     device: Layered[str] = field(default_factory=Layered)
     difference: Difference = field(default_factory=Difference)
     seed: int = 0
+    at: tuple[str, ...] = ()  # "x=1.5": a point in place of those of the specs
     jobs: int | None = None
     fail_fast: bool = False
     select: tuple[str, ...] = ()

@@ -85,7 +85,7 @@ class Region:
 @dataclass(frozen=True, slots=True)
 class Search:
     """What is known of one kind for one engine and dtype. `boxes` and `runs` count the work;
-    `why` is a sentence about the verdict."""
+    `why` is a sentence about the verdict, `repeat` the command that shows the witness."""
 
     engine: str
     dtype: str
@@ -98,6 +98,7 @@ class Search:
     runs: int = 0
     seconds: float = 0.0
     why: str = ""
+    repeat: str = ""
 
 
 @dataclass(frozen=True, slots=True)

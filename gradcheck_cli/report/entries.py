@@ -7,17 +7,12 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from gradcheck_cli.domain.decimals import DISTINCT_DIGITS, shortest
 from gradcheck_cli.domain.evaluation import SECOND
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Entry, Finding, Indexing, SpecResult
 from gradcheck_cli.report.groups import described
-from gradcheck_cli.report.numbers import (
-    DISTINCT_DIGITS,
-    error,
-    shortest,
-    significant,
-    with_bar,
-)
+from gradcheck_cli.report.numbers import error, significant, with_bar
 from gradcheck_cli.report.sparkline import sparkline
 from gradcheck_cli.report.style import DIM, Style
 from gradcheck_cli.report.table import table_lines

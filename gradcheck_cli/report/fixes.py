@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from gradcheck_cli.domain.decimals import DISTINCT_DIGITS
 from gradcheck_cli.domain.report import Finding, Fix
 from gradcheck_cli.domain.thresholds import FEW_ULPS
 from gradcheck_cli.report.groups import described
-from gradcheck_cli.report.numbers import DISTINCT_DIGITS, significant, small_or_relative
+from gradcheck_cli.report.numbers import significant, small_or_relative
 from gradcheck_cli.report.style import DIM, Style, labelled, plain
 
 _FRAMEWORKS = {

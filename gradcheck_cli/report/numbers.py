@@ -3,49 +3,15 @@
 from __future__ import annotations
 
 import math
-import struct
 
-# Significant decimal digits that tell any two numbers of a dtype apart: ceil(1 + p * log10(2)).
-# Of complex dtypes, those of their parts.
-DISTINCT_DIGITS = {
-    "float16": 5,
-    "bfloat16": 4,
-    "float32": 9,
-    "float64": 17,
-    "complex64": 9,
-    "complex128": 17,
-}
-PRECISION = {  # bits
-    "float16": 11,
-    "bfloat16": 8,
-    "float32": 24,
-    "float64": 53,
-    "complex64": 24,
-    "complex128": 53,
-}
+from gradcheck_cli.domain.decimals import DISTINCT_DIGITS, PRECISION, special, tidy
+
 FEW = 5.0  # ulps: errors below are said in them, and need no rule to pass
 LEAST = 0.005  # ulps, the first that is not shown as 0
 HALF = 0.5  # errors of less are a part of the truth; from there on, what was computed is a multiple
 ALIKE = 1e-3  # as which a factor or a sign is recognised
 MOST = 1e4  # factors above are not written in full
 ALL_DIGITS = "all digits wrong"
-LONG = 1e9  # whole numbers below this are written in full
-
-
-def shortest(value: float, dtype: str = "float64") -> str:
-    """The fewest digits that read back, in `dtype`, as `value`; 8.0 is written "8".
-
-    A `value` that is no number of `dtype` is written with all of its float64 digits.
-    """
-    if not math.isfinite(value):
-        return _special(value)
-    digits = DISTINCT_DIGITS.get(dtype, 17)
-    if digits < 17 and _rounded(value, dtype) == value:
-        for count in range(digits):
-            short = float(f"{value:.{count}e}")
-            if _rounded(short, dtype) == value:
-                return _tidy(short)
-    return _tidy(value)
 
 
 def significant(value: float | None, digits: int) -> str:
@@ -53,8 +19,8 @@ def significant(value: float | None, digits: int) -> str:
     if value is None:
         return "-"
     if not math.isfinite(value):
-        return _special(value)
-    return _tidy(float(f"{value:.{digits - 1}e}"))
+        return special(value)
+    return tidy(float(f"{value:.{digits - 1}e}"))
 
 
 def with_bar(value: float | None, bar: float | None, dtype: str, sign: str = "±") -> str:
@@ -63,7 +29,7 @@ def with_bar(value: float | None, bar: float | None, dtype: str, sign: str = "±
         return "-"
     digits = DISTINCT_DIGITS.get(dtype, 17)
     if bar is None or not math.isfinite(bar) or not math.isfinite(value):
-        shown = "unknown" if bar is None or math.isnan(bar) else _special(bar)
+        shown = "unknown" if bar is None or math.isnan(bar) else special(bar)
         return f"{significant(value, digits)} {sign} {shown}"
     if bar > 0 and value != 0:
         leading = math.floor(math.log10(abs(value))) - math.floor(math.log10(bar))
@@ -114,39 +80,3 @@ def _factor(quotient: float) -> str:
 
 def seconds(value: float) -> str:
     return f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
-
-
-def _special(value: float) -> str:
-    if math.isnan(value):
-        return "nan"
-    return "inf" if value > 0 else "-inf"
-
-
-def _tidy(value: float) -> str:
-    text = repr(value).removesuffix(".0")
-    if text.lstrip("-").isdigit() and abs(value) >= LONG and text.endswith("0"):
-        digits = text.lstrip("-").rstrip("0")
-        return f"{value:.{len(digits) - 1}e}"  # zeros that stand for unknown digits are not shown
-    return text
-
-
-def _rounded(value: float, dtype: str) -> float:
-    """`value` rounded to `dtype`, as a Python float; inf where it overflows."""
-    if dtype == "bfloat16":
-        return _rounded_bfloat16(value)
-    code = {24: "<f", 53: "<d"}.get(PRECISION[dtype], "<e")
-    try:
-        return float(struct.unpack(code, struct.pack(code, value))[0])
-    except OverflowError:
-        return math.copysign(math.inf, value)
-
-
-def _rounded_bfloat16(value: float) -> float:
-    """bfloat16 is the upper half of float32, rounded to even (the candidates here are short
-    decimals, so rounding by way of float32 meets no tie that it had made itself)."""
-    try:
-        (bits,) = struct.unpack("<I", struct.pack("<f", value))
-    except OverflowError:
-        return math.copysign(math.inf, value)
-    bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
-    return float(struct.unpack("<f", struct.pack("<I", bits))[0])

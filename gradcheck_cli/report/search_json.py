@@ -69,6 +69,7 @@ def _search(search: Search) -> dict[str, Any]:
         "runs": search.runs,
         "seconds": round(search.seconds, 3),
         "why": search.why,
+        "repeat": search.repeat or None,
     }
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
+from gradcheck_cli.domain.decimals import nested
 from gradcheck_cli.domain.search import (
     KINDS,
     Search,
@@ -39,7 +40,7 @@ def progress_words(progress: SearchProgress) -> str:
     if found:
         worst = max(found, key=lambda one: one.witness.size if one.witness else 0.0)
         assert worst.witness is not None
-        words += f"; {worst.kind} at {_place(worst.witness)}"
+        words += f"; {worst.kind} at {_place(worst.witness, progress.dtype)}"
     return words
 
 
@@ -50,6 +51,7 @@ def _result_lines(result: SearchResult) -> Iterator[Text]:
         for search in result.searches:
             if (search.engine, search.dtype) == place:
                 yield _line(search)
+        yield from (Text(f"rerun   {command}") for command in _commands(result, place))
         for fix in result.fixes:
             if (fix.engine, fix.dtype) == place:
                 yield from _fix_lines(fix)
@@ -63,8 +65,14 @@ def _line(search: Search) -> Text:
     if search.region.predicate:
         line.append(f"{search.region.predicate}    ", "not bold default")
     if search.witness is not None:
-        line.append(_example(search.witness), "not bold default")
+        line.append(_example(search.witness, search.dtype), "not bold default")
     return line
+
+
+def _commands(result: SearchResult, place: tuple[str, str]) -> Iterable[str]:
+    """What shows the witnesses, each once."""
+    mine = (one for one in result.searches if (one.engine, one.dtype) == place)
+    return dict.fromkeys(one.repeat for one in mine if one.repeat)
 
 
 def _fix_lines(fix: SearchedFix) -> Iterator[Text]:
@@ -77,16 +85,18 @@ def _fix_lines(fix: SearchedFix) -> Iterator[Text]:
     yield Text(f"        proven absent over the same domain: {known}")
     for search in fix.found:
         if search.witness is not None:
-            yield Text(f"        found {search.kind}: {_example(search.witness)}")
+            yield Text(f"        found {search.kind}: {_example(search.witness, search.dtype)}")
 
 
-def _example(witness: Witness) -> str:
-    values = _place(witness)
+def _example(witness: Witness, dtype: str) -> str:
+    values = _place(witness, dtype)
     if witness.genuine:
         return f"e.g. {values}: {witness.entry} is {witness.truth:.7g}, beyond the dtype"
     truth = "undefined" if math.isnan(witness.truth) else f"truth {witness.truth:.7g}"
     return f"e.g. {values}: {witness.entry} is {witness.computed:.7g}, {truth}"
 
 
-def _place(witness: Witness) -> str:
-    return ", ".join(f"{name} = {array.tolist()}" for name, array in witness.values.items())
+def _place(witness: Witness, dtype: str) -> str:
+    """Decimals that read back, as the command has them."""
+    values = witness.values.items()
+    return ", ".join(f"{name} = {nested(array.tolist(), dtype)}" for name, array in values)

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
+from gradcheck_cli.domain.decimals import nested, shortest
 from gradcheck_cli.domain.report import Reading, TrainingResult
-from gradcheck_cli.report.numbers import shortest
 
 UNNAMED = "output"  # what a result's output is called where the formula gives it no name
-
-
-def nested(value: object, dtype: str) -> str:
-    """A number or nested list as text."""
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(nested(part, dtype) for part in value)}]"
-    if isinstance(value, bool):
-        return str(value)
-    if isinstance(value, int | float):
-        return shortest(float(value), dtype)
-    return "none"
 
 
 def depth(value: object) -> int:

@@ -37,6 +37,7 @@ from gradcheck_cli.domain.spec import Allow, Spec
 from gradcheck_cli.judge.gate import unexplained
 from gradcheck_cli.run.designs import accepted, unmatched
 from gradcheck_cli.run.plan import Plan
+from gradcheck_cli.specfile.moving import FLAG
 
 Judged = TypeVar("Judged", Check, Finding, Reading)
 
@@ -233,12 +234,13 @@ def _repeat(finding: Finding, plan: Plan, options: RunOptions) -> str:
     for flag, limit in limits.items():
         if limit.override is not None:
             words += [flag, str(limit.override)]
+    words += [word for one in options.at for word in (FLAG, one)]
     words += ["--seed", str(plan.seed)]
-    called = options.called or f"gradcheck run {_quoted(plan.spec.source.path)}"
+    called = options.called or f"gradcheck run {quoted(plan.spec.source.path)}"
     return f"{called} {shlex.join(words)}"
 
 
-def _quoted(path: str) -> str:
+def quoted(path: str) -> str:
     """A path as a shell takes it, one that looks like an option or is no UTF-8 too."""
     if path.startswith("-") and path != STDIN:
         path = f"./{path}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.evaluation import Failure
@@ -21,10 +22,12 @@ from gradcheck_cli.domain.search import (
 )
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered, engines, usual
+from gradcheck_cli.run.finalize import quoted
 from gradcheck_cli.run.plan import DTYPES, choose_engines
 from gradcheck_cli.run.pool import Pool
 from gradcheck_cli.run.task import Done, SoFar, Task
 from gradcheck_cli.search.box import domain_of
+from gradcheck_cli.specfile.moving import at_words
 
 BUDGET_S = 10.0
 """For one spec; two engines or dtypes share it."""
@@ -69,12 +72,11 @@ class _Work:
         fixes = []
         for place, request in self.requests.items():
             answer = self.known.get(place)
-            searches += (
-                _undecided(place, request, self.failures.get(place))
-                if answer is None
-                else answer.searches
-            )
-            if answer is not None and answer.fix is not None:
+            if answer is None:
+                searches += _undecided(place, request, self.failures.get(place))
+                continue
+            searches += (_with_command(one, self.spec) for one in answer.searches)
+            if answer.fix is not None:
                 fixes.append(answer.fix)
         path = self.spec.source.path
         return SearchResult(self.spec.name, path, tuple(searches), self.notes, tuple(fixes))
@@ -184,6 +186,15 @@ def _receive(pool: Pool, works: Sequence[_Work], hear: Callable[[SearchProgress]
         hear(SearchProgress(work.spec.name, *key.place, answer))
     elif answer is not None:
         work.failures[key.place] = answer
+
+
+def _with_command(search: Search, spec: Spec) -> Search:
+    """With the command that shows its witness."""
+    if search.witness is None:
+        return search
+    words = ["--engine", search.engine, "--dtype", search.dtype, "--mode", "reverse"]
+    words += at_words(search.witness.values, search.dtype)
+    return replace(search, repeat=f"gradcheck run {quoted(spec.source.path)} {shlex.join(words)}")
 
 
 def _undecided(place: Place, request: SearchRequest, failure: Failure | None) -> tuple[Search, ...]:

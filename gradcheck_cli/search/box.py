@@ -97,6 +97,11 @@ class Domain:
             found[name] = numbers[:, begin:end].reshape(len(numbers), *shape)
         return found
 
+    def point(self, values: Mapping[str, Array]) -> Ordinals:
+        """The point (D,) at which the searched inputs have these values."""
+        flat = [np.ravel(values[name]) for name in self.shapes]
+        return to_ordinals(np.concatenate(flat), self.format)
+
     def values(self, point: Ordinals) -> dict[str, Array]:
         """All inputs of the program at one point (D,)."""
         found = self.arrays(self.numbers(point[None]))

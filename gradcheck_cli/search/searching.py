@@ -40,6 +40,7 @@ from gradcheck_cli.search.kinds import suspects
 from gradcheck_cli.search.probes import constants_of, probes
 from gradcheck_cli.search.proof import Proof
 from gradcheck_cli.search.regions import region
+from gradcheck_cli.search.roundest import complexity, simpler
 from gradcheck_cli.search.runs import BATCH, Runner, filled
 from gradcheck_cli.search.truths import Failing, PointTruth
 from gradcheck_cli.truth.plain import inlined
@@ -55,6 +56,9 @@ _STUCK = 2  # turns without progress after which a proof is given up
 _SHRINKS: Enough = 0.75  # part of the open share that one turn must leave behind
 _REGION_S: Seconds = 1.0  # for the region of one kind
 _REGIONS_S: Seconds = 3.0  # for those of all
+_SIMPLER_S: Seconds = 0.5  # for simpler witnesses
+_SIMPLER_ROUNDS = 4
+_SIMPLER_TRIED = 8  # points of a round whose truth is enclosed
 _MANY = 1 << 16  # points of a batch where a region is run number by number
 _OPEN_POINTS = 64  # of each kind and turn, from boxes that are open
 
@@ -109,6 +113,7 @@ class Searching:
             self._prove_on(_BOXES << turn)
             yield from self._look_at(self._candidates(points))
         yield from self._find_regions()
+        yield from self._simplify()
         return self.so_far().searches
 
     def _open(self) -> list[Kind]:
@@ -255,8 +260,11 @@ class Searching:
         known = self._witnesses.get(failing.kind)
         if known is not None and known.size >= failing.size:
             return
+        self._witnesses[failing.kind] = self._witness(failing, point)
+
+    def _witness(self, failing: Failing, point: Ordinals) -> Witness:
         arrays = self._domain.arrays(self._domain.numbers(point[None]))
-        self._witnesses[failing.kind] = Witness(
+        return Witness(
             {name: array[0] for name, array in arrays.items()},
             failing.entry,
             failing.computed,
@@ -305,6 +313,37 @@ class Searching:
             }
             return Watch(whole, self._format), {**constants, **spread}
         return None
+
+    # Witnesses that are easier to read.
+
+    def _simplify(self) -> Steps[None]:
+        """Puts simpler points that fail as well in the place of witnesses."""
+        deadline = time.monotonic() + _SIMPLER_S
+        for kind, first in list(self._witnesses.items()):
+            for _ in range(_SIMPLER_ROUNDS):
+                known = self._witnesses[kind]
+                yield from self._simpler(kind, first.genuine, deadline)
+                if self._witnesses[kind] is known or time.monotonic() > deadline:
+                    break
+
+    def _simpler(self, kind: Kind, genuine: bool, deadline: float) -> Steps[None]:
+        """One step: to the simplest point near the witness that fails."""
+        domain = self._domain
+        point = domain.point(self._witnesses[kind].values)
+        points = simpler(domain, point)
+        worth = complexity(domain, point)
+        points = points[[complexity(domain, one) < worth for one in points]][:BATCH]
+        if not len(points):
+            return
+        answers = yield from self._runner.at(points)
+        failing = suspects(answers, self._estimate(points), self._format)[kind] > 0
+        for one in points[failing][:_SIMPLER_TRIED]:
+            for found in (yield from self._failures(one)):
+                if found.kind == kind and found.genuine == genuine:
+                    self._witnesses[kind] = self._witness(found, one)
+                    return
+            if time.monotonic() > deadline:
+                return
 
     # Regions.
 

@@ -115,6 +115,6 @@ def test_a_search_says_on_a_terminal_what_it_knows() -> None:
         line = SearchLine(stream)
         line.hear(SearchProgress("odds", "torch", "float32", known))
         line.clear()
-        words = "odds torch float32: 12 boxes open, 50 % proven; gradient-nonfinite at x = 95.0"
+        words = "odds torch float32: 12 boxes open, 50 % proven; gradient-nonfinite at x = 95"
         assert (words[:79] in stream.getvalue()) is shown
         assert stream.getvalue().endswith("\r\x1b[2K" if shown else "")

@@ -1,4 +1,5 @@
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,23 @@ def test_the_json_has_an_entry_for_each_kind_with_its_witness(tmp_path: Path) ->
     assert (result["spec"], len(result["searches"])) == ("small", 6)
     entry = next(one for one in result["searches"] if one["kind"] == "gradient-nonfinite")
     assert (entry["verdict"], entry["computed"], entry["entry"]) == ("found", "nan", "x")
-    assert 88 < entry["witness"]["x"] <= 100
+    assert entry["witness"]["x"] == 90
+
+
+@pytest.mark.exhaustive  # five runs of the command line
+def test_the_command_below_a_witness_shows_it(tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(RECIPROCAL, "utf-8")
+    options = ("--engine", "reference", "--dtype", "float32", "--format", "json")
+    screen = call("search", "small.yaml", *options, cwd=tmp_path)
+    (result,) = json.loads(screen.out)["results"]
+    found = [one for one in result["searches"] if one["verdict"] == "found"]
+    assert len(found) >= 4
+    for one in {one["repeat"]: one for one in found}.values():
+        words = shlex.split(one["repeat"])
+        shown = call_here(*words[1:], "--format", "json", cwd=tmp_path)
+        (run,) = json.loads(shown.out)["results"]
+        assert run["findings"], one
+        assert one["genuine_overflow"] or shown.code == 1, one
 
 
 def test_without_a_domain_there_is_nothing_to_search(tmp_path: Path) -> None:

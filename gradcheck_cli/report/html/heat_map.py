@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from markupsafe import Markup, escape
 
+from gradcheck_cli.domain.decimals import PRECISION
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Comparison
 from gradcheck_cli.report.entries import bracketed
-from gradcheck_cli.report.numbers import FEW, PRECISION, significant
+from gradcheck_cli.report.numbers import FEW, significant
 from gradcheck_cli.report.style import plain
 
 LEVELS = 8

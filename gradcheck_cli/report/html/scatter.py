@@ -12,9 +12,10 @@ from collections.abc import Iterator
 import numpy as np
 from markupsafe import Markup, escape
 
+from gradcheck_cli.domain.decimals import PRECISION
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.report import Comparison
-from gradcheck_cli.report.numbers import FEW, PRECISION
+from gradcheck_cli.report.numbers import FEW
 from gradcheck_cli.report.style import plain
 
 _SIZE = 320

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from gradcheck_cli.domain.decimals import PRECISION
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.graph import Graph
 from gradcheck_cli.domain.program import INPUT
@@ -23,7 +24,7 @@ from gradcheck_cli.report.graph_svg import graph_svg
 from gradcheck_cli.report.groups import described, detail_of, grouped
 from gradcheck_cli.report.html.heat_map import heat_map, legend, level
 from gradcheck_cli.report.html.scatter import scatter
-from gradcheck_cli.report.numbers import FEW, PRECISION, significant, small_or_relative
+from gradcheck_cli.report.numbers import FEW, significant, small_or_relative
 from gradcheck_cli.report.reasons import reason_lines, stories_of
 from gradcheck_cli.report.status import mark_of, quality_of
 from gradcheck_cli.report.style import Style, unlabelled

@@ -1,0 +1,72 @@
+"""Points that are easier to read than a witness: numbers of few digits, and the file's own values.
+
+`simpler` gives points of the domain that may fail as the witness does, `complexity` orders them.
+Which of them fail, their runs say.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradcheck_cli.domain.decimals import shortest
+from gradcheck_cli.search.box import Domain, Ordinals, to_ordinals
+
+_DIGITS = 4
+_POWERS = 12  # of ten, above and below 1
+_MOST_ELEMENTS = 8  # that are made simpler one by one
+
+
+def simpler(domain: Domain, point: Ordinals) -> Ordinals:
+    """Points (N, D) beside a witness (D,), each once, the simplest first."""
+    numbers = domain.numbers(point)
+    found = [_rounded(numbers, digits) for digits in range(1, _DIGITS + 1)]
+    if domain.size == 1:
+        found.append(_short_decimals()[:, None])
+    else:
+        found.append(_one_by_one(domain, numbers))
+    points = domain.inside(to_ordinals(np.concatenate(found), domain.format))
+    points = np.unique(points, axis=0)
+    order = np.argsort([complexity(domain, one) for one in points], kind="stable")
+    return points[order]
+
+
+def complexity(domain: Domain, point: Ordinals) -> float:
+    """How much there is to read: the digits of elements that are not the file's own, and how far
+    they are from 1; less is simpler."""
+    total = 0.0
+    numbers = domain.numbers(point)
+    for number in numbers[point != domain.start].tolist():
+        digits, _, power = f"{float(shortest(number, domain.dtype)):.16e}".partition("e")
+        count = len(digits.lstrip("-").replace(".", "").rstrip("0"))
+        total += 1 + count + 0.1 * abs(int(power)) + 0.01 * (number < 0)
+    return total
+
+
+def _rounded(numbers: np.ndarray, digits: int) -> np.ndarray:
+    """All elements with so many digits: the nearest such numbers, and those on both sides."""
+    size = np.where(numbers == 0, 1.0, np.abs(numbers))
+    unit = 10.0 ** (np.floor(np.log10(size)) - (digits - 1))
+    with np.errstate(all="ignore"):
+        steps = numbers / unit
+        found = np.stack([np.round(steps), np.floor(steps), np.ceil(steps)]) * unit
+    return np.nan_to_num(found)
+
+
+def _short_decimals() -> np.ndarray:
+    """Numbers of one or two digits, around 1."""
+    tens = 10.0 ** np.arange(-_POWERS, _POWERS + 1)
+    sizes = np.concatenate([np.outer(np.arange(1, 10), tens).ravel(), np.arange(10.0, 100.0)])
+    return np.concatenate([[0.0], sizes, -sizes])
+
+
+def _one_by_one(domain: Domain, numbers: np.ndarray) -> np.ndarray:
+    """Points with one element moved: to the file's own value, to 0 and 1, to fewer digits."""
+    starts = domain.numbers(domain.start)
+    found = [starts]
+    for index in range(min(domain.size, _MOST_ELEMENTS)):
+        near = [_rounded(numbers[index : index + 1], digits)[0, 0] for digits in (1, 2)]
+        for number in (starts[index], 0.0, 1.0, *near):
+            point = numbers.copy()
+            point[index] = number
+            found.append(point)
+    return np.stack(found)

@@ -1,0 +1,75 @@
+"""A spec at another point: `x=95` gives an input that value in place of the file's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gradcheck_cli.domain.decimals import nested
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.spec import Input, Spec
+
+FLAG = "--at"
+
+
+class _Elsewhere(Exception):
+    """The spec has no such point; the message says why."""
+
+
+def moved(specs: Iterable[Spec], point: Sequence[str]) -> Iterator[Spec]:
+    """The specs at the point alone. Those that have no such point are left out; raises UsageError
+    where none has it, and for what is no value of an input."""
+    values = dict(map(_read, point))
+    why, found = "", False
+    for spec in specs:
+        try:
+            yield _moved(spec, values)
+            found = True
+        except _Elsewhere as error:
+            why = why or f"{spec.name}: {error}"
+    if why and not found:
+        raise UsageError(f"{FLAG}: {why}")
+
+
+def _read(text: str) -> tuple[str, Array]:
+    name, separator, value = text.partition("=")
+    try:
+        array = np.asarray(json.loads(value))
+    except ValueError:
+        array = np.asarray(None)
+    if not separator or array.dtype.kind not in "bif":
+        raise UsageError(
+            f"{FLAG}: {text!r} is no input with its value", f"{FLAG} x=1.5, {FLAG} 'x=[1, 2]'"
+        )
+    return name.strip(), array
+
+
+def _moved(spec: Spec, values: Mapping[str, Array]) -> Spec:
+    inputs = dict(spec.inputs)
+    for name, value in values.items():
+        if name not in inputs:
+            raise _Elsewhere(f"there is no input `{name}`")
+        inputs[name] = _with_value(inputs[name], value)
+    return replace(spec, points=(inputs,), pointed=False, train=None)
+
+
+def _with_value(entry: Input, value: Array) -> Input:
+    if entry.is_complex:
+        raise _Elsewhere(f"`{entry.name}` is complex")
+    if value.shape != entry.value.shape:
+        raise _Elsewhere(f"`{entry.name}` has shape {entry.value.shape}, and not {value.shape}")
+    if np.any((value < entry.low) | (value > entry.high)):
+        raise _Elsewhere(f"`{entry.name}` is outside the domain [{entry.low:g}, {entry.high:g}]")
+    return replace(entry, value=value.astype(entry.value.dtype), seed=None)
+
+
+def at_words(values: Mapping[str, Array], dtype: str) -> list[str]:
+    """The words of a command that give inputs these values, numbers of the dtype."""
+    words = []
+    for name, value in values.items():
+        words += [FLAG, f"{name}={nested(np.asarray(value).tolist(), dtype)}"]
+    return words

@@ -1,0 +1,32 @@
+import numpy as np
+
+from gradcheck_cli.search.roundest import complexity, simpler
+
+from .searched import domain_in, searched, spec_of
+
+
+def test_the_simplest_points_come_first() -> None:
+    domain = domain_in(spec_of("{x: {value: 1, domain: [-100, 100]}}", "x"))
+    (point,) = domain.point({"x": np.float64(88.72284)})[None]
+    numbers = domain.numbers(simpler(domain, point)).ravel().tolist()
+    assert numbers[0] == 1  # the file's own
+    assert numbers.index(90) < numbers.index(88) < numbers.index(np.float32(88.7))
+    assert complexity(domain, domain.start) == 0
+
+
+def test_a_witness_has_few_digits() -> None:
+    found = searched(spec_of("{x: {value: 1, domain: [-100, 100]}}", "1 / exp(x)"))
+    witness = found["gradient-nonfinite"].witness
+    assert witness is not None
+    assert (witness.values["x"].tolist(), witness.genuine) == (90, False)
+
+
+def test_one_of_many_elements_is_moved() -> None:
+    spec = spec_of(
+        "{x: {value: [1, 2], domain: [-100, 100]}, y: {value: 3, domain: [2, 5]}}",
+        "sum(1 / exp(x)) * y",
+    )
+    witness = searched(spec)["gradient-nonfinite"].witness
+    assert witness is not None
+    moved = [witness.values["x"][0] != 1, witness.values["x"][1] != 2, witness.values["y"] != 3]
+    assert sum(moved) == 1

@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+
+from gradcheck_cli import specfile
+from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.specfile.moving import at_words, moved
+
+TWO = """\
+name: first
+inputs: {x: {value: [1, 2], domain: [0, 9]}, n: {value: 3, dtype: int64}}
+model: sum(x) * n
+---
+name: second
+inputs: {y: 1}
+model: y
+"""
+
+
+def _specs() -> list[Spec]:
+    specs, mistakes = specfile.read("here.yaml", TWO)
+    assert not mistakes
+    return specs
+
+
+def test_specs_are_moved_and_those_without_the_point_are_left_out() -> None:
+    (spec,) = moved(_specs(), ("x=[8, 0.5]", "n=4"))
+    assert spec.name == "first"
+    assert [spec.inputs[name].value.tolist() for name in ("x", "n")] == [[8, 0.5], 4]
+    assert spec.inputs["n"].value.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("point", "why"),
+    [
+        ("z=1", "no input `z`"),
+        ("x=1", r"has shape \(2,\), and not \(\)"),
+        ("x=[1, 10]", r"outside the domain \[0, 9\]"),
+        ("x=[1", "no input with its value"),
+        ("x", "no input with its value"),
+        ("x=true1", "no input with its value"),
+    ],
+)
+def test_a_point_that_no_spec_has_is_an_error(point: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        list(moved(_specs(), (point,)))
+
+
+def test_the_words_of_a_command_have_all_digits() -> None:
+    values = {"x": np.float64(np.float32(0.1)), "w": np.array([1.0, -2.5])}
+    assert at_words(values, "float32") == ["--at", "x=0.1", "--at", "w=[1, -2.5]"]
