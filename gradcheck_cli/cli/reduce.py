@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +14,6 @@ from gradcheck_cli.domain.errors import UsageError
 
 if TYPE_CHECKING:
     from gradcheck_cli.run.reduce import Reduced
-
-SCRIPT_LIMIT_S = 300.0
 
 
 @click.command()
@@ -83,18 +79,12 @@ def _spec(found: Reduced) -> str:
 
 
 def _write(found: Reduced, path: Path) -> None:
-    """Writes the script, once it has shown the finding. Raises UsageError where it does not."""
-    from gradcheck_cli.report.repro import script
+    """Writes the script that shows it. Raises UsageError where none does."""
+    from gradcheck_cli.cli.repro import NotShown, write
+    from gradcheck_cli.report.layer_code import NoScript
 
-    text = script(found.finding, found.spec)
-    if text is None:
-        raise UsageError(f"no script can show {found.finding.code} of {found.finding.engine}")
-    path.write_text(text, "utf-8")
-    ran = subprocess.run(
-        [sys.executable, str(path)], capture_output=True, text=True, timeout=SCRIPT_LIMIT_S
-    )
-    if ran.returncode != 1 or "computed:" not in ran.stdout:
-        path.unlink()
-        last = (ran.stderr.strip() or ran.stdout.strip() or "it said nothing").splitlines()[-1]
-        raise UsageError(f"a script does not show {found.finding.code}: {last}")
+    try:
+        write(found.finding, found.spec, path, seed=0)
+    except (NoScript, NotShown) as error:
+        raise UsageError(f"no script shows {found.finding.code}: {error}") from error
     click.echo(f"{path}: it was run, and shows the finding", err=True)

@@ -148,6 +148,7 @@ def _checked(
     from gradcheck_cli import specfile
     from gradcheck_cli.cli.execution import execute, read_specs
     from gradcheck_cli.cli.listeners import Progress
+    from gradcheck_cli.cli.repro import Scripts
     from gradcheck_cli.cli.shard import Shard
 
     texts = {} if job.text is None else {job.paths[0]: job.text}
@@ -161,7 +162,10 @@ def _checked(
     user_code = not settings.value("no-user-code", False)
     options = _options(job, settings, illustrated=illustrated)
     changes = _changes(settings)
-    recall = None if texts or changes else _recall(options, files, errors, settings)
+    folder = settings.value("repro", "")
+    scripts = Scripts(folder, options.seed) if folder else None
+    known = not (texts or changes or scripts)  # results alone do not make a script
+    recall = _recall(options, files, errors, settings) if known else None
     if recall is not None:
         files, options = recall.files, recall.options
     specs = read_specs(
@@ -175,12 +179,17 @@ def _checked(
         specs = changes.concerned(specs)
     quiet, _ = settings.verbosity()
     listeners: Sequence[Listener] = printers
+    if scripts is not None:
+        specs = scripts.noted(specs)
+        listeners = [*printers, scripts]
     if is_terminal(sys.stderr) and not quiet:
-        listeners = [Progress(printers, sys.stderr, len(shard.files))]
+        listeners = [Progress(listeners, sys.stderr, len(shard.files))]
     read: list[str] = recall.code if recall else []
     specs = _noted(specs, read)
     report = execute(specs, options, listeners, errors, told, interrupts, recall, changes, shard)
     check_targets(outputs, read)
+    if scripts is not None:
+        scripts.end()
     if recall is not None:
         recall.close()
     if skipped and not quiet:

@@ -197,6 +197,12 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
             "Write a report to a file as well; may be repeated.",
             several=True,
         ),
+        Setting(
+            "repro",
+            click.Path(file_okay=False),
+            "Write a script into this folder for each finding, which shows it with the framework "
+            "alone.",
+        ),
         Setting("color", Choice(COLOR_CHOICES), "Colours; default: auto, on a terminal."),
         Setting("quiet", click.BOOL, "Show failures only.", short="q", switch=True),
         Setting("verbose", click.BOOL, "Show every value of every engine.", short="v", switch=True),
@@ -214,7 +220,8 @@ SETTINGS: tuple[Setting, ...] = tuple(one for group in _GROUPS.values() for one 
 OF_REPORTS = tuple(
     one
     for one in SETTINGS
-    if (one in _GROUPS["What is shown"] and one.name != "engine-output") or one.name == "exit-zero"
+    if one.name == "exit-zero"
+    or (one in _GROUPS["What is shown"] and one.name not in ("engine-output", "repro"))
 )
 """The settings of a command that writes reports and runs nothing."""
 

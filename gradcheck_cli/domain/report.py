@@ -162,6 +162,7 @@ class Finding:
     reason: str = ""  # of the `allow` entry, or why it does not count
     place: Place | None = None
     stage: str = ""  # of a compiler, where that is to blame
+    cotangent: tuple[float, ...] = ()  # flattened: of the outputs whose product has a Hessian
 
 
 Rule = Literal[

@@ -55,6 +55,7 @@ def finding(
         entries=entries,
         more=more,
         indexing=_indexing(case, evaluation, input) if entries and input else None,
+        cotangent=_cotangent(case, evaluation) if entries else (),
         truth_source=truth_source,
         detail=detail,
     )
@@ -74,6 +75,14 @@ def _indexing(case: Case, evaluation: Evaluation | None, name: str) -> Indexing 
         complex_output=case.complex_output,
         complex_input=name in case.complex_leaves,
     )
+
+
+def _cotangent(case: Case, evaluation: Evaluation | None) -> tuple[float, ...]:
+    """The one whose product with the outputs has second derivatives; none of one number."""
+    if evaluation is None or evaluation.mode not in SECOND:
+        return ()
+    rows = case.projections[evaluation.mode].rows
+    return () if rows is None else tuple(map(float, rows[0].ravel()))
 
 
 def entry_index(case: Case, mode: str, name: str, row: int, column: int) -> tuple[int, ...]:

@@ -3,147 +3,371 @@ and exits with 1."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.blocks import HessianBlock
+from gradcheck_cli.domain.codes import CODES, Codes
+from gradcheck_cli.domain.evaluation import COMPOSED, Mode
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Entry, Finding
-from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.domain.spec import Input, Spec
 from gradcheck_cli.explain.fixes.code import code_of
+from gradcheck_cli.report.layer_code import LayerCode, NoScript, layer_code
 
-_TORCH = """
-inputs = {{
-{inputs}
-}}
-y = {call}(**inputs)
-y_bar = torch.zeros(y.shape, dtype=y.dtype)
-y_bar[{output}] = 1
-y.backward(y_bar)
-computed = inputs[{name!r}].grad[{index}].item()
-version = "torch " + torch.__version__
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """How a framework says it: what it imports, its version, an array, a product of arrays as one
+    array, the number in that, and how it compiles a function. `reverse` and `forward` define
+    `by_reverse` and `by_forward`: the derivative of a function of all inputs by one entry of one of
+    them."""
+
+    imports: str
+    version: str
+    array: str
+    product: str
+    number: str
+    compiled: str
+    reverse: str
+    forward: str
+    before: str = ""
+
+
+_TORCH = Language(
+    imports="import torch",
+    version='"torch", torch.__version__',
+    array="torch.tensor({value}, dtype=torch.{dtype}{leaf})",
+    product="({y}.reshape(-1) * y_bar).sum()",
+    number="{array}.item()",
+    compiled="torch.compile({function})",
+    reverse="""
+def by_reverse(function, name, index):
+    def derivative(inputs):
+        (x_bar,) = torch.autograd.grad(
+            function(inputs), inputs[name], create_graph=True, allow_unused=True
+        )
+        return None if x_bar is None else x_bar[index]
+
+    return derivative
+""",
+    forward="""
+def by_forward(function, name, index):
+    def derivative(inputs):
+        x = inputs[name]
+        x_dot = torch.zeros_like(x)
+        x_dot[index] = 1
+        return torch.func.jvp(lambda x: function({**inputs, name: x}), (x,), (x_dot,))[1]
+
+    return derivative
+""",
+)
+_DUAL = """
+def by_forward(function, name, index):
+    def derivative(inputs):
+        x_dot = torch.zeros_like(inputs[name])
+        x_dot[index] = 1
+        with torch.autograd.forward_ad.dual_level():
+            x = torch.autograd.forward_ad.make_dual(inputs[name], x_dot)
+            value = function({**inputs, name: x})
+            return torch.autograd.forward_ad.unpack_dual(value).tangent
+
+    return derivative
 """
+"""Forward mode of PyTorch where nothing inside is in forward mode."""
 
-_TENSORFLOW = """
-inputs = {{
-{inputs}
-}}
+_COMPILED_REVERSE = """
+def by_compiled_reverse(function, name, index):
+    def derivative(inputs):
+        return torch.func.grad(lambda x: function({**inputs, name: x}))(inputs[name])[index]
 
-
-def gradient(**inputs):
-    with tf.GradientTape() as tape:
-        tape.watch(inputs)
-        y = f(**inputs)
-        entry = y[{output}]
-    return tape.gradient(entry, inputs[{name!r}])
-
-
-computed = float({call}(**inputs)[{index}])
-version = "tensorflow " + tf.__version__
+    return derivative
 """
+"""Reverse mode inside of what `torch.compile` compiles."""
 
-_JAX = """
-jax.config.update("jax_enable_x64", True)
-inputs = {{
-{inputs}
-}}
+_TENSORFLOW = Language(
+    imports="import tensorflow as tf",
+    version='"tensorflow", tf.__version__',
+    array="tf.constant({value}, dtype=tf.{dtype})",
+    product="tf.reduce_sum(tf.reshape({y}, [-1]) * y_bar)",
+    number="float({array})",
+    compiled="tf.function({function}, jit_compile=True)",
+    reverse="""
+def by_reverse(function, name, index):
+    def derivative(inputs):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs[name])
+            value = function(inputs)
+        x_bar = tape.gradient(value, inputs[name])
+        return None if x_bar is None else tf.convert_to_tensor(x_bar)[index]
 
+    return derivative
+""",
+    forward="""
+def by_forward(function, name, index):
+    def derivative(inputs):
+        x = inputs[name]
+        one = tf.ones((), x.dtype)
+        x_dot = tf.tensor_scatter_nd_update(tf.zeros_like(x), [index], [one]) if index else one
+        with tf.autodiff.ForwardAccumulator(x, x_dot) as accumulator:
+            value = function(inputs)
+        return accumulator.jvp(value)
 
-def gradient(inputs):
-    return jax.grad(lambda inputs: f(**inputs)[{output}])(inputs)[{name!r}]
+    return derivative
+""",
+)
+_JAX = Language(
+    imports="import jax",
+    version='"jax", jax.__version__',
+    array="jax.numpy.array({value}, dtype=jax.numpy.{dtype})",
+    product="({y}.reshape(-1) * y_bar).sum()",
+    number="float({array})",
+    compiled="jax.jit({function})",
+    reverse="""
+def by_reverse(function, name, index):
+    def derivative(inputs):
+        return jax.grad(lambda x: function({**inputs, name: x}))(inputs[name])[index]
 
+    return derivative
+""",
+    forward="""
+def by_forward(function, name, index):
+    def derivative(inputs):
+        x = inputs[name]
+        x_dot = jax.numpy.zeros_like(x).at[index].set(1)
+        return jax.jvp(lambda x: function({**inputs, name: x}), (x,), (x_dot,))[1]
 
-computed = float({call}(inputs)[{index}])
-version = "jax " + jax.__version__
-"""
-
-# By engine: the framework, the body, what is called, an array, and what the script imports.
-_SCRIPTS: Mapping[str, tuple[str, str, str, str, str]] = {
-    "torch": (
-        "torch",
-        _TORCH,
-        "f",
-        "torch.tensor({value}, dtype=torch.{dtype}, requires_grad=True)",
-        "import torch",
-    ),
-    "tensorflow": (
-        "tensorflow",
-        _TENSORFLOW,
-        "gradient",
-        "tf.constant({value}, dtype=tf.{dtype})",
-        "import tensorflow as tf",
-    ),
-    "jax": (
-        "jax",
-        _JAX,
-        "gradient",
-        "jax.numpy.array({value}, dtype=jax.numpy.{dtype})",
-        "import jax",
-    ),
+    return derivative
+""",
+    before='jax.config.update("jax_enable_x64", True)',
+)
+_ENGINES: Mapping[str, tuple[str, Language, bool]] = {
+    "torch": ("torch", _TORCH, False),
+    "torch-compile": ("torch", _TORCH, True),
+    "tensorflow": ("tensorflow", _TENSORFLOW, False),
+    "tensorflow-xla": ("tensorflow", _TENSORFLOW, True),
+    "jax": ("jax", _JAX, False),
+    "jax-jit": ("jax", _JAX, True),
 }
-_COMPILED = {
-    "torch-compile": ("torch", "torch.compile(f)"),
-    "tensorflow-xla": ("tensorflow", "tf.function(gradient, jit_compile=True)"),
-    "jax-jit": ("jax", "jax.jit(gradient)"),
-}
+"""By engine: the framework, its language, and whether it compiles."""
 
+_OF_OUTPUTS = (Codes.WRONG_OUTPUT, Codes.NON_FINITE_OUTPUT, Codes.UNSTABLE_OUTPUT)
+_MIXED = COMPOSED["forward-over-reverse"]
+_DTYPES = {"i": "int64", "b": "bool"}
+_KNOWN = {
+    "certified": "enclosed in ball arithmetic",
+    "confirmed": "higher precision, which differences of the function confirm",
+    "finite-difference": "differences of the function",
+    "one-sided-difference": "one-sided differences of the function",
+}
 _END = """
 print({title!r})
-print("with", version)
+print("with", {version}, "on Python", sys.version.split()[0])
 print("computed:", computed)
 print("true:    ", {truth!r}, {known!r})
-sys.exit(0 if abs(computed - {truth!r}) <= {half!r} else 1)
 """
+_WRONG = "sys.exit(0 if abs(computed - {truth!r}) <= {half!r} else 1)\n"
+_MISSING = "sys.exit(0 if computed is not None else 1)\n"
 
 
-def script(finding: Finding, spec: Spec) -> str | None:
-    """The script; None where none can show the finding: of another engine or mode, of a random
-    direction, or where the framework has no words for an operation."""
+def script(finding: Finding, spec: Spec, seed: int = 0) -> str:
+    """The script. Raises NoScript where none can show the finding."""
     engine = finding.engine or ""
-    framework, compiled = _COMPILED.get(engine, (engine, ""))
-    entry = finding.entries[0] if finding.entries else None
+    if engine not in _ENGINES:
+        raise NoScript(f"there are scripts for {', '.join(_ENGINES)}")
+    if not finding.entries or finding.entries[0].truth is None:
+        raise NoScript("it has no number whose true value is known")
+    framework, language, compiles = _ENGINES[engine]
+    layer = _function(finding, spec, framework, seed)
+    own = "\n".join(line for line in layer.source.splitlines() if line != language.imports)
+    heading = CODES[finding.code].name, finding.message.replace("\\", "\\\\").replace('"""', "'''")
+    parts = [
+        '"""{}: {}"""'.format(*heading),
+        "import sys",
+        f"{language.imports}\n{own}",
+        *_Derivative(finding, spec, language, compiles, layer).parts(),
+    ]
+    return "\n\n".join(part.strip("\n") for part in parts if part) + "\n" + _end(finding, language)
+
+
+def shows(printed: str, finding: Finding) -> bool:
+    """Whether a script printed the number that the finding has."""
+    entry = finding.entries[0]
+    numbers = [line for line in printed.splitlines() if line.startswith("computed: ")]
+    number = numbers[0].split()[1] if numbers else ""
+    if entry.computed is None or number in ("", "None"):
+        return bool(number) and entry.computed is None and number == "None"
+    return number == repr(entry.computed) or abs(float(number) - entry.computed) <= _half(entry)
+
+
+def _function(finding: Finding, spec: Spec, framework: str, seed: int) -> LayerCode:
+    """What is differentiated: the formula in the framework's words, or the user's layer."""
+    for layer in spec.implementations:
+        if layer.engine == finding.engine:
+            return layer_code(layer, framework, finding.dtype or "", list(spec.inputs), seed)
     source = code_of(spec.program).get(framework)
-    plain = all(one.value.dtype.kind == "f" for one in spec.inputs.values())
-    if framework not in _SCRIPTS or source is None or entry is None or not plain:
-        return None
-    if finding.mode != "reverse" or finding.indexing is None or finding.indexing.cotangents:
-        return None
-    if entry.truth is None or finding.input is None:
-        return None
-    _, body, call, array, imports = _SCRIPTS[framework]
-    axes = finding.indexing.output_axes
-    inputs = "\n".join(
-        f"    {name!r}: {array.format(value=_number(one.value.tolist()), dtype=finding.dtype)},"
-        for name, one in spec.inputs.items()
-    )
-    run = body.format(
-        inputs=inputs,
-        call=compiled or call,
-        name=finding.input,
-        output=_index(entry.index[:axes]),
-        index=_index(entry.index[axes:]),
-    )
-    heading = [f'"""{CODES[finding.code].name}: {finding.message}"""', "", "import sys", ""]
-    own = [line for line in source.splitlines() if line != imports]
-    return "\n".join([*heading, imports, *own]) + "\n" + run + _end(finding, entry)
+    if source is None:
+        raise NoScript(f"{framework} has no words for an operation of the formula")
+    return LayerCode(source, "", "f", "f(**inputs)")
 
 
-def _end(finding: Finding, entry: Entry) -> str:
-    assert entry.truth is not None
-    off = abs((entry.computed or 0.0) - entry.truth)
-    return _END.format(
-        title=f"{finding.code} {CODES[finding.code].name} of {finding.engine}, {finding.dtype}",
+@dataclass(frozen=True, slots=True)
+class _Derivative:
+    """The part of a script that computes the number."""
+
+    finding: Finding
+    spec: Spec
+    language: Language
+    compiles: bool
+    layer: LayerCode
+
+    def parts(self) -> Iterator[str]:
+        modes, number, output = self._expression()
+        y = self.layer.call
+        value = f"{y}{_subscript(output)}"
+        if self.finding.cotangent:
+            value = self.language.product.format(y=y)
+        yield "\n".join(part for part in self._objects(modes) if part)
+        yield f"\ndef value(inputs):\n    return {value}"
+        yield from ("\n" + rule for rule in self._rules(modes))
+        if (self.compiles and not self._is_torch) or self._is_compiled_whole(modes):
+            number = self.language.compiled.format(function=number)
+        none = self.finding.entries[0].computed is None
+        number = f"{number}(inputs)"
+        yield f"\ncomputed = {number if none else self.language.number.format(array=number)}"
+
+    @property
+    def _is_torch(self) -> bool:
+        return self.language is _TORCH
+
+    def _is_compiled_whole(self, modes: tuple[Mode, ...]) -> bool:
+        """Whether `torch.compile` compiles the outermost transform, too: forward mode. Reverse mode
+        differentiates what was compiled."""
+        return self._is_torch and self.compiles and modes[:1] == ("forward",)
+
+    def _expression(self) -> tuple[tuple[Mode, ...], str, tuple[int, ...]]:
+        """How often and how it is differentiated, the number as a function of the inputs, and the
+        index of the output that it belongs to."""
+        finding = self.finding
+        if finding.code in _OF_OUTPUTS and finding.input is None:
+            return (), "value", finding.entries[0].index
+        mode: Any = finding.mode
+        modes = COMPOSED.get(mode, (mode,))
+        if len(modes) > 1:
+            return modes, self._composed(modes), ()
+        return modes, *self._first_order(modes)
+
+    def _objects(self, modes: tuple[Mode, ...]) -> Iterator[str]:
+        """The lines that make what is differentiated, and its inputs."""
+        name, language = self.layer.name, self.language
+        yield language.before
+        yield self.layer.made
+        if self.compiles and self._is_torch and modes in ((), ("reverse",)):
+            yield f"{name} = {language.compiled.format(function=name)}"
+        yield self._inputs()
+        if self.finding.cotangent:  # of the output, whose product is differentiated twice
+            value = _number(list(self.finding.cotangent))
+            array = language.array.format(value=value, dtype=self.finding.dtype, leaf="")
+            yield f"y_bar = {array}"
+
+    def _rules(self, modes: tuple[Mode, ...]) -> Iterator[str]:
+        """The definitions of the transforms, those of PyTorch as its engines take them."""
+        compiles = self._is_torch and self.compiles
+        if "reverse" in (modes[:1] if compiles else modes):
+            yield self.language.reverse
+        if compiles and "reverse" in modes[1:]:
+            yield _COMPILED_REVERSE
+        if "forward" in modes:
+            dual = self._is_torch and not self.compiles and modes in (("forward",), _MIXED)
+            yield _DUAL if dual else self.language.forward
+
+    def _first_order(self, modes: tuple[Mode, ...]) -> tuple[str, tuple[int, ...]]:
+        """The derivative as an expression, and the index of the output that is differentiated."""
+        finding = self.finding
+        how, index = finding.indexing, finding.entries[0].index
+        if how is None or how.cotangents or how.directions:
+            raise NoScript("it is a product with random directions")
+        if how.complex_input or how.complex_output:
+            raise NoScript("it is about complex numbers")
+        output, place = index[: how.output_axes], index[how.output_axes :]
+        return f"by_{modes[0]}(value, {finding.input!r}, {place})", output
+
+    def _composed(self, modes: tuple[Mode, ...]) -> str:
+        """A second derivative as an expression. Where reverse mode is inside, it gives the gradient
+        of the block's rows; where forward mode is, it moves along its columns."""
+        finding, index = self.finding, self.finding.entries[0].index
+        if len(modes) > 2:
+            raise NoScript("it is a third derivative")
+        block = HessianBlock.named(finding.input or "", list(self.spec.inputs))
+        axes = [self.inputs[name].value.ndim for name in (block.rows, block.columns)]
+        if len(index) != sum(axes):
+            raise NoScript("it is a product with random directions")
+        rows = f"{block.rows!r}, {index[: axes[0]]}"
+        columns = f"{block.columns!r}, {index[axes[0] :]}"
+        outer, inner = modes
+        first, last = (rows, columns) if inner == "reverse" else (columns, rows)
+        if not (self.compiles and self.language is _TORCH):
+            return f"by_{outer}(by_{inner}(value, {first}), {last})"
+        inside = f"by_{'compiled_' * (inner == 'reverse')}{inner}(value, {first})"
+        if outer == "reverse":
+            inside = self.language.compiled.format(function=inside)
+        return f"by_{outer}({inside}, {last})"
+
+    @property
+    def inputs(self) -> Mapping[str, Input]:
+        return self.spec.points[self.finding.point or 0]
+
+    def _inputs(self) -> str:
+        rows = [f"    {name!r}: {self._array(name, one)}," for name, one in self.inputs.items()]
+        name = self.finding.input
+        if self.finding.mode in COMPOSED or name is None or name in self.inputs:
+            return "\n".join(["inputs = {", *rows, "}"])
+        if self.language is not _TORCH or self.finding.mode != "reverse" or not self.layer.made:
+            raise NoScript(f"`{name}` is no input")
+        rows.append(f"    {name!r}: {self.layer.name}.get_parameter({name!r}),")
+        return "\n".join(["inputs = {", *rows, "}"])
+
+    def _array(self, name: str, one: Input) -> str:
+        kind = one.value.dtype.kind
+        if one.is_complex:
+            raise NoScript("it is about complex numbers")
+        moves = kind == "f" and (name in self.spec.wrt or (not self.spec.wrt and one.requires_grad))
+        return self.language.array.format(
+            value=_number(one.value.tolist()),
+            dtype=_DTYPES.get(kind, self.finding.dtype),
+            leaf=", requires_grad=True" if moves else "",
+        )
+
+
+def _end(finding: Finding, language: Language) -> str:
+    entry = finding.entries[0]
+    source = finding.truth_source or "known"
+    known = next((words for key, words in _KNOWN.items() if source.startswith(key)), "")
+    bar = "" if entry.truth_error is None else f"± {entry.truth_error:.1e}, "
+    title = f"{finding.code} {CODES[finding.code].name}: {finding.engine}, {finding.dtype}"
+    end = _END.format(
+        title=f"{title}, {finding.mode} mode" if finding.mode else title,
+        version=language.version,
         truth=entry.truth,
-        known=f"({finding.truth_source or 'known'})",
-        half=off / 2 if off < float("inf") else 0.0,
+        known=f"({bar}{source}{': ' * bool(known)}{known})",
     )
+    if entry.computed is None:
+        return end + _MISSING
+    return end + _WRONG.format(truth=entry.truth, half=_half(entry))
 
 
-def _index(index: Sequence[int]) -> str:
-    return ", ".join(map(str, index)) or "()"
+def _half(entry: Entry) -> float:
+    """Half of the distance between the computed number and the true one."""
+    off = abs((entry.computed or 0.0) - (entry.truth or 0.0))
+    return off / 2 if off < float("inf") else 0.0
+
+
+def _subscript(index: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, index))}]" if index else ""
 
 
 def _number(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_number, value))}]"
     text = repr(value)
-    return text if text[-1].isdigit() else f"float({text!r})"
+    return f"float({text!r})" if text in ("inf", "-inf", "nan") else text

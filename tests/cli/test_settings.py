@@ -64,6 +64,7 @@ VALUES = {
     "quiet": ("1", True),
     "verbose": ("yes", True),
     "engine-output": ("1", True),
+    "repro": ("scripts", "scripts"),
 }
 
 

@@ -1,0 +1,111 @@
+"""Scripts that show findings: written once they were run, and printed what the finding says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gradcheck_cli.cli.streams import talk, write_reason
+from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.events import Event, SpecFinished
+
+if TYPE_CHECKING:
+    from gradcheck_cli.domain.report import Finding
+    from gradcheck_cli.domain.spec import Spec
+
+LIMIT_S = 300.0
+
+
+class NotShown(Exception):
+    """A script that was run does not show its finding. The message says why."""
+
+
+class Scripts:
+    """Writes a script for each finding of a run into a folder, as one of its listeners. Raises
+    UsageError for a folder that cannot be made."""
+
+    def __init__(self, folder: str, seed: int) -> None:
+        self._folder = Path(folder)
+        self._seed = seed
+        self._specs: dict[tuple[str, str], Spec] = {}
+        self._findings: list[tuple[Finding, Spec]] = []
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"cannot make the folder {folder}: {write_reason(error)}") from error
+
+    def noted(self, specs: Iterable[Spec]) -> Iterator[Spec]:
+        """The specs, which a script is made of."""
+        for spec in specs:
+            self._specs[spec.source.path, spec.name] = spec
+            yield spec
+
+    def hear(self, event: Event) -> None:
+        if isinstance(event, SpecFinished):
+            result = event.result
+            spec = self._specs.pop((result.source.path, result.spec), None)
+            if spec is not None:
+                self._findings += ((finding, spec) for finding in result.findings)
+
+    def end(self) -> None:
+        """Writes the scripts, and says how many there are, and why others are missing."""
+        own = [(finding, spec) for finding, spec in self._findings if finding.engine]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            failures = list(pool.map(lambda pair: self._written(*pair), own))
+        count = failures.count(None)
+        scripts = "1 script" if count == 1 else f"{count} scripts"
+        were = "was run, and shows its" if count == 1 else "were run, and each shows its"
+        talk(f"{self._folder}: {scripts} {were} finding" if count else f"{self._folder}: no script")
+        for (finding, spec), failure in zip(own, failures, strict=True):
+            if failure is not None:
+                talk(f"no script {_name(finding, spec)}: {failure}")
+
+    def _written(self, finding: Finding, spec: Spec) -> str | None:
+        """Why there is no script of a finding, where there is none."""
+        from gradcheck_cli.report.layer_code import NoScript
+
+        try:
+            write(finding, spec, self._folder / _name(finding, spec), self._seed)
+        except (NoScript, NotShown) as error:
+            return str(error)
+        return None
+
+
+def write(finding: Finding, spec: Spec, path: Path, seed: int) -> None:
+    """Writes the script, which stays once it has shown the finding. Raises NoScript, NotShown and
+    UsageError."""
+    from gradcheck_cli.report.repro import script, shows
+
+    text = script(finding, spec, seed)
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write to {path}: {write_reason(error)}") from error
+    try:
+        ran = subprocess.run(
+            [sys.executable, str(path)], capture_output=True, text=True, timeout=LIMIT_S
+        )
+    except subprocess.TimeoutExpired as error:
+        path.unlink()
+        raise NotShown(f"it ran for {LIMIT_S:.0f} s") from error
+    if ran.returncode == 1 and shows(ran.stdout, finding):
+        return
+    path.unlink()
+    said = [line for line in (ran.stdout + ran.stderr).strip().splitlines() if line.strip()]
+    numbers = [line for line in said if line.startswith("computed:")]
+    last = numbers[0] if numbers else said[-1] if said else "it said nothing"
+    raise NotShown(f"by itself the framework does not show it: {last.strip()}")
+
+
+def _name(finding: Finding, spec: Spec) -> str:
+    """`loss-torch-float32-reverse-x-GC301.py`: a name that says what the script shows."""
+    point = None if finding.point is None else f"point{finding.point}"
+    parts = (spec.name, finding.engine, finding.dtype, finding.mode, finding.input, point)
+    words = [re.sub(r"[^\w.]+", "_", part) for part in parts if part]
+    return "-".join([*words, finding.code]) + ".py"

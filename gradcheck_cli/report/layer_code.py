@@ -1,0 +1,192 @@
+"""A user's layer as code that a script can have: its own definitions, without the rest of its file,
+or an import of that file."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from gradcheck_cli.domain.implementation import Implementation
+from gradcheck_cli.domain.records import dataclass
+
+_FRAMEWORKS = {"torch": ("torch", "numpy"), "tensorflow": ("tensorflow", "keras", "numpy")}
+_JAX = ("jax", "jaxlib", "flax", "equinox", "numpy")
+_CALLS = ("forward", "call", "__call__")
+
+
+class NoScript(Exception):
+    """Why no script can show a finding."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCode:
+    """`source` defines what is differentiated, `made` makes an object of it, called `name`, and
+    `call` is its value as an expression of the dictionary `inputs`."""
+
+    source: str
+    made: str
+    name: str
+    call: str
+
+
+def layer_code(
+    layer: Implementation, framework: str, dtype: str, inputs: Sequence[str], seed: int
+) -> LayerCode:
+    """The code of a layer that a spec names. Raises NoScript."""
+    place, _, target = layer.target.partition(":")
+    if layer.setup.imports or layer.setup.environment:
+        raise NoScript("its layer needs a setup")
+    if not place.endswith(".py") or not target or any("[" in name for name in inputs):
+        raise NoScript("its layer is no function or class of one file")
+    path = Path(layer.file)
+    tree = ast.parse(path.read_text("utf-8"))
+    root = target.partition(".")[0]
+    node = next((one for one in tree.body if root in _bound(one)), None)
+    if node is None:
+        raise NoScript(f"{place} does not define {root}")
+    needed = _needed(tree, root)
+    is_own = all(_is_known(one, framework) for one in needed)
+    source = "\n\n".join(map(ast.unparse, needed)) if is_own else _imported(path, root)
+    kind = _Kind(layer, target, node if target == root else None)
+    seeds = framework == "torch" and ("rand" in source or "dropout" in source or kind.is_made)
+    seeded = f"torch.manual_seed({seed})" if seeds else ""
+    made = "\n".join(line for line in (seeded, kind.made(framework, dtype)) if line)
+    if seeded and not kind.is_made:  # what the file makes may draw numbers
+        source = f"{seeded}\n\n{source}"
+    return LayerCode(source, made, kind.name, kind.call(inputs))
+
+
+def _bound(node: ast.stmt) -> Iterator[str]:
+    """The names that a statement of a module binds."""
+    match node:
+        case ast.FunctionDef() | ast.ClassDef():
+            yield node.name
+        case ast.Import() | ast.ImportFrom():
+            yield from (one.asname or one.name.partition(".")[0] for one in node.names)
+        case _:
+            stored = (one for one in ast.walk(node) if isinstance(one, ast.Name))
+            yield from (one.id for one in stored if isinstance(one.ctx, ast.Store))
+
+
+def _needed(tree: ast.Module, root: str) -> list[ast.stmt]:
+    """The statements of the module that bind `root`, and those that these read from, in order."""
+    wanted, seen = {root}, set[str]()
+    found: set[int] = set()
+    while wanted - seen:
+        name = (wanted - seen).pop()
+        seen.add(name)
+        for place, node in enumerate(tree.body):
+            if name in _bound(node) and place not in found:
+                found.add(place)
+                wanted |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    return [tree.body[place] for place in sorted(found)]
+
+
+def _is_known(node: ast.stmt, framework: str) -> bool:
+    """Whether a statement imports nothing, or the framework or Python's own modules."""
+    known = {*sys.stdlib_module_names, *_FRAMEWORKS.get(framework, _JAX)}
+    match node:
+        case ast.Import():
+            return all(one.name.partition(".")[0] in known for one in node.names)
+        case ast.ImportFrom():
+            return not node.level and (node.module or "").partition(".")[0] in known
+    return True
+
+
+def _imported(path: Path, root: str) -> str:
+    folder = os.path.abspath(path.parent)
+    return "\n".join(
+        (
+            f"# The layer is imported from {path.name}: this script needs that file, and what the",
+            "# file imports.",
+            f"sys.path.insert(0, {folder!r})",
+            f"from {path.stem} import {root}",
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What a target is by its definition `node`; None: a member of something."""
+
+    layer: Implementation
+    target: str
+    node: ast.stmt | None
+
+    @property
+    def is_made(self) -> bool:
+        """Whether it is a class whose object is the layer."""
+        return isinstance(self.node, ast.ClassDef) and not self._is_function_of_autograd
+
+    @property
+    def _is_function_of_autograd(self) -> bool:
+        node = self.node
+        return isinstance(node, ast.ClassDef) and any(
+            ast.unparse(base).endswith("Function") for base in node.bases
+        )
+
+    @property
+    def name(self) -> str:
+        """What is called."""
+        is_function = isinstance(self.node, ast.FunctionDef) and _parameters(self.node)
+        return self.target if is_function else "layer"
+
+    def made(self, framework: str, dtype: str) -> str:
+        """The lines that make it, where there are any."""
+        name = self.target
+        if name == self.name:
+            return ""
+        if self._is_function_of_autograd:
+            return f"layer = {name}.apply"
+        if isinstance(self.node, ast.FunctionDef) and not _parameters(self.node):
+            return f"layer = {name}()"
+        if not self.is_made:
+            return f"layer = {name}"
+        args = [*map(repr, self.layer.args)]
+        args += [f"{key}={value!r}" for key, value in self.layer.kwargs.items()]
+        moved = f".to(torch.{dtype})" if framework == "torch" else ""
+        before = f"tf.keras.backend.set_floatx({dtype!r})\n" if framework == "tensorflow" else ""
+        return f"{before}layer = {name}({', '.join(args)}){moved}"
+
+    def call(self, inputs: Sequence[str]) -> str:
+        """As `engines.layer.binding` calls it: inputs by name where each is a parameter, after them
+        what the spec adds."""
+        parameters = self._called()
+        positional = [f"inputs[{name!r}]" for name in inputs]
+        named: list[str] = []
+        args = [] if self.is_made else [*map(repr, self.layer.args)]
+        if parameters is not None and set(inputs) <= set(parameters):
+            if self._is_function_of_autograd or args:
+                free = iter(args)
+                places = [f"inputs[{p!r}]" if p in inputs else next(free, "") for p in parameters]
+                positional, args = [one for one in places if one], []
+            else:
+                named = [f"{name}=inputs[{name!r}]" for name in inputs]
+                positional = []
+        kwargs = {} if self.is_made else self.layer.kwargs
+        named += [f"{key}={value!r}" for key, value in kwargs.items()]
+        return f"{self.name}({', '.join([*positional, *args, *named])})"
+
+    def _called(self) -> list[str] | None:
+        """The parameters of what is called, where they are known."""
+        match self.node:
+            case ast.FunctionDef():
+                return _parameters(self.node) or None
+            case ast.ClassDef():
+                methods = {
+                    one.name: one for one in self.node.body if isinstance(one, ast.FunctionDef)
+                }
+                call = next((methods[name] for name in _CALLS if name in methods), None)
+                if call is None:
+                    return None
+                static = self._is_function_of_autograd
+                skip = "setup_context" not in methods if static else True
+                return _parameters(call)[int(skip) :]
+        return None
+
+
+def _parameters(node: ast.FunctionDef) -> list[str]:
+    return [one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]

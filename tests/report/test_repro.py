@@ -1,0 +1,162 @@
+"""Scripts that show a finding with the framework alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gradcheck_cli.domain.implementation import Implementation
+from gradcheck_cli.domain.place import Span
+from gradcheck_cli.domain.report import Entry, Finding, Indexing
+from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.report.layer_code import NoScript
+from gradcheck_cli.report.repro import script, shows
+from tests.conftest import spec_of
+
+FINDING = Finding(
+    code="GC101",
+    severity="error",
+    message="it is wrong",
+    span=Span(1, 1, 1, 2),
+    engine="torch",
+    dtype="float64",
+    mode="reverse",
+    input="x",
+    entries=(Entry(index=(1,), computed=0.0, truth=12.0),),
+    indexing=Indexing(0),
+    truth_source="certified",
+)
+SPEC = spec_of("sum(x ** 3) * y", {"x": [1.0, 2.0], "y": 1.0})
+HESSIAN = {"index": (1, 1), "truth": 12.0}
+MIXED = {"index": (1,), "truth": 12.0}
+
+
+def ran(finding: Finding, spec: Spec, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """The exit code of a script, and the number that it computed."""
+    with pytest.raises(SystemExit) as ended:
+        exec(compile(script(finding, spec), "repro.py", "exec"), {"__name__": "__main__"})
+    (number,) = (
+        line.split()[1]
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith("computed:")
+    )
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, number
+
+
+@pytest.mark.parametrize(
+    "engine",
+    ["torch", "jax", pytest.param("tensorflow", marks=pytest.mark.exhaustive)],
+)
+@pytest.mark.parametrize(
+    ("mode", "name", "entry"),
+    [
+        ("reverse", "x", {}),
+        ("forward", "x", {}),
+        ("reverse-over-reverse", "x.x", HESSIAN),
+        ("forward-over-reverse", "x.y", MIXED),
+        ("reverse-over-forward", "y.x", MIXED),
+        ("forward-over-forward", "x.x", HESSIAN),
+    ],
+)
+def test_a_script_computes_the_number_of_its_finding(
+    engine: str,
+    mode: str,
+    name: str,
+    entry: Mapping[str, Any],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Here the frameworks are right: each script finds the truth, and no error to report."""
+    (own,) = FINDING.entries
+    found = replace(FINDING, engine=engine, mode=mode, input=name, entries=(replace(own, **entry),))
+    assert ran(found, SPEC, capsys) == (0, "12.0")
+
+
+def test_a_wrong_number_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:
+    (own,) = FINDING.entries
+    found = replace(FINDING, entries=(replace(own, computed=12.0, truth=0.0),))
+    assert ran(found, SPEC, capsys) == (1, "12.0")
+
+
+def test_a_cotangent_weighs_the_outputs(capsys: pytest.CaptureFixture[str]) -> None:
+    (own,) = FINDING.entries
+    found = replace(
+        FINDING,
+        mode="reverse-over-reverse",
+        input="x.x",
+        entries=(replace(own, **HESSIAN),),
+        cotangent=(5.0, 1.0),
+    )
+    assert ran(found, spec_of("x ** 3", {"x": [1.0, 2.0]}), capsys) == (0, "12.0")
+
+
+@pytest.mark.parametrize(
+    ("engine", "mode", "name", "words"),
+    [
+        ("torch-compile", "reverse", "x", ["f = torch.compile(f)", "by_reverse(value, 'x', (1,))"]),
+        ("torch-compile", "forward", "x", ["torch.compile(by_forward(value, 'x', (1,)))(inputs)"]),
+        ("jax-jit", "reverse", "x", ["jax.jit(by_reverse(value, 'x', (1,)))(inputs)"]),
+        (
+            "tensorflow-xla",
+            "reverse",
+            "x",
+            ["tf.function(by_reverse(", "jit_compile=True)(inputs)"],
+        ),
+        (
+            "torch-compile",
+            "reverse-over-reverse",
+            "x.y",
+            ["by_reverse(torch.compile(by_compiled_reverse(value, 'x', (1,))), 'y', ())(inputs)"],
+        ),
+    ],
+)
+def test_a_compiled_derivative_is_compiled_as_its_engine_does(
+    engine: str, mode: str, name: str, words: list[str]
+) -> None:
+    text = script(replace(FINDING, engine=engine, mode=mode, input=name), SPEC)
+    assert "gradcheck" not in text
+    for part in words:
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"engine": "reference"}, "there are scripts for torch"),
+        ({"entries": ()}, "no number"),
+        ({"indexing": Indexing(0, cotangents=True)}, "random directions"),
+        ({"indexing": Indexing(0, complex_input=True)}, "complex"),
+        ({"engine": "jax", "input": "weight"}, "is no input"),
+    ],
+)
+def test_what_no_script_can_show(changes: Mapping[str, Any], why: str) -> None:
+    with pytest.raises(NoScript, match=why):
+        script(replace(FINDING, **changes), SPEC)
+
+
+def test_a_layer_with_a_setup_has_no_script() -> None:
+    layer = Implementation("torch", "net", "", Span(1, 1, 1, 2))
+    with pytest.raises(NoScript, match="of one file"):
+        script(FINDING, replace(SPEC, implementations=(layer,)))
+
+
+@pytest.mark.parametrize(
+    ("computed", "printed", "expected"),
+    [
+        (0.0, "computed: 0.25\n", True),
+        (0.0, "computed: 11.0\n", False),
+        (float("nan"), "computed: nan\n", True),
+        (float("nan"), "computed: 12.0\n", False),
+        (None, "computed: None\n", True),
+        (None, "computed: 0.0\n", False),
+        (0.0, "it raised\n", False),
+    ],
+)
+def test_a_script_shows_a_finding_where_its_number_is_nearer_to_it_than_to_the_truth(
+    computed: float | None, printed: str, expected: bool
+) -> None:
+    (own,) = FINDING.entries
+    assert shows(printed, replace(FINDING, entries=(replace(own, computed=computed),))) is expected
