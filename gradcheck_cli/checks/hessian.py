@@ -10,7 +10,7 @@ import numpy as np
 from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.shape import moving_size, output_size
 from gradcheck_cli.checks.subjects import where_it_runs
-from gradcheck_cli.domain.blocks import PAIRED_ENTRIES, blocks_in
+from gradcheck_cli.domain.blocks import PAIRED_ENTRIES, HessianBlock, blocks_in
 from gradcheck_cli.domain.draws import direction
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode, modes_in, order_of
@@ -177,3 +177,12 @@ class Hessian:
         """row @ J along the units, (k,)."""
         parts = [self.layer.highest.jvp({name: unit}) for unit in units]
         return np.array([0.0 if part is None else float(self.row @ part) for part in parts])
+
+
+def plain_name(leaf: str) -> str:
+    """A block is named "a.b": the names of parameters must not have dots of their own."""
+    return leaf.replace(".", "_")
+
+
+def block_name(key: tuple[str, str]) -> str:
+    return str(HessianBlock(*map(plain_name, key)))

@@ -4,17 +4,17 @@ again."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 
 from gradcheck_cli.checks.bound_layer import BoundLayer
-from gradcheck_cli.checks.hessian import PAIRED, Given, Hessian
+from gradcheck_cli.checks.hessian import Given, Hessian, block_name, plain_name
 from gradcheck_cli.checks.layer_case import Evaluations, LayerCase
 from gradcheck_cli.checks.program_truth import ProgramTruth, is_certified
 from gradcheck_cli.checks.protocol import Steps
+from gradcheck_cli.checks.second_order_causes import SecondOrderCauses
 from gradcheck_cli.checks.shape import moving_size, output_shape
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.blocks import HessianBlock
@@ -31,13 +31,11 @@ from gradcheck_cli.domain.evaluation import (
     order_of,
 )
 from gradcheck_cli.domain.implications import OF_ORDERS, without_implied
-from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.domain.thresholds import OPERATIONS, SAME_STEP
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.errors import Unsupported
-from gradcheck_cli.engines.layer.custom import CustomCall
-from gradcheck_cli.engines.layer.source_lines import returned
+from gradcheck_cli.engines.layer.source_lines import raised_at
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal, short_traceback
 from gradcheck_cli.truth.directional_program import NoDirectional
@@ -73,6 +71,7 @@ class SecondOrder:
         self.checks: tuple[Check, ...] = ()
         self.findings: tuple[Finding, ...] = ()
         self.notes: list[str] = []
+        self._causes = SecondOrderCauses(layer.narrow, self.notes)
 
     def steps(self) -> Steps[None]:
         """Examines them; a note where they are not looked at."""
@@ -117,12 +116,13 @@ class SecondOrder:
         if examined.findings:
             yield from self._layer.doubt()
         self.checks += examined.checks
-        self.findings += (*map(self._with_function, examined.findings), *examined.mistakes)
+        named = map(self._causes.named, examined.findings)
+        self.findings += (*named, *examined.mistakes)
         blocks = [one.input or "" for one in examined.findings if one.severity == "error"]
         self._wrong[mode] = {
             leaf.name
             for leaf in hessian.leaves
-            if any(HessianBlock.is_of(block, _plain(leaf.name)) for block in blocks)
+            if any(HessianBlock.is_of(block, plain_name(leaf.name)) for block in blocks)
         }
         return ""
 
@@ -146,28 +146,6 @@ class SecondOrder:
         if left and note not in self.notes:
             self.notes.append(note)
 
-    def _with_function(self, finding: Finding) -> Finding:
-        """A wrong second derivative, with the function that has none, where that is known."""
-        if finding.code != Codes.WRONG_SECOND_DERIVATIVE:
-            return finding
-        block = finding.input or ""
-        for call in self._functions:
-            if any(block.startswith(f"{_plain(name)}.") for name in call.reaches):
-                by, place = _without_second(call, finding)
-                if by:
-                    message = f"{finding.message}: {by}"
-                    return replace(finding, message=message, place=place or call.place)
-        return finding
-
-    @cached_property
-    def _functions(self) -> Sequence[CustomCall]:
-        try:
-            return self._layer.narrow.functions()
-        except Exception as error:  # the layer does not run while it is watched
-            raise_if_internal(error)
-            self.notes.append(f"its functions could not be looked at: {one_line(error)}")
-            return ()
-
     def _not_again(self, error: Exception, hessian: Hessian) -> None:
         """The backward itself could not be differentiated."""
         mode = hessian.mode
@@ -182,7 +160,8 @@ class SecondOrder:
             for key in hessian.keys
         )
         self.checks += checks
-        self.findings += (replace(found, detail=short_traceback(error)),)
+        place = raised_at(error) or found.place
+        self.findings += (replace(found, place=place, detail=short_traceback(error)),)
 
 
 class HessianCase(LayerCase):
@@ -215,7 +194,7 @@ class HessianCase(LayerCase):
         """Where JAX has nothing to differentiate it gives zeros."""
         with self.layer.elsewhere(self.layer.narrow.dtype, values) as there:
             found = {} if there is None else self._hessian.blocks(there)
-        return {_block_name(key): block for key, block in found.items()}
+        return {block_name(key): block for key, block in found.items()}
 
     def _weights(self) -> Weights | None:
         """How far rounding moves the second derivatives, and of which entries the gradient itself
@@ -265,7 +244,9 @@ class HessianCase(LayerCase):
     def made(self, costs: bool = False) -> Case:
         hessian, layer, mode = self._hessian, self.layer, self._mode
         rows = None if output_shape(layer.narrow) == () else hessian.row[None]
-        columns = None if hessian.whole else {_plain(n): d for n, d in hessian.directions.items()}
+        columns = (
+            None if hessian.whole else {plain_name(n): d for n, d in hessian.directions.items()}
+        )
         wide: dict[tuple[str, str], Evaluation] = {}
         if layer.highest is not layer.narrow:
             wide[layer.name, mode] = self._evaluation(layer.highest, self._right)
@@ -275,7 +256,7 @@ class HessianCase(LayerCase):
             backward=hessian.passes("reverse"),
             duration_s=time.perf_counter() - self._started,
         )
-        firsts = {_plain(n): d for n, d in hessian.firsts.items()} or None
+        firsts = {plain_name(n): d for n, d in hessian.firsts.items()} or None
         projection = Projection(rows, columns, firsts)
         found = self._certified(rows, costs)
         if found is None:
@@ -283,8 +264,8 @@ class HessianCase(LayerCase):
         case = layer.case({mode: projection}, (evaluation,), found, wide)
         return replace(
             case,
-            spec=replace(case.spec, wrt=tuple(_plain(leaf.name) for leaf in hessian.leaves)),
-            values={_plain(name): value for name, value in case.values.items()},
+            spec=replace(case.spec, wrt=tuple(plain_name(leaf.name) for leaf in hessian.leaves)),
+            values={plain_name(name): value for name, value in case.values.items()},
         )
 
     def _certified(self, rows: Array | None, costs: bool) -> Truth | None:
@@ -303,7 +284,7 @@ class HessianCase(LayerCase):
         found: dict[tuple[str, str], TruthBlock] = {}
         reasons: dict[tuple[str, str], str] = {}
         for key, block in blocks.items():
-            name = (self._mode, _block_name(key))
+            name = (self._mode, block_name(key))
             found[name] = self._open_where_absorbed(key, block)
             if np.any(found[name].kind == PointKind.UNDECIDED):
                 reasons[name] = ABSORBED if is_certified([block]) else NOT_CERTIFIED
@@ -360,8 +341,8 @@ class HessianCase(LayerCase):
             dtype=layer.problem.dtype,
             output=output,
             output_error=from_size(output, 16, layer.highest.dtype),
-            blocks={(mode, _block_name(key)): block for key, block in blocks.items()},
-            reasons={(mode, _block_name(key)): reason for key, reason in reasons.items()},
+            blocks={(mode, block_name(key)): block for key, block in blocks.items()},
+            reasons={(mode, block_name(key)): reason for key, reason in reasons.items()},
         )
 
     def _evaluation(self, subject: Subject, blocks: Given) -> Evaluation:
@@ -371,33 +352,5 @@ class HessianCase(LayerCase):
             rounding=self.layer.problem.dtype,
             mode=self._mode,
             output=subject.value({}).reshape(output_shape(subject)),
-            gradients={_block_name(key): Gradient(block) for key, block in blocks.items()},
+            gradients={block_name(key): Gradient(block) for key, block in blocks.items()},
         )
-
-
-def _without_second(call: CustomCall, finding: Finding) -> tuple[str, Place | None]:
-    """Why a function has no second derivative in the composition of a finding, and where; no words
-    where nothing is known against it."""
-    inner = modes_in(finding.mode or "")[-1]
-    if inner == "reverse" and call.once and not finding.entries:
-        by = f"`once_differentiable` forbids a second derivative of `{call.name}`"
-        return by, returned(call.backward, None)
-    if inner == "reverse" and call.saves:
-        by = f"`{call.name}` saves a value of its forward that is no input and no output"
-        return f"{by}: its derivative is lost", call.saves
-    if inner == "reverse" and call.stops:
-        by = f"`{call.name}` stops the gradient of a value that its backward uses"
-        return f"{by}: its derivative is lost", call.stops
-    if finding.mode == PAIRED and call.lone_jvp:
-        by = f"PyTorch does not differentiate the jvp of `{call.name}` in forward mode"
-        return by, None
-    return "", None
-
-
-def _plain(name: str) -> str:
-    """A block is named "a.b": the names of parameters must not have dots of their own."""
-    return name.replace(".", "_")
-
-
-def _block_name(key: tuple[str, str]) -> str:
-    return str(HessianBlock(*map(_plain, key)))

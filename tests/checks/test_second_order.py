@@ -263,38 +263,6 @@ def test_a_second_derivative_that_became_zero_is_lost() -> None:
     assert {finding.code for finding in found} == {"GC302"}
 
 
-class Saving(torch.autograd.Function):
-    """exp(x)^2, whose backward reads the exponential that its forward computed on the way."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
-        e = torch.exp(x)
-        ctx.save_for_backward(x, e)
-        return e * e
-
-    @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
-        x, e = ctx.saved_tensors
-        return 2 * g * e * torch.exp(x)
-
-
-def test_a_saved_intermediate_is_named_with_its_line() -> None:
-    (found,) = examined(Saving, {"x": X}, modes=SECOND).findings
-    assert found.code == "GC106"
-    assert "`Saving` saves a value of its forward that is no input and no output" in found.message
-    assert found.place is not None
-    assert found.place.text == "ctx.save_for_backward(x, e)"
-
-
-def test_forward_mode_does_not_differentiate_a_jvp_in_pytorch() -> None:
-    """github.com/pytorch/pytorch/issues/197867"""
-    modes = ("reverse", "forward", "reverse-over-forward", "forward-over-forward")
-    layer = "compositions.py:ForwardOverReverse"
-    (found,) = examined(layer, {"x": X}, modes=modes).findings
-    assert (found.code, found.mode) == ("GC106", "forward-over-forward")
-    assert "does not differentiate the jvp of `ForwardOverReverse`" in found.message
-
-
 THIRD = "reverse-over-reverse-over-reverse"
 FORWARD_THIRD = "forward-over-reverse-over-reverse"
 

@@ -15,6 +15,7 @@ import numpy as np
 from jax.extend import core
 
 from gradcheck_cli.domain.dtypes import Array, as_pairs
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.jax.trees import is_complex
@@ -26,6 +27,8 @@ from gradcheck_cli.engines.layer.source_lines import Places, calling
 # that are looked at; a layer that calls one function in a long loop has more. Where that is a scan,
 # JAX compiles a slice for every turn.
 MOST_CALLS = 64
+
+_CUT = "stop_gradient"
 
 _KINDS = (jax.custom_vjp, jax.custom_jvp)
 
@@ -193,13 +196,16 @@ def _described(call: _Call) -> CustomCall | None:
         jvp=None if reverse else stated,
         tangent=1,
         place=call.place,
-        stops=_stops(call.function) if reverse else None,
+        stops=_stops(call.function),
     )
 
 
-def _stops(function: Any) -> Place | None:
-    """Where a `jax.custom_vjp` stops a gradient: of what it saves, or in its backward."""
-    return calling(function.fwd, "stop_gradient") or calling(function.bwd, "stop_gradient")
+def _stops(function: Any) -> dict[Mode, Place | None]:
+    """Where a `jax.custom_vjp` stops a gradient: of what it saves, or in its backward. A
+    `jax.custom_jvp` has one rule for both modes."""
+    if isinstance(function, jax.custom_vjp):
+        return {"reverse": calling(function.fwd, _CUT) or calling(function.bwd, _CUT)}
+    return dict.fromkeys(FIRST_ORDER, calling(function.jvp, _CUT))
 
 
 def _name_of(function: Any) -> str:

@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import Any
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import Step
@@ -58,7 +59,8 @@ class CustomCall:
     lone_jvp   the framework runs its jvp without an outer forward mode
     saves      where it keeps a value of its forward that is no input and no output, and so has no
                derivative
-    stops      where it stops the gradient of a value, in its forward or in its backward
+    stops      where it takes a value out of the graph, in its forward or in its rule, by the mode
+               of that rule
     """
 
     name: str
@@ -74,7 +76,7 @@ class CustomCall:
     once: bool = False
     lone_jvp: bool = False
     saves: Place | None = None
-    stops: Place | None = None
+    stops: Mapping[Mode, Place | None] = field(default_factory=dict)
     complex_values: frozenset[str] = frozenset()
 
 

@@ -114,26 +114,43 @@ def returned(function: Any, index: int | None) -> Place | None:
     """The expression that a function of the user's returns last, or the part `index` of it where
     that is a tuple (None: all of it); None where its source cannot be read."""
     found = _read(function)
-    value = None if found is None else _given_back(found.tree, found.code, found.margin)
+    value = None if found is None else _given_back(found)
     if found is None or value is None:
         return None
     if isinstance(value, ast.Tuple) and index is not None and index < len(value.elts):
         value = value.elts[index]
-    return found.place(value.lineno, value.col_offset, value.end_lineno, value.end_col_offset)
+    return found.place_of(value)
 
 
-def calling(function: Any, method: str) -> Place | None:
-    """The first call of a method, or a function, by this name in a function; None where there is
-    none, or where its source cannot be read."""
+def calling(function: Any, *names: str) -> Place | None:
+    """The first call of a method, or a function, by one of these names in a function, or the first
+    attribute of that name that it reads; None where there is none, or where its source cannot be
+    read."""
     found = _read(function)
     if found is None:
         return None
-    for node in _own(found.tree):
-        if isinstance(node, ast.Call) and method in (
-            getattr(node.func, "attr", None),
-            getattr(node.func, "id", None),
-        ):
-            return found.place(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+    for node in _own(found.body):
+        called = node.func if isinstance(node, ast.Call) else node
+        if isinstance(called, ast.Name) and called is not node:
+            name = called.id
+        elif isinstance(called, ast.Attribute) and isinstance(called.ctx, ast.Load):
+            name = called.attr
+        else:
+            continue
+        if name in names and isinstance(node, ast.expr):
+            return found.place_of(node)
+    return None
+
+
+def storing(function: Any, name: str) -> Place | None:
+    """The first assignment to an attribute of this name in a function; None where there is none, or
+    where its source cannot be read."""
+    found = _read(function)
+    if found is None:
+        return None
+    for node in _own(found.body):
+        if isinstance(node, ast.Assign) and name in (getattr(t, "attr", "") for t in node.targets):
+            return found.place_of(node)
     return None
 
 
@@ -160,6 +177,25 @@ class _Read:
     margin: int
     tree: ast.AST
     code: CodeType
+
+    @property
+    def body(self) -> ast.AST:
+        """The function itself; a lambda amid a statement where it can be told from others."""
+        if self.code.co_name != "<lambda>":
+            return self.tree
+        stretches = {(begin, end) for *_, begin, end in self.code.co_positions()}
+        mine = [
+            node
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Lambda) and self._stretch(node.body) in stretches
+        ]
+        return mine[0] if len(mine) == 1 else ast.Pass()
+
+    def _stretch(self, node: ast.expr) -> tuple[int, int]:
+        return node.col_offset + self.margin, (node.end_col_offset or 0) + self.margin
+
+    def place_of(self, node: ast.expr | ast.stmt) -> Place:
+        return self.place(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
 
     def place(self, line: int, column: int, last: int | None, end: int | None) -> Place:
         """The place of an expression, which the tree knows by lines of its own and columns in
@@ -192,20 +228,13 @@ def _read(function: Any) -> _Read | None:
     return None if code is None else _Read(path, lines, first, margin, tree, code)
 
 
-def _given_back(tree: ast.AST, code: CodeType, margin: int) -> ast.expr | None:
-    """What a function returns last, or what the lambda of this code is; None where that cannot be
-    told."""
-    if code.co_name != "<lambda>":
-        found = [n.value for n in _own(tree) if isinstance(n, ast.Return) and n.value is not None]
-        return found[-1] if found else None
-    stretches = {(begin, end) for *_, begin, end in code.co_positions()}
-    bodies = [n.body for n in ast.walk(tree) if isinstance(n, ast.Lambda)]
-    mine = [
-        body
-        for body in bodies
-        if (body.col_offset + margin, (body.end_col_offset or 0) + margin) in stretches
-    ]
-    return mine[0] if len(mine) == 1 else None
+def _given_back(read: _Read) -> ast.expr | None:
+    """What a function returns last, or what a lambda is; None where that cannot be told."""
+    body = read.body
+    if isinstance(body, ast.Lambda):
+        return body.body
+    found = [n.value for n in _own(body) if isinstance(n, ast.Return) and n.value is not None]
+    return found[-1] if found else None
 
 
 def _own(tree: ast.AST) -> Iterator[ast.AST]:

@@ -19,6 +19,7 @@ from gradcheck_cli.engines.layer.custom import MOST_CALLS, CustomCall, IsolatedC
 from gradcheck_cli.engines.layer.source_lines import Places, calling
 from gradcheck_cli.engines.tensorflow.state import numbers
 
+_CUTS = ("stop_gradient", "numpy_function", "numpy", "stop_recording")
 DECORATOR = "_eager_mode_decorator"  # tensorflow/python/ops/custom_gradient.py
 
 
@@ -86,7 +87,7 @@ def _described(call: _Call, passes: Passes) -> CustomCall:
         positions=dict(zip(called, places, strict=True)),
         backward=call.gradient,
         place=call.place,
-        stops=calling(call.function, "stop_gradient") or calling(call.gradient, "stop_gradient"),
+        stops={"reverse": calling(call.function, *_CUTS) or calling(call.gradient, *_CUTS)},
         complex_values=frozenset(
             n for n, i in zip(called, places, strict=True) if call.args[i].dtype.is_complex
         ),

@@ -11,10 +11,12 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.custom import MOST_CALLS, CustomCall, IsolatedCall, Passes
-from gradcheck_cli.engines.layer.source_lines import FRAMEWORKS, Places, calling
+from gradcheck_cli.engines.layer.source_lines import FRAMEWORKS, Places, calling, storing
+from gradcheck_cli.engines.torch.detached import AS_NUMBERS, CUTS
 
 _ONCE = once_differentiable(lambda ctx: None).__code__  # that of every such backward
 
@@ -141,6 +143,7 @@ def _described(
         once=getattr(own, "__code__", None) is _ONCE,
         lone_jvp=call.cls.jvp is not torch.autograd.Function.jvp,
         saves=_saves(call, node),
+        stops=_stops(call.cls),
         complex_values=frozenset(
             n for n, i in zip(called, places, strict=True) if call.args[i].is_complex()
         ),
@@ -155,13 +158,28 @@ def _saves(call: _Call, node: Any) -> Place | None:
     """Where a function saves what it computed on the way, in no graph: inputs are equal to an
     argument, and outputs have the function itself as their graph."""
     given = [value for value in call.args if isinstance(value, torch.Tensor)]
-    for saved in node.saved_tensors:
-        if saved is None or not _is_floating(saved) or saved.requires_grad:
-            continue
-        if not any(torch.equal(saved, one) for one in given if one.shape == saved.shape):
-            function = call.cls.setup_context if is_separate(call.cls) else call.cls.forward
-            return calling(function, "save_for_backward")
-    return None
+
+    def is_lost(saved: Any) -> bool:
+        if not isinstance(saved, torch.Tensor) or not _is_floating(saved) or saved.requires_grad:
+            return False
+        return not any(torch.equal(saved, one) for one in given if one.shape == saved.shape)
+
+    function = call.cls.setup_context if is_separate(call.cls) else call.cls.forward
+    if any(is_lost(saved) for saved in node.saved_tensors):
+        return calling(function, "save_for_backward")
+    attributes = (name for name, value in vars(node).items() if is_lost(value))
+    return next((storing(function, name) for name in attributes), None)
+
+
+def _stops(cls: Any) -> dict[Mode, Place | None]:
+    """Where a function takes a value out of the graph in a rule, or makes a number of one in its
+    forward, which is in no graph."""
+    numbers = next(
+        (place for one in (cls.forward, cls.setup_context) if (place := calling(one, *AS_NUMBERS))),
+        None,
+    )
+    rules: dict[Mode, Any] = {"reverse": cls.__dict__.get("vjp", cls.backward), "forward": cls.jvp}
+    return {mode: calling(rule, *CUTS) or numbers for mode, rule in rules.items()}
 
 
 def parameters_of(cls: Any) -> list[str]:

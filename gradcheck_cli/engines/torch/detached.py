@@ -28,6 +28,7 @@ _SWITCH = torch._C._set_grad_enabled  # which is a call like all others
 _NO_GRAD = "torch.no_grad()"
 _MADE_NEW = ("_like", "new_")  # they take a shape and no number
 AS_NUMBERS = ("item", "tolist", "numpy", "__float__", "__array__")
+CUTS = ("detach", "detach_", "data", "no_grad", *AS_NUMBERS)
 
 
 @dataclass(slots=True)

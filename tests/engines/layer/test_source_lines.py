@@ -10,7 +10,7 @@ from typing import Any
 from torch.autograd.function import once_differentiable
 
 from gradcheck_cli.domain.place import Place
-from gradcheck_cli.engines.layer.source_lines import Places, ending, returned
+from gradcheck_cli.engines.layer.source_lines import Places, calling, ending, returned, storing
 
 
 def stretch(place: Place | None) -> str:
@@ -113,3 +113,25 @@ PAIR = (
 def test_what_a_lambda_is() -> None:
     assert stretch(returned(PAIR[1], 0)) == "x * y_bar"
     assert stretch(returned(PAIR[1], 1)) == '{"w": y_bar}'
+
+
+def cutting(ctx: Any, x: Any) -> Any:
+    ctx.slope = x.detach()
+    return ctx.slope * x.data
+
+
+def test_what_is_called_read_and_stored() -> None:
+    assert stretch(calling(cutting, "data", "detach")) == "x.detach()"
+    assert stretch(calling(cutting, "data")) == "x.data"
+    assert stretch(calling(cutting, "slope", "item")) == "ctx.slope"
+    assert calling(cutting, "item") is None
+    assert stretch(storing(cutting, "slope")) == "ctx.slope = x.detach()"
+    assert storing(cutting, "data") is None
+
+
+CALLS = (lambda x: x.sum(), lambda x: x.max())
+
+
+def test_what_a_lambda_calls() -> None:
+    assert stretch(calling(CALLS[1], "sum", "max")) == "x.max()"
+    assert calling(CALLS[1], "sum") is None
