@@ -86,8 +86,8 @@ def without_tests() -> list[str]:
         for module in modules
         if not any(module.match(pattern) for pattern in TABLES)
         and not (module.stem in OF_LAYERS and module.match("engines/*/*.py"))
-        and logic_of(module) >= LOGIC
         and not file_of_tests(module).exists()
+        and logic_of(module) >= LOGIC
     ]
 
 

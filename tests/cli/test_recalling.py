@@ -34,20 +34,16 @@ class Scale:
 Run = Callable[..., Screen]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def written(folder: Path) -> Path:
     for name, text in SPECS.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    (tmp_path / "layers.py").write_text(LAYERS)
-    (tmp_path / "parts.py").write_text("factor = 2.0\n")
-    return tmp_path
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / "layers.py").write_text(LAYERS)
+    (folder / "parts.py").write_text("factor = 2.0\n")
+    return folder
 
 
-@pytest.fixture
-def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run with a cache of its own."""
-    cache = tmp_path_factory.mktemp("cache")
+def run_of(folder: Path, cache: Path) -> Run:
     variables = {"GRADCHECK_NO_CACHE": "0", "XDG_CACHE_HOME": str(cache)}
 
     def call_it(*arguments: str, **more: str) -> Screen:
@@ -55,6 +51,25 @@ def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
         return call_here(*words, cwd=folder, env={**variables, **more})
 
     return call_it
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return written(tmp_path)
+
+
+@pytest.fixture
+def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run with a cache of its own."""
+    return run_of(folder, tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="module")
+def run_again(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run of specs that have run. Tests that change no file share it."""
+    run = run_of(written(tmp_path_factory.mktemp("known")), tmp_path_factory.mktemp("cache"))
+    run()
+    return run
 
 
 def report(screen: Screen) -> dict[str, Any]:
@@ -138,24 +153,20 @@ def test_code_that_a_layer_imports_is_part_of_it(run: Run, folder: Path) -> None
         ("--no-cache",),
     ],
 )
-def test_other_settings_are_another_run(changed: tuple[str, ...], run: Run) -> None:
-    run()
-    assert from_cache(run(*JSON, *changed)) == set()
+def test_other_settings_are_another_run(changed: tuple[str, ...], run_again: Run) -> None:
+    assert from_cache(run_again(*JSON, *changed)) == set()
 
 
-def test_what_only_shows_or_ends_a_run_is_none(run: Run) -> None:
-    run()
-    assert from_cache(run(*JSON, "-q", "--jobs", "1", "--fail-on", "warning")) == ALL
+def test_what_only_shows_or_ends_a_run_is_none(run_again: Run) -> None:
+    assert from_cache(run_again(*JSON, "-q", "--jobs", "1", "--fail-on", "warning")) == ALL
 
 
-def test_variables_of_frameworks_count(run: Run) -> None:
-    run()
-    assert from_cache(run(*JSON, OMP_NUM_THREADS="7")) == set()
+def test_variables_of_frameworks_count(run_again: Run) -> None:
+    assert from_cache(run_again(*JSON, OMP_NUM_THREADS="7")) == set()
 
 
-def test_fail_fast_ends_with_the_first_failure_that_is_known(run: Run) -> None:
-    run()
-    screen = run(*JSON, "--fail-fast")
+def test_fail_fast_ends_with_the_first_failure_that_is_known(run_again: Run) -> None:
+    screen = run_again(*JSON, "--fail-fast")
     assert [result["spec"] for result in report(screen)["results"]] == ["bad"]
     assert screen.code == 1
 
@@ -168,9 +179,8 @@ def test_mistakes_are_read_anew(run: Run, folder: Path) -> None:
     assert from_cache(again) == ALL - {"good"}
 
 
-def test_a_layer_is_not_recalled_where_no_code_may_run(run: Run) -> None:
-    run()
-    assert "layer" not in from_cache(screen := run(*JSON, "--no-user-code"))
+def test_a_layer_is_not_recalled_where_no_code_may_run(run_again: Run) -> None:
+    assert "layer" not in from_cache(screen := run_again(*JSON, "--no-user-code"))
     assert screen.code == 2
 
 

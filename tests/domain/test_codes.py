@@ -13,9 +13,12 @@ A_CODE_OR_ITS_BEGINNING = re.compile(r"GC\d{1,3}")
 
 def _literals(path: Path) -> list[str]:
     """Places of texts that are a code and nothing else; a sentence may name one."""
+    text = path.read_text("utf-8")
+    if not A_CODE_OR_ITS_BEGINNING.search(text):
+        return []
     return [
         f"{path.relative_to(PACKAGE)}:{node.lineno}: {node.value}"
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and A_CODE_OR_ITS_BEGINNING.fullmatch(node.value)

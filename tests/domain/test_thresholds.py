@@ -19,10 +19,13 @@ KINDS = ("Step", "Enough", "Spread", "Residue", "Cost", "Seconds")
 FIXED = {0.0, 1.0, -1.0, 2.0, 0.5}  # nothing, all, a base of powers, half of a step of rounding
 
 
-def _files() -> Iterator[tuple[str, ast.Module]]:
-    for room in DECIDING:
-        for path in sorted((PACKAGE / room).rglob("*.py")):
-            yield str(path.relative_to(PACKAGE)), ast.parse(path.read_text("utf-8"))
+@cache
+def _files() -> list[tuple[str, ast.Module]]:
+    return [
+        (str(path.relative_to(PACKAGE)), ast.parse(path.read_text("utf-8")))
+        for room in DECIDING
+        for path in sorted((PACKAGE / room).rglob("*.py"))
+    ]
 
 
 def _has_a_fraction(node: ast.AST) -> bool:
@@ -90,11 +93,9 @@ def _thresholds() -> dict[str, str]:
 def _users() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if (
-                isinstance(node, ast.ImportFrom)
-                and node.module == "gradcheck_cli.domain.thresholds"
-            ):
+        text = path.read_text("utf-8")
+        for node in ast.walk(ast.parse(text)) if thresholds.__name__ in text else ():
+            if isinstance(node, ast.ImportFrom) and node.module == thresholds.__name__:
                 for alias in node.names:
                     found.setdefault(alias.name, set()).add(path.relative_to(PACKAGE).parts[0])
     return found
