@@ -20,6 +20,7 @@ from gradcheck_cli.domain.thresholds import BUBBLE, LIFTED_NOISE, OPERATIONS, SA
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.lifting import Lifted, NotLifted
+from gradcheck_cli.engines.layer.readable import with_literals
 from gradcheck_cli.engines.layer.recording import TooLarge
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal
@@ -55,10 +56,10 @@ class LiftedTruth(ProgramTruth):
         lifted, self.radii = with_islands(subject.lift())
         rng = np.random.default_rng([layer.problem.seed, 41])
         near = [point for _ in range(DRAWS) for point in _both_ways(subject, rng)]
-        _compare(subject, lifted, layer.problem.seed, near)
-        self._subject = subject
+        _compare(layer, lifted, near)
         self._lifted = lifted
-        super().__init__(layer, lifted.program, lifted.constants)
+        stated = with_literals(lifted)
+        super().__init__(layer, stated.program, stated.constants)
         names = dict.fromkeys(f"`{island.name}`" for island in lifted.islands)
         if names:
             self.origin = f"from the trace; {', '.join(names)} by differences"
@@ -117,7 +118,7 @@ class LiftedTruth(ProgramTruth):
         it. The bisection of a root has such stairs, of which each is flat."""
         leaf, axis = self._axis(name, column)
         ends = [{name: _moved(leaf, part * axis)} for part in (-BUBBLE, BUBBLE)]
-        run = _Nearby(self._subject, self._lifted)
+        run = _Nearby(self.layer.highest, self._lifted)
         low, high = (run.exact_value(end, self.layer.problem.dtype) for end in ends)
         width = (ends[1][name] - ends[0][name]).flat[column]
         with np.errstate(all="ignore"):
@@ -131,14 +132,14 @@ class LiftedTruth(ProgramTruth):
         along = ALONG[:2] if self.has_islands else ALONG
         near = [{name: _moved(leaf, part * axis)} for part in along]
         try:
-            _compare(self._subject, self._lifted, self.layer.problem.seed, near)
+            _compare(self.layer, self._lifted, near)
         except NotLifted:
             return True
         return False
 
     def _axis(self, name: str, column: int) -> tuple[Leaf, Array]:
         """A leaf, and 1 at one of its entries."""
-        (leaf,) = (leaf for leaf in self._subject.leaves if leaf.name == name)
+        (leaf,) = (leaf for leaf in self.layer.highest.leaves if leaf.name == name)
         axis = np.zeros(leaf.value.shape)
         axis.flat[column] = 1.0
         return leaf, axis
@@ -169,11 +170,13 @@ def by_differences(layer: BoundLayer, reason: str) -> str:
     return f"{layer.name}: no certified truth ({reason}); finite differences decide"
 
 
-def _compare(subject: Subject, lifted: Lifted, seed: int, near: Sequence[Values]) -> None:
+def _compare(layer: BoundLayer, lifted: Lifted, near: Sequence[Values]) -> None:
     """Raises NotLifted where the program and the layer differ at the points `near`, which stand on
     either side of the point by turns, by more than their rounding does. Their difference at the
     point is rounding, too, as far as the last digit of the largest output goes: each step was
-    compared there."""
+    compared there. Where rounding leaves no digits to compare, the layer has to execute the same
+    program at these points."""
+    subject, seed = layer.highest, layer.problem.seed
     stirs = [ulp_perturbed(subject, seed + turn) for turn in range(STIRS)]
     rng = np.random.default_rng([seed, 43])
     program = _Nearby(subject, lifted)
@@ -193,9 +196,22 @@ def _compare(subject: Subject, lifted: Lifted, seed: int, near: Sequence[Values]
         noise = from_size(there[0], OPERATIONS) + np.max(moved[:STIRS], axis=0) + own
         noise += np.fmin(np.abs(off[0]), from_size(size, OPERATIONS))
     if not np.all(noise <= SAME_STEP * size):
+        if not lifted.islands and all(_runs_alike(layer, lifted, point) for point in near):
+            return
         raise NotLifted("its values next to the point have lost half of their digits, or jump")
     if not np.all(moved[STIRS:] <= LIFTED_NOISE * noise):
         raise NotLifted("the operations that ran at this point are not its function nearby")
+
+
+def _runs_alike(layer: BoundLayer, lifted: Lifted, moved: Values) -> bool:
+    """Whether the layer executes the same program, with the same constants, at another point."""
+    with layer.elsewhere(layer.highest.dtype, moved) as there:
+        if there is None:
+            return False
+        try:
+            return there.lift().computes_as(lifted)
+        except (NotLifted, TooLarge):
+            return False
 
 
 def _both_ways(subject: Subject, rng: np.random.Generator) -> list[Values]:

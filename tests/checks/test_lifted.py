@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from torch.nn.functional import cross_entropy
 
 from gradcheck_cli.checks import small
 from gradcheck_cli.checks.bound_layer import BoundLayer
@@ -173,7 +174,7 @@ def test_a_difference_contradicts_where_the_layer_departs_from_its_program() -> 
         found = Differences.empty(3, 3)
         found.value[:], found.error[:], found.kind[:] = right + off, 1e-6, 0
         steeper = bound(lambda x: torch.exp(x) + 1e-3 * (x - torch.tensor(X["x"])))
-        program._subject = (steeper if another else bound(torch.exp)).highest
+        program.layer = steeper if another else bound(torch.exp)
         assert program.agrees(truth, {"x": right}, {"x": found}) is agrees
 
 
@@ -208,3 +209,21 @@ def test_a_layer_that_raises_while_it_is_watched_is_judged_by_differences() -> N
         return torch.sin(x)
 
     assert sources(shy) == {"confirmed"}
+
+
+def test_a_layer_whose_value_is_lost_is_lifted_where_it_runs_the_same_nearby() -> None:
+    """The loss is 0 in float64, and 6e-17: no value of it shows what it computes."""
+    logits = np.array([[37.4, 0.0]])
+    LiftedTruth(bound(lambda x: cross_entropy(x, torch.tensor([0])), x=logits))
+    LiftedTruth(bound(lambda x: torch.log(1 - torch.exp(x)), x=np.array([-1e-12])))
+    for layer in (through_numpy, through_a_number):
+        with pytest.raises(NotLifted, match="lost half of their digits"):
+            LiftedTruth(bound(lambda x, of=layer: 1 - torch.exp(of(x)), x=np.array([1e-9])))
+
+
+@pytest.mark.parametrize("one", [1, torch.tensor(1.0), torch.ones(2)])
+def test_a_number_in_the_code_is_exact(one: Any) -> None:
+    """Beside a 1 that is off by an ulp, 1 - exp(x) could be anything."""
+    x = {"x": np.array([-1e-12, -0.5])}
+    answer = examined(lambda x: torch.log(one - torch.exp(x)), x, dtype="float64")
+    assert {finding.code for finding in answer.findings} == {"GC301", "GC303"}

@@ -17,6 +17,7 @@ from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.jax.engine import JaxEngine
 from gradcheck_cli.engines.numpy.engine import NumpyEngine
 from gradcheck_cli.engines.tensorflow.engine import TensorFlowEngine
+from gradcheck_cli.truth.plain import PlainFunction
 from tests.checks.making import layer_problem, subject_of
 
 X = np.array([0.3, -1.2, 0.7])
@@ -79,3 +80,20 @@ def test_a_softmax_of_jax_begins_its_maximum_nowhere() -> None:
     ops = [node.op for node in lifted.program.nodes]
     assert "maximum" not in ops
     assert not lifted.constants
+
+
+@pytest.mark.parametrize(
+    ("engine", "layer", "at"),
+    [
+        pytest.param(TensorFlowEngine(), tf.nn.elu, -1e-300, id="exp(x) - 1"),
+        pytest.param(JaxEngine(), jax.nn.sigmoid, -709.0, id="a subnormal number"),
+    ],
+)
+def test_an_operation_that_loses_its_digits_is_what_its_rows_compute(
+    engine: Engine, layer: Any, at: float
+) -> None:
+    engine.load()
+    x = np.array([at])
+    subject = subject_of(engine, layer, x=x)
+    program = subject.lift().whole().program
+    assert subject.value({})[0] == 0 != PlainFunction(program, "float64")({"x": x})[0]

@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 import keyword
 import linecache
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
 from gradcheck_cli.domain.records import dataclass
@@ -29,23 +29,39 @@ from reference_engine.op import find, find_several
 def readable(lifted: Lifted) -> Lifted:
     """The same function. Nodes have the names of the variables that they were assigned to; a
     constant that is one number everywhere is no input, but that number, `zeros` or `full`."""
+    program = lifted.program
+    stated = with_numbers(lifted, lifted.constants)
+    nodes = list(map(_plain, stated.program.nodes))
+    for index, name in _names(program):
+        nodes[index] = replace(nodes[index], name=name)
+    return replace(stated, program=replace(stated.program, nodes=tuple(nodes)))
+
+
+def with_literals(lifted: Lifted) -> Lifted:
+    """The same function. A constant that is one number everywhere, and a number that no dtype
+    rounds, as 1 or 0.5 in the code, is no input: those are only as exact as their dtype."""
+    narrow = FORMATS["bfloat16"]
+    exact = (n for n, array in lifted.constants.items() if np.all(narrow.round(array) == array))
+    return with_numbers(lifted, frozenset(exact))
+
+
+def with_numbers(lifted: Lifted, names: Container[str]) -> Lifted:
+    """The same function, in which constants with these names that are one number everywhere are no
+    inputs."""
     uniform = {
         name: made
         for name, array in lifted.constants.items()
-        if (made := _creation(array)) is not None
+        if name in names and (made := _creation(array)) is not None
     }
     program = lifted.program
     nodes = [
-        replace(node, **uniform[node.name])
-        if node.op == INPUT and node.name in uniform
-        else _plain(node)
+        replace(node, **uniform[node.name]) if node.op == INPUT and node.name in uniform else node
         for node in program.nodes
     ]
-    for index, name in _names(program):
-        nodes[index] = replace(nodes[index], name=name)
     inputs = {name: index for name, index in program.inputs.items() if name not in uniform}
     constants = {n: array for n, array in lifted.constants.items() if n not in uniform}
-    return Lifted(replace(program, nodes=tuple(nodes), inputs=inputs), constants)
+    changed = replace(program, nodes=tuple(nodes), inputs=inputs)
+    return replace(lifted, program=changed, constants=constants)
 
 
 def _creation(array: Array) -> dict[str, Any] | None:

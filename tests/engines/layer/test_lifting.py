@@ -103,3 +103,9 @@ def test_what_is_too_long_is_refused() -> None:
 def test_a_layer_of_constants_has_no_program() -> None:
     with pytest.raises(NotLifted, match="no output depends on a leaf"):
         subject_of(torch_engine(), lambda x: torch.ones(2) + 0, x=X).lift()
+
+
+def test_rows_are_compared_where_their_numbers_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(kernels.KERNELS, "sin", kernels.KERNELS["neg"])
+    with pytest.raises(NotLifted, match="sin` is not what its rows compute"):
+        subject_of(torch_engine(), torch.sin, x=np.array([1e-300])).lift()
