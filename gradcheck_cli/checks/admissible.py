@@ -108,7 +108,8 @@ class Admissible:
     def run(self, call: Call) -> CallResult:
         values = self._values(call.values)
         between = None if call.interleaved_inputs is None else self._values(call.interleaved_inputs)
-        ran = self._subject.run(replace(call, values=values, interleaved_inputs=between))
+        mine = replace(call, values=values, interleaved_inputs=between, row_by_row=False)
+        ran = self._subject.run(mine)
         return replace(ran, gradients=self._pulled(ran.gradients, values))
 
     def _pulled(

@@ -21,7 +21,8 @@ from gradcheck_cli.engines.layer.source_lines import raised_at
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal, short_traceback
 from gradcheck_cli.explain.blame.values import apart
-from gradcheck_cli.truth.numerics.noise import measured_of_layer
+from gradcheck_cli.truth.numerics.noise import largest_of, measured_of_layer
+from gradcheck_cli.truth.numerics.probes import parts
 from gradcheck_cli.truth.safe_values import RaisedLater, moved_inside, tried, values_of
 
 DRAWS = 2  # moves along random signs: what either does to a number is a fair sample of both
@@ -46,10 +47,11 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """How far two runs may be apart and still agree: the output, and the gradient of each leaf."""
+    """How far two runs may be apart and still agree: in every number of the output, and of the
+    gradient of each leaf."""
 
-    output: Array
-    gradients: Mapping[str, Array]
+    output: float
+    gradients: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +214,7 @@ class Bench:
             there = self._moved_a_little(call, row)
             if there is None:  # the edge of its domain, where nothing is known of its digits
                 self.walled = True
-                return Bars(
-                    np.full_like(output, np.inf),
-                    {name: np.full_like(bar, np.inf) for name, bar in gradients.items()},
-                )
+                return Bars(np.inf, dict.fromkeys(gradients, np.inf))
             output = output + DRAWN_SLACK * _farthest_apart(there.output, ran.output)
             for name in gradients:
                 one, other = self.gradient(there, name), self.gradient(ran, name)
@@ -233,13 +232,8 @@ class Bench:
     def tight(self, ran: CallResult) -> Bars:
         """For runs of the very same computation: only what parallel sums may do in another
         order."""
-        gradients = {name: self._part(self.gradient(ran, name)) for name in self.leaves}
-        return Bars(self._part(ran.output), gradients)
-
-    def _part(self, numbers: Array) -> Array:
-        with np.errstate(all="ignore"):
-            sizes = np.abs(numbers[np.isfinite(numbers)])
-            return np.full(numbers.shape, self.half * np.max(sizes, initial=0.0))
+        gradients = {name: self.half * largest_of(self.gradient(ran, name)) for name in self.leaves}
+        return Bars(self.half * largest_of(ran.output), gradients)
 
     def _shaken(self, values: Mapping[str, Array]) -> dict[str, Array]:
         return {
@@ -285,7 +279,7 @@ class Bench:
     ) -> Apart | None:
         """Where the value or the gradients (of `names`; None: all) differ by more than the bars, if
         they do. What is no number in the first is reported elsewhere, and not compared."""
-        pairs: list[tuple[str | None, Array, Array, Array]] = [
+        pairs: list[tuple[str | None, Array, Array, float]] = [
             (None, before.output, after.output, bars.output)
         ]
         for name in self.leaves if names is None else names:
@@ -300,17 +294,22 @@ class Bench:
 
 def _farthest_apart(one: Array, other: Array) -> float:
     with np.errstate(all="ignore"):
-        gap = np.abs(one - other)
-    return float(np.max(gap[np.isfinite(gap)], initial=0.0))
+        return largest_of(one - other)
 
 
-def farthest(one: Array, other: Array, bar: Array) -> int | None:
+def farthest(one: Array, other: Array, bar: float) -> int | None:
     """Where flat numbers are furthest beyond the bar; None where all agree. A bar as wide as the
     largest of them leaves nothing to compare."""
-    with np.errstate(all="ignore"):
-        gap = np.abs(one - other)
-        off = (gap > bar) | (np.isnan(other) & ~np.isnan(bar))
-    off &= np.isfinite(one) & (bar <= np.max(np.abs(one[np.isfinite(one)]), initial=0.0))
-    if not np.any(off):
+    if not bar <= largest_of(one):
         return None
-    return int(np.argmax(np.where(off, np.nan_to_num(gap, nan=np.inf), -1.0)))
+    place, most = None, -1.0
+    for inside in parts(one.size):
+        with np.errstate(all="ignore"):
+            gap = np.abs(one[inside] - other[inside])
+            off = np.isfinite(one[inside]) & ((gap > bar) | np.isnan(other[inside]))
+        if np.any(off):
+            beyond = np.where(off, np.nan_to_num(gap, nan=np.inf), -1.0)
+            worst = int(np.argmax(beyond))
+            if beyond[worst] > most:
+                place, most = inside.start + worst, beyond[worst]
+    return place

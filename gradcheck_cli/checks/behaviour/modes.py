@@ -51,7 +51,7 @@ def modes_agree(bench: Bench) -> Iterator[Fault]:
 
 def _along(bars: Bars, tangents: Mapping[str, Array]) -> float:
     """How far products of the gradients with tangents may be apart."""
-    return sum(float(bars.gradients[n] @ np.abs(t.reshape(-1))) for n, t in tangents.items())
+    return sum(bars.gradients[n] * float(np.sum(np.abs(t))) for n, t in tangents.items())
 
 
 def _rounding(bench: Bench, tangents: Mapping[str, Array]) -> float:

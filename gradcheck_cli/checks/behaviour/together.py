@@ -98,30 +98,33 @@ def _of_backward_passes(bench: Bench, values: Mapping[str, Array]) -> Iterator[D
             layouts=tuple(layout for _, layout in passes),
             interleaved_inputs=values,
             retained=True,
+            row_by_row=True,
         )
     )
-    again, zero, multiple, part, of_ones, total, expanded, last = (
-        CallResult(
-            ran.output, {n: g if g is None else g[i][None] for n, g in ran.gradients.items()}
-        )
-        for i in range(len(passes))
-    )
-    for same in (again, last):
-        found = bench.apart(first, same, bench.near)
+
+    def result(place: int) -> CallResult:
+        """One at a time: each may be as large as the layer."""
+        gradients = ran.row(place).items()
+        return CallResult(ran.output, {n: g if g is None else g[None] for n, g in gradients})
+
+    for place in (0, len(passes) - 1):
+        found = bench.apart(first, result(place), bench.near)
         if found is not None:
             yield Doubt(again=found)
-    if any(not_zero(bench, zero)):
+    if any(not_zero(bench, result(1))):
         yield Doubt((linear,))
     largest = FORMATS[bench.subject.dtype].largest
+    for place, factor in ((2, negative), (3, small)):
+        multiple = times(first, factor, largest)
+        if bench.apart(multiple, result(place), widened(bench.near, factor)):
+            yield Doubt((linear, of_upstream))
+            return
+    of_ones = result(4)
     tight = bench.tight(of_ones)
     near = sum_of([bench.near] * 3, tight)
-    pairs = [
-        (times(first, negative, largest), multiple, widened(bench.near, negative)),
-        (times(first, small, largest), part, widened(bench.near, small)),
-        (bench.added(first, of_ones), total, near),
-        (of_ones, expanded, tight),
-    ]
-    if any(bench.apart(one, other, bars) for one, other, bars in pairs):
+    if bench.apart(bench.added(first, of_ones), result(5), near) or bench.apart(
+        of_ones, result(6), tight
+    ):
         yield Doubt((linear, of_upstream))
 
 

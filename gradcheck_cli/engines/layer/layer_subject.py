@@ -111,6 +111,9 @@ class LayerSubject(FrameworkLayer):
                 passes.append(grads)
                 spoilt |= wrote
             later = written()
+            if call.row_by_row:
+                each = [partial(self.result, output, wrt, [grads]) for grads in passes]
+                return CallResult(output, passes=each)
             found = self.result(output, wrt, passes)
             if not call.watch:
                 return found

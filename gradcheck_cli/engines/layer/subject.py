@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -95,7 +95,8 @@ class Call:
     `inputs` how the given inputs do. `interleaved_inputs`: after the forward run, another one at
     these values; then the backward passes of the first. `retained`: every row goes back through one
     graph, whatever a second pass raises. `watch`: what the call writes to is looked at, and whether
-    it draws random numbers.
+    it draws random numbers. `row_by_row`: the gradients are read by `CallResult.row`, and need not
+    be there as arrays together.
     """
 
     values: Mapping[str, Array] = field(default_factory=dict)
@@ -108,6 +109,7 @@ class Call:
     interleaved_inputs: Mapping[str, Array] | None = None
     retained: bool = False
     watch: bool = False
+    row_by_row: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,8 @@ class CallResult:
     `changed_later` those that the backward passes wrote to; `upstream_changed`, whether they wrote
     to a cotangent; `accumulated` names the leaves whose own gradient (`.grad`), which this call has
     no business with, was written to; `random`, whether random numbers were drawn. A fault that a
-    framework's arrays cannot have is never reported.
+    framework's arrays cannot have is never reported. `passes` read the gradients of a row each,
+    where the call was `row_by_row` and these are not in `gradients`.
     """
 
     output: Array
@@ -130,9 +133,12 @@ class CallResult:
     upstream_changed: bool = False
     accumulated: tuple[str, ...] = ()
     random: bool = False
+    passes: Sequence[Callable[[], CallResult]] = ()
 
     def row(self, place: int) -> dict[str, Array | None]:
-        """The gradients (n,) of one row, by leaf."""
+        """The gradients (n,) of one row, by leaf. Raises WrongKind."""
+        if self.passes:
+            return self.passes[place]().row(0)
         return {name: None if g is None else g[place] for name, g in self.gradients.items()}
 
 

@@ -16,6 +16,7 @@ from gradcheck_cli.domain.thresholds import (
     Step,
 )
 from gradcheck_cli.truth.numerics.differences import Float
+from gradcheck_cli.truth.numerics.probes import parts
 
 # Part of the inputs' bits that stay as they are when these move: they move by far more than an ulp,
 # and by so little that no function changes its shape (2^-40 of themselves in float64).
@@ -288,8 +289,12 @@ def _beside_zeros(
 
 def largest_of(values: Array) -> float:
     """The largest finite size among numbers, 0 where there is none."""
-    sizes = np.abs(np.asarray(values, dtype=np.float64))
-    return float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
+    flat = np.asarray(values, dtype=np.float64).reshape(-1)
+    largest = 0.0
+    for inside in parts(flat.size):
+        sizes = np.abs(flat[inside])
+        largest = float(np.max(sizes, initial=largest, where=np.isfinite(sizes)))
+    return largest
 
 
 def _shift(value: Array, factor: float) -> Array:
