@@ -57,7 +57,7 @@ so the number counts as known. Used by: truth."""
 
 OPERATIONS: Final = 16
 """Operations, each rounded at the size of the value: what is granted where rounding was not
-measured. Used by: checks, truth."""
+measured. Used by: checks, engines, truth."""
 
 ROUNDINGS: Final = OPERATIONS**0.5
 """Times the rounding of the inputs: so many operations round as much, as errors at random add up.
