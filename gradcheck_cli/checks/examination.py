@@ -47,6 +47,7 @@ from gradcheck_cli.engines.layer.declared import NotDeclarable
 from gradcheck_cli.engines.layer.isolation import surroundings
 from gradcheck_cli.engines.layer.loading import NoSuchLayer, on_the_path
 from gradcheck_cli.engines.layer.subject import Stencils, Subject
+from gradcheck_cli.engines.remedies import remedy_of
 from gradcheck_cli.engines.tracebacks import (
     as_failure,
     internal_failure,
@@ -125,7 +126,8 @@ def _failure(error: BaseException, problem: LayerProblem) -> Failure:
     layer = f"`{problem.implementation.target}`"
     failure = as_failure(error, ours=True, who=layer)
     if not without_lines(error):
-        return failure
+        remedy = remedy_of(error)
+        return replace(failure, detail=f"{failure.detail}\n{remedy}") if remedy else failure
     more = failure.detail if len(failure.detail.splitlines()) > 1 else ""
     return replace(failure, message=f"{layer} raised {one_line(error)}", detail=more)
 

@@ -121,6 +121,35 @@ def by(engine: str, layer, *values) -> list[Finding]:
     return [f for f in report.findings if f.code == "GC404"]
 
 
+def in_a_scan(p):
+    return jax.lax.scan(lambda c, row: (c, jnp.log(jnp.clip(row, 1e-7, None))), 0.0, p)[1]
+
+
+def in_every_turn(p):
+    return jax.lax.fori_loop(0, 3, lambda _, c: c + jnp.log(jnp.maximum(p, 1e-7)), 0 * p)
+
+
+@jax.custom_vjp
+def in_a_custom_gradient(p):
+    return jnp.log(jnp.maximum(p, 1e-7))
+
+
+in_a_custom_gradient.defvjp(
+    lambda p: (in_a_custom_gradient(p), p), lambda p, g: (jnp.where(p < 1e-7, 0.0, g / p),)
+)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("layer", "slope"), [(in_a_scan, 1e9), (in_every_turn, 3e9), (in_a_custom_gradient, 1e9)]
+)
+def test_loops_and_custom_gradients_of_jax_are_looked_into(layer, slope) -> None:
+    (one,) = by("jax", layer, [1e-9, 0.5])
+    assert [entry.index for entry in one.entries] == [(0, 0)]
+    assert f"without the bound it is {slope:g}" in one.message
+    assert by("jax", layer, [0.25, 0.5]) == []
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("engine", "sphere", "entropy"),

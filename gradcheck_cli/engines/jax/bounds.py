@@ -2,8 +2,8 @@
 
 The layer's equations are evaluated one by one: those that bound a number are written down, and
 whether an operation with a pole close by is given what comes of it. In a second run the bound is
-lifted: the number goes on as it was. Equations of loops, of branches and of functions with a custom
-gradient are not looked into.
+lifted: the number goes on as it was. Short loops run turn by turn, and the forward of a custom_vjp
+stands for it. Equations of branches and of a custom_jvp are not looked into.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from jax.extend import core
 
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.engines.jax.walk import CALLS, STOP, Walk
+from gradcheck_cli.engines.jax.walk import CALLS, CUSTOM_VJP, STOP, Walk
 from gradcheck_cli.engines.jax.wide import inner_of
 from gradcheck_cli.engines.layer.custom import MOST_BOUNDS, NEAR_POLES, UnclippedGradients
 from gradcheck_cli.engines.layer.source_lines import Places
 
 BOUNDS = frozenset(["max", "min", "clamp"])
+OPENED = (*CALLS, CUSTOM_VJP)
+"""Primitives whose equations are looked into."""
 POLES: Mapping[str, tuple[tuple[int, float], ...]] = {
     **dict.fromkeys(["log", "sqrt", "rsqrt", "cbrt", "integer_pow", "pow"], ((0, 0.0),)),
     **dict.fromkeys(["acos", "asin", "atanh"], ((0, 1.0), (0, -1.0))),
@@ -32,15 +34,17 @@ POLES: Mapping[str, tuple[tuple[int, float], ...]] = {
 }
 """Which argument of a primitive has a pole or a vertical tangent, and where."""
 
+MOST_TURNS = 64  # of a loop: JAX takes some milliseconds to differentiate an equation of a turn
+
 
 @dataclass(eq=False, slots=True)
 class _Bound:
-    """One equation that holds back some entries of its argument `which`."""
+    """One equation, in all turns of a loop, that holds back some entries of its argument
+    `which`."""
 
     serial: int
     which: int
     place: Place
-    beyond: Any
     pole: str = ""
 
 
@@ -56,7 +60,7 @@ class _Bounds(Walk):
         self._kept: list[Any] = []  # so that no two arrays are known by the same number
         self._moving: set[int] = set()
         self._after: dict[int, frozenset[_Bound]] = {}
-        self.found: list[_Bound] = []
+        self.found: dict[int, _Bound] = {}
 
     @property
     def may_find(self) -> bool:
@@ -71,8 +75,10 @@ class _Bounds(Walk):
 
     def _equation(self, equation: Any, place: Place | None, args: list[Any]) -> list[Any]:
         name = equation.primitive.name
-        if name in CALLS:
+        if name in OPENED:
             return self._run(inner_of(equation), place, *args)
+        if _is_short(equation):
+            return self._turns(equation.params, place, args)
         self._serial += 1
         params = equation.primitive.get_bind_params(equation.params)
         found = equation.primitive.bind(*args, **params)
@@ -80,14 +86,40 @@ class _Bounds(Walk):
         if self._lifted is None:
             self._seen(name, place, args, results)
         elif self._serial == self._lifted.serial:
-            return [jax.numpy.where(self._lifted.beyond, args[self._lifted.which], results[0])]
+            return [jax.numpy.broadcast_to(args[self._lifted.which], results[0].shape)]
         return results
+
+    def _turns(self, params: Mapping[str, Any], place: Place | None, args: list[Any]) -> list[Any]:
+        """A scan; its equations have the same numbers in each turn."""
+        constants, carried = params["num_consts"], params["num_carry"]
+        fixed, state = args[:constants], args[constants : constants + carried]
+        rows, kept, first = args[constants + carried :], [], self._serial
+        turns = range(params["length"])
+        for turn in reversed(turns) if params["reverse"] else turns:
+            self._serial = first
+            taken = [self._handed_on([row], row[turn]) for row in rows]
+            found = self._run(params["jaxpr"], place, *fixed, *state, *taken)
+            state = found[:carried]
+            kept.append(found[carried:])
+        columns = zip(*(reversed(kept) if params["reverse"] else kept), strict=True)
+        stacks = [self._handed_on(column, jax.numpy.stack(column)) for column in columns]
+        return [*state, *stacks]
+
+    def _handed_on(self, args: Sequence[Any], result: Any) -> Any:
+        """The result, which moves where an argument does, after the bounds of these."""
+        if any(id(x) in self._moving for x in args):
+            self.follow([result])
+            self._after[id(result)] = self._bounds_of(args)
+        return result
+
+    def _bounds_of(self, args: Sequence[Any]) -> frozenset[_Bound]:
+        return frozenset().union(*(self._after.get(id(x), ()) for x in args))
 
     def _seen(self, name: str, place: Place | None, args: list[Any], results: list[Any]) -> None:
         moving = [i for i, x in enumerate(args) if id(x) in self._moving]
         if not moving or name == STOP:
             return
-        after = frozenset().union(*(self._after.get(id(x), ()) for x in args))
+        after = self._bounds_of(args)
         for which, at in POLES.get(name, ()):
             off = np.abs(np.asarray(args[which], np.float64) - at)
             if np.any((off > 0) & (off <= NEAR_POLES)):
@@ -95,10 +127,9 @@ class _Bounds(Walk):
                     bound.pole = bound.pole or name
         if name in BOUNDS and len(moving) == 1 and place is not None:
             (which,) = moving
-            beyond = np.asarray(args[which] != results[0])
-            if np.any(beyond):
-                self.found.append(_Bound(self._serial, which, place, beyond))
-                after |= {self.found[-1]}
+            if np.any(np.asarray(args[which] != results[0])):
+                known = _Bound(self._serial, which, place)
+                after |= {self.found.setdefault(self._serial, known)}
         self.follow(results)
         self._after.update((id(y), after) for y in results)
 
@@ -118,7 +149,7 @@ def unclipped_gradients(
     seen.follow([leaves[name] for name in wrt])
     seen(*arrays)
     found = []
-    for bound in [one for one in seen.found if one.pole][:MOST_BOUNDS]:
+    for bound in [one for one in seen.found.values() if one.pole][:MOST_BOUNDS]:
 
         def moved(*given: Any, bound: _Bound = bound) -> list[Any]:
             walk = _Bounds(call, arrays, bound)
@@ -139,5 +170,15 @@ def _names(closed: core.ClosedJaxpr) -> list[str]:
     found: list[str] = []
     for equation in closed.jaxpr.eqns:
         name = equation.primitive.name
-        found += _names(inner_of(equation)) if name in CALLS else [name]
+        if name in OPENED:
+            found += _names(inner_of(equation))
+        elif _is_short(equation):
+            found += _names(equation.params["jaxpr"])
+        else:
+            found.append(name)
     return found
+
+
+def _is_short(equation: Any) -> bool:
+    """Whether it is a loop that runs turn by turn."""
+    return bool(equation.primitive.name == "scan" and 0 < equation.params["length"] <= MOST_TURNS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from gradcheck_cli.engines.layer.declared import Declared
 from gradcheck_cli.engines.layer.framework_layer import VJP, WrittenNames, differing
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import load_layer, not_callable
-from gradcheck_cli.engines.layer.results import Results
+from gradcheck_cli.engines.layer.results import Results, opened
 from gradcheck_cli.engines.layer.subject import Call, Layout, Output, SubjectRequest
 from gradcheck_cli.engines.tensorflow.compiler import (
     GRAPH,
@@ -76,9 +77,10 @@ class TensorFlowSubject(LayerSubject):
                 self._first_call()
         self._results = Results(
             "floating tf.Tensor",
-            tf.is_tensor,
+            lambda value: tf.is_tensor(value) and not _is_rows(tf, value),
             lambda tensor: tensor.dtype.is_floating or tensor.dtype.is_complex,
             getattr(self._function, "call", self._function),  # of a Keras layer
+            partial(_parts, tf),
             empty=request.empty,
         )
         found = found_in(tf, self._function)
@@ -259,8 +261,8 @@ class TensorFlowSubject(LayerSubject):
         return self.tf.cast(self.tf.constant(part), output.dtype)
 
     def call(self, inputs: Mapping[str, Any]) -> list[Any]:
-        """Sparse and ragged tensors are given as dense ones: the first with their zeros, the second
-        row after row."""
+        """Sparse tensors and IndexedSlices are given as dense tensors, with their zeros; ragged
+        tensors, and IndexedSlices that do not know how many rows there are, row after row."""
         tf = self.tf
         args, kwargs = self._arguments(
             {name: self._in_complex(name, inputs[name]) for name in self._given}
@@ -398,3 +400,15 @@ class TensorFlowSubject(LayerSubject):
                 return self.call(inputs)
 
         return call
+
+
+def _is_rows(tf: Any, value: Any) -> bool:
+    """Whether a value is rows of a matrix that nobody knows the size of."""
+    return isinstance(value, tf.IndexedSlices) and value.dense_shape is None
+
+
+def _parts(tf: Any, container: Any) -> Iterator[tuple[str, Any]]:
+    if _is_rows(tf, container):
+        yield ".values", container.values
+    else:
+        yield from opened(container)

@@ -513,3 +513,17 @@ def finds_a_root(x):
     return jax.vmap(
         lambda x: jax.lax.custom_root(lambda y: y**3 + y - x, jnp.zeros_like(x), bisected, solved)
     )(x)
+
+
+def loses_digits(x):
+    """GC301: a difference of nearly equal numbers, of which one is exact.
+    inputs: {x: [1.0e-4, 2.0e-4]}
+    """
+    return (jnp.exp(x) - 1) / x
+
+
+def hidden_in_a_scan(x):
+    """Right: a bound before a pole, in a loop, which a warning says.
+    inputs: {x: [1.0e-9, 0.2]}
+    """
+    return jax.lax.scan(lambda c, v: (c, jnp.log(jnp.clip(v, 1e-6, None))), 0.0, x)[1]

@@ -547,3 +547,39 @@ def twice_stopped(x):
     order: 2
     """
     return _rule(lambda x, g: g * tf.stop_gradient(tf.cos(x)))(x)
+
+
+def returns_rows(w):
+    """Right: IndexedSlices of a matrix.
+    inputs: {w: [[0.5, 0.2], [0.1, 0.4], [0.9, 0.3]]}
+    """
+    return tf.IndexedSlices(tf.gather(w, [0, 2]) ** 2, tf.constant([0, 2]), tf.constant([3, 2]))
+
+
+def returns_rows_of_anything(w):
+    """Right: IndexedSlices that do not know how many rows there are.
+    inputs: {w: [[0.5, 0.2], [0.1, 0.4], [0.9, 0.3]]}
+    """
+    return {"rows": tf.IndexedSlices(tf.gather(w, [0, 2]) ** 2, tf.constant([0, 2]))}
+
+
+def backward_of_other_rows(w):
+    """GC101: a gradient of IndexedSlices, whose rows are swapped.
+    inputs: {w: [[0.5, 0.2], [0.1, 0.4], [0.9, 0.3]]}
+    """
+
+    @tf.custom_gradient
+    def rows(w):
+        return tf.gather(w, [0, 2]), lambda g: tf.IndexedSlices(g, [2, 0], tf.shape(w))
+
+    return rows(w)
+
+
+def backward_of_a_sparse_tensor(x):
+    """GC701: a gradient must be dense."""
+
+    @tf.custom_gradient
+    def square(x):
+        return x * x, lambda g: tf.sparse.from_dense(2 * x * g)
+
+    return square(x)

@@ -1,0 +1,47 @@
+"""What to write where a framework raises for a known reason, and its own words do not say."""
+
+from __future__ import annotations
+
+from gradcheck_cli.domain.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """Exceptions of the class `raised`, or of one that inherits from it, whose text has `words`."""
+
+    raised: str
+    words: str
+    remedy: str
+
+
+_TRACERS = (
+    "jax.grad raises the same: where JAX differentiates, an array has no numbers for NumPy, `math` "
+    "or `float()`. Compute with jax.numpy, and check numbers before the layer is called"
+)
+_NO_GRADIENT = (
+    "TensorFlow has no gradient for this operation: write one with tf.custom_gradient, or compute "
+    "it of operations that have one"
+)
+REMEDIES = (
+    Remedy("TracerArrayConversionError", "", _TRACERS),
+    Remedy(
+        "TracerBoolConversionError",
+        "",
+        "under jax.jit a branch cannot depend on a number: write jax.numpy.where or jax.lax.cond",
+    ),
+    Remedy("ConcretizationTypeError", "", _TRACERS),
+    Remedy("LookupError", "gradient registry has no entry", _NO_GRADIENT),
+    Remedy("LookupError", "No gradient defined for operation", _NO_GRADIENT),
+    Remedy(
+        "ValueError",
+        "not supported as a gradient source",
+        "a gradient is a dense tensor: return tf.sparse.to_dense(...) from the backward",
+    ),
+)
+
+
+def remedy_of(error: BaseException) -> str:
+    """What to write instead, in a sentence; empty where that is not known."""
+    classes = {one.__name__ for one in type(error).__mro__}
+    found = (r for r in REMEDIES if r.raised in classes and r.words in str(error))
+    return next((one.remedy for one in found), "")

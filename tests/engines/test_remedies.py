@@ -1,0 +1,33 @@
+"""Exceptions of frameworks have the sentence that says what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gradcheck_cli.engines.remedies import remedy_of
+
+
+@pytest.mark.parametrize(
+    ("layer", "word"),
+    [
+        (lambda x: jnp.sin(np.asarray(x)), "jax.numpy"),
+        (np.sin, "jax.numpy"),
+        (lambda x: x * float(x), "jax.numpy"),
+        (jax.jit(lambda x: x if x > 0 else -x), "jax.lax.cond"),
+    ],
+)
+def test_numbers_of_a_tracer(layer: Callable[..., jax.Array], word: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        jax.grad(layer)(1.0)
+    assert word in remedy_of(raised.value)
+
+
+def test_an_exception_of_the_layer_itself_has_none() -> None:
+    assert remedy_of(ValueError("probabilities are at most 1")) == ""
+    assert remedy_of(LookupError("no such row")) == ""
+    assert "tf.custom_gradient" in remedy_of(LookupError("gradient registry has no entry for: Foo"))
