@@ -16,8 +16,7 @@ from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.search import KINDS
 
 if TYPE_CHECKING:
-    from gradcheck_cli.domain.report import SpecError
-    from gradcheck_cli.domain.search import SearchReport
+    from gradcheck_cli.domain.report import SearchReport, SpecError
     from gradcheck_cli.domain.spec import Spec
     from gradcheck_cli.run.searching import SearchOptions
 
@@ -112,7 +111,8 @@ def _read(paths: tuple[str, ...]) -> tuple[list[Spec], list[SpecError]]:
 def _searched(specs: list[Spec], mistakes: list[SpecError], options: SearchOptions) -> SearchReport:
     """What was found until the end, or until an interruption."""
     from gradcheck_cli.cli.listeners import SearchLine
-    from gradcheck_cli.domain.search import SearchReport, SearchResult
+    from gradcheck_cli.domain.report import SearchReport
+    from gradcheck_cli.domain.search import SearchResult
     from gradcheck_cli.run.searching import search
 
     results: list[SearchResult] = []

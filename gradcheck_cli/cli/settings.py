@@ -101,6 +101,12 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
             "Probability of finding an error in a large gradient; default: 0.999.",
         ),
         Setting(
+            "search",
+            Number(min=0),
+            "Seconds to search the domain of each formula, after its points; 0: no search. "
+            "Default: what the spec says.",
+        ),
+        Setting(
             "difference-scheme",
             Choice(("forward", "central")),
             "Scheme of the engine finite-difference; default: central.",
@@ -328,6 +334,7 @@ class Settings:
             timeout=self.layered("timeout"),
             memory=self.layered("memory"),
             power=self.layered("power"),
+            search=self.layered("search"),
             device=self.layered("device"),
             difference=Difference(
                 self.value("difference-scheme", "central"), self.value("difference-step")

@@ -142,6 +142,12 @@ class Codes:
     ILL_CONDITIONED: Final = _code(
         "GC502", "ill-conditioned", "note", "Rounding the inputs alone explains the error."
     )
+    UNPROVEN: Final = _code(
+        "GC504",
+        "unproven",
+        "note",
+        "A search of the domain found no failure of a kind, and no proof that there is none.",
+    )
     STOCHASTIC: Final = _code(
         "GC601", "stochastic", "note", "The layer draws random numbers; calls are re-seeded."
     )

@@ -41,6 +41,7 @@ class RunOptions:
     memory: Layered[float] = field(default_factory=Layered)  # gigabytes
     power: Layered[float] = field(default_factory=Layered)
     device: Layered[str] = field(default_factory=Layered)
+    search: Layered[float] = field(default_factory=Layered)  # seconds; 0: none
     difference: Difference = field(default_factory=Difference)
     seed: int = 0
     at: tuple[str, ...] = ()  # "x=1.5": a point in place of those of the specs

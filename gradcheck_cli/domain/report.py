@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.domain.dtypes import Array
     from gradcheck_cli.domain.evaluation import Failure
     from gradcheck_cli.domain.graph import Graph
+    from gradcheck_cli.domain.search import Search, SearchedFix, SearchResult
 
 Status = Literal["passed", "failed", "error"]
 
@@ -86,6 +87,7 @@ class Fix:
     `value` is what came out for the worst entry, with an error of `ulps_after`; of the fresh
     `points` that it was tried at it was right at `right`. `code` is Python by framework. `place`:
     of a layer, where `before` stands in the user's file; `after` is code of its framework then.
+    `searched`: what a search of the domain says of it.
     """
 
     before: str
@@ -102,6 +104,7 @@ class Fix:
     right: int
     code: Mapping[str, str] = field(default_factory=dict)
     place: Place | None = None
+    searched: SearchedFix | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,9 @@ class Indexing:
 class Finding:
     """One failure: a code, where it was seen, the worst entries (worst first) and how many more.
 
-    `span` is in the spec's file; `place` is where it went wrong in a file of the user's code.
+    `search` led to it, or says where it happens, too; `at` is its point where that is none of the
+    spec ("x=90"). `span` is in the spec's file; `place` is where it went wrong in a file of the
+    user's code.
     """
 
     code: str
@@ -161,6 +166,8 @@ class Finding:
     allowed: bool = False
     reason: str = ""  # of the `allow` entry, or why it does not count
     place: Place | None = None
+    search: Search | None = None
+    at: tuple[str, ...] = ()
     stage: str = ""  # of a compiler, where that is to blame
     cotangent: tuple[float, ...] = ()  # flattened: of the outputs whose product has a Hessian
 
@@ -389,3 +396,12 @@ class Report:
     fail_on: Severity = "error"
     shard: str = ""
     elsewhere: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SearchReport:
+    """The results of a command, the mistakes in its files, and whether it was cut short."""
+
+    results: tuple[SearchResult, ...]
+    errors: tuple[SpecError, ...] = ()
+    interrupted: bool = False

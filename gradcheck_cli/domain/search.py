@@ -12,7 +12,6 @@ from gradcheck_cli.domain.records import dataclass
 
 if TYPE_CHECKING:
     from gradcheck_cli.domain.dtypes import Array
-    from gradcheck_cli.domain.report import SpecError
     from gradcheck_cli.domain.spec import Spec
 
 Kind = Literal[
@@ -26,6 +25,12 @@ Kind = Literal[
 """A way in which a formula or its gradient may fail at a point."""
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
+
+SEARCH_S = 10.0
+"""Seconds for one spec, where nothing else is requested; its engines and dtypes share them."""
+
+SLACK_S = 60.0
+"""Beyond its budget, for one search: regions, fixes, and a machine that is busy."""
 
 Verdict = Literal["found", "proven-absent", "undecided"]
 
@@ -127,6 +132,11 @@ class SearchRequest:
     seed: int
     fixes: bool = True
 
+    @property
+    def limit(self) -> float:
+        """Seconds after which no answer comes any more."""
+        return self.budget + SLACK_S
+
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
@@ -159,12 +169,3 @@ class SearchResult:
     searches: tuple[Search, ...]
     notes: tuple[str, ...] = ()
     fixes: tuple[SearchedFix, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SearchReport:
-    """The results of a command, the mistakes in its files, and whether it was cut short."""
-
-    results: tuple[SearchResult, ...]
-    errors: tuple[SpecError, ...] = ()
-    interrupted: bool = False

@@ -97,6 +97,7 @@ class Spec:
     allow: tuple[Allow, ...] = ()
     train: Train | None = None
     timeout: float | None = None
+    search: float | None = None  # seconds; 0: the domain is not searched
     pointed: bool = False  # the file has a `points` list
     implementations: tuple[Implementation, ...] = ()
     by_design: tuple[ByDesign, ...] = ()

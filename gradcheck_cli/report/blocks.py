@@ -12,6 +12,7 @@ from gradcheck_cli.domain.report import Finding, SpecError, SpecResult
 from gradcheck_cli.report.entries import entries_table
 from gradcheck_cli.report.fixes import fix_lines
 from gradcheck_cli.report.groups import described, detail_of
+from gradcheck_cli.report.numbers import share_of
 from gradcheck_cli.report.reasons import reason_lines
 from gradcheck_cli.report.style import (
     DIM,
@@ -57,6 +58,7 @@ def finding_block(group: Sequence[Finding], result: SpecResult, style: Style) ->
     ]
     lines += entries_table(group, result, style)
     lines += _explanation(group, detail, style)
+    lines += region_lines(group, style)
     lines += fix_lines(group, style)
     if first.detail:
         lines += _detail(first.detail, style)
@@ -73,7 +75,7 @@ def finding_in_brief(group: Sequence[Finding], result: SpecResult, style: Style)
     first = group[0]
     source, span = finding_place(first, result)
     accepted = f" (accepted: {first.reason})" if first.allowed else ""
-    point = "" if first.point is None else f"points[{first.point}]"
+    point = point_words(first)
     where = " ".join(part for part in (point, described(group)) if part)
     words = (place(source.path, span), where, f"{detail_of(group)}{accepted}")
     heading = title(first.code, first.severity)
@@ -83,8 +85,15 @@ def finding_in_brief(group: Sequence[Finding], result: SpecResult, style: Style)
     return [line.append(head.removeprefix(heading)), *(Text("        " + text) for text in rest)]
 
 
+def point_words(finding: Finding) -> str:
+    """`points[2]`, or `x=90` where a search found it."""
+    if finding.at:
+        return plain(" ".join(finding.at))
+    return "" if finding.point is None else f"points[{finding.point}]"
+
+
 def _header(finding: Finding, spec: str, who: str, style: Style) -> list[Text]:
-    point = "" if finding.point is None else f"points[{finding.point}]"
+    point = point_words(finding)
     parts = [part for part in (plain(spec), point, plain(who)) if part]
     heading = title(finding.code, finding.severity)
     rest = wrapped("  ".join(parts), max(style.width - 6, 24))
@@ -104,6 +113,23 @@ def _explanation(group: Sequence[Finding], detail: str, style: Style) -> list[Te
         for message in dict.fromkeys(finding.message for finding in group):
             if message and message != detail:
                 lines += labelled("says", message, style)
+    return lines
+
+
+def region_lines(group: Sequence[Finding], style: Style) -> list[Text]:
+    """Where else it happens, by a search of the domain; by engine and dtype where these differ."""
+    places: dict[str, list[Finding]] = {}
+    for finding in group:
+        if finding.search is not None and finding.search.region.predicate:
+            region = finding.search.region
+            share = (
+                "" if region.fraction is None else f"   {share_of(region.fraction)} of the domain"
+            )
+            places.setdefault(f"{region.predicate}{share}", []).append(finding)
+    lines: list[Text] = []
+    for words, findings in places.items():
+        whose = "" if len(findings) == len(group) else f"{described(findings, among=group)}: "
+        lines += labelled("where", f"{whose}{words}", style)
     return lines
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TextIO
 
 from gradcheck_cli.domain.report import Finding, Report, SpecError, SpecResult
-from gradcheck_cli.report.blocks import finding_place, title
+from gradcheck_cli.report.blocks import finding_place, point_words, title
 from gradcheck_cli.report.entries import entry_label
 from gradcheck_cli.report.fixes import short_fix
 from gradcheck_cli.report.style import Style, plain
@@ -45,13 +45,12 @@ def _finding_line(finding: Finding, result: SpecResult) -> str:
     label = (
         entry_label(finding, index, result.output_name, axes) if finding.entries else finding.input
     )
-    point = None if finding.point is None else f"points[{finding.point}]"
     words = (
         title(finding.code, finding.severity),
         finding.engine,
         finding.dtype,
         finding.mode,
-        point,
+        point_words(finding),
         label,
     )
     told = " ".join(plain(word) for word in words if word)

@@ -126,6 +126,8 @@ def entries_table(group: Sequence[Finding], result: SpecResult, style: Style) ->
 
 def _picture(finding: Finding, result: SpecResult, style: Style) -> list[Text]:
     """Errors of the first finding, where its whole gradient is known."""
+    if finding.at:  # no reading is of that point
+        return []
     name = finding.input or ""
     who = (finding.engine, finding.dtype, finding.mode, finding.point)
     compared = next(

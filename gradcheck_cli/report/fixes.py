@@ -11,6 +11,7 @@ from gradcheck_cli.domain.report import Finding, Fix
 from gradcheck_cli.domain.thresholds import FEW_ULPS
 from gradcheck_cli.report.groups import described
 from gradcheck_cli.report.numbers import significant, small_or_relative
+from gradcheck_cli.report.search_screen import searched_words
 from gradcheck_cli.report.style import DIM, Style, labelled, plain
 
 _FRAMEWORKS = {
@@ -99,6 +100,8 @@ def _details(members: list[tuple[Finding, Fix]], group: Sequence[Finding]) -> li
         whole = len(by_count) == 1 and len(findings) == len(group)
         who = "" if whole else f" in {described(findings, among=group)}"
         details.append(f"right at {right} of {points} fresh points around it{who}")
+    if fix.searched is not None:
+        details += searched_words(fix.searched)
     if fix.condition:
         details.append(f"equal where {_one_line(fix.condition)}")
     if fix.kink:

@@ -35,6 +35,7 @@ def _key(finding: Finding) -> Hashable:
         finding.place,
         None if of_all else finding.input,
         finding.point,
+        finding.at,
         finding.pattern,
         finding.allowed,
         finding.reason,

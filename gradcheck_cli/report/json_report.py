@@ -20,6 +20,7 @@ from gradcheck_cli.domain.report import (
     SpecResult,
 )
 from gradcheck_cli.report.blocks import code_name
+from gradcheck_cli.report.search_json import fix_as_json, region_as_json
 from gradcheck_cli.report.style import Style
 from gradcheck_cli.report.summary import (
     allowed_count,
@@ -186,6 +187,8 @@ def _finding(finding: Finding, result: SpecResult) -> dict[str, Any]:
         "mode": finding.mode,
         "input": finding.input,
         "point": finding.point,
+        "at": list(finding.at) or None,
+        "region": None if finding.search is None else region_as_json(finding.search.region),
         "index": list(worst.index) if worst else None,
         "message": finding.message,
         "computed": _number(worst.computed) if worst else None,
@@ -228,6 +231,7 @@ def _fix(fix: Fix | None) -> dict[str, Any] | None:
         "custom_gradient": fix.custom,
         "location": None if fix.place is None else _location(fix.place),
         "points": {"tried": fix.points, "right": fix.right},
+        "searched": None if fix.searched is None else fix_as_json(fix.searched),
     }
 
 

@@ -78,5 +78,10 @@ def _factor(quotient: float) -> str:
     return f"{quotient:.2g}"
 
 
+def share_of(fraction: float) -> str:
+    """A part of a whole in per cent: "10.3 %"."""
+    return f"{100 * fraction:.3g} %"
+
+
 def seconds(value: float) -> str:
     return f"{value:.2f} s" if value < 10 else f"{value:.0f} s"

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, get_args
 
 from gradcheck_cli.domain.report import CauseKind, Rule
+from gradcheck_cli.domain.search import KINDS
 from gradcheck_cli.report.json_report import SCHEMA_VERSION
 
 Schema = dict[str, Any]
@@ -197,6 +198,12 @@ def _finding() -> Schema:
         mode=_TEXT_OR_NULL,
         input=_TEXT_OR_NULL,
         point=_POINT,
+        at={
+            "description": "Where a search found it: the inputs that differ from the spec's, as "
+            "--at takes them.",
+            "anyOf": [_list(_TEXT), {"type": "null"}],
+        },
+        region={"anyOf": [_region(), {"type": "null"}]},
         index={
             "description": "The worst entry; the output's index first where that is no scalar.",
             "anyOf": [_list(_COUNT), {"type": "null"}],
@@ -272,6 +279,40 @@ def _fix() -> Schema:
             "anyOf": [_object(path=_TEXT, line=_PLACE, column=_PLACE), {"type": "null"}],
         },
         points=_object(tried=_COUNT, right=_COUNT),
+        searched={
+            "description": "What a search of the domain says of it (`gradcheck search`).",
+            "anyOf": [_searched(), {"type": "null"}],
+        },
+    )
+
+
+def _region() -> Schema:
+    """Where a kind of failure happens, as a search of the domain found."""
+    boxes = _list(_mapping({}, "[low, high] of each number, by input."))
+    return _object(
+        boxes={
+            "description": "Every failing point lies in one of them; null where that is not known.",
+            "anyOf": [boxes, {"type": "null"}],
+        },
+        inner={**boxes, "description": "Every point of them fails."},
+        predicate={**_TEXT, "description": "The same for people."},
+        fraction={**_NUMBER_OR_NULL, "description": "The part of the domain, by volume."},
+    )
+
+
+def _searched() -> Schema:
+    """A fix that was searched over the domain."""
+    kinds = {"enum": list(KINDS)}
+    return _object(
+        engine=_TEXT,
+        dtype=_TEXT,
+        model=_TEXT,
+        rules=_list(_TEXT),
+        proven={**_list(kinds), "description": "The kinds of failure that are proven absent."},
+        found={
+            **_list({"type": "object"}),
+            "description": "Where it fails, each as an entry of `searches` of `gradcheck search`.",
+        },
     )
 
 

@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.report import SearchReport
 from gradcheck_cli.domain.search import (
     Box,
     Region,
     Search,
     SearchedFix,
-    SearchReport,
     SearchResult,
     Witness,
 )
@@ -31,11 +31,12 @@ def _result(result: SearchResult) -> dict[str, Any]:
         "file": result.file,
         "notes": list(result.notes),
         "searches": [_search(search) for search in result.searches],
-        "fixes": [_fix(fix) for fix in result.fixes],
+        "fixes": [fix_as_json(fix) for fix in result.fixes],
     }
 
 
-def _fix(fix: SearchedFix) -> dict[str, Any]:
+def fix_as_json(fix: SearchedFix) -> dict[str, Any]:
+    """What a search of the same domain says of a fix."""
     return {
         "engine": fix.engine,
         "dtype": fix.dtype,
@@ -63,7 +64,7 @@ def _search(search: Search) -> dict[str, Any]:
         "computed": None if witness is None else _number(witness.computed),
         "truth": None if witness is None else _number(witness.truth),
         "genuine_overflow": witness is not None and witness.genuine,
-        "region": _region(search.region),
+        "region": region_as_json(search.region),
         "proof": proof if search.verdict == "proven-absent" else None,
         "boxes": search.boxes,
         "runs": search.runs,
@@ -83,7 +84,8 @@ def _values(witness: Witness) -> dict[str, Any]:
     return {name: array.tolist() for name, array in witness.values.items()}
 
 
-def _region(region: Region) -> dict[str, Any]:
+def region_as_json(region: Region) -> dict[str, Any]:
+    """The boxes of a region: None where they are not known."""
     return {
         "boxes": None if region.boxes is None else [_box(box) for box in region.boxes],
         "inner": [_box(box) for box in region.inner],

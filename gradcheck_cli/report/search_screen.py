@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from rich.text import Text
 
 from gradcheck_cli.domain.decimals import nested
+from gradcheck_cli.domain.report import SearchReport
 from gradcheck_cli.domain.search import (
     KINDS,
     Search,
     SearchedFix,
     SearchProgress,
-    SearchReport,
     SearchResult,
     Witness,
 )
@@ -77,15 +77,23 @@ def _commands(result: SearchResult, place: tuple[str, str]) -> Iterable[str]:
 
 def _fix_lines(fix: SearchedFix) -> Iterator[Text]:
     """The formula that may stand in its place, and what is known of it."""
-    all_six = len(fix.proven) == len(KINDS)
-    known = "all six kinds" if all_six else ", ".join(fix.proven) or "no kind"
     lines = fix.model.splitlines()
     yield Text(f"fix     {lines[0]}", "bold")
     yield from (Text(f"        {line}", "bold") for line in lines[1:])
-    yield Text(f"        proven absent over the same domain: {known}")
+    yield from (Text(f"        {words}") for words in searched_words(fix))
+
+
+def searched_words(fix: SearchedFix) -> Iterator[str]:
+    """What is known of a fix over the domain, in sentences."""
+    known = "all six kinds" if len(fix.proven) == len(KINDS) else ", ".join(fix.proven)
+    if known:
+        yield f"proven absent over the same domain: {known}"
     for search in fix.found:
         if search.witness is not None:
-            yield Text(f"        found {search.kind}: {_example(search.witness, search.dtype)}")
+            example = _example(search.witness, search.dtype)
+            yield f"over the same domain it fails, {search.kind}: {example}"
+    if not known and not fix.found:
+        yield "over the same domain no failure was found, and nothing is proven"
 
 
 def _example(witness: Witness, dtype: str) -> str:

@@ -234,7 +234,7 @@ def _repeat(finding: Finding, plan: Plan, options: RunOptions) -> str:
     for flag, limit in limits.items():
         if limit.override is not None:
             words += [flag, str(limit.override)]
-    words += [word for one in options.at for word in (FLAG, one)]
+    words += [word for one in finding.at or options.at for word in (FLAG, one)]
     words += ["--seed", str(plan.seed)]
     called = options.called or f"gradcheck run {quoted(plan.spec.source.path)}"
     return f"{called} {shlex.join(words)}"

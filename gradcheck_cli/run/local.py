@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradcheck_cli.domain.evaluation import Problem, TrainingProblem
 from gradcheck_cli.domain.events import EngineReady
@@ -14,6 +14,7 @@ from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import UNUSABLE, SpecResult
+from gradcheck_cli.domain.search import SearchRequest
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered, engines, usual
 from gradcheck_cli.run.executor import Examined
@@ -23,6 +24,9 @@ from gradcheck_cli.run.pool import Pool
 from gradcheck_cli.run.replies import failed
 from gradcheck_cli.run.spec_state import Batch, Work
 from gradcheck_cli.run.task import Done, SoFar, Task
+
+if TYPE_CHECKING:
+    from gradcheck_cli.run.searched import Searched
 
 _RUNS = count()  # of this process: several may share their workers
 _AHEAD = 256  # specs for each worker: enough to see that a further worker pays
@@ -71,8 +75,20 @@ class Local:
         for name in plan.engines:
             self._used[name] = None
             self._start_engine(name, plan.placement)
-        self._works[number] = Work(plan)
+        self._works[number] = Work(plan, self._searched(spec))
         self._go_on(number)
+
+    def _searched(self, spec: Spec) -> Searched | None:
+        """The searches of a spec; few runs have any."""
+        budget = self._options.search.resolve(spec.search, 0.0)
+        if not budget or spec.implementations:
+            return None
+        from gradcheck_cli.run.searched import Searched
+
+        searched = Searched(spec, budget, self._options, self._registered)
+        for name in searched.engines:
+            self._start_engine(name)
+        return searched
 
     def next(self) -> Examined | EngineReady:
         while not self._finished:
@@ -121,11 +137,12 @@ class Local:
 
     def _task(self, number: int, batch: Batch) -> Task:
         plan, engine = self._works[number].plan, batch.engine
+        limit = _seconds(batch) or plan.timeout
         return Task(
             key=_Key(number, batch),
             engine=engine or "reference",
             questions=batch.questions,
-            timeout=plan.timeout if engine else max(plan.timeout, TRUTH_TIMEOUT_S),
+            timeout=limit if engine else max(limit, TRUTH_TIMEOUT_S),
             priority=number,
             memory=plan.memory,
             group=(self._run, number, engine),
@@ -158,6 +175,11 @@ class Local:
         }
         self._told.update(broken)
         return [f"the engine `{name}` {UNUSABLE}: {e.fault}" for name, e in broken.items()]
+
+
+def _seconds(batch: Batch) -> float:
+    """What searches may take, which have a budget of their own; 0 for other questions."""
+    return sum(one.limit for one in batch.questions if isinstance(one, SearchRequest))
 
 
 def _filled(done: Done) -> Iterator[Any]:

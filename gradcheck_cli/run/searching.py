@@ -13,6 +13,7 @@ from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.search import (
     KINDS,
+    SEARCH_S,
     Kind,
     Search,
     SearchAnswer,
@@ -29,12 +30,6 @@ from gradcheck_cli.run.task import Done, SoFar, Task
 from gradcheck_cli.search.box import domain_of
 from gradcheck_cli.specfile.moving import at_words
 
-BUDGET_S = 10.0
-"""For one spec; two engines or dtypes share it."""
-
-SLACK_S = 60.0
-"""Beyond its budget, for one search: what an engine needs until it is ready, and for its fixes."""
-
 _USUAL = "torch"
 
 Place = tuple[str, str]
@@ -46,7 +41,7 @@ class SearchOptions(RunOptions):
     """`budget` is in seconds for one spec."""
 
     kinds: tuple[Kind, ...] = KINDS
-    budget: float = BUDGET_S
+    budget: float = SEARCH_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +160,7 @@ def _tasks(number: int, work: _Work) -> Iterator[Task]:
     for place, request in work.requests.items():
         work.waiting += 1
         key = _Key(number, place)
-        yield Task(key, place[0], [request], request.budget + SLACK_S, number, math.inf, group=key)
+        yield Task(key, place[0], [request], request.limit, number, math.inf, group=key)
 
 
 def _receive(pool: Pool, works: Sequence[_Work], hear: Callable[[SearchProgress], None]) -> None:

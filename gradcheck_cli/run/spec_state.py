@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradcheck_cli.checks.failures import drop_implied, with_failure
 from gradcheck_cli.checks.formula import Formula
@@ -18,12 +18,19 @@ from gradcheck_cli.domain.implications import OF_ORDERS, without_implied
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Check, Finding
+from gradcheck_cli.domain.search import SearchRequest
 from gradcheck_cli.run.finalize import Found
 from gradcheck_cli.run.plan import Plan
+
+if TYPE_CHECKING:
+    from gradcheck_cli.run.searched import Searched
 
 Place = tuple[int, int]
 """Which examination asked, and which of its questions it is."""
 
+
+_ALONE = (LayerProblem, SearchRequest)
+"""Questions whose batch has no others of another examination: they take long."""
 
 NOTABLE_S = 0.05
 """From here on there was something to compile; looking into a cache takes less."""
@@ -57,8 +64,9 @@ class Work:
     and they go on when all of it has been answered: `waiting` batches are left. `seconds` were
     spent by each engine."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, searched: Searched | None = None) -> None:
         self.plan = plan
+        self.searched = searched
         self.waiting = 0
         self.seconds: dict[str | None, float] = {}
         self.looks = [
@@ -73,6 +81,8 @@ class Work:
         steps = [examination.steps() for examination in examinations]
         if self.ports is not None:
             steps.append(self._compared(self.ports))
+        if searched is not None:
+            steps.append(searched.steps())
         self._steps = dict(enumerate(steps))
         self._answers: dict[int, list[Any]] = {}
 
@@ -93,7 +103,7 @@ class Work:
                 continue
             self._answers[number] = [None] * len(asks)
             for place, ask in enumerate(asks):
-                alone = number if isinstance(ask.question, LayerProblem) else None
+                alone = number if isinstance(ask.question, _ALONE) else None
                 batch = batches.setdefault((ask.engine, alone), Batch(ask.engine))
                 batch.places.append((number, place))
                 batch.questions.append(ask.question)
@@ -123,6 +133,9 @@ class Work:
             found.checks += part.checks
             found.notes += part.notes
         found.findings += self._of_every_order(examined)
+        if self.searched is not None:
+            found.findings = self.searched.added_to(found.findings)
+            found.notes += self.searched.notes
         found.checks = self._without_open_ends(found.checks, found.findings)
         for look in self.looks:
             found.readings += readings_of(look.case)

@@ -118,6 +118,18 @@ def _by_design() -> Any:
     return list_of(either)
 
 
+def search_form(value: Any) -> str:
+    """Whether to search, or for how long."""
+    return "switch" if isinstance(value, bool) else "seconds"
+
+
+def _search() -> Any:
+    return core.tagged_union_schema(
+        {"switch": core.bool_schema(strict=True), "seconds": positive()},
+        discriminator=search_form,
+    )
+
+
 def _train() -> Any:
     rate = key(positive(), "The rate: parameter - lr * gradient.", required=True)
     sgd = table({"lr": rate}, "sgd", "Plain gradient descent.")
@@ -256,6 +268,11 @@ def spec_schema() -> Any:
         ),
         "train": key(_train(), "A training path that every engine follows."),
         "timeout": key(positive(), "How many seconds one engine may take for this spec."),
+        "search": key(
+            _search(),
+            "Whether the domain of the inputs is searched after the points, and for how many "
+            "seconds. `true`: 10. See `gradcheck search`.",
+        ),
         "memory": key(positive(), "How many gigabytes one engine may take for this spec."),
         "device": key(
             core.no_info_after_validator_function(_device, text()),
@@ -284,6 +301,7 @@ SHARED = (
     "by_design",
     "setup",
     "power",
+    "search",
     "timeout",
     "memory",
     "device",

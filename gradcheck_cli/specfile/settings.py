@@ -13,6 +13,7 @@ from gradcheck_cli.domain.engines import SHIPPED
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.search import SEARCH_S
 from gradcheck_cli.domain.spec import Allow, Tolerance, Train
 from gradcheck_cli.formula import used_inputs
 from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, meant, nearest
@@ -41,6 +42,7 @@ def read_settings(
         "allow": _allows(data.get("allow", ()), inputs, collector),
         "train": _train(data.get("train"), inputs, collector),
         "timeout": data.get("timeout"),
+        "search": _search(data.get("search")),
         "memory": data.get("memory"),
         "device": data.get("device"),
         "matmul_precision": data.get("matmul_precision"),
@@ -116,6 +118,11 @@ def check_engine(name: str, path: Path, collector: Collector, *, at_key: bool = 
     if name not in {point.name for point in entry_points(group="gradcheck.engines")}:
         help = f"did you mean `{near}`?"
         collector.add(f"there is no engine `{name}`", path, at_key=at_key, help=help)
+
+
+def _search(stated: bool | float | None) -> float | None:
+    """The seconds of a search."""
+    return SEARCH_S * stated if isinstance(stated, bool) else stated
 
 
 def _tolerance(form: Mapping[str, Any] | None) -> Tolerance | None:

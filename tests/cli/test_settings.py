@@ -58,6 +58,7 @@ VALUES = {
     "memory": ("0.5", 0.5),
     "no-cache": ("1", True),
     "no-user-code": ("1", True),
+    "search": ("2.5", 2.5),
     "power": ("0.99", 0.99),
     "device": ("cuda:1", "cuda:1"),
     "color": ("never", "never"),

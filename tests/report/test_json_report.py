@@ -5,9 +5,12 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from gradcheck_cli.domain.search import Region, Search, SearchedFix, Witness
 from gradcheck_cli.report import open_writer
+from gradcheck_cli.report.blocks import finding_block
 from gradcheck_cli.report.json_report import as_json
 from gradcheck_cli.report.schema import report_schema
 from gradcheck_cli.report.style import Style
@@ -62,6 +65,33 @@ def test_the_keys_of_the_contract() -> None:
     }
 
 
+def test_a_searched_finding_has_its_region() -> None:
+    edges = np.array(88.75), np.array(100.0)
+    witness = Witness({"x": np.array(90.0)}, "x", math.nan, 1.0)
+    search = Search(
+        "torch",
+        "float32",
+        "gradient-nonfinite",
+        "found",
+        witness,
+        Region(({"x": edges},), (), "x >= 88.75", 0.1),
+    )
+    fixed = SearchedFix("torch", "float32", "exp(-x)", ("a rule",), ("undefined",), (search,))
+    fix = replace(samples.tried_fix(), searched=fixed)
+    finding = replace(samples.nan_finding("torch"), search=search, at=("x=90",), fix=fix)
+    whole = as_json(samples.report(replace(samples.quadratic(), findings=(finding,))))
+    assert mistakes(whole, report_schema()) == []
+    found = whole["results"][0]["findings"][0]
+    assert (found["at"], found["region"]["boxes"]) == (["x=90"], [{"x": [88.75, 100.0]}])
+    assert found["fix"]["searched"]["proven"] == ["undefined"]
+    screen = "\n".join(
+        line.plain for line in finding_block([finding], samples.quadratic(), Style(width=100))
+    )
+    assert "x=90  torch" in screen
+    assert "where x >= 88.75   10 % of the domain" in screen
+    assert "proven absent over the same domain: undefined" in screen
+
+
 def test_an_interrupted_report_names_the_signal() -> None:
     whole = as_json(samples.report(samples.quadratic()))
     assert (whole["interrupted"], whole["signal"]) == (False, None)
@@ -80,6 +110,8 @@ def test_a_finding_in_full() -> None:
         "mode": "reverse",
         "input": "x",
         "point": None,
+        "at": None,
+        "region": None,
         "index": [],
         "message": "the gradient is nan, and the truth is a number",
         "computed": "nan",

@@ -16,7 +16,7 @@ from gradcheck_cli.domain.graph import Graph
 from gradcheck_cli.domain.program import INPUT
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Check, Comparison, Finding, Fix, Reading, SpecResult
-from gradcheck_cli.report.blocks import code_name, finding_place
+from gradcheck_cli.report.blocks import code_name, finding_place, point_words, region_lines
 from gradcheck_cli.report.curve import curve_picture
 from gradcheck_cli.report.entries import entries_of
 from gradcheck_cli.report.graph import word_of_derivatives
@@ -26,6 +26,7 @@ from gradcheck_cli.report.html.heat_map import heat_map, legend, level
 from gradcheck_cli.report.html.scatter import scatter
 from gradcheck_cli.report.numbers import FEW, significant, small_or_relative
 from gradcheck_cli.report.reasons import reason_lines, stories_of
+from gradcheck_cli.report.search_screen import searched_words
 from gradcheck_cli.report.status import mark_of, quality_of
 from gradcheck_cli.report.style import Style, unlabelled
 from gradcheck_cli.report.values import depth
@@ -103,6 +104,7 @@ def _finding(group: Sequence[Finding], result: SpecResult) -> dict[str, Any]:
     first_story, *stories = _stories(group) or [""]
     labelled += [("why", first_story)] if first_story else []
     labelled += [part for part in unlabelled(reason_lines(group, STYLE)) if part[0] != "why"]
+    labelled += unlabelled(region_lines(group, STYLE))
     labelled += [("fix", f"none: {why}") for why in dict.fromkeys(f.no_fix for f in group) if why]
     return {
         "code": first.code,
@@ -110,7 +112,7 @@ def _finding(group: Sequence[Finding], result: SpecResult) -> dict[str, Any]:
         "severity": first.severity,
         "who": described(group),
         "input": first.input,
-        "point": first.point,
+        "point": point_words(first),
         "detail": detail_of(group),
         "place": f"{source.path}:{span.line}:{span.column}",
         "source": list(_source_lines(source.line, span.line, span.column, span.end_column)),
@@ -164,6 +166,7 @@ def _fixes(group: Sequence[Finding]) -> Iterator[dict[str, Any]]:
             "points": fix.points,
             "condition": fix.condition,
             "kink": fix.kink,
+            "searched": [] if fix.searched is None else list(searched_words(fix.searched)),
             "rules": fix.rules,
             "code": dict(fix.code),
         }

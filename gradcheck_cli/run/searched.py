@@ -1,0 +1,202 @@
+"""The searches of a spec within a run: what they find is examined as any point is.
+
+A witness is a point of the formula: it is judged, blamed and fixed by the same steps as the points
+of the spec. Its findings have the `search` that led to them, with the region. A fix of theirs is
+searched over the same domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from gradcheck_cli.checks.formula import Formula
+from gradcheck_cli.checks.protocol import Ask, Steps
+from gradcheck_cli.domain.codes import CODES, Codes
+from gradcheck_cli.domain.options import Layered, RunOptions
+from gradcheck_cli.domain.report import Finding, Fix
+from gradcheck_cli.domain.search import (
+    KINDS,
+    Kind,
+    Search,
+    SearchAnswer,
+    SearchedFix,
+    SearchRequest,
+    Witness,
+)
+from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.engines.registry import Registered
+from gradcheck_cli.formula import Argument, parse
+from gradcheck_cli.run.plan import make_plan
+from gradcheck_cli.run.searching import Place, requests_of
+from gradcheck_cli.search.answering import FOR_FIXES
+from gradcheck_cli.specfile.moving import at_words, moved
+
+_CODES: dict[Kind, tuple[str, ...]] = {
+    "undefined": (Codes.UNDEFINED_DERIVATIVE, Codes.DISCONTINUITY, Codes.NON_FINITE_OUTPUT),
+    "value-nonfinite": (Codes.NON_FINITE_OUTPUT,),
+    "gradient-nonfinite": (Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT),
+    "gradient-underflow-to-zero": (Codes.UNDERFLOW_TO_ZERO,),
+    "gradient-inaccurate": (Codes.PRECISION_LOSS,),
+    "value-inaccurate": (Codes.UNSTABLE_OUTPUT,),
+}
+_ARGUMENTS = {"f": "float", "i": "int", "b": "bool"}
+
+
+class Searched:
+    """The searches of one spec, and what came of them; `budget` is in seconds. Raises
+    UsageError."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        budget: float,
+        options: RunOptions,
+        registered: Mapping[str, Registered],
+    ) -> None:
+        self._spec = spec
+        self._options = options
+        self._registered = registered
+        self._findings: list[Finding] = []
+        self.notes: list[str] = []
+        requests = requests_of(spec, options, KINDS, budget, registered)
+        self._requests = {place: replace(one, fixes=False) for place, one in requests.items()}
+        if not requests:
+            self.notes.append("nothing is searched: no input has a domain")
+
+    @property
+    def engines(self) -> list[str]:
+        """Those that search."""
+        return list(dict.fromkeys(engine for engine, _ in self._requests))
+
+    def steps(self) -> Steps[None]:
+        """Searches, after the first look at the points of the spec."""
+        yield []
+        asks = [Ask(place[0], request) for place, request in self._requests.items()]
+        answers = yield asks
+        for place, request, answer in zip(
+            self._requests, self._requests.values(), answers, strict=True
+        ):
+            searches = _searches(place, request, answer)
+            for search in searches:
+                if search.witness is not None and not search.witness.genuine:
+                    yield from self._examine(search, search.witness)
+            self._say_what_is_open(place, searches)
+        yield from self._search_fixes()
+
+    def _examine(self, search: Search, witness: Witness) -> Steps[None]:
+        """Judges the engine at a witness as at a point of the spec."""
+        words = tuple(at_words(witness.values, search.dtype)[1::2])
+        (spec,) = moved([self._spec], words)
+        options = replace(
+            self._options,
+            engines=Layered(override=(search.engine,)),
+            dtypes=Layered(override=(search.dtype,)),
+            modes=Layered(override=("reverse",)),
+            illustrated=False,
+        )
+        plan = make_plan(replace(spec, order=1), options, self._registered)
+        for look in plan.looks:
+            formula = Formula(look.case, look.problems, look.truth)
+            yield from formula.steps()
+            self._findings += [*formula.mistakes, *_of_kind(formula.findings, search, words)]
+
+    def _say_what_is_open(self, place: Place, searches: Sequence[Search]) -> None:
+        engine, dtype = place
+        proven = [one.kind for one in searches if one.verdict == "proven-absent"]
+        left = [one for one in searches if one.verdict == "undecided"]
+        if proven:
+            every = len(proven) == len(KINDS)
+            what = "no failure of any kind" if every else f"no {', '.join(proven)}"
+            self.notes.append(f"{engine} {dtype}: {what}, proven for every number of the domain")
+        if left:
+            row = CODES[Codes.UNPROVEN]
+            why = next((f": {one.why}" for one in left if one.why), "")
+            which = ", ".join(one.kind for one in left)
+            which = "all six kinds of failure" if len(left) == len(KINDS) else which
+            message = f"neither found nor proven absent: {which}{why}"
+            node = self._spec.program.nodes[self._spec.program.output]
+            found = Finding(row.code, row.severity, message, node.span, engine, dtype)
+            self._findings.append(replace(found, search=left[0]))
+
+    def _search_fixes(self) -> Steps[None]:
+        """Searches each fix over the same domain."""
+        known: dict[tuple[str, str, str], SearchedFix | None] = {}
+        for number, finding in enumerate(self._findings):
+            fix, search = finding.fix, finding.search
+            if fix is None or search is None or fix.custom:
+                continue
+            key = search.engine, search.dtype, fix.model
+            if key not in known:
+                known[key] = yield from self._search_fix(fix, search)
+            self._findings[number] = replace(finding, fix=replace(fix, searched=known[key]))
+
+    def _search_fix(self, fix: Fix, search: Search) -> Steps[SearchedFix | None]:
+        request = self._requests[search.engine, search.dtype]
+        fixed = _fixed(self._spec, fix)
+        if fixed is None:
+            return None
+        asked = replace(request, spec=fixed, budget=request.budget * FOR_FIXES)
+        (answer,) = yield [Ask(search.engine, asked)]
+        return _searched(fix, search, answer) if isinstance(answer, SearchAnswer) else None
+
+    def added_to(self, findings: Iterable[Finding]) -> list[Finding]:
+        """The findings of a run with those of the searches. What was found at a point of the spec
+        already is not said twice: it has the search, and its fix what is known of it."""
+        found = list(findings)
+        for new in self._findings:
+            places = [i for i, one in enumerate(found) if _is_same(one, new)]
+            if not places:
+                found.append(new)
+            elif (known := found[places[0]]).search is None:
+                found[places[0]] = replace(known, search=new.search, fix=_with_search(known, new))
+        return found
+
+
+def _searches(place: Place, request: SearchRequest, answer: object) -> tuple[Search, ...]:
+    if isinstance(answer, SearchAnswer):
+        return answer.searches
+    why = str(getattr(answer, "message", ""))
+    return tuple(Search(*place, kind, "undecided", why=why) for kind in request.kinds)
+
+
+def _of_kind(
+    findings: Sequence[Finding], search: Search, point: tuple[str, ...]
+) -> Iterator[Finding]:
+    """The findings at a witness that are of its kind; else all that count."""
+    grave = [one for one in findings if one.severity != "note"]
+    mine = [one for one in grave if one.code in _CODES[search.kind]] or grave
+    return (replace(one, search=search, at=point) for one in mine)
+
+
+def _fixed(spec: Spec, fix: Fix) -> Spec | None:
+    """The spec with the formula of a fix."""
+    arguments = {
+        name: Argument(entry.value.shape, _ARGUMENTS[entry.value.dtype.kind])
+        for name, entry in spec.inputs.items()
+    }
+    program = parse(fix.model, inputs=arguments).program
+    return None if program is None else replace(spec, program=program)
+
+
+def _searched(fix: Fix, search: Search, answer: SearchAnswer) -> SearchedFix:
+    return SearchedFix(
+        search.engine,
+        search.dtype,
+        fix.model,
+        fix.rules,
+        tuple(one.kind for one in answer.searches if one.verdict == "proven-absent"),
+        tuple(one for one in answer.searches if one.verdict == "found"),
+    )
+
+
+def _is_same(known: Finding, new: Finding) -> bool:
+    names = ("code", "engine", "dtype", "mode", "input")
+    return all(getattr(known, name) == getattr(new, name) for name in names)
+
+
+def _with_search(known: Finding, new: Finding) -> Fix | None:
+    """The fix of a finding, with what a search of the same fix says."""
+    if known.fix is None or new.fix is None or known.fix.model != new.fix.model:
+        return known.fix
+    return replace(known.fix, searched=new.fix.searched)
