@@ -99,7 +99,8 @@ class Arrays:
 @dataclass(slots=True)
 class Execution:
     """One recorded run. `target` is the slot of the traced derivative, `place` the index of the
-    traced entry in it, flattened; `output` is the slot of the program's output."""
+    traced entry in it, flattened; `output` is the slot of the program's output. By the numbers of
+    the slots in `deciding` a branch or the turns of a loop were chosen."""
 
     conversions: Conversions
     slots: list[Slot] = field(default_factory=list)
@@ -107,6 +108,7 @@ class Execution:
     target: int | None = None
     place: int = 0
     output: int | None = None
+    deciding: list[int] = field(default_factory=list)
 
     def add_slot(self, native: Native, format: FloatFormat | None) -> int:
         self.slots.append(Slot(native, format))

@@ -10,7 +10,8 @@ goals       the numbers on the way whose zeros and overflows are looked for, and
 truths      what is right at one point, enclosed, and which kinds fail there
 runs        points on the engine, many at once or alone
 enclosed    numbers over boxes: an exact range, and a bound d |v| + a of the error
-rules       that of each row; array_rules has those that choose, move and add up
+rules       that of each row of arithmetic; function_rules and special_rules have functions,
+            array_rules has what chooses, moves and adds up
 facts       what the rules of single rows forget
 enclosing   a program over many boxes; faithful: which kernels round as they are restated
 proof       branch and bound over boxes of ordinals

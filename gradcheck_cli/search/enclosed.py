@@ -55,7 +55,10 @@ class Enclosed:
     @property
     def error(self) -> Bounds:
         """The largest |computed - v|."""
-        return up(self.d * self.most + self.a)
+        most = self.most
+        with np.errstate(all="ignore"):
+            part = np.where((self.d == 0) | (most == 0), 0.0, self.d * most)
+        return up(part + self.a)
 
     @property
     def relative(self) -> Bounds:
@@ -100,6 +103,11 @@ class Rounding:
     library: float  # relative error of a function of a library
     normal: float  # the smallest normal number
     flush: bool = False
+
+    @property
+    def quotient(self) -> float:
+        """The relative error of a quotient: compilers multiply by 1 / y, rounded, in its place."""
+        return 2 * self.unit + self.unit**2 if self.flush else self.unit
 
     @classmethod
     def of(cls, fmt: FloatFormat, flush: bool) -> Rounding:

@@ -13,7 +13,11 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
-from gradcheck_cli.search import array_rules
+from gradcheck_cli.search import (  # noqa: F401 - they fill the table of rules
+    array_rules,
+    function_rules,
+    special_rules,
+)
 from gradcheck_cli.search.batching import Batch
 from gradcheck_cli.search.enclosed import Enclosed, Mask, Rounding, between, exact, up
 from gradcheck_cli.search.facts import facts_of, merged

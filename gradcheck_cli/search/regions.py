@@ -16,6 +16,7 @@ import numpy as np
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.search import Box, Kind, Region
+from gradcheck_cli.domain.thresholds import Seconds
 from gradcheck_cli.search.box import Domain, Ordinals
 from gradcheck_cli.search.goals import midway
 from gradcheck_cli.search.proof import Proof, bit_of
@@ -28,6 +29,7 @@ _MOST_QUIET = 256  # intervals in which nothing fails, and which are not proven
 _MOST_SHOWN = 64
 _MOST_WORDS = 4
 _CHUNK = 1 << 16  # numbers that are run together
+_CONFIRMS_S: Seconds = 0.5  # for running every number of an interval
 
 Fails = Callable[[Ordinals], Steps[Array]]
 """Which of the points (N, 1) fail on the engine."""
@@ -100,7 +102,7 @@ def _run_through(
 def _region(
     domain: Domain, solid: _Intervals, outer: _Intervals, fails: Fails, deadline: float
 ) -> Steps[Region]:
-    inner = yield from _confirmed(solid, fails, deadline)
+    inner = yield from _confirmed(solid, fails, min(deadline, time.monotonic() + _CONFIRMS_S))
     outer = _joined(outer, _MOST_SHOWN)
     width = np.diff(domain.numbers(np.stack([domain.low, domain.high])), axis=0).item()
     lengths = np.diff(domain.numbers(np.stack(outer, axis=1)), axis=1)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -103,6 +104,12 @@ class Runner:
         assert evaluation.output is not None
         rows = int(np.prod(self._shape))
         return answers_of(evaluation.output, _gradients(evaluation, question.values, rows), count)
+
+    def whole(self) -> Problem:
+        """The value and every row of the Jacobian in float64, where the search starts."""
+        rows = np.eye(int(np.prod(self._shape))).reshape(-1, *self._shape)
+        values = self.domain.values(self.domain.start)
+        return replace(self._problem(self.program, values, rows), dtype="float64")
 
     def _nothing(self) -> Answers:
         """Of a point without an answer: nan, with no sign of being one."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from gradcheck_cli.checks.protocol import Ask, Steps
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import Failure, Problem, Projection
+from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.search import (
     KINDS,
     GradientProgram,
@@ -54,8 +54,7 @@ _BOXES = 2000  # of the next; each turn doubles them
 _SLICE_S: Seconds = 1.0  # for one turn
 _STUCK = 2  # turns without progress after which a proof is given up
 _SHRINKS: Enough = 0.75  # part of the open share that one turn must leave behind
-_REGION_S: Seconds = 1.0  # for the region of one kind
-_REGIONS_S: Seconds = 3.0  # for those of all
+_FOR_REGIONS: Enough = 0.5  # of the budget: for the regions of all kinds that were found
 _SIMPLER_S: Seconds = 0.5  # for simpler witnesses
 _SIMPLER_ROUNDS = 4
 _SIMPLER_TRIED = 8  # points of a round whose truth is enclosed
@@ -134,7 +133,7 @@ class Searching:
         self._why = self._gradient.reason
         if program is None:
             return
-        self._why = unfaithful(program, engine)
+        self._why = unfaithful(program, engine, self._domain.dtype)
         if self._why:
             return
         rounding = Rounding.of(self._format, engine in FLUSHING)
@@ -178,19 +177,7 @@ class Searching:
         return time.monotonic() - self._ready > self._budget
 
     def _ask_for_the_program(self) -> Steps[None]:
-        domain = self._domain
-        shape = self._program.nodes[self._program.output].shape
-        size = int(np.prod(shape))
-        problem = Problem(
-            self._program,
-            domain.values(domain.start),
-            self._spec.wrt,
-            "float64",
-            domain.dtype,
-            "reverse",
-            Projection(rows=np.eye(size).reshape(size, *shape)),
-        )
-        (found,) = yield [Ask(self._runner.engine, GradientRequest(problem))]
+        (found,) = yield [Ask(self._runner.engine, GradientRequest(self._runner.whole()))]
         if isinstance(found, Failure):
             found = GradientProgram(reason=found.message)
         self._gradient = found
@@ -277,10 +264,9 @@ class Searching:
 
     def _directed(self, points: Ordinals) -> Ordinals:
         """Points beside zeros, overflows and underflows of numbers on the way."""
-        watched = self._watched()
-        if watched is None:
+        if self._watched is None:
             return probes(self._domain, (), self._rng)
-        watch, constants = watched
+        watch, constants = self._watched
         domain, runner = self._domain, self._runner
 
         def evaluate(places: Ordinals) -> Array:
@@ -294,6 +280,7 @@ class Searching:
         lines: Lines = lines_through(domain, points, self._rng)
         return directed(domain, lines, watch, evaluate, self._rng)
 
+    @cached_property
     def _watched(self) -> tuple[Watch, Mapping[str, Array]] | None:
         """What is watched: the engine's own value and gradient, or the formula alone."""
         for program, constants in (
@@ -352,14 +339,14 @@ class Searching:
         one = self._domain.size == 1 and self._runner.batched is not None
         if self._proof is None or not one or not self._with_regions:
             return
-        end = time.monotonic() + min(_REGIONS_S, self._budget)
-        for kind in self._kinds:
-            if kind in self._witnesses:
-                deadline = min(time.monotonic() + _REGION_S, end)
-                fails = partial(self._fails, kind)
-                self._regions[kind] = yield from region(
-                    kind, self._domain, self._proof, fails, deadline
-                )
+        end = time.monotonic() + _FOR_REGIONS * self._budget
+        kinds = [kind for kind in self._kinds if kind in self._witnesses]
+        for left, kind in zip(range(len(kinds), 0, -1), kinds, strict=True):
+            deadline = time.monotonic() + (end - time.monotonic()) / left
+            fails = partial(self._fails, kind)
+            self._regions[kind] = yield from region(
+                kind, self._domain, self._proof, fails, deadline
+            )
 
     def _fails(self, kind: Kind, points: Ordinals) -> Steps[Array]:
         """Which points fail, by the estimate of what is right."""

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.search import enclosing  # noqa: F401 - it fills the table of rules
 from gradcheck_cli.search.enclosed import Enclosed, Exceeds, Rounding
 from gradcheck_cli.search.rules import RULES
 from reference_engine.arithmetic.arbs import Undecided, precision
@@ -24,7 +25,7 @@ MASKS = ("less", "greater", "equal", "logical", "where", "not_equal", "sign")
 NAMES = sorted(name for name in RULES if ROWS_OF[name].elementwise and not name.startswith(MASKS))
 EXTREMES = (0.0, 1e-45, 1e-39, 1e-20, 1e-4, 0.3, 0.9999999, 1.0, 1.5707963, 3.0, 88.7, 1e10, 3e38)
 FLOAT32 = FORMATS["float32"]
-KEYWORDS = {"clip": {"min": -0.5, "max": 2.0}}
+KEYWORDS = {"clip": {"min": -0.5, "max": 2.0}, "polygamma": {"n": 1}, "elu": {"alpha": 1.5}}
 
 
 def boxes(rng: np.random.Generator, count: int) -> list[tuple[float, float, float, float]]:
@@ -122,3 +123,23 @@ def check(name: str, given: list[tuple[float, float, float, float]], found: Encl
 def _beyond(name: str, xs: list[float]) -> bool:
     """Whether balls know less than the rule: a kink, or a power of 0."""
     return name in ("maximum", "minimum", "abs", "relu", "clip") or 0.0 in xs
+
+
+def test_powers_are_computed_by_products() -> None:
+    rounding = Rounding.of(FLOAT32, False)
+    x = argument((3e19, 3e19, 0.0, 0.0))
+    inverse = RULES["power"](rounding, x, argument((-2.0, -2.0, 0.0, 0.0)))
+    assert inverse.error[0] > 1 / 9e38  # x^2 overflows, and 1 / x^2 is 0
+    tiny = RULES["power"](rounding, argument((1e-20, 1e-20, 0.0, 0.0)), argument((-2, -2, 0, 0)))
+    assert tiny.bad[0]
+    twentieth = RULES["power"](rounding, argument((2.0, 2.0, 0.0, 0.0)), argument((20, 20, 0, 0)))
+    assert twentieth.d[0] >= 19 * rounding.unit
+
+
+def test_an_engine_that_flushes_may_multiply_by_a_rounded_reciprocal() -> None:
+    three = argument((3.0, 3.0, 0.0, 0.0))
+    plain, flushing = (
+        RULES["divide"](Rounding.of(FLOAT32, flush), argument((1.0, 1.0, 0.0, 0.0)), three).d[0]
+        for flush in (False, True)
+    )
+    assert flushing > 1.9 * plain

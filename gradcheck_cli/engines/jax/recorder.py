@@ -118,6 +118,7 @@ class JaxRecorder:
         run = partial(self._evaluate, node=node, backward=backward)
         if name == "cond":
             chosen, *rest = args
+            self.execution.deciding.append(chosen)
             return run(params["branches"][int(self._value(chosen))], rest)
         if name == "custom_linear_solve":
             return self._solve(params, args, run)
@@ -154,6 +155,7 @@ class JaxRecorder:
         state = list(args[first + second :])
         while True:
             going = run(params["cond_jaxpr"], [*of_condition, *state])[0]
+            self.execution.deciding.append(going)
             if not np.any(self._value(going)):
                 return state
             after = run(params["body_jaxpr"], [*of_body, *state])

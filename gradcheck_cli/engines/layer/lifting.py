@@ -115,8 +115,8 @@ def lifted_outputs(
     place: Span,
 ) -> Lifted:
     """A recorded run as a program that holds for other numbers of the inputs, too, with an output
-    for each slot (None: there is none). Raises NotLifted; also where an index, or a mask of masks,
-    depends on the numbers."""
+    for each slot (None: there is none). Raises NotLifted; also where an index, a mask of masks or a
+    branch depends on the numbers."""
     return _AnywhereLifting(execution, place).run(inputs, outputs)
 
 
@@ -291,9 +291,12 @@ class _AnywhereLifting(_Lifting):
             if slot is None:
                 raise NotLifted(f"the input `{name}` is not part of what was recorded")
             self._symbols[slot] = self._writer.input(name, self._execution.values(slot))
+        deciding = self._execution.deciding
         wanted = [slot for slot in outputs if slot is not None]
-        for place in self._execution.needed(wanted):
+        for place in self._execution.needed([*wanted, *deciding]):
             self._step(self._execution.steps[place])
+        if any(slot in self._symbols or slot in self._lost for slot in deciding):
+            raise NotLifted("a branch, or the turns of a loop, depend on the numbers of the run")
         found = [None if slot is None else self._output(slot) for slot in outputs]
         return Lifted(self._writer.program(*found), self._writer.constants)
 

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.evaluation import Evaluation, Problem, TraceRequest
+from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.execution import Execution
 from gradcheck_cli.engines.kit import run_traced
 from gradcheck_cli.engines.kit.adapter import ProgramEngine
+from gradcheck_cli.engines.layer.lifting import NotLifted, lifted_outputs
 from gradcheck_cli.engines.trace.shadow import FIRST_BITS, FLOAT64, Numbers, shadow, to_float
 
 X = np.array([0.3, -1.2, 2.1])
@@ -121,6 +123,23 @@ def test_loops_and_branches_are_taken_apart(engine_called: Callable[[str], Engin
         exact = shadow(execution, execution.needed(), Numbers(FIRST_BITS))
         np.testing.assert_allclose(to_float(exact[slot]), wanted, rtol=1e-14)
     assert {"cond", "while", "scan", "jit"}.isdisjoint(step.name for step in execution.steps)
+
+
+def test_a_branch_that_the_numbers_choose_is_no_program(
+    engine_called: Callable[[str], Engine],
+) -> None:
+    engine_called("jax")
+    import jax
+
+    from gradcheck_cli.engines.jax.recorder import JaxRecorder
+
+    def chosen(x: Any) -> list[Any]:
+        return [x, jax.lax.cond(x[0] > 0, lambda: x * 2, lambda: x * 3)]
+
+    recorder = JaxRecorder()
+    x, y = recorder.record(chosen, [jax.numpy.asarray(X)])
+    with pytest.raises(NotLifted):
+        lifted_outputs(recorder.execution, {"x": x}, [y], Span(1, 1, 1, 2))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

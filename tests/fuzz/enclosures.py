@@ -1,0 +1,139 @@
+"""Attacks on the bounds from which proofs of `gradcheck search` are made: what an engine computes
+at a point lies within the enclosure of that point. This tells of a kernel that rounds in another
+way than its rule says, long before a proof is false.
+
+    python -m tests.fuzz.enclosures [--engine E] [--dtypes D,...] [--formulas F;...] [--points N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli import specfile
+from gradcheck_cli.checks.protocol import drive
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.search import GradientRequest
+from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.engines.base import make
+from gradcheck_cli.engines.kit.gradient_program import engine_program
+from gradcheck_cli.engines.kit.walker import rounded
+from gradcheck_cli.engines.registry import engines
+from gradcheck_cli.search.batching import NotBatched
+from gradcheck_cli.search.box import Domain, Ordinals, domain_of
+from gradcheck_cli.search.enclosed import Enclosed, Exceeds, Rounding
+from gradcheck_cli.search.enclosing import BoxProgram
+from gradcheck_cli.search.faithful import FLUSHING, unfaithful
+from gradcheck_cli.search.probes import probes
+from gradcheck_cli.search.runs import BATCH, Runner
+
+FORMULAS = (
+    *("exp(x)", "exp2(x)", "expm1(x)", "log(x)", "log1p(x)", "log2(x)", "log10(x)", "tanh(x)"),
+    *("sigmoid(x)", "softplus(x)", "log_sigmoid(x)", "silu(x)", "elu(x)", "softsign(x)"),
+    *("erf(x)", "erfc(x)", "ndtr(x)", "gelu(x)", "lgamma(x)", "digamma(x)", "sin(x)", "cos(x)"),
+    *("tan(x)", "asin(x)", "acos(x)", "atan(x)", "sinh(x)", "cosh(x)", "asinh(x)", "acosh(x)"),
+    *("atanh(x)", "sqrt(x)", "rsqrt(x)", "cbrt(x)", "1/x", "reciprocal(x)", "square(x)", "abs(x)"),
+    *("x**3", "x**5", "x**20", "x**-2", "x**-3", "x**0.5", "x**1.7", "x**-1.7"),
+    *("hypot(x, 1.5)", "atan2(x, 0.7)", "atan2(0.7, x)", "xlogy(x, x + 3)", "logaddexp(x, 1)"),
+)
+
+
+class Attack:
+    """One engine of this process."""
+
+    def __init__(self, engine: str, seed: int = 0) -> None:
+        self.name = engine
+        self._rng = np.random.default_rng(seed)
+        self._engine = make(engines()[engine].target)
+        self._engine.load()
+        self.points = 0
+
+    def run(self, spec: Spec, dtype: str, points: int) -> Iterator[str]:
+        """Looks at the formula over its domain; yields what is outside of its enclosure."""
+        domain = domain_of(spec.inputs, dtype)
+        assert domain is not None
+        runner = Runner(self.name, rounded(spec.program, dtype), domain, spec.wrt)
+        gradient, fmt = self._answer(GradientRequest(runner.whole())), FORMATS[dtype]
+        if gradient.program is None or unfaithful(gradient.program, self.name, dtype):
+            return
+        rounding = Rounding.of(fmt, self.name in FLUSHING)
+        constants = {**domain.still, **gradient.constants}
+        try:
+            boxes = BoxProgram(gradient.program, constants, fmt, rounding)
+        except (Exceeds, NotBatched):
+            return
+        for some in self._batches(domain, points):
+            answers = drive(runner.at(some), lambda ask: self._answer(ask.question))
+            arrays = domain.arrays(domain.numbers(some))
+            rows = range(answers.value.shape[1])
+            computed = [
+                answers.value,
+                *(answers.gradients[n][:, r] for r in rows for n in spec.wrt),
+            ]
+            self.points += len(some)
+            for found, numbers in zip(boxes(arrays, arrays, BATCH), computed, strict=True):
+                if found is not None:
+                    yield from self._outside(domain, some, found, numbers.reshape(BATCH, -1))
+
+    def _batches(self, domain: Domain, points: int) -> Iterator[Ordinals]:
+        special = probes(domain, (), self._rng)
+        drawn = self._rng.integers(domain.low, domain.high + 1, size=(points, domain.size))
+        every = np.concatenate([special, drawn])
+        for begin in range(0, len(every) - BATCH + 1, BATCH):
+            yield every[begin : begin + BATCH]
+
+    def _outside(
+        self, domain: Domain, points: Ordinals, found: Enclosed, computed: Any
+    ) -> Iterator[str]:
+        lo, hi, d, a, bad = (
+            part.reshape(BATCH, -1) for part in (found.lo, found.hi, found.d, found.a, found.bad)
+        )
+        with np.errstate(all="ignore"):
+            apart = np.abs(computed - np.clip(computed, lo, hi))
+            bound = d * np.maximum(np.abs(lo), np.abs(hi)) + a
+            outside = ~bad & ~(apart <= bound)
+        if outside.any():
+            row, column = np.argwhere(outside)[0]
+            yield (
+                f"at {domain.numbers(points[row : row + 1])[0]}: {computed[row, column]!r} is not"
+                f" in [{lo[row, column]!r}, {hi[row, column]!r}] +- {bound[row, column]!r}"
+            )
+
+    def _answer(self, question: Any) -> Any:
+        if isinstance(question, GradientRequest):
+            return engine_program(self._engine, question.problem)
+        return self._engine.evaluate(question)
+
+
+def spec_of(model: str, dtype: str) -> Spec:
+    """A formula of x over the whole dtype."""
+    largest = FORMATS[dtype].largest * 0.999
+    text = f"inputs: {{x: {{value: 0.5, domain: [-{largest}, {largest}]}}}}\nmodel: {model}\n"
+    (spec,), mistakes = specfile.read("attack.yaml", text)
+    assert not mistakes
+    return spec
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--engine", default="torch")
+    parser.add_argument("--dtypes", default="float32,float64,bfloat16,float16")
+    parser.add_argument("--formulas", default=";".join(FORMULAS))
+    parser.add_argument("--points", type=int, default=4 * BATCH)
+    options = parser.parse_args()
+    attack, failed = Attack(options.engine), False
+    for dtype in options.dtypes.split(","):
+        for model in options.formulas.split(";"):
+            for line in attack.run(spec_of(model, dtype), dtype, options.points):
+                failed = True
+                print(f"{options.engine} {dtype} {model} {line}")
+    print(f"{attack.points} points")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
