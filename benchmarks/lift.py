@@ -1,8 +1,9 @@
 """How many of PyTorch's own operations can be lifted: stated in rows of the op table.
 
-The operations and their inputs are those of opinfo.py, in float64. The forward of each is recorded
-and written down as a program (`engines/layer/lifting.py`), which compares each step with what
-PyTorch computed. Printed are the share of the samples, and the reasons that kept the others out.
+The operations and their inputs are those of `gradcheck suite torch-ops`, in float64. The forward of
+each is recorded and written down as a program (`engines/layer/lifting.py`), which compares each
+step with what PyTorch computed. Printed are the share of the samples, and the reasons that kept the
+others out.
 
 Exit code 1: less than TARGET of the samples were lifted.
 
@@ -19,18 +20,24 @@ import warnings
 from collections import defaultdict
 from itertools import islice
 
-from opinfo import Check, checks, problem
-
 from gradcheck_cli.checks.subjects import Subjects
+from gradcheck_cli.cli.suite import SAMPLES
+from gradcheck_cli.domain.layer import LayerProblem
+from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.domain.suite import SuiteRequest
+from gradcheck_cli.engines.kit.suite import listing
 from gradcheck_cli.engines.torch.engine import TorchEngine
+from gradcheck_cli.run.suite import specs_of
 
+MODULE = "gradcheck_cli.engines.torch.suite"
 TARGET = 0.9
 
 
-def obstacle(engine: TorchEngine, check: Check) -> str:
+def obstacle(engine: TorchEngine, spec: Spec) -> str:
     """Why the sample is not lifted; empty where it is."""
+    problem = LayerProblem(spec, spec.implementations[0], 0, "float64", ("reverse",))
     try:
-        Subjects(engine, problem(check)).bound("float64").lift().whole()
+        Subjects(engine, problem).bound("float64").lift().whole()
     except Exception as error:  # also PyTorch's own, of dtypes and layouts that it lacks
         return f"{type(error).__name__}: {error}".splitlines()[0]
     return ""
@@ -42,17 +49,16 @@ def main() -> int:
     parser.add_argument("--ops", default="", help="names of ops, with commas between them")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")  # the database tells of what is deprecated in it
-    names = set(filter(None, options.ops.split(",")))
     engine = TorchEngine()
     engine.load()
+    names = options.ops.split(",") if options.ops else listing(SuiteRequest(MODULE)).names
+    samples = listing(SuiteRequest(MODULE, tuple(names), SAMPLES)).samples
     kept_out: dict[str, list[str]] = defaultdict(list)
     count = 0
-    for check in islice(checks(), 0, None, options.every):
-        if names and check.name not in names:
-            continue
+    for spec in islice(specs_of("torch-ops", samples, ("torch",)), 0, None, options.every):
         count += 1
-        if reason := obstacle(engine, check):
-            kept_out[reason].append(check.title)
+        if reason := obstacle(engine, spec):
+            kept_out[reason].append(spec.name)
     for reason, titles in sorted(kept_out.items(), key=lambda item: -len(item[1])):
         print(f"{len(titles):5}  {reason[:120]} ({titles[0]})")
     lifted = count - sum(len(titles) for titles in kept_out.values())

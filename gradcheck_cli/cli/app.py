@@ -17,6 +17,7 @@ from gradcheck_cli.version import VERSION
 COMMANDS = {
     "run": ("run", "Check the gradients of specs."),
     "layer": ("layer", "Check the gradients of a layer without a spec."),
+    "suite": ("suite", "Check the operations of a framework at sample inputs."),
     "search": (
         "search",
         "Find inputs of a domain where a gradient breaks, or prove there are none.",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.domain.options import Layered, RunOptions
     from gradcheck_cli.domain.report import Report, SpecError
     from gradcheck_cli.domain.spec import Spec
+    from gradcheck_cli.run.suite import Suite
 
 
 class Listener(Protocol):
@@ -36,6 +37,7 @@ def execute(
     recall: Recall | None = None,
     changes: Changes | None = None,
     shard: Shard | None = None,
+    suite: Suite | None = None,
 ) -> Report:
     """Runs `specs` and tells the listeners; `specs` may still be reading (`read_specs`).
 
@@ -43,10 +45,10 @@ def execute(
     event has all of them. After the first Ctrl-C, SIGTERM or SIGHUP the report of what was finished
     is still handed over; the second one ends everything. `interrupts` may have noted one before.
     With `recall`, `specs` are of the files that it does not know, with `changes`, those that it
-    left, with `shard`, those of its files.
+    left, with `shard`, those of its files, with `suite`, the samples of its operations.
     """
     interrupts = interrupts or Interrupts()
-    events = _events(_until(interrupts, specs), options, recall)
+    events = _events(_until(interrupts, specs), options, recall, suite)
     begun = told = False
     with interrupts:
         interrupts.raises = True
@@ -69,6 +71,8 @@ def execute(
                                 unchanged=0 if changes is None else changes.left_out,
                                 shard="" if shard is None else shard.name,
                                 elsewhere=0 if shard is None else shard.left_out,
+                                suite="" if suite is None else suite.name,
+                                refused={} if suite is None else suite.refused,
                             )
                         )
                     if isinstance(event, Notice):
@@ -84,12 +88,13 @@ def execute(
 
 
 def _events(
-    specs: Iterable[Spec], options: RunOptions, recall: Recall | None
+    specs: Iterable[Spec], options: RunOptions, recall: Recall | None, suite: Suite | None
 ) -> Generator[Event, None, None]:
     from gradcheck_cli.run import session
 
     if recall is None:
-        return cast("Generator[Event, None, None]", session.run(specs, options))
+        run = session.run(specs, options, *([] if suite is None else [suite.pool]))
+        return cast("Generator[Event, None, None]", run)
     if recall.files:
         run = session.run(recall.noted(specs), options)
         return recall.events(cast("Generator[Event, None, None]", run))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from gradcheck_cli.domain.options import RunOptions
     from gradcheck_cli.domain.report import Report, SpecError
     from gradcheck_cli.domain.spec import Spec
+
+    Check: TypeAlias = Callable[[Settings, Sequence[Printer], bool], Report]
 
 EPILOG = """Every setting has a variable (--fail-on: GRADCHECK_FAIL_ON) and a key in
 [tool.gradcheck] of the nearest pyproject.toml (fail-on). The command line beats the environment,
@@ -73,7 +76,7 @@ def command(
 @dataclass(frozen=True, slots=True)
 class Job:
     """What a command runs: the specs of `paths`, or `text`, which stands for the file `paths[0]`.
-    `engines` are those that it names itself; `called`: what runs it again, and `at` the point
+    `engines` are those that it names itself; `called`: what runs it again (Spec); `at`: the point
     (RunOptions)."""
 
     paths: Sequence[str]
@@ -89,22 +92,28 @@ def run(context: click.Context, job: Job, interrupts: Interrupts) -> int:
 
     prewarm()  # the reference engine's process starts while this one is still importing
     if context.params["device"] in (None, "cpu"):
-        typed = (name for names in context.params["engine"] for name in names)
-        prewarm_named((*job.engines, *typed))
+        named = (name for names in context.params["engine"] for name in names)
+        prewarm_named((*job.engines, *named))
+    return reported(context, partial(_checked, job, interrupts), ", ".join(job.paths))
+
+
+def reported(context: click.Context, check: Check, what: str, usual: str = "full") -> int:
+    """Checks `what` with the settings of a command that has `settings_options`, and reports, in the
+    `usual` format unless another is requested; the exit code."""
     from gradcheck_cli.cli.configuration import load_configuration
     from gradcheck_cli.cli.exits import verdict
 
     prepare_streams()
-    wary = bool(context.params["no_user_code"])  # the configuration comes with that code
+    wary = bool(context.params.get("no_user_code"))  # the configuration comes with that code
     settings = Settings(context, load_configuration(trusted=not wary))
     with ExitStack() as stack:
-        targets, printers = printers_of(settings, stack)
+        targets, printers = printers_of(settings, stack, usual)
         drawn = any(name in ILLUSTRATED for name, _ in targets)
-        report = _checked(job, settings, printers, interrupts, illustrated=drawn)
+        report = check(settings, printers, drawn)
         end(printers)
     left_out = report.unchanged or report.elsewhere
     if not (report.results or report.errors or report.interrupted or left_out):
-        talk(f"nothing was checked: no spec in {', '.join(job.paths)}")
+        talk(f"nothing was checked: no spec in {what}")
     code = verdict(report, report.fail_on, settings.value("exit-zero", False))
     return _with_baseline(code, report, settings)
 
@@ -139,15 +148,13 @@ def _with_baseline(code: int, report: Report, settings: Settings) -> int:
 
 def _checked(
     job: Job,
+    interrupts: Interrupts,
     settings: Settings,
     printers: Sequence[Printer],
-    interrupts: Interrupts,
-    *,
     illustrated: bool,
 ) -> Report:
     from gradcheck_cli import specfile
     from gradcheck_cli.cli.execution import execute, read_specs
-    from gradcheck_cli.cli.listeners import Progress
     from gradcheck_cli.cli.repro import Scripts
     from gradcheck_cli.cli.shard import Shard
 
@@ -158,7 +165,6 @@ def _checked(
     outputs = [printer.output for printer in printers]
     check_targets(outputs, files)
     errors = list(unreadable)
-    told = f"gradcheck {shlex.join(sys.argv[1:])}"
     user_code = not settings.value("no-user-code", False)
     options = _options(job, settings, illustrated=illustrated)
     changes = _changes(settings)
@@ -177,28 +183,45 @@ def _checked(
         specs = moved(specs, options.at)
     if changes is not None:
         specs = changes.concerned(specs)
-    quiet, _ = settings.verbosity()
-    listeners: Sequence[Listener] = printers
+    if job.called:
+        specs = (replace(spec, called=job.called) for spec in specs)
+    heard: Sequence[Listener] = printers
     if scripts is not None:
         specs = scripts.noted(specs)
-        listeners = [*printers, scripts]
-    if is_terminal(sys.stderr) and not quiet:
-        listeners = [Progress(listeners, sys.stderr, len(shard.files))]
+        heard = [*printers, scripts]
+    listeners = listeners_of(settings, heard, len(shard.files))
     read: list[str] = recall.code if recall else []
     specs = _noted(specs, read)
-    report = execute(specs, options, listeners, errors, told, interrupts, recall, changes, shard)
+    report = execute(specs, options, listeners, errors, typed(), interrupts, recall, changes, shard)
     check_targets(outputs, read)
     if scripts is not None:
         scripts.end()
     if recall is not None:
         recall.close()
-    if skipped and not quiet:
+    if skipped and not settings.verbosity()[0]:
         talk(skipped_words(skipped))
     return report
 
 
+def typed() -> str:
+    """This command, as it was typed."""
+    return f"gradcheck {shlex.join(sys.argv[1:])}"
+
+
+def listeners_of(
+    settings: Settings, listeners: Sequence[Listener], files: int
+) -> Sequence[Listener]:
+    """The listeners, below a line of progress where somebody may look at it."""
+    from gradcheck_cli.cli.listeners import Progress
+
+    quiet, _ = settings.verbosity()
+    if is_terminal(sys.stderr) and not quiet:
+        return [Progress(listeners, sys.stderr, files)]
+    return listeners
+
+
 def _options(job: Job, settings: Settings, *, illustrated: bool) -> RunOptions:
-    options = replace(settings.run_options(), called=job.called, at=job.at, illustrated=illustrated)
+    options = replace(settings.run_options(), at=job.at, illustrated=illustrated)
     return replace(options, engines=Layered(override=job.engines)) if job.engines else options
 
 
@@ -232,19 +255,19 @@ def _noted(specs: Iterable[Spec], read: list[str]) -> Iterator[Spec]:
         yield spec
 
 
-def _targets(settings: Settings) -> list[tuple[str, str]]:
+def _targets(settings: Settings, usual: str) -> list[tuple[str, str]]:
     """Format and file of the report that was requested, and of further ones."""
     further = settings.value("report", ())
-    main = settings.value("format", "full"), settings.value("output", STANDARD)
+    main = settings.value("format", usual), settings.value("output", STANDARD)
     return [main, *map(_format_and_file, further)]
 
 
 def printers_of(
-    settings: Settings, stack: ExitStack
+    settings: Settings, stack: ExitStack, usual: str = "full"
 ) -> tuple[list[tuple[str, str]], list[Printer]]:
     """The reports that were requested, by format and file, and what writes them; in a GitHub
     action, a summary of the step, too."""
-    targets = _targets(settings)
+    targets = _targets(settings, usual)
     from gradcheck_cli.cli.listeners import Printer
     from gradcheck_cli.report import open_writer
 

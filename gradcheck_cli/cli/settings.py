@@ -231,6 +231,15 @@ OF_REPORTS = tuple(
 )
 """The settings of a command that writes reports and runs nothing."""
 
+OF_SUITES = tuple(
+    one
+    for one in SETTINGS
+    if one.name not in ("changed-since", "no-cache", "no-user-code", "repro")
+    and not one.name.startswith("difference-")
+)
+"""The settings of a command that checks layers of ours: all that do not speak of files, or of
+formulas."""
+
 
 class SettingsCommand(click.Command):
     """A command that has all settings (`settings_options`). Its help shows them in groups, below

@@ -30,8 +30,7 @@ class Layered(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Options of `gradcheck run` that are not about printing. `called`: the command that runs the
-    specs again; empty: `gradcheck run` with the file of the spec. `baseline` has how often each
+    """Options of `gradcheck run` that are not about printing. `baseline` has how often each
     fingerprint is known already, by the file `baseline_file`."""
 
     engines: Layered[tuple[str, ...]] = field(default_factory=Layered)
@@ -53,7 +52,6 @@ class RunOptions:
     baseline: Mapping[str, int] = field(default_factory=dict)
     baseline_file: str = ""
     show_framework_output: bool = False
-    called: str = ""
     cluster: str = ""  # the address of a Dask scheduler, or "local"
     resume: str = ""  # the file of the journal
     illustrated: bool = False  # a graph with numbers, and the curve of differences, of each formula

@@ -381,7 +381,8 @@ class SpecError:
 class Report:
     """One run. Findings from the severity `fail_on` on make it fail. `unchanged` counts the specs
     that were left out, as nothing in them had changed. `shard` says which part of the files ran,
-    "2/5", and `elsewhere` counts the files of the other parts."""
+    "2/5", and `elsewhere` counts the files of the other parts. Of a `suite` it has the operations
+    without a sample, and why (`refused`); `elsewhere` counts operations then."""
 
     version: str
     engines: Mapping[str, str]
@@ -396,6 +397,8 @@ class Report:
     fail_on: Severity = "error"
     shard: str = ""
     elsewhere: int = 0
+    suite: str = ""
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

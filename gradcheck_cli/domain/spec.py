@@ -110,6 +110,7 @@ class Spec:
     device_span: Span | None = None
     engine_spans: tuple[Span, ...] = ()  # of `engines`, or else of `implementations`
     identity: str = ""  # what fingerprints call it: its name, or what it checks where it has none
+    called: str = ""  # the command that runs it again; empty: `gradcheck run` with its file
 
     @property
     def inputs(self) -> Mapping[str, Input]:

@@ -47,6 +47,7 @@ _CLASSES = {
         "TrainingResult",
     ),
     "search": ("GradientProgram", "Region", "Search", "SearchAnswer", "SearchedFix", "Witness"),
+    "suite": ("Sample", "SuiteListing"),
     "truth": ("Cost", "Documented", "Guard", "Hull", "Truth", "TruthBlock"),
 }
 _MODULES = {name: module for module, names in _CLASSES.items() for name in names}

@@ -20,6 +20,7 @@ FORMATS = {
     "gitlab": ("gitlab", "a code quality report for GitLab"),
     "markdown": ("markdown", "a comment on a pull request"),
     "matrix": ("matrix", "a Markdown table of specs and engines"),
+    "suite": ("suite", "a Markdown table of operations by what was found"),
     "html": ("html", "one page with pictures, for a browser; it needs no network"),
     "jsonl": ("jsonl", "a line of JSON for each spec when it ends, then one for the run"),
 }

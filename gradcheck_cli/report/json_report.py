@@ -99,6 +99,8 @@ def run_as_json(report: Report) -> dict[str, Any]:
         },
         "errors": [_error(error) for error in report.errors],
     }
+    if report.suite:
+        whole |= {"suite": report.suite, "refused": dict(report.refused)}
     return {key: encodable(value) for key, value in whole.items()}
 
 

@@ -63,6 +63,8 @@ def read(file: str) -> Report:
             unchanged=data["summary"]["unchanged"],
             fail_on=data["fail_on"],
             shard=data["shard"],
+            suite=data.get("suite", ""),
+            refused=data.get("refused", {}),
         )
     except (KeyError, TypeError, ValueError, zlib.error, wire.Malformed) as error:
         raise UsageError(
@@ -83,8 +85,8 @@ def merged(reports: Sequence[Report]) -> Report:
     missing or there twice, and where they are not of one run."""
     _complete([report.shard for report in reports])
     first = reports[0]
-    if any((one.seed, one.fail_on) != (first.seed, first.fail_on) for one in reports):
-        raise UsageError("the shards ran with different settings: --seed or --fail-on differ")
+    if any(_settings(one) != _settings(first) for one in reports):
+        raise UsageError("the shards are of different runs: the suite, --seed or --fail-on differ")
     results = (result for report in reports for result in report.results)
     errors: dict[SpecError, None] = {e: None for report in reports for e in report.errors}
     return replace(
@@ -95,8 +97,13 @@ def merged(reports: Sequence[Report]) -> Report:
         errors=tuple(errors),
         interrupted=any(report.interrupted for report in reports),
         unchanged=sum(report.unchanged for report in reports),
+        refused={op: why for report in reports for op, why in report.refused.items()},
         shard="",
     )
+
+
+def _settings(report: Report) -> tuple[str, int, str]:
+    return report.suite, report.seed, report.fail_on
 
 
 def _complete(shards: Sequence[str]) -> None:

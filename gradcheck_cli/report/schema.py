@@ -87,9 +87,17 @@ def report_schema() -> Schema:
                 )
             ),
             optional={
-                "shard": {**_TEXT, "description": "The part of the files that ran: K/N."},
-                "elsewhere": {**_COUNT, "description": "Files of the other shards."},
+                "shard": {
+                    **_TEXT,
+                    "description": "The part of the run: K/N.",
+                },
+                "elsewhere": {
+                    **_COUNT,
+                    "description": "Files, or operations, in other shards.",
+                },
                 "merge": _MERGE,
+                "suite": {**_TEXT, "description": "Of `gradcheck suite`: its name."},
+                "refused": _mapping(_TEXT, "Operations of the suite without a sample, and why."),
             },
         ),
     }

@@ -38,6 +38,7 @@ class Contents:
     def __init__(self, options: RunOptions) -> None:
         self._options = options
         self._hashes: dict[str, bytes] = {}
+        self._of_layers: dict[tuple[tuple[str, ...], ...], str] = {}
 
     def key(self, file: str, text: bytes) -> str:
         found = hashlib.sha256(self._setting)
@@ -78,7 +79,10 @@ class Contents:
 
     def of_layers(self, spec: Spec) -> str:
         """Changes with the code that the layers of a spec reach."""
-        return self.of_files(self.code(layers_of([spec])))
+        layers = layers_of([spec])
+        if layers not in self._of_layers:
+            self._of_layers[layers] = self.of_files(self.code(layers))
+        return self._of_layers[layers]
 
 
 def layers_of(specs: Sequence[Spec]) -> tuple[tuple[str, ...], ...]:

@@ -236,7 +236,7 @@ def _repeat(finding: Finding, plan: Plan, options: RunOptions) -> str:
             words += [flag, str(limit.override)]
     words += [word for one in finding.at or options.at for word in (FLAG, one)]
     words += ["--seed", str(plan.seed)]
-    called = options.called or f"gradcheck run {quoted(plan.spec.source.path)}"
+    called = plan.spec.called or f"gradcheck run {quoted(plan.spec.source.path)}"
     return f"{called} {shlex.join(words)}"
 
 

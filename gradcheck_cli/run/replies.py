@@ -16,6 +16,7 @@ from gradcheck_cli.domain.search import (
     SearchAnswer,
     SearchRequest,
 )
+from gradcheck_cli.domain.suite import SuiteListing, SuiteRequest
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines import answers
 from gradcheck_cli.engines.errors import EngineFault
@@ -28,6 +29,7 @@ _KINDS: dict[type, tuple[type, ...]] = {
     LiftRequest: (LiftedRun, Failure),
     GradientRequest: (GradientProgram, Failure),
     SearchRequest: (SearchAnswer, Failure),
+    SuiteRequest: (SuiteListing, Failure),
 }
 
 

@@ -211,6 +211,10 @@ def _asked(engine: Engine, question: Any, so_far: Callable[[Any], None]) -> Any:
         from gradcheck_cli.checks.lifted_run import lifted_run
 
         return lifted_run(engine, question.problem)
+    if kind == "SuiteRequest":
+        from gradcheck_cli.engines.kit.suite import listing
+
+        return listing(question)
     return answers.evaluation(engine.evaluate(question), question, name)
 
 

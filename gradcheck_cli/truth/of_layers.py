@@ -408,7 +408,8 @@ def projected(block: TruthBlock, directions: Array) -> TruthBlock:
     """The block (m, n) times directions (k, n): (m, k). Entries that are not smooth make every
     product with them as rough as they are."""
     turned, size = directions.T, np.abs(directions.T)
-    kind = np.max(block.kind[:, :, None] * (turned[None] != 0), axis=1).astype(block.kind.dtype)
+    moved = block.kind[:, :, None] * (turned[None] != 0)
+    kind = np.max(moved, axis=1, initial=PointKind.SMOOTH).astype(block.kind.dtype)
     with np.errstate(all="ignore"):
         value = block.value @ turned
         return TruthBlock.of(

@@ -54,7 +54,7 @@ def test_a_shard_that_is_missing_or_twice_is_an_error(tmp_path: Path) -> None:
         merging.merged([first, second, second, replace(first, shard="3/3")])
     with pytest.raises(UsageError, match="shards of different runs: 1/2, 1/3"):
         merging.merged([first, replace(first, shard="1/2")])
-    with pytest.raises(UsageError, match="different settings"):
+    with pytest.raises(UsageError, match="different runs"):
         merging.merged([first, replace(second, seed=1), replace(first, shard="3/3")])
 
 

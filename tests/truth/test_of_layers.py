@@ -29,6 +29,10 @@ def test_a_nan_by_an_infinite_number_is_told() -> None:
     assert codes(nan_behind_a_mask, {"x": [1.0, -np.inf, 2.0]}) == ["GC201 x"]
 
 
+def test_an_output_without_entries_has_products_along_directions() -> None:
+    assert codes(torch.mm, {"x": np.ones((0, 5)), "w": np.ones((5, 10))}) == []
+
+
 def on_the_unit_interval(x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.binary_cross_entropy(torch.tensor([0.25, 0.5]).to(x), x)
 

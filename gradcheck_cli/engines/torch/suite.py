@@ -1,0 +1,120 @@
+"""PyTorch's operations and their samples: `op_db`, the database of PyTorch's own tests."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import sys
+import unittest
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
+from itertools import islice
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from gradcheck_cli.domain.suite import Sample
+from gradcheck_cli.engines.errors import Unsupported
+
+_KEPT = 8  # operations whose samples are kept; a worker asks for those of one after another
+
+
+@cache
+def _database() -> Mapping[str, Any]:
+    """The operations by name, variants apart: "sum", "linalg.norm.subgradients_at_zero"."""
+    if importlib.util.find_spec("expecttest") is None:
+        # PyTorch's helpers for tests derive a class from one of it, which no operation needs
+        sys.modules["expecttest"] = SimpleNamespace(TestCase=unittest.TestCase)  # type: ignore[assignment]
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    return {
+        f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db
+    }
+
+
+def names() -> list[str]:
+    return list(_database())
+
+
+def samples(op: str, most: int, is_complex: bool) -> list[Sample]:
+    """Raises Unsupported where there is nothing to differentiate."""
+    dtype = torch.complex128 if is_complex else torch.float64
+    info = _database()[op]
+    if not info.supports_autograd:
+        raise Unsupported("it has no derivative")
+    if dtype not in info.supported_dtypes("cpu"):
+        raise Unsupported(f"it does not take {str(dtype).removeprefix('torch.')}")
+    found = []
+    for number, sample in enumerate(_drawn(op, most, dtype)):
+        tensors = [leaf for leaf in tree_flatten(_arguments(sample))[0] if _is_input(leaf)]
+        if any(tensor.layout != torch.strided for tensor in tensors):
+            continue  # a sparse tensor has no entries to step along one by one
+        inputs = {f"x{i}": _parts(tensor.detach()).numpy() for i, tensor in enumerate(tensors)}
+        pairs = tuple(f"x{i}" for i, tensor in enumerate(tensors) if tensor.is_complex())
+        if inputs and (pairs or not is_complex):
+            found.append(Sample(op, number, inputs, pairs))
+    if not found:
+        raise Unsupported("no sample has a dense input that requires a gradient")
+    return found
+
+
+class Operation(torch.nn.Module):  # type: ignore[misc]
+    """An operation at a sample, as a function of what requires a gradient, wherever that stands
+    among its arguments. The other tensors are buffers."""
+
+    def __init__(self, op: str, number: int, is_complex: bool) -> None:
+        super().__init__()
+        dtype = torch.complex128 if is_complex else torch.float64
+        info, sample = _database()[op], _drawn(op, number + 1, dtype)[number]
+        leaves, tree = tree_flatten(_arguments(sample))
+        moving = [i for i, leaf in enumerate(leaves) if _is_input(leaf)]
+        fixed = [
+            i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and i not in moving
+        ]
+        for i in fixed:
+            self.register_buffer(f"argument{i}", leaves[i].detach().clone())
+        rest = [None if i in (*moving, *fixed) else leaf for i, leaf in enumerate(leaves)]
+        function, wrapper, output = (
+            info.get_op(),
+            info.gradcheck_wrapper,
+            sample.output_process_fn_grad,
+        )
+
+        def call(tensors: dict[int, Any]) -> Any:
+            first, args, kwargs = tree_unflatten(
+                [tensors.get(i, leaf) for i, leaf in enumerate(rest)], tree
+            )
+            return output(wrapper(function, first, *args, **kwargs))
+
+        self._call: Callable[[dict[int, Any]], Any] = call
+        self._moving, self._fixed = moving, fixed
+
+    def forward(self, *given: Any) -> Any:
+        tensors = {i: getattr(self, f"argument{i}") for i in self._fixed}
+        return self._call(tensors | dict(zip(self._moving, given, strict=True)))
+
+
+def _arguments(sample: Any) -> tuple[Any, ...]:
+    return sample.input, sample.args, sample.kwargs
+
+
+def _is_input(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.requires_grad
+
+
+def _parts(tensor: Any) -> Any:
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
+@lru_cache(_KEPT)
+def _drawn(op: str, most: int, dtype: Any) -> list[Any]:
+    """The first samples of an operation, the same ones in every process."""
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(0)
+        np.random.seed(0)
+        random.seed(0)
+        found = _database()[op].sample_inputs("cpu", dtype, requires_grad=True)
+        return list(islice(found, most))

@@ -1,0 +1,121 @@
+"""Markdown tables of what a suite found: counts, and a row for each thing about an operation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TextIO
+
+from gradcheck_cli.domain.codes import ENGINE_FAILED, Codes
+from gradcheck_cli.domain.report import Finding, Report, SpecError, SpecResult
+from gradcheck_cli.report.blocks import code_name
+from gradcheck_cli.report.markdown import code
+from gradcheck_cli.report.style import Style, plain
+from gradcheck_cli.report.summary import summary_line
+
+_PASSED = "passed"
+_UNCHECKED = "nothing to check"
+
+
+class Writer:
+    """Counts, then a row for each operation and each thing that was found of it."""
+
+    def __init__(self, stream: TextIO, style: Style) -> None:
+        self._stream = stream
+
+    def spec(self, result: SpecResult) -> None:
+        """Nothing yet: the counts come first."""
+
+    def finish(self, report: Report) -> None:
+        found = _by_operation(report.results)
+        lines = [
+            summary_line(report).plain,
+            "",
+            "| found | operations | samples |",
+            "|---|---:|---:|",
+            *_counts(found, report),
+        ]
+        rows = [*_rows(found), *(_mistake(error) for error in report.errors)]
+        if rows:
+            lines += ["", "| operation | samples | found | |", "|---|---|---|---|", *rows]
+        if report.refused:
+            lines += ["", "| not run, because | operations |", "|---|---|", *_refused(report)]
+        self._stream.write("\n".join(lines) + "\n")
+
+
+def _by_operation(results: Sequence[SpecResult]) -> Mapping[str, Sequence[SpecResult]]:
+    """The results of the samples of each operation, by its name."""
+    grouped = groupby(results, lambda result: result.spec.rpartition("[")[0] or result.spec)
+    return {op: tuple(samples) for op, samples in grouped}
+
+
+def _words(result: SpecResult) -> dict[str, list[Finding]]:
+    """What was found at one sample, notes left out, with the findings that say so."""
+    words: dict[str, list[Finding]] = {}
+    for finding in result.findings:
+        if finding.severity != "note" and not finding.allowed:
+            words.setdefault(_word(finding.code), []).append(finding)
+    return words or {_UNCHECKED if result.unchecked else _PASSED: []}
+
+
+def _word(found: str) -> str:
+    kind = "refused: " if found == Codes.UNSUPPORTED_OPERATION else ""
+    kind = "error: " if found in ENGINE_FAILED else kind
+    return f"{kind}{found} {code_name(found)}"
+
+
+def _counts(found: Mapping[str, Sequence[SpecResult]], report: Report) -> Iterator[str]:
+    """How many operations have this at a sample, and at how many samples; "passed" are operations
+    with nothing else."""
+    operations: dict[str, set[str]] = {}
+    samples: dict[str, int] = {}
+    for op, results in found.items():
+        words = [word for result in results for word in _words(result)]
+        for word in words:
+            samples[word] = samples.get(word, 0) + 1
+            if word != _PASSED or set(words) == {_PASSED}:
+                operations.setdefault(word, set()).add(op)
+    for word in sorted(samples, key=lambda word: (word != _PASSED, word)):
+        yield f"| {word} | {len(operations.get(word, ()))} | {samples[word]} |"
+    if report.refused:
+        yield f"| not run | {len(report.refused)} | |"
+
+
+def _rows(found: Mapping[str, Sequence[SpecResult]]) -> Iterator[str]:
+    for op, results in found.items():
+        seen: dict[str, list[Finding]] = {}
+        places: dict[str, list[str]] = {}
+        for result in results:
+            for word, findings in _words(result).items():
+                seen.setdefault(word, []).extend(findings)
+                places.setdefault(word, []).append(result.spec.rpartition("[")[2].rstrip("]"))
+        for word, findings in seen.items():
+            if not findings:
+                continue
+            which = _in_a_cell(f"{', '.join(places[word])} of {len(results)}")
+            yield f"| {code(op)} | {which} | {word} | {_told(findings)} |"
+
+
+def _told(findings: Sequence[Finding]) -> str:
+    """The first message, and where it and others like it were found."""
+    told: dict[str, dict[str, None]] = {}
+    for finding in findings:
+        where = " ".join(filter(None, (finding.engine, finding.dtype, finding.mode)))
+        told.setdefault(where, {})[finding.message] = None
+    return _in_a_cell(f"{', '.join(filter(None, told))}: {findings[0].message}")
+
+
+def _mistake(error: SpecError) -> str:
+    return f"| {code(error.path)} | | {error.code} | {_in_a_cell(error.message)} |"
+
+
+def _in_a_cell(text: str) -> str:
+    return plain(text).replace("|", "\\|")
+
+
+def _refused(report: Report) -> Iterator[str]:
+    reasons: dict[str, list[str]] = {}
+    for op, reason in report.refused.items():
+        reasons.setdefault(reason, []).append(code(op))
+    for reason, ops in reasons.items():
+        yield f"| {_in_a_cell(reason)} | {len(ops)}: {', '.join(ops)} |"

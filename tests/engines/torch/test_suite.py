@@ -1,0 +1,42 @@
+"""PyTorch's operations at the samples of `op_db`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.torch import suite
+
+pytestmark = pytest.mark.exhaustive
+
+
+def test_a_sample_is_a_function_of_what_requires_a_gradient() -> None:
+    (first, *_) = suite.samples("linalg.solve", 4, False)
+    given = [torch.tensor(value) for value in first.inputs.values()]
+    found = suite.Operation("linalg.solve", first.number, False)(*given)
+    torch.testing.assert_close(found, torch.linalg.solve(*given), rtol=0, atol=0)
+    again = suite.samples("linalg.solve", 4, False)[0]
+    np.testing.assert_array_equal(again.inputs["x0"], first.inputs["x0"])
+
+
+def test_tensors_that_are_not_differentiated_are_buffers_of_its_dtype() -> None:
+    sample = suite.samples("gather", 1, False)[0]
+    operation = suite.Operation("gather", sample.number, False)
+    assert [tensor.dtype for tensor in operation.buffers()] == [torch.int64]
+    single = operation.float()(torch.tensor(sample.inputs["x0"]).float())
+    assert single.dtype == torch.float32
+
+
+def test_complex_samples_have_pairs() -> None:
+    sample = suite.samples("exp", 1, True)[0]
+    assert sample.complex_inputs == ("x0",)
+    assert sample.inputs["x0"].shape[-1] == 2
+    with pytest.raises(Unsupported, match="complex128"):
+        suite.samples("lgamma", 1, True)
+
+
+def test_what_has_no_derivative_is_refused() -> None:
+    with pytest.raises(Unsupported, match="no derivative"):
+        suite.samples("isnan", 1, False)
