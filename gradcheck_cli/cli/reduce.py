@@ -13,6 +13,7 @@ from gradcheck_cli.cli.streams import color_option, prepare_streams
 from gradcheck_cli.domain.errors import UsageError
 
 if TYPE_CHECKING:
+    from gradcheck_cli.domain.implementation import Implementation
     from gradcheck_cli.run.reduce import Reduced
 
 
@@ -35,8 +36,9 @@ def command(
 ) -> int:
     """Make the formula of a finding as small as it can be, as a spec.
 
-    SPEC is a file with one formula, or - for standard input. Operations, entries and digits are
-    taken away as long as the finding stays.
+    SPEC is a file with one formula or layer, or - for standard input. Operations, entries and
+    digits are taken away as long as the finding stays. A layer is reduced as the formula that it
+    computes; where that does not have the finding, entries and digits alone are taken away.
     """
     from gradcheck_cli.cli.exits import NOTHING_CHECKED, PASSED, USAGE
     from gradcheck_cli.domain.options import Layered, RunOptions
@@ -54,28 +56,55 @@ def command(
         click.echo(f"{path}: nothing to reduce: no such finding", err=True)
         return NOTHING_CHECKED
     click.echo(_spec(found), nl=False)
+    if found.reason:
+        click.echo(f"{path}: the operations of the layer stay: {found.reason}", err=True)
+    if not found.is_smaller:
+        click.echo(f"{path}: nothing could be taken away without losing the finding", err=True)
     if repro is not None:
         _write(found, Path(repro))
     return PASSED
 
 
 def _spec(found: Reduced) -> str:
-    """The smallest formula as a spec."""
+    """The smallest formula or layer as a spec."""
     from gradcheck_cli.report.lifted import input_text
 
-    finding, inputs = found.finding, found.spec.inputs
+    finding, spec = found.finding, found.spec
+    moves = {name: one.requires_grad for name, one in spec.inputs.items()}
+    moves |= dict.fromkeys(spec.wrt, True)
     lines = [
         f"# {finding.code} on {finding.engine}: {finding.message}",
-        f"name: {found.spec.name}",
+        f"name: {spec.name}",
         "inputs:",
-        *(f"  {n}: {input_text(one.value, n in found.spec.wrt)}" for n, one in inputs.items()),
+        *(f"  {n}: {input_text(one.value, moves[n])}" for n, one in spec.inputs.items()),
         f"dtypes: [{finding.dtype}]",
-        f"modes: [{finding.mode}]",
-        f"engines: [{finding.engine}]",
-        "model: |",
-        *(f"  {line}" for line in found.text.splitlines()),
+        *_modes(finding.mode or ""),
     ]
+    layers = [layer for layer in spec.implementations if layer.engine == finding.engine]
+    if layers:
+        lines += ["implementations:", *(f"  {finding.engine}: {_layer(one)}" for one in layers)]
+    else:
+        lines += [f"engines: [{finding.engine}]", "model: |"]
+        lines += (f"  {line}" for line in found.text.splitlines())
     return "\n".join(lines) + "\n"
+
+
+def _modes(mode: str) -> list[str]:
+    """The keys of a spec that check one mode, or the composition that it is."""
+    from gradcheck_cli.domain.evaluation import modes_in
+
+    modes = modes_in(mode)
+    order = [f"order: {len(modes)}"] if len(modes) > 1 else []
+    return [f"modes: [{', '.join(dict.fromkeys(modes))}]", *order]
+
+
+def _layer(layer: Implementation) -> str:
+    """A layer as a value of YAML."""
+    import json
+
+    if not (layer.args or layer.kwargs):
+        return layer.target
+    return json.dumps({"target": layer.target, "args": layer.args, "kwargs": dict(layer.kwargs)})
 
 
 def _write(found: Reduced, path: Path) -> None:

@@ -1,4 +1,5 @@
 """The smallest formula that still has a finding: fewer operations, smaller shapes, rounder numbers.
+A layer is reduced as the formula that it was lifted to; one that is none keeps its operations.
 
 Greedy delta debugging (A. Zeller and R. Hildebrandt, Simplifying and isolating failure-inducing
 input, IEEE Transactions on Software Engineering 28, 2002): of the steps that make the formula
@@ -15,15 +16,17 @@ from itertools import islice
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.events import SpecFinished
+from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.spec import Input, Spec
+from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.formula.folding import folded_statements
 from gradcheck_cli.formula.program import used_inputs
+from gradcheck_cli.run.lift import lift
 from gradcheck_cli.run.pool import Pool
 from gradcheck_cli.run.session import run
 
@@ -39,19 +42,21 @@ _KINDS = {"f": "float", "i": "int", "b": "bool"}
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """A formula as `text`, the spec that it is, and its finding. `tried` formulas were run."""
+    """A formula as `text`, the spec that it is, and its finding. `tried` formulas were run. Of a
+    layer that stays one the text is empty, and `reason` says why it is no formula. `is_smaller`:
+    something was taken away."""
 
     text: str
     spec: Spec
     finding: Finding
     tried: int
+    reason: str = ""
+    is_smaller: bool = False
 
 
 def reduce(spec: Spec, code: str | None, options: RunOptions) -> Reduced | None:
-    """The smallest formula found that has the first finding of `spec` with this code (None: its
-    first error); None where there is no such finding. Raises UsageError for a spec about layers."""
-    if spec.implementations:
-        raise UsageError(f"`{spec.name}` is about layers, and formulas alone are reduced")
+    """The smallest formula or layer found that has the first finding of `spec` with this code
+    (None: its first error); None where there is no such finding."""
     pool = Pool()
     try:
         whole = replace(spec, allow=(), train=None, points=spec.points[:1], pointed=False)
@@ -65,9 +70,31 @@ def reduce(spec: Spec, code: str | None, options: RunOptions) -> Reduced | None:
             dtypes=Layered(override=(dtype,)),
             modes=Layered(override=(mode,)),
         )
+        if spec.implementations:
+            return _smallest(_as_formula(Reduced("", whole, found, 1), same, pool), same, pool)
         return _smallest(Reduced(folded_statements(spec.program), whole, found, 1), same, pool)
     finally:
         pool.kill()
+
+
+def _as_formula(layer: Reduced, options: RunOptions, pool: Pool) -> Reduced:
+    """The formula that the layer of the finding was lifted to, where that has the finding on the
+    same engine, too; else the layer, with the reason."""
+    spec, engine = layer.spec, layer.finding.engine
+    try:
+        (lifted,) = lift(spec, engine, options.seed)
+    except EngineFault as fault:
+        return replace(layer, reason=f"the layer is not lifted: {fault}")
+    program, leaves = lifted.lifted.program, {word_of(one.name): one for one in lifted.leaves}
+    values = {**{name: leaf.value for name, leaf in leaves.items()}, **lifted.lifted.constants}
+    moving = tuple(name for name, leaf in leaves.items() if leaf.differentiable)
+    inputs = {name: Input(name, value, name in moving) for name, value in values.items()}
+    text, bare = folded_statements(program), replace(spec, implementations=(), wrt=moving)
+    for _, formula in _made(text, inputs, bare):
+        for finding in _findings([formula], options, pool)[0]:
+            if _is(finding, layer.finding.code):
+                return Reduced(text, formula, finding, layer.tried + 1)
+    return replace(layer, reason="the formula that it was lifted to does not have the finding")
 
 
 def _smallest(best: Reduced, options: RunOptions, pool: Pool) -> Reduced:
@@ -86,7 +113,7 @@ def _smallest(best: Reduced, options: RunOptions, pool: Pool) -> Reduced:
             for (text, made), findings in zip(batch, results, strict=True):
                 kept = next((one for one in findings if _is(one, best.finding.code)), None)
                 if kept is not None:
-                    taken = Reduced(text, made, kept, tried)
+                    taken = Reduced(text, made, kept, tried, best.reason, True)
                     break
         if taken is None:
             return replace(best, tried=tried)
@@ -113,8 +140,12 @@ def _findings(specs: list[Spec], options: RunOptions, pool: Pool) -> list[tuple[
 def smaller(text: str, spec: Spec) -> Iterator[tuple[str, Spec]]:
     """Formulas that are smaller than this one in one respect, with the spec of each: those with
     fewer operations first, the shortest of them at the head; then smaller shapes, then rounder
-    numbers."""
+    numbers. A layer keeps its operations."""
     inputs = spec.inputs
+    if spec.implementations:
+        for values in (*_cut(inputs), *_rounder(inputs)):
+            yield text, replace(spec, points=(values,))
+        return
     others = set(_shorter(text)) - {ast.unparse(ast.parse(text))}
     for shorter in sorted(others, key=lambda one: (len(one), one)):
         yield from _made(shorter, inputs, spec)

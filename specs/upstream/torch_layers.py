@@ -4,7 +4,7 @@ The first are reductions. A reduction hands its gradient to the entries that equ
 Inductor computes the entries anew in the backward pass, in another precision or by another routine,
 so that none is equal: the gradient is lost, or divided by their number, which is zero. The last
 compute a function by another formula than PyTorch does without a compiler, which leaves the range
-of float32 or loses its digits.
+of float32 or loses its digits, or are traced without a derivative that somebody wrote.
 """
 
 import torch
@@ -61,3 +61,46 @@ def squared_expm1(x):
 
 def squared_elu(x):
     return torch.nn.functional.elu(x) ** 2
+
+
+class Softplus(torch.autograd.Function):
+    """log(1 + exp(x)), whose own derivative is finite where exp(x) overflows."""
+
+    @staticmethod
+    def forward(x):
+        return torch.where(x > 30, x, torch.log1p(torch.exp(x)))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, y_bar):
+        return y_bar * torch.sigmoid(ctx.saved_tensors[0])
+
+    @staticmethod
+    def jvp(ctx, x_dot):
+        return x_dot * torch.sigmoid(ctx.saved_tensors[0])
+
+
+def potential(x):
+    return (Softplus.apply(x) * x).sum()
+
+
+def force(x):
+    """The layer is a gradient. Dynamo drops the custom backward inside it."""
+    return torch.func.grad(potential)(x)
+
+
+def drift(x):
+    """The layer is a tangent. Dynamo drops the custom jvp inside it."""
+    return torch.func.jvp(potential, (x,), (torch.ones_like(x),))[1]
+
+
+def pooled_or_kept(x, weight, bias):
+    """Two paths through a convolution, one of which is pooled."""
+    image = torch.nn.functional.interpolate(x, scale_factor=(1.5, 1.25), mode="bilinear")
+    kept = torch.nn.functional.conv2d(image[:, :, 1:7, 1:8], weight, bias, padding=1)
+    pooled = torch.nn.functional.max_pool2d(kept, 3, 1, 1)
+    return torch.where(kept.detach() > 0, kept, pooled).sum()

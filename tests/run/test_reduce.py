@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from gradcheck_cli.cli.reduce import _spec
-from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.report.repro import script
-from gradcheck_cli.run.reduce import reduce, smaller
+from gradcheck_cli.run.reduce import Reduced, reduce, smaller
 from gradcheck_cli.specfile import read
 from tests.conftest import spec_of
+from tests.report.test_repro import FINDING
 
 TEXT = "sum(1 / exp(x) * y) + 3 * sum(sin(y))"
 OPTIONS = RunOptions(engines=Layered(override=("torch",)), dtypes=Layered(override=("float32",)))
@@ -39,11 +39,42 @@ def test_what_is_no_formula_is_passed_over() -> None:
     assert all(len(one.inputs["x"].value) == 4 for _, one in made)
 
 
-def test_layers_are_not_reduced() -> None:
-    layer = Implementation("torch", "layers.py:f", "", Span(1, 1, 1, 2))
-    spec = replace(spec_of("x", {"x": 1.0}), implementations=(layer,))
-    with pytest.raises(UsageError, match="about layers"):
-        reduce(spec, None, OPTIONS)
+LAYER = Implementation("torch", "layers.py:f", "", Span(1, 1, 1, 2), args=(2,))
+
+
+def test_a_layer_keeps_its_operations_and_loses_entries_and_digits() -> None:
+    spec = replace(spec_of("x", {"x": [1.25, 2.5]}), implementations=(LAYER,))
+    made = [one for _, one in smaller("", spec)]
+    assert all(one.implementations == (LAYER,) for one in made)
+    assert [one.inputs["x"].value.tolist() for one in made[:2]] == [[1.25], [2.5]]
+    assert [1.0, 2.0] in [one.inputs["x"].value.tolist() for one in made[2:]]
+
+
+def test_a_reduced_layer_is_a_spec_of_it(tmp_path: Path) -> None:
+    (tmp_path / "layers.py").write_text("def f(x, n):\n    return x\n")
+    spec = replace(spec_of("x", {"x": [1.25]}), implementations=(LAYER,), name="one")
+    found = replace(FINDING, mode="forward-over-reverse")
+    text = _spec(Reduced("", spec, found, 1, "it is not lifted"))
+    (again,), mistakes = read(str(tmp_path / "reduced.yaml"), text)
+    assert mistakes == []
+    assert (again.order, again.modes) == (2, ("forward", "reverse"))
+    (layer,) = again.implementations
+    assert (layer.engine, layer.target, layer.args) == ("torch", "layers.py:f", (2,))
+
+
+@pytest.mark.exhaustive
+def test_a_layer_becomes_the_smallest_formula_that_has_its_finding(tmp_path: Path) -> None:
+    (tmp_path / "layers.py").write_text(
+        "import torch\n\ndef f(x, y):\n    return torch.sin(y) + (torch.exp(x) - 1) / x\n"
+    )
+    layer = Implementation("torch", "layers.py:f", str(tmp_path), Span(1, 1, 1, 2))
+    values = {"x": [1.0e-4, 2.0], "y": [1.0, 2.0]}
+    spec = replace(spec_of("x + y", values), implementations=(layer,), wrt=())
+    found = reduce(spec, "GC301", OPTIONS)
+    assert found is not None
+    assert found.text == "(exp(x) - 1) / x"
+    assert found.spec.inputs["x"].value.size == 1
+    assert found.is_smaller
 
 
 @pytest.mark.exhaustive
