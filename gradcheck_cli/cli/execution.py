@@ -45,7 +45,7 @@ def execute(
     event has all of them. After the first Ctrl-C, SIGTERM or SIGHUP the report of what was finished
     is still handed over; the second one ends everything. `interrupts` may have noted one before.
     With `recall`, `specs` are of the files that it does not know, with `changes`, those that it
-    left, with `shard`, those of its files, with `suite`, the samples of its operations.
+    left, with `shard`, those of its part, with `suite`, the samples of its operations.
     """
     interrupts = interrupts or Interrupts()
     events = _events(_until(interrupts, specs), options, recall, suite)
@@ -70,7 +70,7 @@ def execute(
                                 signal=interrupts.signal,
                                 unchanged=0 if changes is None else changes.left_out,
                                 shard="" if shard is None else shard.name,
-                                elsewhere=0 if shard is None else shard.left_out,
+                                elsewhere=0 if shard is None else shard.left_out.total(),
                                 suite="" if suite is None else suite.name,
                                 refused={} if suite is None else suite.refused,
                             )

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gradcheck_cli.cli.shard import Shard
 from gradcheck_cli.cli.streams import talk
 from gradcheck_cli.domain.events import EngineReady, Event, Finished, SpecFinished, Started
 from gradcheck_cli.domain.options import RunOptions
@@ -25,17 +26,20 @@ if TYPE_CHECKING:
 class Recall:
     """The files of a run: those whose results are known, and those that have to run (`files`).
     `options` are those of the run; what known results take of a baseline is taken from it. `errors`
-    are the mistakes in files that were read: of such a file nothing is kept."""
+    are the mistakes in files that were read: of such a file nothing is kept. `shard` is the part
+    of the specs that runs."""
 
     def __init__(
         self,
         options: RunOptions,
         files: Iterable[str],
         errors: Sequence[SpecError],
+        shard: Shard,
         *,
         user_code: bool,
     ) -> None:
-        self._cache = ResultCache(options)
+        self._cache = ResultCache(options, part=shard.name)
+        self._elsewhere = shard.left_out
         self._errors = errors
         self._order: dict[str, Recalled | None] = {}
         self._specs: dict[str, list[Spec]] = {}  # of files that are not finished
@@ -52,6 +56,7 @@ class Recall:
             if known is None:
                 continue
             baseline -= _taken(known)
+            self._elsewhere[file] = known.elsewhere
             if options.fail_fast and any(one.status == "failed" for one in known.results):
                 break
         self._ahead = deque(self._order)  # of which nothing was told
@@ -140,7 +145,7 @@ class Recall:
         del self._fresh[file]
         if self._keeps and not any(error.path == file for error in self._errors):
             try:
-                self._cache.keep(specs, results, self._engines)
+                self._cache.keep(specs, results, self._engines, self._elsewhere[file])
             except OSError as error:
                 self._keeps = False
                 talk(f"results are not kept in {self._cache.folder}: {error.strerror}")

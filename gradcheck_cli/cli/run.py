@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.cli.execution import Interrupts, Listener
     from gradcheck_cli.cli.listeners import Printer
     from gradcheck_cli.cli.recalling import Recall
+    from gradcheck_cli.cli.shard import Shard
     from gradcheck_cli.domain.options import RunOptions
     from gradcheck_cli.domain.report import Report, SpecError
     from gradcheck_cli.domain.spec import Spec
@@ -160,8 +161,8 @@ def _checked(
 
     texts = {} if job.text is None else {job.paths[0]: job.text}
     files, unreadable, skipped = specfile.expand(job.paths) if not texts else ([*texts], [], 0)
-    shard = Shard(settings.value("shard", ""), files)
-    files = shard.files
+    shard = Shard(settings.value("shard", ""))
+    every = len(files)
     outputs = [printer.output for printer in printers]
     check_targets(outputs, files)
     errors = list(unreadable)
@@ -171,7 +172,7 @@ def _checked(
     folder = settings.value("repro", "")
     scripts = Scripts(folder, options.seed) if folder else None
     known = not (texts or changes or scripts)  # results alone do not make a script
-    recall = _recall(options, files, errors, settings) if known else None
+    recall = _recall(options, files, errors, settings, shard) if known else None
     if recall is not None:
         files, options = recall.files, recall.options
     specs = read_specs(
@@ -181,6 +182,8 @@ def _checked(
         from gradcheck_cli.specfile.moving import moved
 
         specs = moved(specs, options.at)
+    if shard.name:
+        specs = shard.part_of(specs)
     if changes is not None:
         specs = changes.concerned(specs)
     if job.called:
@@ -189,7 +192,7 @@ def _checked(
     if scripts is not None:
         specs = scripts.noted(specs)
         heard = [*printers, scripts]
-    listeners = listeners_of(settings, heard, len(shard.files))
+    listeners = listeners_of(settings, heard, every)
     read: list[str] = recall.code if recall else []
     specs = _noted(specs, read)
     report = execute(specs, options, listeners, errors, typed(), interrupts, recall, changes, shard)
@@ -236,7 +239,11 @@ def _changes(settings: Settings) -> Changes | None:
 
 
 def _recall(
-    options: RunOptions, files: Sequence[str], errors: Sequence[SpecError], settings: Settings
+    options: RunOptions,
+    files: Sequence[str],
+    errors: Sequence[SpecError],
+    settings: Settings,
+    shard: Shard,
 ) -> Recall | None:
     """What earlier runs found, where it may be used."""
     if settings.value("no-cache", False):
@@ -245,7 +252,9 @@ def _recall(
     from gradcheck_cli.run.result_cache import usable
 
     user_code = not settings.value("no-user-code", False)
-    return Recall(options, files, errors, user_code=user_code) if usable(options) else None
+    if not usable(options):
+        return None
+    return Recall(options, files, errors, shard, user_code=user_code)
 
 
 def _noted(specs: Iterable[Spec], read: list[str]) -> Iterator[Spec]:

@@ -92,7 +92,7 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "shard",
             ShardType(),
-            "One part of the files, as K/N; `gradcheck merge` makes one report of all N.",
+            "One part of the specs, as K/N; `gradcheck merge` makes one report of all N.",
         ),
         Setting("seed", Integer(min=0), "Seed of random cotangents; default: 0."),
         Setting(

@@ -1,14 +1,18 @@
-"""`--shard K/N`: one part of the files, the same part on every machine."""
+"""`--shard K/N`: one part of the specs, the same part on every machine."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import click
+
+if TYPE_CHECKING:
+    from gradcheck_cli.domain.spec import Spec
 
 
 class ShardType(click.ParamType[str]):
@@ -27,17 +31,31 @@ class ShardType(click.ParamType[str]):
 
 
 class Shard:
-    """The files of one part of a run: all of them, where `name` is empty. Which part a file is in
-    depends on its path from the working folder, so files that come or go move no other."""
+    """One part of the specs of a run: all of them, where `name` is empty. Which part a spec is in
+    depends on its name, and on the path of its file from the working folder, so specs and files
+    that come or go move no other. `left_out` counts the specs of the other parts by file."""
 
-    def __init__(self, name: str, files: Sequence[str]) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.files = list(files)
-        if name:
-            number, count = map(int, name.split("/"))
-            self.files = [file for file in files if crc32(_place(file)) % count == number - 1]
-        self.left_out = len(files) - len(self.files)
+        self._number, self._count = map(int, (name or "1/1").split("/"))
+        self.left_out: Counter[str] = Counter()
 
+    def part_of(self, specs: Iterable[Spec]) -> Iterator[Spec]:
+        alike: Counter[str] = Counter()  # specs of one file and name
+        for spec in specs:
+            path = spec.source.path
+            key = f"{os.path.relpath(path).replace(os.sep, '/')} {spec.name}"
+            alike[key] += 1
+            if self._has(f"{key} {alike[key]}"):
+                yield spec
+            else:
+                self.left_out[path] += 1
 
-def _place(file: str) -> bytes:
-    return os.fsencode(os.path.relpath(file).replace(os.sep, "/"))
+    def names(self, names: Sequence[str]) -> list[str]:
+        """Those of the part; the others are left out."""
+        mine = list(filter(self._has, names))
+        self.left_out[""] += len(names) - len(mine)
+        return mine
+
+    def _has(self, key: str) -> bool:
+        return crc32(os.fsencode(key)) % self._count == self._number - 1

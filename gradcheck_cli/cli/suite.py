@@ -96,9 +96,10 @@ def _checked(
     options = replace(options, engines=Layered(override=_engines(job.suite, options)))
     dtypes = options.dtypes.resolve(None, ())
     with closing(Suite(job.suite, options)) as suite:
-        shard = Shard(settings.value("shard", ""), _matching(job.ops, suite.names()))
+        shard = Shard(settings.value("shard", ""))
+        names = shard.names(_matching(job.ops, suite.names()))
         is_complex = bool(dtypes) and set(dtypes) <= set(COMPLEX)
-        specs = suite.specs(shard.files, job.samples, job.order, is_complex)
+        specs = suite.specs(names, job.samples, job.order, is_complex)
         listeners = listeners_of(settings, printers, len(specs))
         return execute(specs, options, listeners, [], typed(), interrupts, shard=shard, suite=suite)
 

@@ -320,7 +320,7 @@ class SpecResult:
     "--select GC1", "baseline known.json". `graphs` has runs of the program that were traced, those
     of engines with findings first. `curve` is there where it was requested
     (`RunOptions.illustrated`). `cached`: an earlier run found all this. `compile_s`: how long each
-    engine compiled, where it did."""
+    engine compiled, where it did. `line` is where the spec stands in its file, from 1."""
 
     spec: str
     source: Source
@@ -339,6 +339,7 @@ class SpecResult:
     curve: Curve | None = None
     cached: bool = False
     compile_s: Mapping[str, float] = field(default_factory=dict, compare=False)
+    line: int = 0
 
     @property
     def allowed(self) -> int:
@@ -380,8 +381,8 @@ class SpecError:
 @dataclass(frozen=True, slots=True)
 class Report:
     """One run. Findings from the severity `fail_on` on make it fail. `unchanged` counts the specs
-    that were left out, as nothing in them had changed. `shard` says which part of the files ran,
-    "2/5", and `elsewhere` counts the files of the other parts. Of a `suite` it has the operations
+    that were left out, as nothing in them had changed. `shard` says which part of the specs ran,
+    "2/5", and `elsewhere` counts the specs of the other parts. Of a `suite` it has the operations
     without a sample, and why (`refused`); `elsewhere` counts operations then."""
 
     version: str

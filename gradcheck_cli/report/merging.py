@@ -81,8 +81,8 @@ def _read_result(data: dict[str, Any]) -> SpecResult:
 
 
 def merged(reports: Sequence[Report]) -> Report:
-    """One report of all shards of a run, in the order of files. Raises UsageError where one is
-    missing or there twice, and where they are not of one run."""
+    """One report of all shards of a run, in the order of files and lines. Raises UsageError where
+    one is missing or there twice, and where they are not of one run."""
     _complete([report.shard for report in reports])
     first = reports[0]
     if any(_settings(one) != _settings(first) for one in reports):
@@ -93,7 +93,7 @@ def merged(reports: Sequence[Report]) -> Report:
         first,
         engines={name: version for one in reports for name, version in one.engines.items()},
         duration_s=sum(report.duration_s for report in reports),
-        results=tuple(sorted(results, key=lambda result: result.source.path)),
+        results=tuple(sorted(results, key=lambda one: (one.source.path, one.line))),
         errors=tuple(errors),
         interrupted=any(report.interrupted for report in reports),
         unchanged=sum(report.unchanged for report in reports),

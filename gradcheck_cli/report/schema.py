@@ -93,7 +93,7 @@ def report_schema() -> Schema:
                 },
                 "elsewhere": {
                     **_COUNT,
-                    "description": "Files, or operations, in other shards.",
+                    "description": "Specs, or operations, in other shards.",
                 },
                 "merge": _MERGE,
                 "suite": {**_TEXT, "description": "Of `gradcheck suite`: its name."},

@@ -41,7 +41,7 @@ def set_aside_words(report: Report) -> list[str]:
     if report.unchanged:
         words.append(f"{report.unchanged} left out, unchanged")
     if report.elsewhere:
-        noun = "operation" if report.suite else "file"
+        noun = "operation" if report.suite else "spec"
         noun += "" if report.elsewhere == 1 else "s"
         words.append(f"{report.elsewhere} {noun} in other shards")
     return words

@@ -33,10 +33,11 @@ _VARIABLES = (
 
 
 class Contents:
-    """The keys of a run with these options."""
+    """The keys of a run with these options, or of one `part` of it."""
 
-    def __init__(self, options: RunOptions) -> None:
+    def __init__(self, options: RunOptions, part: str = "") -> None:
         self._options = options
+        self._part = part
         self._hashes: dict[str, bytes] = {}
         self._of_layers: dict[tuple[tuple[str, ...], ...], str] = {}
 
@@ -56,7 +57,9 @@ class Contents:
         ]
         variables = sorted(v for v in os.environ.items() if v[0].startswith(_VARIABLES))
         place = (os.getcwd(), sys.path, sys.version, _machine())
-        return repr((VERSION, _own_code(), _installed(), place, variables, options)).encode()
+        return repr(
+            (VERSION, _own_code(), _installed(), place, variables, options, self._part)
+        ).encode()
 
     def of_files(self, files: Iterable[str]) -> str:
         """Changes with any of the files."""

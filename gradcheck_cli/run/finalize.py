@@ -99,6 +99,7 @@ def settle(
         output_name=spec.program.nodes[spec.program.output].name or "output",
         graphs=tuple(found.graphs),
         curve=found.curve,
+        line=spec.span.line,
     )
 
 

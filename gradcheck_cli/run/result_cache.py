@@ -27,20 +27,22 @@ _SUFFIX = ".result"
 @dataclass(frozen=True, slots=True)
 class Recalled:
     """The results of one file, the engines that took part with their versions, whether layers were
-    run for them, and the files of their code."""
+    run for them, the files of their code, and how many specs of the file other shards have."""
 
     results: tuple[SpecResult, ...]
     engines: Mapping[str, str]
     layers: bool
     code: tuple[str, ...]
+    elsewhere: int
 
 
 class ResultCache:
-    """What is known of earlier runs with these options. `folder`: where entries are kept."""
+    """What is known of earlier runs of these options, and of this `part` of the specs. `folder`:
+    where entries are kept."""
 
-    def __init__(self, options: RunOptions, folder: Path | None = None) -> None:
+    def __init__(self, options: RunOptions, folder: Path | None = None, part: str = "") -> None:
         self.folder = folder or cache_folder_of("results")
-        self._contents = Contents(options)
+        self._contents = Contents(options, part)
         self._keys: dict[str, str] = {}
 
     def recall(self, file: str, text: bytes) -> Recalled | None:
@@ -48,7 +50,7 @@ class ResultCache:
         key = self._keys[file] = self._contents.key(file, text)
         path = self.folder / f"{key}{_SUFFIX}"
         try:
-            layers, code, engines, results = decode(path.read_bytes())
+            layers, code, engines, results, elsewhere = decode(path.read_bytes())
             files = self._contents.code(layers)
             if self._contents.of_files(files) != code:
                 return None
@@ -56,12 +58,17 @@ class ResultCache:
             os.utime(path)
         except (OSError, Malformed, TypeError, ValueError):  # none, or none of this version
             return None
-        return Recalled(known, engines, bool(layers), tuple(files))
+        return Recalled(known, engines, bool(layers), tuple(files), elsewhere)
 
     def keep(
-        self, specs: Sequence[Spec], results: Sequence[SpecResult], engines: Mapping[str, str]
+        self,
+        specs: Sequence[Spec],
+        results: Sequence[SpecResult],
+        engines: Mapping[str, str],
+        elsewhere: int = 0,
     ) -> None:
-        """Keeps the results of all specs of one file that `recall` did not know. Raises OSError."""
+        """Keeps the results of all specs of one file that `recall` did not know; `elsewhere` counts
+        those that other shards have. Raises OSError."""
         key = self._keys.get(specs[0].source.path)
         if key is None or not all(map(lasts, specs, results)):
             return
@@ -69,9 +76,8 @@ class ResultCache:
         used = {check.engine for result in results for check in result.checks}
         versions = {name: version for name, version in engines.items() if name in used}
         plain = tuple(map(_without_pictures, results))
-        body = encode(
-            (layers, self._contents.of_files(self._contents.code(layers)), versions, plain)
-        )
+        code = self._contents.of_files(self._contents.code(layers))
+        body = encode((layers, code, versions, plain, elsewhere))
         import tempfile  # what is known needs none
 
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
