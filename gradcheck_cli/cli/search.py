@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -53,6 +55,12 @@ or spec error, 3 internal error, 5 nothing was searched, 130 interrupted."""
 )
 @click.option("--seed", type=Integer(min=0), default=0, help="Seed of random points; default: 0.")
 @click.option(
+    "--svg",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Write a picture for each spec, engine and dtype to this folder.",
+)
+@click.option(
     "--jobs",
     "-j",
     type=Integer(min=1),
@@ -68,6 +76,7 @@ def command(
     budget: float,
     seed: int,
     jobs: int | None,
+    svg: str | None,
     color: str | None,
 ) -> int:
     """Find inputs where a gradient breaks, or prove that there are none.
@@ -92,9 +101,12 @@ def command(
         jobs=jobs,
         kinds=tuple(one for one in KINDS if one in chosen) or KINDS,
         budget=budget,
+        drawn=svg is not None,
     )
     report = _searched(specs, mistakes, options)
     show_mistakes(mistakes, color)
+    if svg is not None:
+        _draw(report, svg)
     _print(report, written, color)
     return _code(report)
 
@@ -139,6 +151,22 @@ def _print(report: SearchReport, written: str, color: str | None) -> None:
 
     style = style_for(sys.stdout, color)
     print_lines(make_console(sys.stdout, style), search_lines(report, style))
+
+
+def _draw(report: SearchReport, folder: str) -> None:
+    """Writes SPEC.ENGINE.DTYPE.svg for whatever was searched."""
+    from gradcheck_cli.report.search_svg import search_svg
+
+    try:
+        os.makedirs(folder, exist_ok=True)
+        for result in report.results:
+            for engine, dtype in dict.fromkeys((one.engine, one.dtype) for one in result.searches):
+                name = re.sub(r"[^\w.-]+", "_", f"{result.spec}.{engine}.{dtype}.svg")
+                if picture := search_svg(result, (engine, dtype)):
+                    with open(os.path.join(folder, name), "w", encoding="utf-8") as stream:
+                        stream.write(picture)
+    except OSError as error:
+        raise UsageError(f"--svg: cannot write to {folder}: {error.strerror}") from error
 
 
 def _code(report: SearchReport) -> int:

@@ -121,9 +121,24 @@ class SearchedFix:
 
 
 @dataclass(frozen=True, slots=True)
+class ErrorLine:
+    """Errors along a line through a witness, on which one element moves: `name` ("x[0]") has
+    `numbers`, and the gradient an error there, relative to its largest entry: from 0 (right) to 1
+    (no digit is right)."""
+
+    engine: str
+    dtype: str
+    name: str
+    numbers: tuple[float, ...]
+    errors: tuple[float, ...]
+    witness: float
+
+
+@dataclass(frozen=True, slots=True)
 class SearchRequest:
     """Asks an engine to search the domain of a spec in one dtype, `budget` seconds long. With
-    `fixes`, rewrites of what fails are searched, too."""
+    `fixes`, rewrites of what fails are searched, too; where it is `drawn`, with the errors along a
+    line."""
 
     spec: Spec
     dtype: str
@@ -131,6 +146,7 @@ class SearchRequest:
     budget: float
     seed: int
     fixes: bool = True
+    drawn: bool = False
 
     @property
     def limit(self) -> float:
@@ -147,6 +163,7 @@ class SearchAnswer:
     fix: SearchedFix | None = None
     open_boxes: int = 0
     proven: float = 0.0
+    line: ErrorLine | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +179,13 @@ class SearchProgress:
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """The searches of one spec, a fix for an engine and dtype with failures, and notes for people
-    about what was left out."""
+    about what was left out. `domain` has the bounds of each searched input, `lines` what a picture
+    shows beside the regions."""
 
     spec: str
     file: str
     searches: tuple[Search, ...]
     notes: tuple[str, ...] = ()
     fixes: tuple[SearchedFix, ...] = ()
+    domain: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    lines: tuple[ErrorLine, ...] = ()

@@ -46,7 +46,15 @@ _CLASSES = {
         "SpecResult",
         "TrainingResult",
     ),
-    "search": ("GradientProgram", "Region", "Search", "SearchAnswer", "SearchedFix", "Witness"),
+    "search": (
+        "ErrorLine",
+        "GradientProgram",
+        "Region",
+        "Search",
+        "SearchAnswer",
+        "SearchedFix",
+        "Witness",
+    ),
     "suite": ("Sample", "SuiteListing"),
     "truth": ("Cost", "Documented", "Guard", "Hull", "Truth", "TruthBlock"),
 }

@@ -17,6 +17,7 @@ from gradcheck_cli.domain.search import (
     SearchResult,
     Witness,
 )
+from gradcheck_cli.report.search_picture import picture_lines
 from gradcheck_cli.report.style import Style, plain
 
 _WORDS = {"found": "found", "proven-absent": "absent", "undecided": "open"}
@@ -28,7 +29,7 @@ def search_lines(report: SearchReport, style: Style) -> Iterator[Text]:
     for number, result in enumerate(report.results):
         if number:
             yield Text()
-        yield from _result_lines(result)
+        yield from _result_lines(result, style)
 
 
 def progress_words(progress: SearchProgress) -> str:
@@ -44,13 +45,14 @@ def progress_words(progress: SearchProgress) -> str:
     return words
 
 
-def _result_lines(result: SearchResult) -> Iterator[Text]:
+def _result_lines(result: SearchResult, style: Style) -> Iterator[Text]:
     for place in dict.fromkeys((one.engine, one.dtype) for one in result.searches):
         engine, dtype = place
         yield Text(f"{result.spec}  {dtype}  {engine}", "bold")
         for search in result.searches:
             if (search.engine, search.dtype) == place:
                 yield _line(search)
+        yield from picture_lines(result, place, style)
         yield from (Text(f"rerun   {command}") for command in _commands(result, place))
         for fix in result.fixes:
             if (fix.engine, fix.dtype) == place:

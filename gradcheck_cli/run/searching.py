@@ -38,9 +38,10 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions(RunOptions):
-    """`budget` is in seconds for one spec."""
+    """`budget` is in seconds for one spec. `drawn`: with what pictures show."""
 
     kinds: tuple[Kind, ...] = KINDS
+    drawn: bool = False
     budget: float = SEARCH_S
 
 
@@ -74,7 +75,21 @@ class _Work:
             if answer.fix is not None:
                 fixes.append(answer.fix)
         path = self.spec.source.path
-        return SearchResult(self.spec.name, path, tuple(searches), self.notes, tuple(fixes))
+        domain = {
+            name: (entry.low, entry.high)
+            for name, entry in self.spec.inputs.items()
+            if math.isfinite(entry.low) or math.isfinite(entry.high)
+        }
+        lines = [one.line for one in self.known.values() if one.line is not None]
+        return SearchResult(
+            self.spec.name,
+            path,
+            tuple(searches),
+            self.notes,
+            tuple(fixes),
+            domain,
+            tuple(lines),
+        )
 
 
 def search(
@@ -113,6 +128,7 @@ def _work(spec: Spec, options: SearchOptions, registered: Mapping[str, Registere
     if spec.implementations:
         return _Work(spec, {}, ("it is about a layer, and has no formula",))
     requests = requests_of(spec, options, options.kinds, options.budget, registered)
+    requests = {place: replace(one, drawn=options.drawn) for place, one in requests.items()}
     return _Work(
         spec, requests, () if requests else ("nothing is searched: no input has a domain",)
     )

@@ -39,6 +39,9 @@ def searched(
 
     drive(searching.steps(), answered)
     found = searching.so_far()
+    if request.drawn:
+        line = drive(searching.error_line(), lambda ask: answer(ask.question))
+        found = replace(found, line=line)
     failing = [one.witness for one in found.searches if one.witness is not None]
     if not failing or not request.fixes:
         return found

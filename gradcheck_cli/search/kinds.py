@@ -79,6 +79,20 @@ def suspects(answers: Answers, estimate: Answers, fmt: FloatFormat) -> dict[Kind
     return {kind: sizes * answers.answered for kind, sizes in found.items()}
 
 
+def relative_errors(answers: Answers, estimate: Answers) -> Array:
+    """By point (N,), the largest error of the gradient relative to its largest entry, 1 at most;
+    nan where there is no truth."""
+    found = np.zeros(len(answers.value))
+    with np.errstate(all="ignore"):
+        for name, gradient in answers.gradients.items():
+            truth = estimate.gradients[name]
+            error = np.abs(gradient - truth) / top_of(truth)
+            error = np.where(gradient == truth, 0.0, np.where(np.isfinite(gradient), error, 1.0))
+            error = np.where(np.isfinite(truth), np.minimum(error, 1.0), np.nan)
+            found = np.maximum(found, np.max(error.reshape(len(found), -1), axis=1))
+    return np.asarray(found)
+
+
 def _any(mask: Array) -> Array:
     return np.asarray(np.any(mask.reshape(len(mask), -1), axis=1), np.float64)
 

@@ -18,6 +18,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.search import (
     KINDS,
+    ErrorLine,
     GradientProgram,
     GradientRequest,
     Kind,
@@ -31,12 +32,12 @@ from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.domain.thresholds import Enough, Seconds
 from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.search.batching import NotBatched, batched
-from gradcheck_cli.search.box import Domain, Ordinals
+from gradcheck_cli.search.box import Domain, Ordinals, to_ordinals
 from gradcheck_cli.search.enclosed import LIBRARY_ULPS, Exceeds, Rounding
 from gradcheck_cli.search.estimates import Answers, Estimator
 from gradcheck_cli.search.faithful import FLUSHING, unfaithful
 from gradcheck_cli.search.goals import Lines, Watch, directed, lines_through
-from gradcheck_cli.search.kinds import suspects
+from gradcheck_cli.search.kinds import relative_errors, suspects
 from gradcheck_cli.search.probes import constants_of, probes
 from gradcheck_cli.search.proof import Proof
 from gradcheck_cli.search.regions import region
@@ -331,6 +332,38 @@ class Searching:
                     return
             if time.monotonic() > deadline:
                 return
+
+    # Pictures.
+
+    def error_line(self) -> Steps[ErrorLine | None]:
+        """The errors along a line through a witness, where an element moves that is not at the
+        file's value."""
+        found = [one for one in self._witnesses.values() if not one.genuine]
+        if not found:
+            return None
+        domain = self._domain
+        point = domain.point(max(found, key=lambda one: one.size).values)
+        index = int(np.argmax(point != domain.start))
+        places = np.repeat(point[None], BATCH, axis=0)
+        low, high = domain.numbers(np.stack([domain.low, domain.high]))[:, index]
+        places[:, index] = np.concatenate(
+            [
+                to_ordinals(np.linspace(low, high, BATCH // 2), domain.format),
+                np.linspace(domain.low[index], domain.high[index], BATCH // 2).astype(np.int64),
+            ]
+        )
+        places = np.unique(domain.inside(places), axis=0)
+        answers = yield from self._runner.at(places)
+        errors = relative_errors(answers, self._estimate(places))
+        kept = answers.answered & ~np.isnan(errors)
+        return ErrorLine(
+            self._runner.engine,
+            domain.dtype,
+            domain.names[index],
+            tuple(domain.numbers(places)[kept, index].tolist()),
+            tuple(errors[kept].tolist()),
+            float(domain.numbers(point)[index]),
+        )
 
     # Regions.
 

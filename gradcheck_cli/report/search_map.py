@@ -1,0 +1,127 @@
+"""What is known of the cells of a domain: the data of its pictures.
+
+An `Axis` goes along one searched element, in its numbers, or in their count (`ordinals`) where they
+are of one sign and span more than four octaves. A cell fails everywhere, fails somewhere, is open,
+or is free of all failures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.search import Box, Search, SearchResult
+
+Cell = Literal["fails", "may fail", "open", "free"]
+Place = tuple[str, str]
+"""An engine, and a dtype."""
+
+_OCTAVES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One element of an input, `index` of the flattened one, from `low` to `high`."""
+
+    name: str
+    input: str
+    index: int
+    low: float
+    high: float
+    ordinals: bool
+
+    def place(self, number: float) -> float:
+        """Where a number stands, from 0 to 1."""
+        low, high, here = (self._scaled(one) for one in (self.low, self.high, number))
+        return 0.0 if high == low else min(max((here - low) / (high - low), 0.0), 1.0)
+
+    def _scaled(self, number: float) -> float:
+        """The logarithm stands for the count of numbers, which is nearly linear in it."""
+        if not self.ordinals:
+            return number
+        return math.log2(number) if self.low > 0 else -math.log2(-number)
+
+    def edges(self, box: Box) -> tuple[float, float]:
+        """From where to where the box lies along the axis."""
+        low, high = (float(np.ravel(part)[self.index]) for part in box[self.input])
+        return self.place(low), self.place(high)
+
+
+def axes_of(result: SearchResult, dtype: str) -> list[Axis]:
+    """An axis for each searched element of a result."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for search in result.searches:
+        if search.witness is not None:
+            shapes = {name: np.shape(array) for name, array in search.witness.values.items()}
+        for box in search.region.boxes or ():
+            shapes = {name: np.shape(low) for name, (low, _) in box.items()}
+    most = FORMATS[dtype].largest
+    found = []
+    for name, shape in shapes.items():
+        low, high = (min(max(bound, -most), most) for bound in result.domain[name])
+        one_sign = low > 0 or high < 0
+        wide = one_sign and abs(math.log2(high / low)) > _OCTAVES
+        for number, index in enumerate(np.ndindex(shape)):
+            label = f"{name}[{','.join(map(str, index))}]" if index else name
+            found.append(Axis(label, name, number, low, high, wide))
+    return found
+
+
+def searches_at(result: SearchResult, place: Place) -> list[Search]:
+    """Those of one engine and dtype."""
+    return [one for one in result.searches if (one.engine, one.dtype) == place]
+
+
+def cells(searches: Sequence[Search], axes: Sequence[Axis], counts: Sequence[int]) -> Array:
+    """The cells of a picture with one or two axes: an array of `Cell` of the shape `counts`."""
+    found = np.full(tuple(counts), "free", object)
+    for search in searches:
+        if search.verdict != "proven-absent" and search.region.boxes is None:
+            found[found == "free"] = "open"
+    for search in searches:
+        kind = {"undecided": "open", "found": "may fail"}.get(search.verdict)
+        for box in search.region.boxes or ():
+            part = found[_covered(box, axes, counts, touched=True)]
+            part[(part == "free") | (kind == "may fail")] = kind
+    for search in searches:
+        for box in search.region.inner:
+            found[_covered(box, axes, counts, touched=False)] = "fails"
+    for search in searches:
+        if search.witness is not None:
+            values = search.witness.values
+            at = [axis.place(float(np.ravel(values[axis.input])[axis.index])) for axis in axes]
+            cell = tuple(min(int(p * n), n - 1) for p, n in zip(at, counts, strict=True))
+            found[cell] = "fails" if found[cell] == "fails" else "may fail"
+    return found
+
+
+def _covered(
+    box: Box, axes: Sequence[Axis], counts: Sequence[int], *, touched: bool
+) -> tuple[slice, ...]:
+    """The cells that a box touches, or those that lie in it."""
+    slices = []
+    for axis, count in zip(axes, counts, strict=True):
+        first, last = (edge * count for edge in axis.edges(box))
+        if touched:
+            begin = min(math.floor(first), count - 1)
+            slices.append(slice(begin, max(math.ceil(last), begin + 1)))
+        else:
+            slices.append(slice(math.ceil(first), math.floor(last)))
+    return tuple(slices)
+
+
+def thin(
+    searches: Sequence[Search], axis: Axis, count: int
+) -> Iterator[tuple[Search, float, float]]:
+    """The intervals of found kinds that are thinner than a cell."""
+    for search in searches:
+        for box in search.region.boxes or () if search.verdict == "found" else ():
+            first, last = axis.edges(box)
+            if (last - first) * count < 1:
+                low, high = (float(np.ravel(part)[axis.index]) for part in box[axis.input])
+                yield search, low, high
