@@ -21,6 +21,7 @@ from gradcheck_cli.checks.large import Projected
 from gradcheck_cli.checks.layer_case import Gradients
 from gradcheck_cli.checks.lifted import LiftedTruth, lifted_truth
 from gradcheck_cli.checks.model import Model
+from gradcheck_cli.checks.one_triangle import without_conventions
 from gradcheck_cli.checks.program_truth import ProgramProducts, ProgramTruth
 from gradcheck_cli.checks.protocol import FIXES, Steps
 from gradcheck_cli.checks.readings import readings_of
@@ -294,6 +295,8 @@ class _Examination:
                 finding for finding in findings if finding.code != Codes.MODES_DISAGREE
             )
         findings = yield from self._on_stages(findings, layer, lambda: _of(fresh()))
+        checks, findings, shared = without_conventions(examined.case, checks, findings)
+        self._notes.update(dict.fromkeys(shared))
         findings = self._blamed(findings, partial(traced_entry_of, examined.case), layer)
         if self._blaming and isinstance(examined, Whole):
             with examined.ours(FIXES):

@@ -101,7 +101,15 @@ OF_LAYERS: tuple[Implication, ...] = (
     # with these forward and reverse mode cannot agree
     Implication(
         frozenset({Codes.MODES_DISAGREE}),
-        frozenset({Codes.WRONG_GRADIENT, Codes.MISSING_GRADIENT, Codes.WRONG_SHAPE_OR_DTYPE}),
+        frozenset(
+            {
+                Codes.WRONG_GRADIENT,
+                Codes.MISSING_GRADIENT,
+                Codes.WRONG_SHAPE_OR_DTYPE,
+                Codes.PRECISION_LOSS,
+                Codes.UNDERFLOW_TO_ZERO,
+            }
+        ),
         _behaviour_by_numbers,
     ),
     Implication(

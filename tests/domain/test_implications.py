@@ -29,6 +29,8 @@ def test_a_wrong_gradient_implies_that_modes_disagree() -> None:
     modes = found(Codes.MODES_DISAGREE, dtype=None)
     wrong = found(Codes.WRONG_GRADIENT, mode="reverse")
     assert without_implied([modes, wrong], OF_LAYERS) == [wrong]
+    lost = found(Codes.UNDERFLOW_TO_ZERO, mode="forward")
+    assert without_implied([modes, lost], OF_LAYERS) == [lost]
     infinite = found(Codes.INFINITE_GRADIENT, mode="reverse")
     assert without_implied([modes, infinite], OF_LAYERS) == [modes, infinite]
     forward = replace(infinite, mode="forward")

@@ -10,6 +10,8 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.thresholds import MATCHES, NOTE_BITS
 
+SYMMETRIC = "right where the matrix stays symmetric (`kind: symmetric` or `positive_definite`)"
+
 
 def name_pattern(
     g: Array,
@@ -45,7 +47,7 @@ def name_pattern(
     if square and _transposed(g, truth, shape, fmt):
         return "transposed"
     if square and _symmetric(g, truth, shape, fmt):
-        return "right where the matrix stays symmetric (`kind: symmetric` or `positive_definite`)"
+        return SYMMETRIC
     for text, term in terms():
         if _matches(g, truth - term, truth, fmt):
             return f"the term through `{text}` is missing"
