@@ -15,6 +15,6 @@ rules       that of each row of arithmetic; function_rules and special_rules hav
 facts       what the rules of single rows forget
 enclosing   a program over many boxes; faithful: which kernels round as they are restated
 proof       branch and bound over boxes of ordinals
-regions     where a kind fails, over one number
+regions     where a kind fails, over one number; reasons: of which operation
 fixes       rewrites that are searched over the same domain
 """

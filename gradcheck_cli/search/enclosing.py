@@ -85,7 +85,7 @@ class BoxProgram:
     def _run(self, node: Node, args: list[Any]) -> Any:
         taken = [read(self._rounding, x) if isinstance(x, Enclosed) else x for x in args]
         if node.op not in _OF_MASKS:
-            taken = [array_rules.as_enclosed(x) if isinstance(x, Mask) else x for x in taken]
+            taken = [array_rules.as_enclosed(x) for x in taken]
         if len(args) == 2 and args[0] is args[1]:
             taken[1] = taken[0]
         found = RULES[node.op](self._rounding, *taken, **node.keywords)

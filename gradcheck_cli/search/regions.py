@@ -20,6 +20,7 @@ from gradcheck_cli.domain.thresholds import Seconds
 from gradcheck_cli.search.box import Domain, Ordinals
 from gradcheck_cli.search.goals import midway
 from gradcheck_cli.search.proof import Proof, bit_of
+from gradcheck_cli.search.reasons import Reasons
 
 _MOST_INTERVALS = 4096  # that are split at once
 _TOGETHER = (
@@ -39,7 +40,7 @@ _NONE: _Intervals = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def region(
-    kind: Kind, domain: Domain, proof: Proof, fails: Fails, deadline: float
+    kind: Kind, domain: Domain, proof: Proof, fails: Fails, reasons: Reasons, deadline: float
 ) -> Steps[Region]:
     """The region of a kind that was found, over a domain of one number."""
     low, high = domain.low.copy(), domain.high.copy()
@@ -66,7 +67,7 @@ def region(
     failing_there, unseen = yield from _run_through(_merged(quiet), fails, deadline)
     solid.append(failing_there)
     outer = _merged([*solid, *open_, unseen])
-    return (yield from _region(domain, _merged(solid), outer, fails, deadline))
+    return (yield from _region(domain, _merged(solid), outer, fails, reasons, deadline))
 
 
 def _split(low: Ordinals, high: Ordinals) -> _Intervals:
@@ -100,14 +101,21 @@ def _run_through(
 
 
 def _region(
-    domain: Domain, solid: _Intervals, outer: _Intervals, fails: Fails, deadline: float
+    domain: Domain,
+    solid: _Intervals,
+    outer: _Intervals,
+    fails: Fails,
+    reasons: Reasons,
+    deadline: float,
 ) -> Steps[Region]:
     inner = yield from _confirmed(solid, fails, min(deadline, time.monotonic() + _CONFIRMS_S))
     outer = _joined(outer, _MOST_SHOWN)
     width = np.diff(domain.numbers(np.stack([domain.low, domain.high])), axis=0).item()
     lengths = np.diff(domain.numbers(np.stack(outer, axis=1)), axis=1)
     fraction = min(float(np.sum(lengths) / width), 1.0) if width else 1.0
-    return Region(_boxes(domain, outer), _boxes(domain, inner), _words(domain, outer), fraction)
+    return Region(
+        _boxes(domain, outer), _boxes(domain, inner), _words(domain, outer, reasons), fraction
+    )
 
 
 def _confirmed(solid: _Intervals, fails: Fails, deadline: float) -> Steps[_Intervals]:
@@ -150,23 +158,45 @@ def _boxes(domain: Domain, intervals: _Intervals) -> tuple[Box, ...]:
     )
 
 
-def _words(domain: Domain, intervals: _Intervals) -> str:
+def _words(domain: Domain, intervals: _Intervals, reasons: Reasons) -> str:
+    """ "exp(x) overflows: x >= 88.722839": intervals, behind what begins at their edge."""
+    by_reason: dict[str, list[str]] = {}
+    shown = list(zip(*(part[:_MOST_WORDS].tolist() for part in intervals), strict=True))
+    for low, high in shown:
+        by_reason.setdefault(_reason(domain, low, high, reasons), []).append(
+            _interval(domain, low, high)
+        )
+    more = len(intervals[0]) - len(shown)
+    parts = [
+        f"{reason}: {' or '.join(found)}" if reason else " or ".join(found)
+        for reason, found in by_reason.items()
+    ]
+    return "; ".join(parts) + (f" or in {more} more intervals" if more else "")
+
+
+def _reason(domain: Domain, low: int, high: int, reasons: Reasons) -> str:
+    """What changes from the last number outside to the first one inside."""
+    if low > domain.low[0]:
+        edge = low - 1, low
+    elif high < domain.high[0]:
+        edge = high + 1, high
+    else:
+        return ""
+    right, failing = (domain.values(np.array([place], np.int64)) for place in edge)
+    return reasons.between(right, failing)
+
+
+def _interval(domain: Domain, low: int, high: int) -> str:
     """ "x >= 88.722839", for people: with so many digits that the numbers of the dtype differ."""
     (name,) = domain.names
     digits = int(np.ceil(domain.format.bits * 0.30103)) + 1
-    parts = []
-    for low, high in zip(*intervals, strict=True):
-        first, last = domain.numbers(np.array([[low], [high]])).ravel()
-        if low == high:
-            parts.append(f"{name} = {first:.{digits}g}")
-        elif low == domain.low[0] and high == domain.high[0]:
-            parts.append(f"every {name}")
-        elif high == domain.high[0]:
-            parts.append(f"{name} >= {first:.{digits}g}")
-        elif low == domain.low[0]:
-            parts.append(f"{name} <= {last:.{digits}g}")
-        else:
-            parts.append(f"{first:.{digits}g} <= {name} <= {last:.{digits}g}")
-    shown = parts[:_MOST_WORDS]
-    more = len(parts) - len(shown)
-    return " or ".join(shown) + (f" or in {more} more intervals" if more else "")
+    first, last = domain.numbers(np.array([[low], [high]])).ravel()
+    if low == high:
+        return f"{name} = {first:.{digits}g}"
+    if low == domain.low[0] and high == domain.high[0]:
+        return f"every {name}"
+    if high == domain.high[0]:
+        return f"{name} >= {first:.{digits}g}"
+    if low == domain.low[0]:
+        return f"{name} <= {last:.{digits}g}"
+    return f"{first:.{digits}g} <= {name} <= {last:.{digits}g}"

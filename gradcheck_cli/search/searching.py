@@ -40,6 +40,7 @@ from gradcheck_cli.search.goals import Lines, Watch, directed, lines_through
 from gradcheck_cli.search.kinds import relative_errors, suspects
 from gradcheck_cli.search.probes import constants_of, probes
 from gradcheck_cli.search.proof import Proof
+from gradcheck_cli.search.reasons import Reasons
 from gradcheck_cli.search.regions import region
 from gradcheck_cli.search.roundest import complexity, simpler
 from gradcheck_cli.search.runs import BATCH, Runner, filled
@@ -373,12 +374,13 @@ class Searching:
         if self._proof is None or not one or not self._with_regions:
             return
         end = time.monotonic() + _FOR_REGIONS * self._budget
+        reasons = Reasons(self._exact, self._gradient, self._format)
         kinds = [kind for kind in self._kinds if kind in self._witnesses]
         for left, kind in zip(range(len(kinds), 0, -1), kinds, strict=True):
             deadline = time.monotonic() + (end - time.monotonic()) / left
             fails = partial(self._fails, kind)
             self._regions[kind] = yield from region(
-                kind, self._domain, self._proof, fails, deadline
+                kind, self._domain, self._proof, fails, reasons, deadline
             )
 
     def _fails(self, kind: Kind, points: Ordinals) -> Steps[Array]:

@@ -38,7 +38,10 @@ def _erf(rounding: Rounding, x: Enclosed) -> Enclosed:
     ends = scipy.special.erf(x.lo), scipy.special.erf(x.hi)
     narrow = rounding.unit > 2.0**-23
     a = up(1.13 * x.a) + (_NARROW_ERF if narrow else 0.0)
-    return library(rounding, x, ends, along(x.d), a, least=steady(rounding), within=(-1.0, 1.0))
+    with np.errstate(all="ignore"):  # TensorFlow has nan where x^2 overflows
+        bad = rounding.flush & ~(up(x.most + moved(x)) ** 2 < rounding.largest)
+    a, least = np.where(bad, np.inf, a), steady(rounding)
+    return library(rounding, x, ends, along(x.d), a, bad, least=least, within=(-1.0, 1.0))
 
 
 @rule("erfc")

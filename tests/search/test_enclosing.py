@@ -52,3 +52,11 @@ def test_a_kernel_that_is_simpler_beyond_a_threshold_is_off_by_what_that_costs()
     assert found is not None
     assert found.lo[0] <= np.log1p(np.exp(-21.0)) <= found.hi[0]
     assert found.error[0] >= np.log1p(np.exp(-21.0))  # the engine computes 0
+
+
+def test_whole_numbers_are_numbers() -> None:
+    program = spec_of("{x: 1.0, n: [1, 2]}", "n / x").program
+    boxes = BoxProgram(program, {"n": np.array([1, 2])}, FLOAT32, Rounding.of(FLOAT32, False))
+    (found,) = boxes({"x": np.ones(1)}, {"x": np.full(1, 2.0)}, 1)
+    assert found is not None
+    assert np.allclose([found.lo, found.hi], [[[0.5, 1.0]], [[1.0, 2.0]]])

@@ -31,7 +31,7 @@ def test_an_edge_is_exact_to_the_last_number() -> None:
     with np.errstate(over="ignore"):
         assert np.isinf(np.exp(np.float32(low)))
         assert np.isfinite(np.exp(np.nextafter(np.float32(low), np.float32(0))))
-    assert found.predicate.startswith("x >= 88.72")
+    assert found.predicate.startswith("exp(x) overflows: x >= 88.72")
     assert found.fraction is not None
     assert abs(found.fraction - (100 - low) / 100) < 1e-6
 
@@ -39,7 +39,7 @@ def test_an_edge_is_exact_to_the_last_number() -> None:
 def test_a_pole_is_a_single_number() -> None:
     found = region("1 / (x - 3)", 0.0, 10.0, "undefined")
     assert ends(found.boxes) == [(3.0, 3.0)]
-    assert found.predicate == "x = 3"
+    assert found.predicate == "x - 3 is 0: x = 3"
 
 
 def test_every_number_of_an_inner_interval_was_run() -> None:

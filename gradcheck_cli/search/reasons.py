@@ -1,0 +1,61 @@
+"""The reason of a failure in words: the first operation whose number overflows, underflows, becomes
+0 or has no value at a point that fails, and not at one that does not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array, FloatFormat
+from gradcheck_cli.domain.program import CONSTANT, Program
+from gradcheck_cli.domain.search import GradientProgram
+from gradcheck_cli.truth.plain import PlainFunction
+
+_STATES = ("", "overflows", "underflows", "is 0", "has no value")
+
+
+class Reasons:
+    """Of one formula, and of what an engine executes for it."""
+
+    def __init__(self, formula: Program, gradient: GradientProgram, fmt: FloatFormat) -> None:
+        self._formula = formula
+        self._gradient = gradient
+        self._format = fmt
+
+    def between(self, right: Mapping[str, Array], failing: Mapping[str, Array]) -> str:
+        """What happens at the values `failing`, and not at `right`: "exp(x) overflows", or of the
+        gradient "multiply of the gradient underflows"; empty where no number changes so."""
+        found = self._first(self._formula, right, failing)
+        if found is not None:
+            return f"{self._formula.nodes[found[0]].text} {_STATES[found[1]]}"
+        program, constants = self._gradient.program, self._gradient.constants
+        if program is None:
+            return ""
+        found = self._first(program, {**right, **constants}, {**failing, **constants})
+        if found is None:
+            return ""
+        return f"{program.nodes[found[0]].op} of the gradient {_STATES[found[1]]}"
+
+    def _first(
+        self, program: Program, right: Mapping[str, Array], failing: Mapping[str, Array]
+    ) -> tuple[int, int] | None:
+        """The first node with a new state, and the state."""
+        function = PlainFunction(program, self._format.name)
+        with np.errstate(all="ignore"):
+            before, after = function.nodes(right), function.nodes(failing)
+        for index, node in enumerate(program.nodes):
+            if node.kind == "float" and node.op != CONSTANT and node.args:
+                old, new = self._states(before[index]), self._states(after[index])
+                changed = new[(new != old) & (new > 0)]
+                if changed.size:
+                    return index, int(changed[0])
+        return None
+
+    def _states(self, numbers: Array) -> Array:
+        fmt, size = self._format, np.abs(np.asarray(numbers, np.float64)).ravel()
+        found = np.select(
+            [np.isnan(size), size == 0, size < fmt.smallest_normal, size > fmt.largest],
+            [4, 3, 2, 1],
+        )
+        return np.asarray(found)
