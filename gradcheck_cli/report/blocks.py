@@ -117,15 +117,16 @@ def _explanation(group: Sequence[Finding], detail: str, style: Style) -> list[Te
 
 
 def region_lines(group: Sequence[Finding], style: Style) -> list[Text]:
-    """Where else it happens, by a search of the domain; by engine and dtype where these differ."""
+    """Where else gradients fail in the kind of a search of the domain; by engine and dtype where
+    these differ."""
     places: dict[str, list[Finding]] = {}
     for finding in group:
         if finding.search is not None and finding.search.region.predicate:
-            region = finding.search.region
+            kind, region = finding.search.kind, finding.search.region
             share = (
-                "" if region.fraction is None else f"   {share_of(region.fraction)} of the domain"
+                "" if region.fraction is None else f", {share_of(region.fraction)} of the domain"
             )
-            places.setdefault(f"{region.predicate}{share}", []).append(finding)
+            places.setdefault(f"{region.predicate}   {kind}{share}", []).append(finding)
     lines: list[Text] = []
     for words, findings in places.items():
         whose = "" if len(findings) == len(group) else f"{described(findings, among=group)}: "

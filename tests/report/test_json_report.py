@@ -88,7 +88,7 @@ def test_a_searched_finding_has_its_region() -> None:
         line.plain for line in finding_block([finding], samples.quadratic(), Style(width=100))
     )
     assert "x=90  torch" in screen
-    assert "where x >= 88.75   10 % of the domain" in screen
+    assert "where x >= 88.75   gradient-nonfinite, 10 % of the domain" in screen
     assert "proven absent over the same domain: undefined" in screen
 
 
