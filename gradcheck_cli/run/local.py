@@ -13,13 +13,13 @@ from gradcheck_cli.domain.events import EngineReady
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.report import UNUSABLE, SpecResult
+from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.domain.search import SearchRequest
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.engines.registry import Registered, engines, usual
+from gradcheck_cli.engines.registry import engines, usual
 from gradcheck_cli.run.executor import Examined
 from gradcheck_cli.run.finalize import settle
-from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, Plan, choose_engines, make_plan, placed
+from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, choose_engines, make_plan, placed
 from gradcheck_cli.run.pool import Pool
 from gradcheck_cli.run.replies import failed
 from gradcheck_cli.run.spec_state import Batch, Work
@@ -55,7 +55,6 @@ class Local:
         self._finished: deque[Examined] = deque()
         self._used: dict[str, None] = {}
         self._versions: dict[str, str] = {}
-        self._told: set[str] = set()
         self._known = Counter(options.baseline)
 
     @property
@@ -159,22 +158,8 @@ class Local:
         self._go_on(key.spec)
 
     def _settled(self, work: Work) -> SpecResult:
-        found = work.found()
-        found.notes += self._broken_engines(work.plan)
-        return settle(work.plan, self._options, usual(self._registered), found, self._known)
-
-    def _broken_engines(self, plan: Plan) -> list[str]:
-        """Entry points that cannot be used, reported once a run; to name one is an error
-        already."""
-        if plan.named:
-            return []
-        broken: Mapping[str, Registered] = {
-            name: found
-            for name, found in self._registered.items()
-            if found.engine is None and name not in self._told
-        }
-        self._told.update(broken)
-        return [f"the engine `{name}` {UNUSABLE}: {e.fault}" for name, e in broken.items()]
+        every = usual(self._registered)
+        return settle(work.plan, self._options, every, work.found(), self._known)
 
 
 def _seconds(batch: Batch) -> float:

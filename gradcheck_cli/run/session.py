@@ -5,15 +5,18 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.events import Event, Finished, SpecFinished, Started
 from gradcheck_cli.domain.options import RunOptions
-from gradcheck_cli.domain.report import Report, SpecResult
+from gradcheck_cli.domain.report import UNUSABLE, Report, SpecResult
 from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.run.executor import Examined, Executor
 from gradcheck_cli.run.kept_results import KeptResults
 from gradcheck_cli.run.local import Local
+from gradcheck_cli.run.plan import choose_engines
 from gradcheck_cli.run.pool import Pool
 from gradcheck_cli.version import VERSION
 
@@ -64,6 +67,7 @@ class _Session:
         self._early: dict[int, SpecResult] = {}  # those before them are not finished
         self._results = KeptResults()
         self._stopped = False  # by a spec that failed
+        self._unnamed: int | None = None  # the first spec that names no engines
 
     def events(self, specs: Iterable[Spec]) -> Iterator[Event]:
         interrupted = False
@@ -83,6 +87,9 @@ class _Session:
     def _follow(self, specs: Iterable[Spec]) -> Iterator[Event]:
         for spec in specs:
             self._executor.submit(self._submitted, spec)
+            if self._unnamed is None:
+                _, named = choose_engines(spec, self._options, engines())
+                self._unnamed = None if named else self._submitted
             self._submitted += 1
             while self._submitted - len(self._results) > self._executor.ahead:
                 yield from self._heard()
@@ -101,6 +108,8 @@ class _Session:
         self._early[message.number] = message.result
         while not self._stopped and len(self._results) in self._early:
             result = self._early.pop(len(self._results))
+            if len(self._results) == self._unnamed:
+                result = replace(result, notes=(*result.notes, *_broken_engines()))
             self._results.append(result)
             self._stopped = self._options.fail_fast and result.status == "failed"
             yield SpecFinished(result)
@@ -115,3 +124,9 @@ class _Session:
             interrupted=interrupted,
             fail_on=self._options.fail_on,
         )
+
+
+def _broken_engines() -> list[str]:
+    """Entry points that cannot be used, noted once a run; to name one is an error already."""
+    broken = {name: found.fault for name, found in engines().items() if found.engine is None}
+    return [f"the engine `{name}` {UNUSABLE}: {fault}" for name, fault in broken.items()]
