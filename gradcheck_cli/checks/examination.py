@@ -126,11 +126,11 @@ def _failure(error: BaseException, problem: LayerProblem) -> Failure:
         return internal_failure(error, "the layer could not be examined")
     layer = f"`{problem.implementation.target}`"
     failure = as_failure(error, ours=True, who=layer)
-    if not without_lines(error):
-        remedy = remedy_of(error)
-        return replace(failure, detail=f"{failure.detail}\n{remedy}") if remedy else failure
-    more = failure.detail if len(failure.detail.splitlines()) > 1 else ""
-    return replace(failure, message=f"{layer} raised {one_line(error)}", detail=more)
+    if without_lines(error):
+        more = failure.detail if len(failure.detail.splitlines()) > 1 else ""
+        failure = replace(failure, message=f"{layer} raised {one_line(error)}", detail=more)
+    remedy = remedy_of(error)
+    return replace(failure, detail=f"{failure.detail}\n{remedy}".strip()) if remedy else failure
 
 
 class _Examination:

@@ -30,6 +30,12 @@ REMEDIES = (
         "under jax.jit a branch cannot depend on a number: write jax.numpy.where or jax.lax.cond",
     ),
     Remedy("ConcretizationTypeError", "", _TRACERS),
+    Remedy(
+        "TypeError",
+        "__init__() missing",
+        "`args` and `kwargs` of an implementation are for the constructor of its class, as are "
+        "--arg and --kwarg of `gradcheck layer`",
+    ),
     Remedy("LookupError", "gradient registry has no entry", _NO_GRADIENT),
     Remedy("LookupError", "No gradient defined for operation", _NO_GRADIENT),
     Remedy(

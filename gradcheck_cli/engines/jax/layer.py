@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -23,13 +22,13 @@ from gradcheck_cli.engines.jax.modes import (
 from gradcheck_cli.engines.jax.random_keys import draws
 from gradcheck_cli.engines.jax.stages import SIMPLIFIER, STAGES
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
-from gradcheck_cli.engines.layer.binding import BadCall, arrange, called, for_the_call
+from gradcheck_cli.engines.layer.binding import BadCall, arrange, called
 from gradcheck_cli.engines.layer.capture import Capture, captures
 from gradcheck_cli.engines.layer.casts import Cast, Watch
 from gradcheck_cli.engines.layer.declared import Declared
 from gradcheck_cli.engines.layer.isolation import Randomness
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
-from gradcheck_cli.engines.layer.loading import load_layer, not_callable
+from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
 from gradcheck_cli.engines.layer.results import Results
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout, Output, SubjectRequest
 
@@ -110,14 +109,7 @@ class JaxSubject(LayerSubject):
     def _found(self) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
         """The layer, and what it is called with besides its inputs."""
         implementation = self.request.implementation
-        found, args, kwargs = (
-            load_layer(implementation),
-            implementation.args,
-            implementation.kwargs,
-        )
-        if inspect.isclass(found):
-            mine, kwargs = for_the_call(found, kwargs)
-            found, args = found(*args, **mine), ()
+        found, args, kwargs = constructed(load_layer(implementation), implementation)
         if not callable(found):
             raise not_callable(found, implementation)
         return found, args, kwargs

@@ -61,10 +61,13 @@ def arrange(
     return _by_name(parameters, names, args, fixed, keywords)
 
 
-def for_the_call(cls: Any, kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Keyword arguments of a class's constructor, and those that only the call of its objects has
-    (`call` of Keras, `forward` of PyTorch): `training` is no argument of a constructor."""
-    named = (getattr(cls, name, None) for name in ("call", "forward"))
+def for_the_call(
+    cls: Any, kwargs: Mapping[str, Any], method: str = ""
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Keyword arguments of a class's constructor, and those that only the call of its objects has,
+    or of their `method` (default: `call` of Keras, `forward` of PyTorch): `training` is no argument
+    of a constructor."""
+    named = (getattr(cls, name, None) for name in ([method] if method else ("call", "forward")))
     call = next((method for method in named if method is not None), cls.__call__)
     known = {p.name for p in _parameters(call) or ()}
     own = {p.name for p in _parameters(cls) or ()}

@@ -17,7 +17,9 @@ from types import ModuleType
 from typing import Any
 
 from gradcheck_cli.domain.implementation import Implementation
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.layer.binding import called, for_the_call
 from gradcheck_cli.engines.tracebacks import one_line, short_traceback
 
 _set_up: set[tuple[str, str]] = set()  # (folder, target) of what a setup has run in this process
@@ -37,6 +39,14 @@ class SetupFailed(EngineFault):
     """What a spec wants before the layer raised. The message says what, `detail` where."""
 
 
+@dataclass(frozen=True, slots=True)
+class MethodOf:
+    """A method of a class, whose object `constructed` makes."""
+
+    cls: type
+    name: str
+
+
 def load_layer(implementation: Implementation) -> Any:
     """The object that the target names, as its module made it, or what that makes: a function
     without parameters has no inputs, so it is there to build a layer.
@@ -51,6 +61,22 @@ def load_layer(implementation: Implementation) -> Any:
         with on_the_path(implementation):
             return found()
     return found
+
+
+def constructed(
+    found: Any, implementation: Implementation
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """The layer that `load_layer` found, and its args and kwargs of every call. Of a class, and of
+    a method of one, an object is made: args, and what it knows of kwargs, are for its
+    constructor."""
+    kwargs = dict(implementation.kwargs)
+    method = found.name if isinstance(found, MethodOf) else ""
+    cls = found.cls if isinstance(found, MethodOf) else found
+    if not inspect.isclass(cls):
+        return found, implementation.args, kwargs
+    own, later = for_the_call(cls, kwargs, method)
+    made = called(cls, implementation.args, own)
+    return getattr(made, method) if method else made, (), later
 
 
 def _prepare(implementation: Implementation) -> None:
@@ -78,10 +104,11 @@ def _found(implementation: Implementation) -> Any:
             found: Any = _from_file(_file(implementation), place)
         else:
             found = _imported(place)
-    owner = found
+    owner, part = found, ""
     for part in name.split(".") if name else ():
         owner, found = found, _member(found, part, place)
-    _refuse_unbound(owner, name.rpartition(".")[2], implementation)
+    if inspect.isclass(owner) and inspect.isfunction(inspect.getattr_static(owner, part, None)):
+        return MethodOf(owner, part)
     return found
 
 
@@ -161,17 +188,6 @@ def _member(owner: Any, name: str, place: str) -> Any:
         close = difflib.get_close_matches(name, _callables(owner), n=1)
         meant = f"did you mean `{close[0]}`? " if close else ""
         raise NoSuchLayer(f"{place} has no `{name}`", meant + what_it_has(owner)) from None
-
-
-def _refuse_unbound(owner: Any, name: str, implementation: Implementation) -> None:
-    """Raises NoSuchLayer for a method of a class, whose object nobody has made."""
-    if inspect.isclass(owner) and inspect.isfunction(inspect.getattr_static(owner, name, None)):
-        place = implementation.target.partition(":")[0]
-        made = owner.__name__.lower()
-        raise NoSuchLayer(
-            f"{implementation.target} is a method, and needs an object of its class",
-            f"make one in the file, {made} = {owner.__name__}(...), and name {place}:{made}.{name}",
-        )
 
 
 def what_it_has(owner: Any) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
-from gradcheck_cli.engines.layer.binding import Arranged, arrange, called, for_the_call
+from gradcheck_cli.engines.layer.binding import Arranged, arrange, called
 from gradcheck_cli.engines.layer.casts import Cast
 from gradcheck_cli.engines.layer.custom import (
     CustomCall,
@@ -24,7 +24,7 @@ from gradcheck_cli.engines.layer.custom import (
 from gradcheck_cli.engines.layer.declared import Declared
 from gradcheck_cli.engines.layer.framework_layer import VJP, WrittenNames, differing
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
-from gradcheck_cli.engines.layer.loading import load_layer, not_callable
+from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
 from gradcheck_cli.engines.layer.results import Results, opened
 from gradcheck_cli.engines.layer.subject import Call, Layout, Output, SubjectRequest
 from gradcheck_cli.engines.tensorflow.compiler import (
@@ -124,11 +124,8 @@ class TensorFlowSubject(LayerSubject):
         implementation = self.request.implementation
         found = load_layer(implementation)
         check_backend()
-        self._args, self._kwargs = implementation.args, dict(implementation.kwargs)
-        if inspect.isclass(found):
-            mine, self._kwargs = for_the_call(found, implementation.kwargs)
-            found, self._args = found(*implementation.args, **mine), ()
-            check_backend()
+        found, self._args, self._kwargs = constructed(found, implementation)
+        check_backend()
         if not callable(found):
             raise not_callable(found, implementation)
         return found

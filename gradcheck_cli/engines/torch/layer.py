@@ -15,7 +15,7 @@ from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.engines.derivatives import Targets
 from gradcheck_cli.engines.errors import Unsupported
-from gradcheck_cli.engines.layer.binding import Arranged, arrange, called, for_the_call
+from gradcheck_cli.engines.layer.binding import Arranged, arrange, called
 from gradcheck_cli.engines.layer.casts import Cast
 from gradcheck_cli.engines.layer.custom import (
     CustomCall,
@@ -26,7 +26,7 @@ from gradcheck_cli.engines.layer.custom import (
 from gradcheck_cli.engines.layer.declared import Declared
 from gradcheck_cli.engines.layer.framework_layer import VJP, WrittenNames
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
-from gradcheck_cli.engines.layer.loading import load_layer, not_callable
+from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
 from gradcheck_cli.engines.layer.recording import Recording
 from gradcheck_cli.engines.layer.results import MissingOutput, Results
 from gradcheck_cli.engines.layer.subject import Call, Layout, Output, SubjectRequest, one_by_one
@@ -115,14 +115,12 @@ class TorchSubject(LayerSubject):
         """What is called, and what has its signature."""
         torch, implementation = self.torch, self.request.implementation
         found = load_layer(implementation)
-        self._args, self._kwargs = implementation.args, dict(implementation.kwargs)
         if _is_function(torch, found):
+            self._args, self._kwargs = implementation.args, dict(implementation.kwargs)
             separate = found.setup_context is not torch.autograd.Function.setup_context
             self._skip, self._keywords = 0 if separate else 1, False  # `ctx`
             return found.apply, found.forward
-        if inspect.isclass(found):
-            mine, self._kwargs = for_the_call(found, implementation.kwargs)
-            found, self._args = found(*implementation.args, **mine), ()
+        found, self._args, self._kwargs = constructed(found, implementation)
         self._skip, self._keywords = 0, True
         if isinstance(found, torch.nn.Module):
             self._module = self.state.copied(found)

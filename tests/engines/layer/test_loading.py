@@ -8,7 +8,14 @@ import pytest
 
 from gradcheck_cli.domain.implementation import Implementation, Setup
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.engines.layer.loading import NoSuchLayer, SetupFailed, load_layer, on_the_path
+from gradcheck_cli.engines.layer.loading import (
+    NoSuchLayer,
+    SetupFailed,
+    constructed,
+    load_layer,
+    on_the_path,
+)
+from gradcheck_cli.engines.remedies import remedy_of
 
 LAYERS = """
 class Scale:
@@ -17,6 +24,9 @@ class Scale:
 
     def __call__(self, x):
         return self.by * x
+
+    def shifted(self, x, shift):
+        return self.by * x + shift
 
 
 def tripled():
@@ -53,9 +63,18 @@ def test_a_method_is_that_of_an_object(tmp_path: Path) -> None:
     path.write_text(path.read_text() + "\n\nscale = Scale(4)\n")
     os.utime(path, ns=(0, 0))  # another time of change than that of what was imported before
     assert load_layer(layer)(5) == 20
-    with pytest.raises(NoSuchLayer, match="is a method, and needs an object") as caught:
-        load_layer(target(tmp_path, "Scale.__call__"))
-    assert caught.value.detail.endswith("layers.py:scale.__call__")
+
+
+def test_classes_and_their_methods_are_made_with_the_arguments(tmp_path: Path) -> None:
+    for name, more in (("Scale", {}), ("Scale.__call__", {}), ("Scale.shifted", {"shift": 1})):
+        layer = replace(target(tmp_path, name), args=(4,), kwargs=more)
+        made, args, kwargs = constructed(load_layer(layer), layer)
+        assert made(5, *args, **kwargs) == 20 + more.get("shift", 0)
+    with pytest.raises(TypeError, match="missing 1 required") as caught:
+        constructed(
+            load_layer(target(tmp_path, "Scale.shifted")), target(tmp_path, "Scale.shifted")
+        )
+    assert "--arg" in remedy_of(caught.value)
 
 
 def test_a_setup_runs_once_and_in_its_order_before_the_layer(tmp_path: Path) -> None:
