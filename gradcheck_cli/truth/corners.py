@@ -38,16 +38,19 @@ def cornered(
     name: str,
     seed: int,
 ) -> Merged:
-    """The block of leaf `name` where smooth entries (m, n) that contradict the `gradient` turn out
-    to be kinks: between their limits, or without bounds where not every limit was met twice. At
-    kinks that contradict it, the limits that were met widen the bounds. `several` are the outputs
-    (k, m) at several inputs."""
+    """The block of leaf `name` where smooth entries (m, n) that contradict the `gradient`, and
+    those of the same outputs, turn out to be kinks: between their limits, or without bounds where
+    not every limit was met twice. At kinks that contradict it, the limits that were met widen the
+    bounds. `several` are the outputs (k, m) at several inputs."""
     with np.errstate(all="ignore"):
         apart = np.abs(gradient - found.value) > found.error
         outside = np.fmax(merged.lower - gradient, gradient - merged.upper) > merged.error
     kinks = (merged.kind == PointKind.KINK) & outside
-    off = (merged.kind == PointKind.SMOOTH) & ~merged.confirmed & apart | kinks
-    off &= np.isfinite(gradient)
+    smooth = (merged.kind == PointKind.SMOOTH) & np.isfinite(gradient)
+    off = smooth & ~merged.confirmed & apart | kinks & np.isfinite(gradient)
+    tied = off | smooth & np.any(off, axis=1)[:, None]  # what fits may be a part of the same tie
+    if np.count_nonzero(np.any(tied, axis=0)) <= MOST:
+        off = tied
     columns = np.flatnonzero(np.any(off, axis=0))
     if not 0 < len(columns) <= MOST:
         return merged
@@ -84,6 +87,7 @@ def cornered(
         kind=np.where(rough, int(PointKind.KINK), merged.kind),
         lower=lower,
         upper=upper,
+        confirmed=merged.confirmed & ~rough,
     )
 
 

@@ -70,13 +70,29 @@ def test_the_grain_of_a_difference_at_zero_is_no_slope(x: list[float]) -> None:
 class Beside(torch.autograd.Function):
     """A median whose gradient is none of its elements'."""
 
+    factors = (2.0, 0.0, 0.0)
+
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
         return x.median()
 
+    @classmethod
+    def pulled(cls, g: Any) -> Any:
+        return g * torch.tensor(cls.factors, dtype=g.dtype)
+
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
-        return g * torch.tensor([2.0, 0.0, 0.0], dtype=g.dtype)
+        return Beside.pulled(g)
+
+
+class Together(Beside):
+    """A median that gives two of three entries all of the gradient. Each is in its bounds."""
+
+    factors = (1.0, 1.0, 0.0)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return Together.pulled(g)
 
 
 class Steep(torch.autograd.Function):
@@ -101,6 +117,7 @@ class Steep(torch.autograd.Function):
         (lambda x: torch.maximum(torch.minimum(x[0], x[1]), x[2]), [1.0, 1.0, 1.0], "GC401"),
         (lambda x: torch.relu(x[0] + x[1]) - torch.relu(x[0] - x[1]), [0.0, 0.0], "GC401"),
         (Beside.apply, [0.3, 0.3, 0.3], "GC101"),
+        (Together.apply, [0.3, 0.3, 0.3], "GC101"),
         (Steep.apply, [0.3, 0.2], "GC101"),
     ],
 )
