@@ -1,14 +1,16 @@
 """Findings about a compiled derivative, compared with the same function without its compiler: where
-that is right, they are GC108, which names the stage of the compiler that is wrong."""
+that is right, they are GC108, which names the stage of the compiler that is wrong. Where the
+compiled derivative alone is right, there is a note."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.engines import UNCOMPILED
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.domain.thresholds import COMPILED_LOSS
 
@@ -83,3 +85,23 @@ def _compiled(finding: Finding, before: str, stage: str) -> Finding:
         stage=stage,
         message=f"{finding.message}; right with {before}, wrong from {stage} on",
     )
+
+
+def notes_of_better(checks: Sequence[Check], findings: Sequence[Finding]) -> Iterator[str]:
+    """A sentence for each compiled engine that is right where the same framework without its
+    compiler is not: XLA takes log(exp(x)) for x."""
+    wrong = {
+        (one.engine, one.dtype, one.mode, one.input, one.point)
+        for one in findings
+        if one.code in OF_NUMBERS
+    }
+    better: dict[str, list[str]] = {}
+    for check in checks:
+        what = check.dtype, check.mode, check.input, check.point
+        is_right = check.status == "passed" and (check.engine, *what) not in wrong
+        if is_right and (UNCOMPILED.get(check.engine), *what) in wrong:
+            words = f"`{check.input}` in {check.mode} mode, {check.dtype}"
+            better.setdefault(check.engine, []).append(words)
+    for engine, places in better.items():
+        where = "; ".join(dict.fromkeys(places))
+        yield f"{engine} is right where {UNCOMPILED[engine]} is not: the gradient of {where}"

@@ -14,3 +14,6 @@ SHIPPED = (
     "numpy",
 )
 """Their names, in the order in which they are listed."""
+
+UNCOMPILED = {"torch-compile": "torch", "tensorflow-xla": "tensorflow", "jax-jit": "jax"}
+"""Engines that compile, with the engine of the same framework that does not."""

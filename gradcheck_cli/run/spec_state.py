@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from gradcheck_cli.checks.compiled import notes_of_better
 from gradcheck_cli.checks.failures import drop_implied, with_failure
 from gradcheck_cli.checks.formula import Formula
 from gradcheck_cli.checks.ports import Ports
@@ -153,6 +154,7 @@ class Work:
         for part in examined:
             found.findings += part.mistakes
         found.notes += self._fallbacks()
+        found.notes += notes_of_better(found.checks, found.findings)
         for engine, seconds in found.compile_s.items():
             found.notes.append(f"{engine}: compiled in {seconds:.1f} s")
         return found

@@ -3,6 +3,7 @@ on a stage of the compiler."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,13 +11,14 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 
-from gradcheck_cli.checks.compiled import blamed_on_a_stage
+from gradcheck_cli.checks.compiled import blamed_on_a_stage, notes_of_better
 from gradcheck_cli.checks.protocol import Steps, drive
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.report import Check, Entry, Finding
-from gradcheck_cli.engines.torch.compiled import NO_FORWARD_MODE, NOTE, THE_BACKEND
-from tests.checks.making import examined
+from gradcheck_cli.engines.torch.compiled import FELL_BACK, NO_FORWARD_MODE, NOTE, THE_BACKEND
+from gradcheck_cli.engines.torch.engine import TorchCompileEngine
+from tests.checks.making import examined, subject_of
 
 
 def as_traced(graph: Any, inputs: Any) -> Any:
@@ -45,6 +47,24 @@ def test_a_wrong_compiled_gradient_is_found_where_the_layer_as_written_is_right(
     passed = examined(right, {"x": [0.5, 1.5]}, dtype="float32")
     assert passed.failure is None
     assert passed.findings == ()
+
+
+def test_a_broken_graph_has_a_note() -> None:
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        y = torch.sin(x)
+        torch._dynamo.graph_break()
+        return y * x
+
+    compiled = torch.compile(broken, backend=aot_autograd(fw_compiler=as_traced))
+    found = examined(compiled, {"x": [0.5, 1.5]}, dtype="float32")
+    assert found.findings == ()
+    assert any("torch.compile breaks its graph once" in note for note in found.notes)
+
+
+def test_a_layer_that_the_compiler_leaves_out_has_a_note() -> None:
+    subject = subject_of(TorchCompileEngine(), torch.compiler.disable(layer), x=[0.5, 1.5])
+    assert FELL_BACK in subject.notes
+    assert NOTE not in subject.notes
 
 
 LADDER = ("no compiler", "early", "late")
@@ -96,3 +116,16 @@ def test_a_compiler_may_lose_a_little_more_than_is_lost_without_it(ulps: float, 
     """Without it six bits are lost, which are too few for a finding."""
     plain = Check("e", "float32", "reverse", "x", "passed", max_ulps=2.0**6)
     assert blamed(finding(Codes.PRECISION_LOSS, ulps), 2, (plain,)).code == code
+
+
+def test_a_compiled_derivative_that_alone_is_right_has_a_note() -> None:
+    plain = replace(finding(Codes.NAN_GRADIENT), engine="jax")
+    checks = [
+        Check("jax", "float32", "reverse", "x", "failed"),
+        Check("jax-jit", "float32", "reverse", "x", "passed"),
+        Check("jax-jit", "float64", "reverse", "x", "passed"),
+    ]
+    assert list(notes_of_better(checks, [plain])) == [
+        "jax-jit is right where jax is not: the gradient of `x` in reverse mode, float32"
+    ]
+    assert list(notes_of_better(checks, [plain, replace(plain, engine="jax-jit")])) == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -16,6 +16,7 @@ NOTE = (
     "compiled by torch.compile: its gradients are judged as compiled; casts and causes are looked "
     "for in the layer as it was written"
 )
+FELL_BACK = "torch.compile compiled nothing of the layer: its gradients are those of PyTorch alone"
 NO_FORWARD_MODE = "torch.compile loses tangents"
 NO_SECOND_ORDER = "PyTorch does not differentiate twice what torch.compile has compiled"
 
@@ -56,6 +57,34 @@ def is_compiled(arrays: Sequence[Any]) -> bool:
         seen.add(node)
         pending.extend(following for following, _ in node.next_functions)
     return False
+
+
+class GraphBreaks:
+    """Counts where Dynamo stops tracing, from its making on."""
+
+    def __init__(self) -> None:
+        self._before = dict(_graph_breaks())
+
+    def notes(self) -> list[str]:
+        """A sentence that says how often, and why first; none where it traced all."""
+        found = {why: n - self._before.get(why, 0) for why, n in _graph_breaks().items()}
+        reasons = {why: n for why, n in found.items() if n}
+        if not reasons:
+            return []
+        first = next(iter(reasons)).strip().splitlines()[0]
+        count = sum(reasons.values())
+        breaks = "breaks its graph once" if count == 1 else f"breaks its graph {count} times"
+        return [f"torch.compile {breaks}, and runs uncompiled what is there: {first}"]
+
+
+def _graph_breaks() -> Mapping[str, int]:
+    """How often each reason has broken a graph in this process."""
+    if _COMPILER not in sys.modules:
+        return {}
+    from torch._dynamo.utils import counters
+
+    found: Mapping[str, int] = counters["graph_break"]
+    return found
 
 
 def keeping_buffers(around: AbstractContextManager[Any]) -> AbstractContextManager[Any]:

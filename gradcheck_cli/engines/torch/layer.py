@@ -32,11 +32,13 @@ from gradcheck_cli.engines.layer.results import MissingOutput, Results
 from gradcheck_cli.engines.layer.subject import Call, Layout, Output, SubjectRequest, one_by_one
 from gradcheck_cli.engines.torch.batched import Batched, has_many_operations
 from gradcheck_cli.engines.torch.compiled import (
+    FELL_BACK,
     NO_FORWARD_MODE,
     NO_SECOND_ORDER,
     NOTE,
     STAGES,
     THE_BACKEND,
+    GraphBreaks,
     as_written,
     at_stage,
     is_compiled,
@@ -149,14 +151,15 @@ class TorchSubject(LayerSubject):
     def _first_outputs(self) -> tuple[Output, ...]:
         """The outputs of a first call. Some of several may not require grad, such as what a layer
         hands out for the record: that says that they have no derivatives."""
-        wrt = self.wrt
+        wrt, breaks = self.wrt, GraphBreaks()
         with self.ready({}), nullcontext() if wrt else self.untracked():
             arrays = self.call(self.inputs({}, wrt))
+        note = FELL_BACK if self._compiled and wrt and not is_compiled(arrays) else NOTE
         backend = "Inductor" if self._compiled else THE_BACKEND
         self._compiled = self._compiled or is_compiled(arrays)
         self._long = not self._compiled and has_many_operations(arrays)
         if self._compiled:
-            self.notes += (NOTE,)
+            self.notes += (note, *breaks.notes())
             self.stages = (*STAGES, backend)
         pairs = list(zip(self.output_names, arrays, strict=True))
         apart = [name for name, array in pairs if not array.requires_grad]
