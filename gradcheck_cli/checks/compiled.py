@@ -65,15 +65,28 @@ def blamed_on_a_stage(
 
 
 def _is_seen(finding: Finding, checks: Sequence[Check], findings: Sequence[Finding]) -> bool:
-    """Whether the same derivative is wrong there, too."""
+    """Whether the same derivative is wrong there, too, or is of an output that is lost there."""
     what = finding.mode, finding.input
-    if any(one.code in OF_NUMBERS and (one.mode, one.input) == what for one in findings):
+    if _is_lost(finding, findings) or any(
+        one.code in OF_NUMBERS and (one.mode, one.input) == what for one in findings
+    ):
         return True
     if finding.code != Codes.PRECISION_LOSS or not finding.entries:
         return False
     ulps = [one.max_ulps or 0.0 for one in checks if (one.mode, one.input) == what]
     lost = math.log2(max(finding.entries[0].ulps or 1.0, 1.0))
     return math.log2(max(*ulps, 1.0, 1.0)) * COMPILED_LOSS > lost
+
+
+def _is_lost(finding: Finding, findings: Sequence[Finding]) -> bool:
+    """Whether one of `findings` says that the output is not finite to which the worst entry
+    belongs. No gradient is judged there."""
+    what, how = (Codes.NON_FINITE_OUTPUT, finding.mode), finding.indexing
+    lost = [one for one in findings if (one.code, one.mode) == what]
+    if how is None or how.cotangents or not finding.entries:
+        return bool(lost)
+    place = finding.entries[0].index[: how.output_axes]
+    return any(entry.index == place for one in lost for entry in one.entries)
 
 
 def _compiled(finding: Finding, before: str, stage: str) -> Finding:
@@ -89,7 +102,7 @@ def _compiled(finding: Finding, before: str, stage: str) -> Finding:
 
 def notes_of_better(checks: Sequence[Check], findings: Sequence[Finding]) -> Iterator[str]:
     """A sentence for each compiled engine that is right where the same framework without its
-    compiler is not: XLA takes log(exp(x)) for x."""
+    compiler is not, as XLA is for erfinv(x) near 0."""
     wrong = {
         (one.engine, one.dtype, one.mode, one.input, one.point)
         for one in findings

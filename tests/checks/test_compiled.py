@@ -15,7 +15,7 @@ from gradcheck_cli.checks.compiled import blamed_on_a_stage, notes_of_better
 from gradcheck_cli.checks.protocol import Steps, drive
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.domain.report import Check, Entry, Finding
+from gradcheck_cli.domain.report import Check, Entry, Finding, Indexing
 from gradcheck_cli.engines.torch.compiled import FELL_BACK, NO_FORWARD_MODE, NOTE, THE_BACKEND
 from gradcheck_cli.engines.torch.engine import TorchCompileEngine
 from tests.checks.making import examined, subject_of
@@ -109,6 +109,26 @@ def test_the_first_stage_that_is_wrong_is_to_blame(wrong_from: int, stage: str) 
 
 def test_what_is_wrong_without_a_compiler_is_no_fault_of_it() -> None:
     assert blamed(finding(Codes.WRONG_GRADIENT), 0) == finding(Codes.WRONG_GRADIENT)
+
+
+@pytest.mark.parametrize(("lost", "code"), [(0, "GC101"), (1, "GC108")])
+def test_an_output_that_is_lost_without_the_compiler_has_no_right_gradient_there(
+    lost: int, code: str
+) -> None:
+    """XLA takes log(exp(x)) for x in the forward pass alone."""
+    wrong = replace(finding(Codes.WRONG_GRADIENT), indexing=Indexing(1))
+    output = replace(finding("GC203"), input=None, entries=(Entry((lost,), float("inf")),))
+    made: list[Finding] = []
+
+    def examined_at(stage: str) -> Steps[Any]:
+        yield []
+        return (), [output]
+
+    def steps() -> Steps[None]:
+        made.extend((yield from blamed_on_a_stage([wrong], LADDER, examined_at)))
+
+    drive(steps(), lambda ask: None)
+    assert made[0].code == code
 
 
 @pytest.mark.parametrize(("ulps", "code"), [(2.0**9, "GC301"), (2.0**19, "GC108")])
