@@ -17,7 +17,6 @@ from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.report import Finding, Fix
 from gradcheck_cli.domain.search import (
     KINDS,
-    Kind,
     Search,
     SearchAnswer,
     SearchedFix,
@@ -30,16 +29,9 @@ from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.run.plan import make_plan
 from gradcheck_cli.run.searching import Place, requests_of
 from gradcheck_cli.search.answering import FOR_FIXES
+from gradcheck_cli.search.codes import CODES_OF
 from gradcheck_cli.specfile.moving import at_words, moved
 
-_CODES: dict[Kind, tuple[str, ...]] = {
-    "undefined": (Codes.UNDEFINED_DERIVATIVE, Codes.DISCONTINUITY, Codes.NON_FINITE_OUTPUT),
-    "value-nonfinite": (Codes.NON_FINITE_OUTPUT,),
-    "gradient-nonfinite": (Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT),
-    "gradient-underflow-to-zero": (Codes.UNDERFLOW_TO_ZERO,),
-    "gradient-inaccurate": (Codes.PRECISION_LOSS,),
-    "value-inaccurate": (Codes.UNSTABLE_OUTPUT,),
-}
 _ARGUMENTS = {"f": "float", "i": "int", "b": "bool"}
 
 
@@ -165,7 +157,7 @@ def _of_kind(
 ) -> Iterator[Finding]:
     """The findings at a witness that are of its kind; else all that count."""
     grave = [one for one in findings if one.severity != "note"]
-    mine = [one for one in grave if one.code in _CODES[search.kind]] or grave
+    mine = [one for one in grave if one.code in CODES_OF[search.kind]] or grave
     return (replace(one, search=search, at=point) for one in mine)
 
 

@@ -125,8 +125,6 @@ def search(
 
 
 def _work(spec: Spec, options: SearchOptions, registered: Mapping[str, Registered]) -> _Work:
-    if spec.implementations:
-        return _Work(spec, {}, ("it is about a layer, and has no formula",))
     requests = requests_of(spec, options, options.kinds, options.budget, registered)
     requests = {place: replace(one, drawn=options.drawn) for place, one in requests.items()}
     return _Work(
@@ -144,6 +142,9 @@ def requests_of(
     """What a search of the spec asks of each engine in each dtype, which share the budget. Raises
     UsageError."""
     names = _engines_of(spec, options, registered)
+    if spec.implementations:
+        there = {one.engine for one in spec.implementations}
+        names = tuple(name for name in names if name in there)
     dtypes = options.dtypes.resolve(spec.dtypes, DTYPES)
     share = budget / max(len(names) * len(dtypes), 1)
     return {
@@ -166,7 +167,7 @@ def _engines_of(
     spec: Spec, options: RunOptions, registered: Mapping[str, Registered]
 ) -> tuple[str, ...]:
     """The engines that are named, else PyTorch, else the first one that is there."""
-    if options.engines.resolve(spec.engines, ()):
+    if spec.implementations or options.engines.resolve(spec.engines, ()):
         return choose_engines(spec, options, registered)[0]
     here = [name for name in usual(registered) if registered[name].installed]
     return (_USUAL,) if _USUAL in here else tuple(here[:1])

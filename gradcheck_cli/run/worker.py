@@ -34,7 +34,7 @@ OURS = {
 """Questions that no user's code and no framework takes part in, and what their failure means."""
 
 
-USERS = ("LayerProblem", "LiftRequest")
+USERS = ("LayerProblem", "LiftRequest", "SearchRequest")
 """Questions for which a user's code runs."""
 
 
@@ -202,7 +202,7 @@ def _asked(engine: Engine, question: Any, so_far: Callable[[Any], None]) -> Any:
     if kind == "SearchRequest":
         from gradcheck_cli.search.answering import searched
 
-        return searched(name, question, partial(_answer, engine, so_far=so_far), so_far)
+        return searched(engine, question, partial(_answer, engine, so_far=so_far), so_far)
     if kind == "LayerProblem":
         from gradcheck_cli.checks.examination import examine
 

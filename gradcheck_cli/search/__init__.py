@@ -16,5 +16,9 @@ facts       what the rules of single rows forget
 enclosing   a program over many boxes; faithful: which kernels round as they are restated
 proof       branch and bound over boxes of ordinals
 regions     where a kind fails, over one number; reasons: of which operation
+roundest    witnesses of few digits
 fixes       rewrites that are searched over the same domain
+codes       the findings of a run that are failures of each kind
+layers      layers, run by their own code
+answering   a search in the worker of its engine
 """

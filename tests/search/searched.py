@@ -42,14 +42,15 @@ def answering(steps: Steps[Any]) -> Any:
 
 def answer_of(question: Any) -> Any:
     """The answer of the reference engine."""
-    engine = _engine()
+    engine = reference()
     if isinstance(question, GradientRequest):
         return engine_program(engine, question.problem)
     return engine.evaluate(question)
 
 
 @cache
-def _engine() -> ReferenceEngine:
+def reference() -> ReferenceEngine:
+    """The engine, loaded."""
     engine = ReferenceEngine()
     engine.load()
     return engine
