@@ -120,22 +120,10 @@ class Proof:
         low, high, kinds = low[~single], high[~single], kinds[~single]
         if not len(low):
             return
-        rows = np.arange(len(low))
-        axis = self._axis(low, high)
-        first, last = low[rows, axis], high[rows, axis]
-        cut = np.where((first < 0) & (last >= 0), -1, midway(first, last))
-        middle_high, middle_low = high.copy(), low.copy()
-        middle_high[rows, axis] = cut
-        middle_low[rows, axis] = cut + 1
-        self._low = np.concatenate([self._low, low, middle_low])
-        self._high = np.concatenate([self._high, middle_high, high])
+        low, high = halves(self._domain, low, high)
+        self._low = np.concatenate([self._low, low])
+        self._high = np.concatenate([self._high, high])
         self._kinds = np.concatenate([self._kinds, kinds, kinds])
-
-    def _axis(self, low: Ordinals, high: Ordinals) -> Array:
-        """The element that is widest for its domain, in ordinals."""
-        width = high.astype(np.float64) - low
-        whole = self._domain.high.astype(np.float64) - self._domain.low
-        return np.asarray(np.argmax(width / np.maximum(whole, 1.0), axis=1))
 
     # What is proven of a box.
 
@@ -232,6 +220,21 @@ class Proof:
             | _bits("gradient-underflow-to-zero", good & kept)
             | _bits("gradient-inaccurate", good & right)
         )
+
+
+def halves(domain: Domain, low: Ordinals, high: Ordinals) -> tuple[Ordinals, Ordinals]:
+    """Each box (N, D) cut in two along the element that is widest for its domain, in ordinals: the
+    lower halves, and then the upper ones."""
+    rows = np.arange(len(low))
+    width = high.astype(np.float64) - low
+    whole = domain.high.astype(np.float64) - domain.low
+    axis = np.argmax(width / np.maximum(whole, 1.0), axis=1)
+    first, last = low[rows, axis], high[rows, axis]
+    cut = np.where((first < 0) & (last >= 0), -1, midway(first, last))
+    middle_high, middle_low = high.copy(), low.copy()
+    middle_high[rows, axis] = cut
+    middle_low[rows, axis] = cut + 1
+    return np.concatenate([low, middle_low]), np.concatenate([middle_high, high])
 
 
 def bit_of(kind: Kind) -> np.uint8:

@@ -17,7 +17,7 @@ from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.search import Box, Kind, Region
 from gradcheck_cli.domain.thresholds import Seconds
-from gradcheck_cli.search.box import Domain, Ordinals
+from gradcheck_cli.search.box import Domain, Ordinals, from_ordinals
 from gradcheck_cli.search.goals import midway
 from gradcheck_cli.search.proof import Proof, bit_of
 from gradcheck_cli.search.reasons import Reasons
@@ -164,7 +164,7 @@ def _words(domain: Domain, intervals: _Intervals, reasons: Reasons) -> str:
     shown = list(zip(*(part[:_MOST_WORDS].tolist() for part in intervals), strict=True))
     for low, high in shown:
         by_reason.setdefault(_reason(domain, low, high, reasons), []).append(
-            _interval(domain, low, high)
+            interval_words(domain, 0, low, high)
         )
     more = len(intervals[0]) - len(shown)
     parts = [
@@ -186,17 +186,18 @@ def _reason(domain: Domain, low: int, high: int, reasons: Reasons) -> str:
     return reasons.between(right, failing)
 
 
-def _interval(domain: Domain, low: int, high: int) -> str:
-    """ "x >= 88.722839", for people: with so many digits that the numbers of the dtype differ."""
-    (name,) = domain.names
-    digits = int(np.ceil(domain.format.bits * 0.30103)) + 1
-    first, last = domain.numbers(np.array([[low], [high]])).ravel()
+def interval_words(domain: Domain, place: int, low: int, high: int) -> str:
+    """ "x >= 88.722839", for people: with so many digits that the numbers of the dtype differ.
+    `place` is that of the element among those of the domain."""
+    name, fmt = domain.names[place], domain.format
+    digits = int(np.ceil(fmt.bits * 0.30103)) + 1
+    first, last = (f"{number:.{digits}g}" for number in from_ordinals([low, high], fmt))
     if low == high:
-        return f"{name} = {first:.{digits}g}"
-    if low == domain.low[0] and high == domain.high[0]:
+        return f"{name} = {first}"
+    if low == domain.low[place] and high == domain.high[place]:
         return f"every {name}"
-    if high == domain.high[0]:
-        return f"{name} >= {first:.{digits}g}"
-    if low == domain.low[0]:
-        return f"{name} <= {last:.{digits}g}"
-    return f"{first:.{digits}g} <= {name} <= {last:.{digits}g}"
+    if high == domain.high[place]:
+        return f"{name} >= {first}"
+    if low == domain.low[place]:
+        return f"{name} <= {last}"
+    return f"{first} <= {name} <= {last}"

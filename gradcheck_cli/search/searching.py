@@ -31,6 +31,7 @@ from gradcheck_cli.domain.search import (
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.domain.thresholds import Enough, Seconds
 from gradcheck_cli.engines.kit.walker import rounded
+from gradcheck_cli.search import box_regions, regions
 from gradcheck_cli.search.batching import NotBatched, batched
 from gradcheck_cli.search.box import Domain, Ordinals, to_ordinals
 from gradcheck_cli.search.enclosed import LIBRARY_ULPS, Exceeds, Rounding
@@ -41,7 +42,6 @@ from gradcheck_cli.search.kinds import relative_errors, suspects
 from gradcheck_cli.search.probes import constants_of, probes
 from gradcheck_cli.search.proof import Proof
 from gradcheck_cli.search.reasons import Reasons
-from gradcheck_cli.search.regions import region
 from gradcheck_cli.search.roundest import complexity, simpler
 from gradcheck_cli.search.runs import BATCH, Runner, filled
 from gradcheck_cli.search.truths import Failing, PointTruth
@@ -60,6 +60,7 @@ _FOR_REGIONS: Enough = 0.5  # of the budget: for the regions of all kinds that w
 _SIMPLER_S: Seconds = 0.5  # for simpler witnesses
 _SIMPLER_ROUNDS = 4
 _SIMPLER_TRIED = 8  # points of a round whose truth is enclosed
+_BOXES_S: Seconds = 0.5  # for the boxes of one kind, over several numbers
 _MANY = 1 << 16  # points of a batch where a region is run number by number
 _OPEN_POINTS = 64  # of each kind and turn, from boxes that are open
 
@@ -113,7 +114,7 @@ class Searching:
                 break
             self._prove_on(_BOXES << turn)
             yield from self._look_at(self._candidates(points))
-        yield from self._find_regions()
+        yield from self._find_regions(points)
         yield from self._simplify()
         return self.so_far().searches
 
@@ -368,20 +369,24 @@ class Searching:
 
     # Regions.
 
-    def _find_regions(self) -> Steps[None]:
-        """Of kinds that were found, where one number is searched."""
-        one = self._domain.size == 1 and self._runner.batched is not None
-        if self._proof is None or not one or not self._with_regions:
+    def _find_regions(self, points: Ordinals) -> Steps[None]:
+        """Of kinds that were found; `points` are some of the domain."""
+        proof, domain = self._proof, self._domain
+        if proof is None or self._runner.batched is None or not self._with_regions:
             return
         end = time.monotonic() + _FOR_REGIONS * self._budget
         reasons = Reasons(self._exact, self._gradient, self._format)
         kinds = [kind for kind in self._kinds if kind in self._witnesses]
         for left, kind in zip(range(len(kinds), 0, -1), kinds, strict=True):
             deadline = time.monotonic() + (end - time.monotonic()) / left
-            fails = partial(self._fails, kind)
-            self._regions[kind] = yield from region(
-                kind, self._domain, self._proof, fails, reasons, deadline
-            )
+            given = kind, domain, proof, partial(self._fails, kind), reasons
+            if domain.size == 1:
+                self._regions[kind] = yield from regions.region(*given, deadline)
+            else:
+                witness = domain.point(self._witnesses[kind].values)
+                self._regions[kind] = yield from box_regions.region(
+                    *given, witness, points, min(deadline, time.monotonic() + _BOXES_S)
+                )
 
     def _fails(self, kind: Kind, points: Ordinals) -> Steps[Array]:
         """Which points fail, by the estimate of what is right."""
