@@ -61,6 +61,12 @@ or spec error, 3 internal error, 5 nothing was searched, 130 interrupted."""
     help="Write a picture for each spec, engine and dtype to this folder.",
 )
 @click.option(
+    "--resume",
+    type=click.Path(),
+    metavar="FILE",
+    help="Write each finished spec to this file, and take from it what is finished already.",
+)
+@click.option(
     "--jobs",
     "-j",
     type=Integer(min=1),
@@ -77,6 +83,7 @@ def command(
     seed: int,
     jobs: int | None,
     svg: str | None,
+    resume: str | None,
     color: str | None,
 ) -> int:
     """Find inputs where a gradient breaks, or prove that there are none.
@@ -99,6 +106,7 @@ def command(
         dtypes=Layered(override=tuple(name for names in dtype for name in names) or None),
         seed=seed,
         jobs=jobs,
+        resume=resume or "",
         kinds=tuple(one for one in KINDS if one in chosen) or KINDS,
         budget=budget,
         drawn=svg is not None,

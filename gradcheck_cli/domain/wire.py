@@ -52,6 +52,7 @@ _CLASSES = {
         "Region",
         "Search",
         "SearchAnswer",
+        "SearchResult",
         "SearchedFix",
         "Witness",
     ),

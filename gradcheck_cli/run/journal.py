@@ -11,6 +11,7 @@ import zlib
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.events import EngineReady, Notice
@@ -57,7 +58,8 @@ class Journal:
         if not line.endswith(b"\n"):
             self._file.write(b"\n")  # what follows is a line of its own
 
-    def recall(self, spec: Spec) -> _Known | None:
+    def found(self, spec: Spec) -> Any | None:
+        """What was added about the spec."""
         place = self._places.get(self._key(spec))
         if place is None:
             return None
@@ -66,10 +68,23 @@ class Journal:
             line = stream.readline()
         try:
             body = zlib.decompress(base64.b64decode(json.loads(line)["result"]))
-            result, engines = decode(body)
+            return decode(body)
         except (ValueError, KeyError, TypeError, zlib.error, binascii.Error, Malformed):
             return None
-        return _Known(replace(result, cached=True), engines)
+
+    def add(self, spec: Spec, value: object, **words: str) -> None:
+        """Adds a line about the spec; `words` are for people who read the file."""
+        body = base64.b64encode(zlib.compress(encode(value))).decode("ascii")
+        line = {"key": self._key(spec), "spec": spec.name, **words, "result": body}
+        self._file.write((json.dumps(line) + "\n").encode())
+        os.fsync(self._file.fileno())
+
+    def recall(self, spec: Spec) -> _Known | None:
+        """The result of a run."""
+        match self.found(spec):
+            case (SpecResult() as result, dict() as engines):
+                return _Known(replace(result, cached=True), engines)
+        return None
 
     def keep(self, spec: Spec, result: SpecResult, engines: Mapping[str, str]) -> None:
         """Adds a line, unless another run may find something else: then it is to run again."""
@@ -77,10 +92,7 @@ class Journal:
             return
         used = {check.engine for check in result.checks}
         versions = {name: version for name, version in engines.items() if name in used}
-        body = base64.b64encode(zlib.compress(encode((result, versions)))).decode("ascii")
-        line = {"key": self._key(spec), "spec": result.spec, "status": result.status}
-        self._file.write((json.dumps({**line, "result": body}) + "\n").encode())
-        os.fsync(self._file.fileno())
+        self.add(spec, (result, versions), status=result.status)
 
     def close(self) -> None:
         self._file.close()

@@ -24,6 +24,7 @@ from gradcheck_cli.domain.search import (
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered, engines, usual
 from gradcheck_cli.run.finalize import quoted
+from gradcheck_cli.run.journal import Journal
 from gradcheck_cli.run.plan import DTYPES, choose_engines
 from gradcheck_cli.run.pool import Pool
 from gradcheck_cli.run.task import Done, SoFar, Task
@@ -58,12 +59,15 @@ class _Work:
     spec: Spec
     requests: Mapping[Place, SearchRequest]
     notes: tuple[str, ...]
+    recalled: SearchResult | None = None  # from a journal
     known: dict[Place, SearchAnswer] = field(default_factory=dict)
     failures: dict[Place, Failure] = field(default_factory=dict)
     waiting: int = 0
 
     def result(self) -> SearchResult:
         """What is known of it by now."""
+        if self.recalled is not None:
+            return self.recalled
         searches: list[Search] = []
         fixes = []
         for place, request in self.requests.items():
@@ -102,7 +106,8 @@ def search(
     UsageError for an engine or a dtype that is named and not there, and for a domain without a
     number of the dtype."""
     registered = engines()
-    works = [_work(spec, options, registered) for spec in specs]
+    journal = Journal(options.resume, options) if options.resume else None
+    works = [_work(spec, options, registered, journal) for spec in specs]
     pool = Pool(options.jobs, options.show_framework_output)
     done = 0
     try:
@@ -114,7 +119,7 @@ def search(
             while works[done].waiting:
                 _receive(pool, works, hear)
             done += 1
-            yield works[done - 1].result()
+            yield _finished(works[done - 1], journal)
         pool.close()
     except KeyboardInterrupt:
         for work in works[done:]:
@@ -122,9 +127,27 @@ def search(
         raise
     finally:
         pool.kill()
+        if journal is not None:
+            journal.close()
 
 
-def _work(spec: Spec, options: SearchOptions, registered: Mapping[str, Registered]) -> _Work:
+def _finished(work: _Work, journal: Journal | None) -> SearchResult:
+    """The result, which the journal has from now on, unless another search may get further."""
+    result = work.result()
+    if journal is not None and work.recalled is None and not work.failures:
+        journal.add(work.spec, result)
+    return result
+
+
+def _work(
+    spec: Spec,
+    options: SearchOptions,
+    registered: Mapping[str, Registered],
+    journal: Journal | None,
+) -> _Work:
+    recalled = None if journal is None else journal.found(spec)
+    if isinstance(recalled, SearchResult):
+        return _Work(spec, {}, (), recalled)
     requests = requests_of(spec, options, options.kinds, options.budget, registered)
     requests = {place: replace(one, drawn=options.drawn) for place, one in requests.items()}
     return _Work(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import queue
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,6 +92,18 @@ def _so_far(task: Task) -> SoFar:
 def test_results_come_in_the_order_of_the_specs(monkeypatch: pytest.MonkeyPatch) -> None:
     found = _played(monkeypatch, _done, _crashed)
     assert found == ["proven-absent", "undecided the worker process was killed"]
+
+
+def test_what_a_journal_has_is_not_searched_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    kept = replace(OPTIONS, resume=str(tmp_path / "journal"))
+    monkeypatch.setattr("tests.run.test_searching.OPTIONS", kept)
+    broken = "undecided the worker process was killed"
+    assert _played(monkeypatch, _crashed) == [broken]  # another search may get further
+    assert _played(monkeypatch, _done) == ["proven-absent"]
+    monkeypatch.setattr(Played, "submit", None)
+    assert [one.searches for one in search([SPEC], kept)] == [PROVEN.searches]
 
 
 def test_an_interruption_leaves_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
