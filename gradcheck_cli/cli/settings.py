@@ -103,7 +103,7 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "search",
             Number(min=0),
-            "Seconds to search the domain of each formula, after its points; 0: no search. "
+            "Seconds to search the domain of each spec, after its points; 0: no search. "
             "Default: what the spec says.",
         ),
         Setting(

@@ -80,7 +80,7 @@ class Local:
     def _searched(self, spec: Spec) -> Searched | None:
         """The searches of a spec; few runs have any."""
         budget = self._options.search.resolve(spec.search, 0.0)
-        if not budget or spec.implementations:
+        if not budget:
             return None
         from gradcheck_cli.run.searched import Searched
 

@@ -92,6 +92,10 @@ class Searched:
             formula = Formula(look.case, look.problems, look.truth)
             yield from formula.steps()
             self._findings += [*formula.mistakes, *_of_kind(formula.findings, search, words)]
+        for problem in plan.layers:
+            if not problem.behaviour:
+                (answer,) = yield [Ask(search.engine, problem)]
+                self._findings += _of_kind(answer.findings, search, words)
 
     def _say_what_is_open(self, place: Place, searches: Sequence[Search]) -> None:
         engine, dtype = place
@@ -116,7 +120,7 @@ class Searched:
         known: dict[tuple[str, str, str], SearchedFix | None] = {}
         for number, finding in enumerate(self._findings):
             fix, search = finding.fix, finding.search
-            if fix is None or search is None or fix.custom:
+            if fix is None or search is None or fix.custom or self._spec.implementations:
                 continue
             key = search.engine, search.dtype, fix.model
             if key not in known:
