@@ -86,6 +86,15 @@ class Forgetful(torch.autograd.Function):
         return (g.bfloat16() * torch.cos(x.bfloat16())).to(g.dtype)
 
 
+class Compressed(Forgetful):
+    """sin in full precision, which keeps its input in bfloat16 for the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x.bfloat16())
+        return torch.sin(x)
+
+
 def summed(x: Any) -> Any:
     """Into a buffer of float32, beside a constant of float16."""
     total = torch.zeros(x.shape, dtype=torch.float32)
@@ -157,9 +166,10 @@ def test_what_leaves_the_graph_in_float16(size: int) -> None:
     assert told(answer) == {"GC101"}
 
 
+@pytest.mark.parametrize("layer", [Forgetful, Compressed])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_backward_in_bfloat16_loses_digits(dtype: str) -> None:
-    answer = examined(Forgetful, {"x": normal(4)}, dtype=dtype, modes=REVERSE)
+def test_a_backward_in_bfloat16_loses_digits(layer: type, dtype: str) -> None:
+    answer = examined(layer, {"x": normal(4)}, dtype=dtype, modes=REVERSE)
     (found,) = answer.findings
     assert (found.code, found.severity) == ("GC301", "error")
     assert any(
