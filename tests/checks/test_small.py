@@ -125,3 +125,19 @@ def test_small_errors_of_one_precision_are_not_weighed(
     answer = examined(Scaled, {"x": np.array([0.5, -1.5])}, dtype=dtype, modes=("reverse",))
     assert bool(asked) == weighed
     assert [f.code for f in answer.findings if f.severity == "error"] == ["GC101"] * wrong
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_layer_that_differentiates_by_its_input_has_values_where_gradients_are_tracked(
+    wrong: bool,
+) -> None:
+    def penalty(x: Any) -> Any:
+        (slope,) = torch.autograd.grad((x**3).sum(), x, create_graph=not wrong, retain_graph=True)
+        return (slope * x).sum()
+
+    answer = examined(penalty, {"x": [0.5, -1.5]}, dtype="float64")
+    assert answer.failure is None
+    assert {finding.code for finding in answer.findings} == ({"GC101"} if wrong else set())
+    modes = {check.mode: check.status for check in answer.checks}
+    assert modes["reverse"] == ("failed" if wrong else "passed")
+    assert not any(status == "failed" for mode, status in modes.items() if mode != "reverse")

@@ -88,6 +88,7 @@ class TorchSubject(LayerSubject):
             load_layer(request.implementation)  # a module may draw numbers when it is imported
         with self.state.seeded():
             self._function, target = self._found()
+        self._needs_graph = False
         self._compiled = compiled
         if compiled:
             self._function = torch.compile(self._function)
@@ -274,8 +275,21 @@ class TorchSubject(LayerSubject):
 
     # Values
 
+    def plain_value(self, values: Mapping[str, Array]) -> Array:
+        """One that differentiates something by its inputs, or registers hooks, has a value only
+        where gradients are tracked: that it raises elsewhere is GC608."""
+        if not self._needs_graph:
+            try:
+                return super().plain_value(values)
+            except RuntimeError:
+                pass  # what is wrong with these numbers raises below, too
+        with self.ready(values):
+            found = self.flat(self.call(self.inputs(values, self.wrt)))
+        self._needs_graph = True
+        return found
+
     def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
-        if self.is_held:
+        if self.is_held or self._needs_graph:
             return one_by_one(self, many)
         found = self._together(many)
         if found is not None:
@@ -285,10 +299,13 @@ class TorchSubject(LayerSubject):
             return one_by_one(self, many)
         self.stencils.looped += len(many)
         values_of = []
-        with self.ready({}), self.untracked():  # once: no call can change but random numbers
-            for values in many:
-                self.state.again()
-                values_of.append(self.flat(self.call(self.inputs(values))))
+        try:
+            with self.ready({}), self.untracked():  # once: no call can change but random numbers
+                for values in many:
+                    self.state.again()
+                    values_of.append(self.flat(self.call(self.inputs(values))))
+        except RuntimeError:
+            return one_by_one(self, many)
         return np.stack(values_of)
 
     def _together(self, many: Sequence[Mapping[str, Array]]) -> Array | None:
@@ -337,6 +354,9 @@ class TorchSubject(LayerSubject):
         except (NotImplementedError, RuntimeError) as error:
             if any(word in str(error).lower() for word in _NO_JVP):
                 raise Unsupported(str(error).strip().splitlines()[0]) from error
+            self.plain_value({})
+            if self._needs_graph:
+                raise Unsupported("the layer runs only where gradients are tracked") from error
             raise
 
     def hvp(

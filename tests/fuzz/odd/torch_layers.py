@@ -1031,3 +1031,42 @@ def sure_of_its_class(x):
     inputs: {x: [-3.0, -2.5]}
     """
     return torch.log_softmax(8 * torch.cat([x, 0 * x[:1]]), 0)[:2]
+
+
+def slope_without_a_graph(x):
+    """GC101: a product with a gradient that has no graph."""
+    (slope,) = torch.autograd.grad((x**3).sum(), x, retain_graph=True)
+    return (slope * x).sum()
+
+
+def hook_without_a_question(x):
+    """GC101: a hook that halves the gradient, and can be registered only where there is one."""
+    y = torch.sin(x)
+    y.register_hook(lambda y_bar: y_bar / 2)
+    return y * y
+
+
+def residuals_in_half(x):
+    """GC301: what the backward needs is kept in float16.
+    inputs: {x: [0.8231, 1.2277]}
+    dtypes: [float64]
+    """
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t.half(), lambda t: t.to(x.dtype)):
+        return x.sin() * x
+
+
+def all_of_it_to_two_of_three(x):
+    """GC101: at a tie of three, two get all.
+    inputs: {x: [1.0, 1.0, 1.0]}
+    """
+
+    class Median(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.median()
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * torch.tensor([1.0, 1.0, 0.0], dtype=g.dtype)
+
+    return Median.apply(x)
