@@ -62,6 +62,8 @@ from gradcheck_cli.truth.safe_values import RaisedLater
 Fresh: TypeAlias = Callable[[], Whole | ProgramProducts]
 """Makes an examination that has not begun."""
 
+OF_ISLANDS = "second derivatives rest on differences of the gradient, as no row states {}"
+
 VAGUER = (
     Codes.WRONG_GRADIENT,
     Codes.PRECISION_LOSS,
@@ -274,12 +276,14 @@ class _Examination:
 
     def _against(self, program: ProgramTruth | None, layer: BoundLayer) -> Steps[LayerAnswer]:
         """Judged against the certified truth of a program, or against differences."""
+        lifted = program if isinstance(program, LiftedTruth) else None
+        if lifted is not None and lifted.has_islands and self._is_differentiated_again:
+            self._notes[f"{self._name}: {OF_ISLANDS.format(lifted.islands)}"] = None
         if is_small(layer.narrow):
             fresh: Fresh = partial(Whole, layer, program, self._uncast)
         elif isinstance(program, Model) and "reverse" in self._problem.modes:
             fresh = partial(ProgramProducts, layer, program)
         else:
-            lifted = program if isinstance(program, LiftedTruth) else None
             return (yield from self._projected(layer, lifted))
         examined = fresh()
         yield from examined.steps()
@@ -327,6 +331,8 @@ class _Examination:
         """Examines a layer whose Jacobian is too large to be computed."""
         projected = Projected(layer, lifted)
         checks, findings = yield from projected.judged()
+        if lifted is not None and projected.is_enclosed and not lifted.has_islands:
+            self._program = lifted
         self._notes.update(dict.fromkeys(projected.notes))
         findings = yield from self._on_stages(
             findings, layer, lambda: Projected(layer, lifted).judged()
@@ -373,9 +379,13 @@ class _Examination:
     def _name(self) -> str:
         return self._engine.capabilities.name
 
+    @property
+    def _is_differentiated_again(self) -> bool:
+        return any(mode in SECOND for mode in self._problem.modes)
+
     def _with_second(self, answer: LayerAnswer, layer: BoundLayer) -> Steps[LayerAnswer]:
         """The answer with that about second derivatives, where they were requested."""
-        if not any(mode in SECOND for mode in self._problem.modes):
+        if not self._is_differentiated_again:
             return answer
         if self._design and self._design.any:
             return replace(answer, notes=(*answer.notes, FIRST_ORDER_ONLY))

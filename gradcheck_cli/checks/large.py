@@ -105,6 +105,11 @@ class Projected:
             if forward.state != "checked":
                 return
 
+    @property
+    def is_enclosed(self) -> bool:
+        """Whether what is enclosed of the lifted layer is what the layer computes."""
+        return self._enclosed is not None and self._sound
+
     # Products
 
     def _confirm(self) -> Steps[bool]:

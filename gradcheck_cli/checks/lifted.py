@@ -60,9 +60,9 @@ class LiftedTruth(ProgramTruth):
         self._lifted = lifted
         stated = with_literals(lifted)
         super().__init__(layer, stated.program, stated.constants)
-        names = dict.fromkeys(f"`{island.name}`" for island in lifted.islands)
-        if names:
-            self.origin = f"from the trace; {', '.join(names)} by differences"
+        self.islands = ", ".join(dict.fromkeys(f"`{island.name}`" for island in lifted.islands))
+        if self.islands:
+            self.origin = f"from the trace; {self.islands} by differences"
 
     @property
     def has_islands(self) -> bool:
@@ -83,7 +83,10 @@ class LiftedTruth(ProgramTruth):
         blocks = dict(truth.blocks)
         for name in self._moving:
             rows = [row[self.words[name]] for row in found]
-            blocks["reverse", name] = _narrowed(truth.blocks["reverse", name], rows)
+            enclosed = EnclosedArray(
+                np.stack([row.value for row in rows]), np.stack([row.radius for row in rows])
+            )
+            blocks["reverse", name] = narrowed(truth.blocks["reverse", name], enclosed)
             if ("forward", name) in blocks:
                 along = None if directions is None else directions[name]
                 block = blocks["reverse", name]
@@ -236,11 +239,10 @@ def _moved(leaf: Leaf, parts: Array) -> Array:
     return there if leaf.holds(there) else np.clip(there, leaf.low, leaf.high)
 
 
-def _narrowed(block: TruthBlock, rows: Sequence[EnclosedArray]) -> TruthBlock:
-    """The block with these enclosed rows, where they are narrow: the bars of what was confirmed are
-    no bounds."""
-    value, radius = np.stack([row.value for row in rows]), np.stack([row.radius for row in rows])
-    found = EnclosedArray(value, radius)
+def narrowed(block: TruthBlock, found: EnclosedArray) -> TruthBlock:
+    """The block with what is enclosed, where that is narrow: the bars of what was confirmed are no
+    bounds."""
+    value, radius = found.value, found.radius
     better = (block.kind == PointKind.SMOOTH) & found.is_narrow(np.zeros(value.shape))
     return replace(
         block,
@@ -248,6 +250,7 @@ def _narrowed(block: TruthBlock, rows: Sequence[EnclosedArray]) -> TruthBlock:
         error=np.where(better, radius, block.error),
         lower=np.where(better, value, block.lower),
         upper=np.where(better, value, block.upper),
+        stated=np.where(better, value, block.stated),
         certified=block.certified | better,
         confirmed=block.confirmed & ~better,
     )

@@ -6,16 +6,25 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Set
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
 from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.enclosed_hessian import (
+    EnclosedBlocks,
+    enclosed_alone,
+    enclosed_hessian,
+    is_settled,
+)
 from gradcheck_cli.checks.hessian import Given, Hessian, block_name, plain_name
 from gradcheck_cli.checks.layer_case import Evaluations, LayerCase
+from gradcheck_cli.checks.lifted import narrowed
 from gradcheck_cli.checks.program_truth import ProgramTruth, is_certified
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.checks.second_order_causes import SecondOrderCauses
 from gradcheck_cli.checks.shape import moving_size, output_shape
+from gradcheck_cli.checks.small import is_small
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.case import Case
@@ -38,6 +47,7 @@ from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.source_lines import raised_at
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal, short_traceback
+from gradcheck_cli.truth.certified.enclosed_products import EnclosedArray
 from gradcheck_cli.truth.directional_program import NoDirectional
 from gradcheck_cli.truth.numerics.noise import from_size
 from gradcheck_cli.truth.of_formulas import NOT_CERTIFIED
@@ -50,6 +60,10 @@ ABSORBED = (
 )
 MOST = 4096  # entries: a Hessian is as tall as there are
 DRAWS = 2
+
+T = TypeVar("T")
+Named = dict[tuple[str, str], T]
+"""By mode and the name of a block."""
 
 
 class SecondOrder:
@@ -179,6 +193,7 @@ class HessianCase(LayerCase):
         self._right = self._mine if highest is narrow else hessian.blocks(highest)
         self._entries = hessian.of_every_entry(highest) if hessian.firsts else self._right
         self._truth = hessian.truth()
+        self._balls: EnclosedBlocks | None = None
 
     @property
     def unsure(self) -> bool:
@@ -274,6 +289,8 @@ class HessianCase(LayerCase):
         hessian, program = self._hessian, self._program
         if program is None:
             return None
+        if program.origin and not is_small(self.layer.narrow):
+            return self._enclosed(program, costs)
         columns = None if hessian.whole else hessian.directions
         projection = Projection(rows, columns, hessian.firsts or None)
         leaves = [leaf.name for leaf in hessian.leaves]
@@ -281,14 +298,41 @@ class HessianCase(LayerCase):
         if not hessian.along and not is_certified(blocks.values()):
             self._program = None
             return None
-        found: dict[tuple[str, str], TruthBlock] = {}
-        reasons: dict[tuple[str, str], str] = {}
+        found, reasons = self._settled(blocks, {})
+        return replace(truth, blocks=found, reasons=reasons)
+
+    def _enclosed(self, program: ProgramTruth, costs: bool) -> Truth | None:
+        """The truth about the program of a large layer: what is enclosed in float64, and where that
+        is too wide, or what rounding may cost is requested, differences."""
+        hessian = self._hessian
+        if self._balls is None:
+            self._balls = enclosed_hessian(program, hessian.row, hessian.directions)
+        if not self._balls:
+            return None
+        if hessian.along or (is_settled(self._balls) and not costs):
+            blocks = {key: enclosed_alone(ball) for key, ball in self._balls.items()}
+            why: Mapping[tuple[str, str], str] = {}
+        else:
+            under, why = self._differences(costs)
+            blocks = {key: narrowed(under[key], ball) for key, ball in self._balls.items()}
+        found, reasons = self._settled(hessian.along_rows(blocks), why)
+        return replace(self._truth_of(found, reasons), origin=program.origin)
+
+    def _settled(
+        self,
+        blocks: Mapping[tuple[str, str], TruthBlock],
+        why: Mapping[tuple[str, str], str],
+    ) -> tuple[Named[TruthBlock], Named[str]]:
+        """Certified blocks, and why entries of them are undecided."""
+        found: Named[TruthBlock] = {}
+        reasons: Named[str] = {}
         for key, block in blocks.items():
             name = (self._mode, block_name(key))
             found[name] = self._open_where_absorbed(key, block)
             if np.any(found[name].kind == PointKind.UNDECIDED):
-                reasons[name] = ABSORBED if is_certified([block]) else NOT_CERTIFIED
-        return replace(truth, blocks=found, reasons=reasons)
+                absorbed = ABSORBED if is_certified([block]) else NOT_CERTIFIED
+                reasons[name] = why.get(key, absorbed)
+        return found, reasons
 
     def _open_where_absorbed(self, key: tuple[str, str], block: TruthBlock) -> TruthBlock:
         """The block, open where the truth and its error are roundings of the function itself: what
@@ -303,7 +347,7 @@ class HessianCase(LayerCase):
         with np.errstate(all="ignore"):
             truth, off = np.abs(block.value), np.abs(own - block.value)
             lost = (truth > 0) & (off > SAME_STEP * truth) & (np.fmax(off, truth) <= size)
-        lost &= own != 0  # a number that became zero is lost, whatever did it
+        lost &= block.certified & (own != 0)  # a number that became zero is lost, whatever did it
         return replace(
             block,
             kind=np.where(lost, int(PointKind.UNDECIDED), block.kind),
@@ -311,38 +355,40 @@ class HessianCase(LayerCase):
             certified=block.certified & ~lost,
         )
 
+    def _differences(
+        self, costs: bool
+    ) -> tuple[dict[tuple[str, str], TruthBlock], dict[tuple[str, str], str]]:
+        """Every block by differences of the gradient, and why entries are undecided."""
+        weights = self._weights() if costs else None
+        return self._truth.blocks(self._hessian.filled(self._entries), weights)
+
     def _by_differences(self, costs: bool) -> Truth:
         """The truth from differences of the gradient."""
-        weights = self._weights() if costs else None
-        entries, reasons = self._truth.blocks(self._hessian.filled(self._entries), weights)
-        return self._truth_of(self._hessian.along_rows(entries), reasons)
+        entries, reasons = self._differences(costs)
+        return self._truth_of(self._named(self._hessian.along_rows(entries)), self._named(reasons))
 
     def _undecided(self) -> Truth:
         """No truth: differences of a second derivative see its rounding before they see the
         third."""
+        shapes = {key: block.shape for key, block in self._hessian.filled(self._entries).items()}
         blocks = {
-            key: TruthBlock.of(
-                np.zeros(block.shape),
-                np.full(block.shape, np.inf),
-                kind=np.full(block.shape, int(PointKind.UNDECIDED)),
-            )
-            for key, block in self._hessian.filled(self._entries).items()
+            key: enclosed_alone(EnclosedArray(np.zeros(shape), np.full(shape, np.inf)))
+            for key, shape in shapes.items()
         }
-        return self._truth_of(blocks, dict.fromkeys(blocks, NOT_CERTIFIED))
+        why = dict.fromkeys(blocks, NOT_CERTIFIED)
+        return self._truth_of(self._named(blocks), self._named(why))
 
-    def _truth_of(
-        self,
-        blocks: Mapping[tuple[str, str], TruthBlock],
-        reasons: Mapping[tuple[str, str], str],
-    ) -> Truth:
-        layer, mode = self.layer, self._mode
-        output = layer.highest.value({})
+    def _named(self, blocks: Mapping[tuple[str, str], T]) -> Named[T]:
+        return {(self._mode, block_name(key)): block for key, block in blocks.items()}
+
+    def _truth_of(self, blocks: Named[TruthBlock], reasons: Named[str]) -> Truth:
+        output = self.layer.highest.value({})
         return Truth(
-            dtype=layer.problem.dtype,
+            dtype=self.layer.problem.dtype,
             output=output,
-            output_error=from_size(output, 16, layer.highest.dtype),
-            blocks={(mode, block_name(key)): block for key, block in blocks.items()},
-            reasons={(mode, block_name(key)): reason for key, reason in reasons.items()},
+            output_error=from_size(output, 16, self.layer.highest.dtype),
+            blocks=blocks,
+            reasons=reasons,
         )
 
     def _evaluation(self, subject: Subject, blocks: Given) -> Evaluation:

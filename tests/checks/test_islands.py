@@ -76,6 +76,11 @@ def test_the_report_says_which_operation_is_differenced(times: int) -> None:
     assert sources(answer) == {TRUTH}
 
 
+def test_the_second_derivative_of_one_rests_on_differences() -> None:
+    answer = examined(cubed, {"x": X}, modes=("reverse", "reverse-over-reverse"))
+    assert [note for note in answer.notes if "second derivatives rest on differences" in note]
+
+
 def test_a_tail_beside_such_an_operation_is_seen() -> None:
     def layer(x: Any, w: Any) -> Any:
         return cubed(x) * w, FlushedTail.apply(40 * w)

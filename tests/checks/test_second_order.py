@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from gradcheck_cli.truth.second_order import SecondTruth
 from tests.checks.making import examined
 
 SECOND = ("reverse", "reverse-over-reverse")
@@ -313,3 +314,22 @@ def test_third_derivatives_of_a_layer_that_is_not_lifted_are_undecided() -> None
     (found,) = (found for found in answer.findings if found.severity != "note")
     assert found.code == "GC501"
     assert "a third derivative is judged by a certificate alone" in found.message
+
+
+LARGE = np.random.default_rng(0).standard_normal((2, 8, 20))
+
+
+@pytest.mark.exhaustive
+def test_of_a_large_layer_that_is_lifted_no_difference_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(SecondTruth, "blocks")
+    modes = (*SECOND, FORWARD, THIRD, FORWARD_THIRD)
+    answer = examined(lambda x, w: torch.tanh(x @ w.T), {"x": LARGE[0], "w": LARGE[1]}, modes=modes)
+    assert not [finding for finding in answer.findings if finding.severity != "note"]
+    assert {check.mode for check in answer.checks} == set(modes)
+
+
+def test_a_large_layer_whose_second_derivative_is_cut_off_is_wrong() -> None:
+    answer = examined(lambda x: Half.apply(x) ** 2, {"x": LARGE[0]}, modes=SECOND)
+    assert {found.code for found in answer.findings} == {"GC106"}

@@ -116,6 +116,39 @@ class EnclosedProducts:
                 for name, variable in variables.items()
             }
 
+    def bent(self, cotangent: Array, tangents: Mapping[str, Array]) -> dict[str, EnclosedArray]:
+        """The derivative of cotangent @ J @ tangent by input, each (n,): the Hessian of cotangent @
+        output times the tangent."""
+        from reference_engine.arithmetic.float_balls import exactly_floats
+        from reference_engine.dual import Dual
+        from reference_engine.tape import Node, pull_back
+        from reference_engine.traced import new_level
+
+        with np.errstate(all="ignore"), self._singly:
+            level = new_level()
+            variables = {
+                name: Node(level, exactly_floats(self._values[name])) for name in self._wrt
+            }
+            above = new_level()
+            duals = {
+                name: Dual(
+                    above,
+                    variables[name],
+                    exactly_floats(np.reshape(tangent, np.shape(self._values[name]))),
+                )
+                for name, tangent in tangents.items()
+            }
+            y = self._run({**variables, **duals})
+            y_dot = y.tangent if isinstance(y, Dual) and y.level == above else None
+            seeds: list[tuple[Node, Any]] = []
+            if isinstance(y_dot, Node) and y_dot.level == level:  # else it is linear
+                seeds = [(y_dot, exactly_floats(np.reshape(cotangent, y.shape)))]
+            reached = pull_back(seeds, list(variables.values()))
+            return {
+                name: _flat(reached.get(variable.record), variable.size)
+                for name, variable in variables.items()
+            }
+
     def pushed(self, tangents: Mapping[str, Array]) -> EnclosedArray:
         """J @ tangent, (m,); inputs without a tangent do not move."""
         from reference_engine.arithmetic.float_balls import exactly_floats

@@ -90,3 +90,23 @@ def test_only_so_many_numbers_are_enclosed_one_by_one(monkeypatch: pytest.Monkey
     monkeypatch.setattr(enclosed_products, "MOST_SINGLY", 400)
     with pytest.raises(NotInBalls, match="one by one"):
         products("erf(x)", x=RNG.standard_normal(500)).pulled(np.ones(500))
+
+
+def test_a_hessian_times_a_direction() -> None:
+    x, w = VALUES["x"], VALUES["w"]
+    along = RNG.standard_normal(x.shape)
+    row = RNG.standard_normal(150)
+    found = products("(x @ w) ** 3", ("x", "w")).bent(row, {"x": along})
+    weight = row.reshape(30, 5) * 6 * (x @ w) * (along @ w)
+    both = row.reshape(30, 5) * 3 * (x @ w) ** 2
+    exact = {"x": weight @ w.T, "w": x.T @ weight + along.T @ both}
+    for name, block in found.items():
+        off = np.abs(block.value - exact[name].ravel())
+        assert np.all(off <= block.radius + 1e-12 * np.abs(exact[name]).max())
+        assert np.all(block.radius <= 1e-10 * np.abs(exact[name]).max())
+
+
+def test_a_linear_function_does_not_bend() -> None:
+    found = products("x @ w").bent(np.ones(150), {"x": np.ones((30, 8))})["x"]
+    assert not np.any(found.value)
+    assert not np.any(found.radius)
