@@ -1,8 +1,8 @@
-"""Attacks on proofs of `gradcheck search`: random formulas and domains are searched on PyTorch, and
-inside of each domain that is called free of a kind of failure, random and extreme points are run.
-One that fails in that kind is a counterexample: a bug of the worst sort.
+"""Attacks on proofs of `gradcheck search`: random formulas and domains are searched on an engine,
+and inside of each domain that is called free of a kind of failure, random and extreme points are
+run. One that fails in that kind is a counterexample: a bug of the worst sort.
 
-    python -m tests.fuzz.proofs [--formulas N] [--points N] [--seed N]
+    python -m tests.fuzz.proofs [--engine NAME] [--formulas N] [--points N] [--seed N]
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from gradcheck_cli.checks.protocol import Ask, Steps
 from gradcheck_cli.domain.search import KINDS, GradientRequest, Kind, Search
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.base import make
+from gradcheck_cli.engines.entry_points import targets
 from gradcheck_cli.engines.kit.gradient_program import engine_program
 from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.search.box import Domain, Ordinals, domain_of
@@ -50,9 +51,10 @@ class Counterexample(Exception):
 class Attack:
     """Searches of random specs on an engine of this process, and the points that contradict."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, engine: str = "torch") -> None:
         self._rng = np.random.default_rng(seed)
-        self._engine = make("gradcheck_cli.engines.torch.engine:TorchEngine")
+        self._name = engine
+        self._engine = make(targets()[engine])
         self._engine.load()
         self.proofs = 0
         self.points = 0
@@ -101,7 +103,7 @@ class Attack:
         if domain is None or not spec.wrt:
             return
         found: tuple[Search, ...] = self._driven(
-            Searching(spec, "torch", domain, KINDS, 0.5, 0).steps()
+            Searching(spec, self._name, domain, KINDS, 0.5, 0).steps()
         )
         proven = [one.kind for one in found if one.verdict == "proven-absent"]
         self.proofs += len(proven)
@@ -110,7 +112,7 @@ class Attack:
 
     def _attacked(self, spec: Spec, domain: Domain, proven: list[Kind], turn: int) -> Steps[None]:
         program = rounded(spec.program, domain.dtype)
-        runner = Runner("torch", program, domain, spec.wrt)
+        runner = Runner(self._name, program, domain, spec.wrt)
         if runner.batched is None:
             return
         estimator = Estimator(runner.batched, spec.wrt, domain.dtype)
@@ -166,9 +168,9 @@ def _names(text: str) -> set[str]:
     return set(re.findall(r"\b[a-z]\b", text))
 
 
-def attack(formulas: int, points: int, seed: int) -> Attack:
+def attack(formulas: int, points: int, seed: int, engine: str = "torch") -> Attack:
     """The attack, when it is over. Raises Counterexample."""
-    made = Attack(seed)
+    made = Attack(seed, engine)
     done = 0
     while done < formulas:
         drawn = made.formula()
@@ -180,12 +182,13 @@ def attack(formulas: int, points: int, seed: int) -> Attack:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--engine", default="torch")
     parser.add_argument("--formulas", type=int, default=1000)
     parser.add_argument("--points", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     try:
-        done = attack(options.formulas, options.points, options.seed)
+        done = attack(options.formulas, options.points, options.seed, options.engine)
     except Counterexample as found:
         print(f"counterexample, seed {options.seed}: {found}")
         return 1
