@@ -9,6 +9,9 @@ import pytest
 
 from .calling import call_here
 
+KNOWN = Path(__file__).parent / "torch-ops.baseline.json"
+"""What is wrong with PyTorch's operations, which docs/suites.md explains."""
+
 
 @pytest.mark.exhaustive
 def test_operations_are_counted_by_what_was_found(tmp_path: Path) -> None:
@@ -33,3 +36,11 @@ def test_an_engine_of_another_framework_is_a_mistake(tmp_path: Path) -> None:
     assert screen.code == 2
     assert "the engine `torch` does not run jax-ops" in screen.err
     assert "--engine jax|jax-jit" in screen.err
+
+
+@pytest.mark.exhaustive
+def test_nothing_new_is_found_in_a_tenth_of_pytorchs_operations(tmp_path: Path) -> None:
+    settings = ("--dtype", "float64", "--baseline", str(KNOWN))
+    screen = call_here("suite", "torch-ops", "--shard", "1/10", *settings, cwd=tmp_path)
+    assert screen.code == 0, screen.out + screen.err
+    assert "operations in other shards" in screen.out
