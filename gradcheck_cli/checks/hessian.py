@@ -47,7 +47,7 @@ class Hessian:
         rng = np.random.default_rng([problem.seed, 29])
         size = output_size(narrow)
         self.row = np.ones(1) if size == 1 else fmt.round(rng.standard_normal(size))
-        self.moving = [leaf for leaf in narrow.leaves if leaf.differentiable]
+        self.moving = [leaf for leaf in narrow.leaves if leaf.differentiable and leaf.size]
         self.leaves = [leaf for leaf in self.moving if not {leaf.name, None} & wrong]
         self.whole = moving_size(narrow) <= (PAIRED_ENTRIES if mode == PAIRED else COLUMNS)
         paired = mode == PAIRED and not self.whole

@@ -19,7 +19,8 @@ X = "x"  # the only input of an island, as a function
 
 def with_islands(lifted: Lifted) -> tuple[Lifted, dict[str, Array]]:
     """The program with the Jacobian of each island, and by name how far constants may be off.
-    Raises NotLifted for an island that stands on a kink, or where no difference says anything."""
+    Raises NotLifted for an island without an input, on a kink, or where no difference says
+    anything."""
     constants, radii = dict(lifted.constants), {}
     for island in lifted.islands:
         jacobian, bars, noise = _jacobian(island, constants[island.value])
@@ -34,6 +35,8 @@ def _jacobian(island: Island, value: Float) -> tuple[Array, Array, Float]:
     def function(at: Values) -> Float:
         return island.call(at[X])
 
+    if not island.at.size:
+        raise island.refusal
     noise, _ = measured_of_layer(function, {X: island.at}, value, exact=False, dtype="float64")
     noise = np.fmax(2 * noise, from_size(value, OPERATIONS))
 

@@ -92,7 +92,7 @@ def _rows(found: Mapping[str, Sequence[SpecResult]]) -> Iterator[str]:
         for word, findings in seen.items():
             if not findings:
                 continue
-            which = _in_a_cell(f"{', '.join(places[word])} of {len(results)}")
+            which = _in_a_cell(", ".join(places[word]))
             yield f"| {code(op)} | {which} | {word} | {_told(findings)} |"
 
 

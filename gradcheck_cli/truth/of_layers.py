@@ -14,7 +14,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.thresholds import OPERATIONS, VAGUE_BAR, Step
+from gradcheck_cli.domain.thresholds import OPERATIONS, ROUNDINGS, VAGUE_BAR, Step
 from gradcheck_cli.domain.truth import Hull, PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
 from gradcheck_cli.truth.absorption import ABSORBED, absorbed
@@ -271,7 +271,10 @@ class CallableTruth:
             if self.subject.digits == "float64":  # a little way off others have no digits left
                 at, seed = self.values, self.seed
                 merged = cornered(merged, gradient, found, self._several, at, name, seed)
-            merged = blurred(merged, gradient, found, self._in_last_digit(name, found))
+            # what every rounding changes altogether, of a value that never moves, is no lost term
+            still = (found.value == 0) & (np.abs(gradient) <= ROUNDINGS * rounding.noise)
+            below = self._in_last_digit(name, found) & ~still
+            merged = blurred(merged, gradient, found, below)
             sizes, off = own_size(self.values[name]), contradicted(merged, gradient, found)
             rows, value = self.cotangents, found.value
             lost = absorbed(self.subject, rows, sizes, gradient, value, off)

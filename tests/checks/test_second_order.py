@@ -333,3 +333,15 @@ def test_of_a_large_layer_that_is_lifted_no_difference_is_taken(
 def test_a_large_layer_whose_second_derivative_is_cut_off_is_wrong() -> None:
     answer = examined(lambda x: Half.apply(x) ** 2, {"x": LARGE[0]}, modes=SECOND)
     assert {found.code for found in answer.findings} == {"GC106"}
+
+
+def square_beside_nothing(x: torch.Tensor, nothing: torch.Tensor) -> torch.Tensor:
+    return (x**2).sum() + nothing.sum()
+
+
+def test_an_input_without_entries_has_no_second_derivative() -> None:
+    given = {"x": X, "nothing": np.ones((0, 3))}
+    answer = examined(square_beside_nothing, given, modes=(*SECOND, FORWARD))
+    assert answer.failure is None
+    assert answer.findings == ()
+    assert {check.input for check in answer.checks if check.mode == FORWARD} == {"x.x"}

@@ -33,6 +33,29 @@ def test_an_output_without_entries_has_products_along_directions() -> None:
     assert codes(torch.mm, {"x": np.ones((0, 5)), "w": np.ones((5, 10))}) == []
 
 
+class ConstantByCancellation(torch.autograd.Function):
+    """sin**2 + cos**2 - 1 as zeros, with a backward of which rounding alone is left."""
+
+    @staticmethod
+    def forward(ctx, x):  # type: ignore[no-untyped-def]
+        ctx.save_for_backward(x)
+        return torch.zeros_like(x)
+
+    @staticmethod
+    def backward(ctx, y_bar):  # type: ignore[no-untyped-def]
+        (x,) = ctx.saved_tensors
+        return y_bar * (torch.sin(x) ** 2 + torch.cos(x) ** 2 - 1)
+
+
+def a_sine_and_a_constant(x: torch.Tensor) -> torch.Tensor:
+    return torch.stack([torch.sin(x), ConstantByCancellation.apply(x)])
+
+
+def test_the_rounding_of_a_derivative_of_zero_is_no_doubt() -> None:
+    x = [0.3, -1.1, 0.9, 2.1, 0.77, 1.31]
+    assert codes(a_sine_and_a_constant, {"x": x}, dtype="float64") == []
+
+
 def on_the_unit_interval(x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.binary_cross_entropy(torch.tensor([0.25, 0.5]).to(x), x)
 

@@ -28,11 +28,19 @@ def _database() -> Mapping[str, Any]:
     if importlib.util.find_spec("expecttest") is None:
         # PyTorch's helpers for tests derive a class from one of it, which no operation needs
         sys.modules["expecttest"] = SimpleNamespace(TestCase=unittest.TestCase)  # type: ignore[assignment]
+    from torch.testing import _utils
+
+    # an operation that seeds itself would hide from its examination that it draws numbers
+    _utils.wrapper_set_seed = _unseeded
     from torch.testing._internal.common_methods_invocations import op_db
 
     return {
         f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db
     }
+
+
+def _unseeded(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return function(*args, **kwargs)
 
 
 def names() -> list[str]:

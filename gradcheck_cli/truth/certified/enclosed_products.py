@@ -105,12 +105,13 @@ class EnclosedProducts:
     def pulled(self, cotangent: Array) -> dict[str, EnclosedArray]:
         """cotangent @ J by input, each (n,)."""
         from reference_engine.arithmetic.float_balls import exactly_floats
-        from reference_engine.tape import pull_back
+        from reference_engine.tape import Node, pull_back
 
         with np.errstate(all="ignore"), self._singly:
             variables, y = self._run_recorded()
             seed = exactly_floats(np.reshape(cotangent, y.shape))
-            reached = pull_back([(y, seed)], list(variables.values()))
+            recorded = isinstance(y, Node)  # an output that no input moves is no part of the tape
+            reached = pull_back([(y, seed)], list(variables.values())) if recorded else {}
             return {
                 name: _flat(reached.get(variable.record), variable.size)
                 for name, variable in variables.items()

@@ -49,6 +49,13 @@ def test_the_tail_of_a_sigmoid_has_all_its_digits() -> None:
     assert np.all(found.is_narrow(np.zeros(500)))
 
 
+def test_an_output_that_no_input_moves_has_products_of_zero() -> None:
+    x = RNG.standard_normal(500)
+    found = products("floor(x)", x=x).pulled(np.ones(500))["x"]
+    assert not np.any(found.value)
+    assert not np.any(found.radius)
+
+
 def test_a_kink_is_wide_where_it_is_and_nowhere_else() -> None:
     x = RNG.standard_normal(500)
     x[7] = 0.0
