@@ -165,7 +165,8 @@ def _without_half(case: Case, output: Array, ulps: Array) -> Mask:
     truth = case.truth
     assert truth is not None
     lost = np.log2(np.maximum(ulps, 1.0)) > ERROR_BITS * FORMATS[case.dtype].bits
-    return np.asarray(lost & ~_accepted(case, output) & (np.ravel(truth.output) != 0))
+    is_zero = np.abs(np.ravel(truth.output)) <= np.ravel(truth.output_error)
+    return np.asarray(lost & ~_accepted(case, output) & ~is_zero)
 
 
 def _documented(case: Case, evaluation: Evaluation, output: Array) -> Mask:

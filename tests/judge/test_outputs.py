@@ -99,3 +99,13 @@ def test_every_mode_computes_one_value_which_is_told_once() -> None:
     both = (*reverse.evaluations, replace(reverse.evaluations[0], mode="forward"))
     twice = replace(reverse, evaluations=both)
     assert len([f for e in both for f in output_findings(twice, e)]) == 1
+
+
+@pytest.mark.parametrize(("error", "expected"), [(2e-20, []), (1e-25, [("GC303", "warning")])])
+def test_a_value_whose_enclosure_holds_zero_is_one_that_nothing_hits(
+    error: float, expected: Any
+) -> None:
+    one = made(2**-30, 1e-20, condition=0.0)
+    assert one.truth is not None
+    truth = replace(one.truth, output_error=np.asarray(error))
+    assert said(replace(one, truth=truth)) == expected
