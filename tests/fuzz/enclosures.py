@@ -76,7 +76,7 @@ class Attack:
             ]
             self.points += len(some)
             for found, numbers in zip(boxes(arrays, arrays, BATCH), computed, strict=True):
-                if found is not None:
+                if found is not None and answers.answered.all():
                     yield from self._outside(domain, some, found, numbers.reshape(BATCH, -1))
 
     def _batches(self, domain: Domain, points: int) -> Iterator[Ordinals]:
