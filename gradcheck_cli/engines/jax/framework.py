@@ -14,6 +14,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.engines.derivatives import Closure, Function, Targets, VJPFunction
 from gradcheck_cli.engines.kit.lowerings import Missing
+from gradcheck_cli.engines.kit.patience import off_the_clock
 from gradcheck_cli.engines.kit.walker import Call, Rule
 
 if TYPE_CHECKING:
@@ -262,7 +263,7 @@ class CompiledJax(Jax):
     ) -> None:
         super().__init__(table, dtype)
         _known_to_jax()
-        jit = partial(self.jax.jit, compiler_options=compiler_options)
+        jit = partial(_Compiled, self.jax, compiler_options)
         self._values = jit(
             lambda function, sources: super(CompiledJax, self).vjp(function, sources)[:2]
         )
@@ -297,6 +298,29 @@ class CompiledJax(Jax):
         self, function: Function, sources: list[Any], cotangents: list[Any]
     ) -> tuple[list[Any], dict[int, Any]]:
         return JaxVJP(self, function, sources).with_marked(cotangents)
+
+
+class _Compiled:
+    """A function that `jax.jit` compiles at the first call with arguments of some shapes."""
+
+    def __init__(
+        self,
+        jax: Any,
+        compiler_options: Mapping[str, bool | str] | None,
+        function: Callable[..., Any],
+    ) -> None:
+        self._tree = jax.tree_util
+        self._function = jax.jit(function, compiler_options=compiler_options)
+        self._known: set[Any] = set()
+
+    def __call__(self, *args: Any) -> Any:
+        arrays, structure = self._tree.tree_flatten(args)
+        shapes = structure, tuple((array.shape, array.dtype) for array in arrays)
+        if shapes in self._known:
+            return self._function(*args)
+        self._known.add(shapes)
+        with off_the_clock():
+            return self._function(*args)
 
 
 class _CompiledVJP:
