@@ -22,12 +22,33 @@ class Cast:
 
 
 class Watch:
-    """Collects those of a layer in `dtype`: the first of each dtype and pass."""
+    """Collects those of a layer in `dtype`: the first of each dtype and pass. Where each array has
+    a key, `gives` and `takes` tell what the forward pass casts for the backward pass alone, as by
+    `save_for_backward(x.half())`: no operation takes it, and it belongs to that."""
 
     def __init__(self, dtype: str) -> None:
         self._dtype = dtype
         self.backward = False
         self._found: dict[tuple[str, bool], Cast] = {}
+        self._unused: dict[int, tuple[str, str, Place | None]] = {}
+
+    def gives(self, key: int, dtype: str, name: str, place: Place | None) -> None:
+        """A cast whose result has this key."""
+        self._unused[key] = dtype, name, place
+        if self.backward:
+            self.takes([key])
+
+    def takes(self, keys: Iterable[int]) -> None:
+        """Something is computed of the arrays with these keys."""
+        for key in keys:
+            if key in self._unused:
+                self.add(*self._unused.pop(key))
+
+    def end_forward(self, outputs: Iterable[int]) -> None:
+        """From here on it is the backward pass; the outputs have these keys."""
+        self.takes(outputs)
+        self.backward = True
+        self.takes(list(self._unused))
 
     def add(self, dtype: str, name: str, place: Place | None) -> None:
         """What has become of a number, and where."""

@@ -103,18 +103,18 @@ def watched(passes: Passes, dtype: str) -> Sequence[Cast]:
     def handle(name: str, inputs: Sequence[Any], attributes: Sequence[Any], run: Run) -> Any:
         result = run(inputs, attributes)
         given = [x for x in tensors(inputs) if casts.backward or x._id in followed]
+        casts.takes(x._id for x in given)
         if given:
             before = narrowest([dtype, *(x.dtype.name for x in given if x.dtype in _KNOWN)])
             for y in tensors([result]):
                 if y.dtype in _KNOWN:
                     followed.add(y._id)
                     if is_narrower(y.dtype.name, before):
-                        casts.add(y.dtype.name, name, places.running())
+                        casts.gives(y._id, y.dtype.name, name, places.running())
         return result
 
     with around_operations(handle):
-        passes.call()
-        casts.backward = True
+        casts.end_forward(y._id for y in passes.call())
         passes.pull()
     return casts.found()
 

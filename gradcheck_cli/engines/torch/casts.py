@@ -5,7 +5,6 @@ Below autograd every operation comes by, those of `torch.autocast` and of deriva
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -37,41 +36,27 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]
 
 
 class _Watching(_Mode):
-    """Follows the numbers that depend on what asks for gradients, and in a backward pass all. A
-    cast of the forward pass that no value is computed of is kept for the backward pass alone, as by
-    `save_for_backward(x.half())`, and belongs to that."""
+    """Follows the numbers that depend on what asks for gradients, and in a backward pass all."""
 
     def __init__(self, dtype: str) -> None:
         super().__init__()
         self.casts = Watch(dtype)
         self._places = Places(__name__)
         self._followed = WeakIdKeyDictionary()
-        self._unused = WeakIdKeyDictionary()  # what a cast gave -> the cast
-
-    def end_forward(self, outputs: Sequence[Any]) -> None:
-        """From here on it is the backward pass."""
-        self._use(_floats(list(outputs)))
-        self.casts.backward = True
-        self._use(list(self._unused))
-
-    def _use(self, tensors: Sequence[Any]) -> None:
-        for x in tensors:
-            if x in self._unused:
-                self.casts.add(*self._unused.pop(x))
+        self._given: list[Any] = []  # results of casts, so that no two have the same key
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         given = [x for x in _floats((args, kwargs)) if self._follows(x)]
-        self._use(given)
+        self.casts.takes(map(id, given))
         if given:
             before = narrowest(_NAMES[x.dtype] for x in given)
             for y in _floats(result):
                 self._followed[y] = True
                 if is_narrower(_NAMES[y.dtype], before):
                     name = func.__name__.partition(".")[0].lstrip("_")
-                    self._unused[y] = _NAMES[y.dtype], name, self._places.running()
-                    if self.casts.backward:
-                        self._use([y])
+                    self._given.append(y)
+                    self.casts.gives(id(y), _NAMES[y.dtype], name, self._places.running())
         return result
 
     def _follows(self, tensor: Any) -> bool:
@@ -99,7 +84,7 @@ class Uncast(_Mode):
 def watched(passes: Passes, dtype: str) -> tuple[Cast, ...]:
     """The casts of a forward and a backward pass in `dtype`."""
     with _Watching(dtype) as mode:
-        mode.end_forward(passes.call())
+        mode.casts.end_forward(map(id, passes.call()))
         passes.pull()
     found: tuple[Cast, ...] = mode.casts.found()
     return found

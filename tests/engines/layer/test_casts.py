@@ -13,6 +13,7 @@ from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.jax.engine import JaxEngine
+from gradcheck_cli.engines.layer.casts import Watch
 from gradcheck_cli.engines.layer.subject import Call, Subject, SubjectRequest
 from gradcheck_cli.engines.numpy.engine import NumpyEngine
 from gradcheck_cli.engines.tensorflow.engine import TensorFlowEngine
@@ -134,3 +135,13 @@ def test_constants_and_masks_are_no_casts() -> None:
         return x * (x > 0).float() * torch.tensor(0.1).half()
 
     assert not bound(TorchEngine(), masked).casts()
+
+
+def test_a_cast_that_nothing_takes_before_the_backward_pass_belongs_to_that() -> None:
+    watch = Watch("float64")
+    for key, dtype in enumerate(["float16", "bfloat16", "float32"]):
+        watch.gives(key, dtype, "to_copy", None)
+    watch.takes([0, 7])
+    watch.end_forward([2])
+    forward = {cast.dtype: not cast.backward for cast in watch.found()}
+    assert forward == {"float16": True, "float32": True, "bfloat16": False}

@@ -583,3 +583,17 @@ def backward_of_a_sparse_tensor(x):
         return x * x, lambda g: tf.sparse.from_dense(2 * x * g)
 
     return square(x)
+
+
+def residuals_in_half(x):
+    """GC301: what the backward needs is kept in float16.
+    inputs: {x: [0.8231, 1.2277]}
+    dtypes: [float64]
+    """
+
+    @tf.custom_gradient
+    def sine(x):
+        kept = tf.cast(x, tf.float16)
+        return tf.sin(x), lambda g: g * tf.cos(tf.cast(kept, g.dtype))
+
+    return sine(x)
