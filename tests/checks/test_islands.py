@@ -108,3 +108,11 @@ def test_what_is_no_line_is_refused() -> None:
 def test_many_columns_are_left_to_differences_of_the_layer() -> None:
     with pytest.raises(NotLifted, match="cubed` is not stated"):
         subject_of(torch_engine(), cubed, x=np.ones(MOST_COLUMNS + 1)).lift()
+
+
+def noisy(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.rrelu(x, 0.0, 1.0, training=True)
+
+
+def test_an_island_without_an_input_is_not_lifted() -> None:
+    assert examined(noisy, {"x": np.ones((1, 0, 3))}).failure is None
