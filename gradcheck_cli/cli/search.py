@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.run.searching import SearchOptions
 
 EPILOG = """Exit codes: 0 proven absent, 1 something was found, 4 something is undecided, 2 usage
-or spec error, 3 internal error, 5 nothing was searched, 130 interrupted."""
+or spec error, or nothing to search, 3 internal error, 130 interrupted."""
 
 
 @click.command(epilog=EPILOG)

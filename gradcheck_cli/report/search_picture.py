@@ -60,7 +60,8 @@ def _bar(searches: Sequence[Search], axis: Axis, dtype: str, style: Style) -> It
         yield _line(f"{'':<{_MARGIN}}{search.kind}", margin, row, style)
     yield _labels(axis, dtype, width, margin)
     yield _legend(np.concatenate(rows), margin, style)
-    for search, low, high in list(thin(searches, axis, width))[:_MOST_THIN]:
+    bands = list(thin(searches, axis, width))
+    for search, low, high in bands if len(bands) <= _MOST_THIN else ():
         where = shortest(low, dtype)
         if low != high:
             where = f"{where} to {shortest(high, dtype)}"

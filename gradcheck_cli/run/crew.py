@@ -169,7 +169,8 @@ class Crew:
         """Whether another worker shortens the run. W workers need R / W for tasks of R seconds;
         with one more, which takes S to start, (R + S) / (W + 1): less, where R > W S."""
         task_s = self._spent_s / self._done if self._done else USUAL_TASK_S
-        return len(self._shared) * task_s > len(self._keepers) * self._import_s
+        waiting = sum(task.expected or task_s for _, task in self._shared)
+        return waiting > len(self._keepers) * self._import_s
 
     def _fits(self) -> bool:
         """Whether there may be another, and there is memory for twice as much as the largest."""

@@ -200,7 +200,16 @@ def _tasks(number: int, work: _Work) -> Iterator[Task]:
     for place, request in work.requests.items():
         work.waiting += 1
         key = _Key(number, place)
-        yield Task(key, place[0], [request], request.limit, number, math.inf, group=key)
+        yield Task(
+            key,
+            place[0],
+            [request],
+            request.limit,
+            number,
+            math.inf,
+            group=key,
+            expected=request.budget,
+        )
 
 
 def _receive(pool: Pool, works: Sequence[_Work], hear: Callable[[SearchProgress], None]) -> None:

@@ -18,7 +18,8 @@ class Task:
 
     `timeout` is in seconds, `memory` in gigabytes. What hangs once hangs again as a rule: where a
     task was not done in time, others of its `group` have less (keeper.SECOND_CHANCE), and after two
-    such tasks no more are asked.
+    such tasks no more are asked. `expected` is how many seconds it may take, where it is not as
+    short as others.
     """
 
     key: Any
@@ -29,6 +30,7 @@ class Task:
     memory: float = math.inf
     group: Any = None
     placement: Placement = HOST
+    expected: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

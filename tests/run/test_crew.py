@@ -110,6 +110,15 @@ def _taken(idle: Crew, worker: int) -> str:
     return str(task.key)
 
 
+def test_one_long_task_that_waits_pays_for_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crew, "Keeper", _Idle)
+    made = Crew(How("reference", ""), queue.SimpleQueue(), lambda count: count < 2)
+    made.submit(Task("short", "reference", [], 1.0, group=1))
+    assert len(made._keepers) == 1
+    made.submit(Task("long", "reference", [], 20.0, group=2, expected=10.0))
+    assert len(made._keepers) == 2
+
+
 def test_a_group_stays_with_the_worker_that_took_its_first_task(idle: Crew) -> None:
     assert [_taken(idle, 0), _taken(idle, 1)] == ["1a", "2a"]
     idle.submit(Task("1c", "reference", [], 1.0, priority=1, group=1))
