@@ -91,7 +91,7 @@ class SearchLine:
 
     def hear(self, progress: SearchProgress) -> None:
         if self._shown:
-            from gradcheck_cli.report.search_screen import progress_words
+            from gradcheck_cli.report.search_words import progress_words
 
             self._line.clear()
             self._line.show(progress_words(progress))

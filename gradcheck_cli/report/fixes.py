@@ -11,7 +11,7 @@ from gradcheck_cli.domain.report import Finding, Fix
 from gradcheck_cli.domain.thresholds import FEW_ULPS
 from gradcheck_cli.report.groups import described
 from gradcheck_cli.report.numbers import significant, small_or_relative
-from gradcheck_cli.report.search_screen import searched_words
+from gradcheck_cli.report.search_words import searched_words
 from gradcheck_cli.report.style import DIM, Style, labelled, plain
 
 _FRAMEWORKS = {

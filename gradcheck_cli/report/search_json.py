@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.report import SearchReport
 from gradcheck_cli.domain.search import (
     Box,
@@ -15,6 +14,9 @@ from gradcheck_cli.domain.search import (
     SearchResult,
     Witness,
 )
+
+if TYPE_CHECKING:
+    from gradcheck_cli.domain.dtypes import Array
 
 
 def search_as_json(report: SearchReport) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from gradcheck_cli.report.html.heat_map import heat_map, legend, level
 from gradcheck_cli.report.html.scatter import scatter
 from gradcheck_cli.report.numbers import FEW, significant, small_or_relative
 from gradcheck_cli.report.reasons import reason_lines, stories_of
-from gradcheck_cli.report.search_screen import searched_words
+from gradcheck_cli.report.search_words import searched_words
 from gradcheck_cli.report.status import mark_of, quality_of
 from gradcheck_cli.report.style import Style, unlabelled
 from gradcheck_cli.report.values import depth

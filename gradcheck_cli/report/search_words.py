@@ -1,0 +1,51 @@
+"""What a search knows, in words: a point that fails, a fix over a domain, how far it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from gradcheck_cli.domain.decimals import nested
+from gradcheck_cli.domain.search import KINDS, SearchedFix, SearchProgress, Witness
+from gradcheck_cli.report.style import plain
+
+
+def example(witness: Witness, dtype: str) -> str:
+    """The point, what was computed there, and what is true."""
+    values = _place(witness, dtype)
+    if witness.genuine:
+        return f"e.g. {values}: {witness.entry} is {witness.truth:.7g}, beyond the dtype"
+    truth = "undefined" if math.isnan(witness.truth) else f"truth {witness.truth:.7g}"
+    return f"e.g. {values}: {witness.entry} is {witness.computed:.7g}, {truth}"
+
+
+def searched_words(fix: SearchedFix) -> Iterator[str]:
+    """What is known of a fix over the domain, in sentences."""
+    known = "all six kinds" if len(fix.proven) == len(KINDS) else ", ".join(fix.proven)
+    if known:
+        yield f"proven absent over the same domain: {known}"
+    for search in fix.found:
+        if search.witness is not None:
+            at = example(search.witness, search.dtype)
+            yield f"over the same domain it fails, {search.kind}: {at}"
+    if not known and not fix.found:
+        yield "over the same domain no failure was found, and nothing is proven"
+
+
+def progress_words(progress: SearchProgress) -> str:
+    """`sigmoid torch float32: 312 boxes open, 97 % proven; gradient-nonfinite at x = 95.0`."""
+    known = progress.known
+    words = f"{plain(progress.spec)} {progress.engine} {progress.dtype}: "
+    words += f"{known.open_boxes} boxes open, {100 * known.proven:.0f} % proven"
+    found = [one for one in known.searches if one.witness is not None]
+    if found:
+        worst = max(found, key=lambda one: one.witness.size if one.witness else 0.0)
+        assert worst.witness is not None
+        words += f"; {worst.kind} at {_place(worst.witness, progress.dtype)}"
+    return words
+
+
+def _place(witness: Witness, dtype: str) -> str:
+    """Decimals that read back, as the command has them."""
+    values = witness.values.items()
+    return ", ".join(f"{name} = {nested(array.tolist(), dtype)}" for name, array in values)
