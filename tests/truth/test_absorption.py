@@ -54,6 +54,10 @@ WRONG = {
 }
 
 
+NOT_WRONG = {"GC301", "GC303", "GC501", "GC502"}
+"""Digits of a gradient or of a value are lost, or the constants are not known well enough."""
+
+
 def codes(made: Callable[[], Engine], layer: Any, x: list[float]) -> set[str]:
     engine = made()
     engine.load()
@@ -64,11 +68,13 @@ def codes(made: Callable[[], Engine], layer: Any, x: list[float]) -> set[str]:
 
 @pytest.mark.parametrize("made", ENGINES)
 @pytest.mark.parametrize("large", [1e16, -3e15, 2.0**55])
-def test_a_lost_term_is_undecided_and_not_wrong(made: Callable[[], Engine], large: float) -> None:
+def test_a_lost_term_costs_digits_and_is_not_wrong(
+    made: Callable[[], Engine], large: float
+) -> None:
     def layer(x: Any) -> Any:
         return (x + large) - large + x
 
-    assert codes(made, layer, [0.5, 1.3]) <= {"GC501", "GC301"}
+    assert codes(made, layer, [0.5, 1.3]) <= NOT_WRONG
 
 
 class LostTerm:
@@ -111,7 +117,7 @@ class WrongPair(LostTerm):
 @pytest.mark.parametrize("layer", [LostTerm, LostInMean])
 @pytest.mark.parametrize("large", [1e16, -3e15, 2.0**55])
 def test_so_it_is_where_the_whole_backward_is_written_by_hand(layer: Any, large: float) -> None:
-    assert codes(NumpyEngine, layer(large), [0.5, 1.3]) <= {"GC501", "GC301"}
+    assert codes(NumpyEngine, layer(large), [0.5, 1.3]) <= NOT_WRONG
 
 
 @pytest.mark.parametrize("large", [0.0, 1e9])
@@ -132,7 +138,7 @@ class LostInside(torch.autograd.Function):
 
 
 def test_a_custom_gradient_may_hide_where_a_term_is_lost() -> None:
-    assert codes(TorchEngine, lambda x: torch.sin(LostInside.apply(x)), [0.5, 1.3]) <= {"GC501"}
+    assert codes(TorchEngine, lambda x: torch.sin(LostInside.apply(x)), [0.5, 1.3]) <= NOT_WRONG
 
 
 def test_so_it_is_where_the_jacobian_is_too_large_to_be_taken_whole() -> None:

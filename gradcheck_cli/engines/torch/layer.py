@@ -278,15 +278,22 @@ class TorchSubject(LayerSubject):
     def plain_value(self, values: Mapping[str, Array]) -> Array:
         """One that differentiates something by its inputs, or registers hooks, has a value only
         where gradients are tracked: that it raises elsewhere is GC608."""
-        if not self._needs_graph:
+        if self._needs_graph:
+            return self._tracked_value(values)
+        try:
+            return super().plain_value(values)
+        except RuntimeError as error:
+            found = self._tracked_value(values)  # what is wrong with these numbers raises here, too
             try:
-                return super().plain_value(values)
+                super().plain_value(values)
             except RuntimeError:
-                pass  # what is wrong with these numbers raises below, too
+                self._needs_graph = True
+                return found
+            raise error  # it raised once, with gradients or without
+
+    def _tracked_value(self, values: Mapping[str, Array]) -> Array:
         with self.ready(values):
-            found = self.flat(self.call(self.inputs(values, self.wrt)))
-        self._needs_graph = True
-        return found
+            return self.flat(self.call(self.inputs(values, self.wrt)))
 
     def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
         if self.is_held or self._needs_graph:
@@ -304,8 +311,11 @@ class TorchSubject(LayerSubject):
                 for values in many:
                     self.state.again()
                     values_of.append(self.flat(self.call(self.inputs(values))))
-        except RuntimeError:
-            return one_by_one(self, many)
+        except RuntimeError as error:
+            found = one_by_one(self, many)
+            if not self._needs_graph:
+                raise error
+            return found
         return np.stack(values_of)
 
     def _together(self, many: Sequence[Mapping[str, Array]]) -> Array | None:
