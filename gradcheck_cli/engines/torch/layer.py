@@ -312,11 +312,15 @@ class TorchSubject(LayerSubject):
                     self.state.again()
                     values_of.append(self.flat(self.call(self.inputs(values))))
         except RuntimeError as error:
-            found = one_by_one(self, many)
-            if not self._needs_graph:
-                raise error
-            return found
+            return self._one_by_one_after(error, many)
         return np.stack(values_of)
+
+    def _one_by_one_after(self, error: RuntimeError, many: Sequence[Mapping[str, Array]]) -> Array:
+        """The values of one that needs the graph. Raises the error of any other."""
+        found = one_by_one(self, many)
+        if not self._needs_graph:
+            raise error
+        return found
 
     def _together(self, many: Sequence[Mapping[str, Array]]) -> Array | None:
         captured = any(self._by_name[name].role == "captured" for name in many[0])
