@@ -20,14 +20,13 @@ from gradcheck_cli.domain.search import (
     Search,
     SearchAnswer,
     SearchedFix,
-    SearchRequest,
     Witness,
 )
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import Registered
 from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.run.plan import make_plan
-from gradcheck_cli.run.searching import Place, requests_of
+from gradcheck_cli.run.searching import NO_DOMAIN, Place, requests_of, undecided
 from gradcheck_cli.search.answering import FOR_FIXES
 from gradcheck_cli.search.codes import CODES_OF
 from gradcheck_cli.specfile.moving import at_words, moved
@@ -54,7 +53,7 @@ class Searched:
         requests = requests_of(spec, options, KINDS, budget, registered)
         self._requests = {place: replace(one, fixes=False) for place, one in requests.items()}
         if not requests:
-            self.notes.append("nothing is searched: no input has a domain")
+            self.notes.append(NO_DOMAIN)
 
     @property
     def engines(self) -> list[str]:
@@ -69,7 +68,11 @@ class Searched:
         for place, request, answer in zip(
             self._requests, self._requests.values(), answers, strict=True
         ):
-            searches = _searches(place, request, answer)
+            searches = (
+                answer.searches
+                if isinstance(answer, SearchAnswer)
+                else undecided(place, request, answer)
+            )
             for search in searches:
                 if search.witness is not None and not search.witness.genuine:
                     yield from self._examine(search, search.witness)
@@ -147,13 +150,6 @@ class Searched:
             elif (known := found[places[0]]).search is None:
                 found[places[0]] = replace(known, search=new.search, fix=_with_search(known, new))
         return found
-
-
-def _searches(place: Place, request: SearchRequest, answer: object) -> tuple[Search, ...]:
-    if isinstance(answer, SearchAnswer):
-        return answer.searches
-    why = str(getattr(answer, "message", ""))
-    return tuple(Search(*place, kind, "undecided", why=why) for kind in request.kinds)
 
 
 def _of_kind(

@@ -33,6 +33,8 @@ from gradcheck_cli.specfile.moving import at_words
 
 _USUAL = "torch"
 
+NO_DOMAIN = "nothing is searched: no input has a domain"
+
 Place = tuple[str, str]
 """An engine, and a dtype."""
 
@@ -73,7 +75,7 @@ class _Work:
         for place, request in self.requests.items():
             answer = self.known.get(place)
             if answer is None:
-                searches += _undecided(place, request, self.failures.get(place))
+                searches += undecided(place, request, self.failures.get(place))
                 continue
             searches += (_with_command(one, self.spec) for one in answer.searches)
             if answer.fix is not None:
@@ -150,9 +152,7 @@ def _work(
         return _Work(spec, {}, (), recalled)
     requests = requests_of(spec, options, options.kinds, options.budget, registered)
     requests = {place: replace(one, drawn=options.drawn) for place, one in requests.items()}
-    return _Work(
-        spec, requests, () if requests else ("nothing is searched: no input has a domain",)
-    )
+    return _Work(spec, requests, () if requests else (NO_DOMAIN,))
 
 
 def requests_of(
@@ -241,7 +241,7 @@ def _with_command(search: Search, spec: Spec) -> Search:
     return replace(search, repeat=f"gradcheck run {quoted(spec.source.path)} {shlex.join(words)}")
 
 
-def _undecided(place: Place, request: SearchRequest, failure: Failure | None) -> tuple[Search, ...]:
+def undecided(place: Place, request: SearchRequest, failure: Failure | None) -> tuple[Search, ...]:
     """Of a search that gave no answer."""
     why = "it was interrupted" if failure is None else failure.message
     return tuple(Search(*place, kind, "undecided", why=why) for kind in request.kinds)
