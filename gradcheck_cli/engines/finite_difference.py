@@ -48,9 +48,6 @@ class FiniteDifferenceEngine(AnsweringEngine):
     def operations(self) -> frozenset[str]:
         return self._reference.operations()
 
-    def lacks(self, error: BaseException) -> bool:
-        return False
-
     def differentiate(self, problem: Problem, answer: Answer) -> None:
         framework = self._reference.framework(problem.dtype)
         prepared = prepare(problem.program, framework, problem.rounding)

@@ -58,9 +58,6 @@ class EigenEngine(AnsweringEngine):
     def remarks(self) -> Mapping[str, str]:
         return NONE
 
-    def lacks(self, error: BaseException) -> bool:
-        return False
-
     def subject(self, request: SubjectRequest) -> Subject:
         if request.dtype not in self.capabilities.dtypes:
             raise Unsupported(f"Eigen's scalars are float and double, not {request.dtype}")

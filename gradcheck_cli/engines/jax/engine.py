@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradcheck_cli.domain.evaluation import Mode, modes_in
@@ -23,16 +24,6 @@ from gradcheck_cli.engines.kit.walker import OPERATORS, custom_gradients
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.subject import Subject, SubjectRequest
 
-_INSTALL = "pip install 'gradcheck-cli[jax]'"
-_DEVICES = ("cpu", "cuda")
-_LACKS = (  # how JAX says that an op has no kernel for a dtype
-    "Unsupported dtype",
-    "unsupported dtype",
-    "must have dtype",
-    "dtype=float16 is not supported",
-    "dtype=bfloat16 is not supported",
-)
-
 
 class JaxEngine(LoweredEngine):
     """JAX, on the CPU or on a GPU, one operation after the other, as it runs outside `jax.jit`."""
@@ -40,17 +31,20 @@ class JaxEngine(LoweredEngine):
     capabilities = Capabilities(
         name="jax",
         distributions=("jax",),
-        install=_INSTALL,
+        install="pip install 'gradcheck-cli[jax]'",
         layers=True,
         orders=(1, 2, 3),
-        devices=_DEVICES,
+        devices=("cpu", "cuda"),
         kernels="gradcheck_cli.engines.jax.kernels",
     )
     table = TABLE
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._settings = ExitStack()
+    lacking = (
+        "Unsupported dtype",
+        "unsupported dtype",
+        "must have dtype",
+        "dtype=float16 is not supported",
+        "dtype=bfloat16 is not supported",
+    )
 
     def load(self) -> str:
         # looking for other devices takes time, and JAX computes on the first that it is given
@@ -66,10 +60,6 @@ class JaxEngine(LoweredEngine):
             self._settings.enter_context(jax_placed(jax, self.placement))
         self._calls = {**OPERATORS, **bound(self.table, jax)}
         return str(jax.__version__)
-
-    def close(self) -> None:
-        self._settings.close()
-        super().close()
 
     def framework(self, dtype: str) -> Jax:
         return Jax(self._calls, dtype)
@@ -94,22 +84,15 @@ class JaxEngine(LoweredEngine):
                 return f"JAX's forward mode needs a jvp for the custom gradient of `{custom.name}`"
         return None
 
-    def lacks(self, error: BaseException) -> bool:
-        words = str(error)
-        return isinstance(error, NotImplementedError) or any(phrase in words for phrase in _LACKS)
-
 
 class JaxJitEngine(JaxEngine):
     """JAX with every derivative compiled as a whole by `jax.jit`."""
 
-    capabilities = Capabilities(
+    capabilities = replace(
+        JaxEngine.capabilities,
         name="jax-jit",
-        distributions=("jax",),
-        install=_INSTALL,
-        layers=True,
-        orders=(1, 2, 3),
         by_default=False,
-        devices=_DEVICES,
+        kernels="",
         stages=(*STAGES, SIMPLIFIER),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -71,9 +71,9 @@ class AnsweringEngine(ABC):
     def remarks(self) -> Mapping[str, str]:
         return {}
 
-    @abstractmethod
     def lacks(self, error: BaseException) -> bool:
         """Whether the framework says with this exception that it has no such op or dtype."""
+        return False
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
         return None
@@ -199,9 +199,23 @@ class LoweredEngine(ProgramEngine):
     """An engine that has its operations in a table, in its framework's words."""
 
     table: ClassVar[Table]
+    lacking: ClassVar[tuple[str, ...]] = ()
+    """How the framework says that an op has no kernel for a dtype, a shape or a range."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._settings = ExitStack()  # of the framework, until the engine is closed
+
+    def close(self) -> None:
+        self._settings.close()
+        super().close()
 
     def operations(self) -> frozenset[str]:
         return had(self.table) | OPERATORS.keys()
 
     def remarks(self) -> Mapping[str, str]:
         return reasons(self.table)
+
+    def lacks(self, error: BaseException) -> bool:
+        words = str(error)
+        return isinstance(error, NotImplementedError) or any(one in words for one in self.lacking)

@@ -54,9 +54,6 @@ class NumpyEngine(AnsweringEngine):
     ) -> None:
         raise Unsupported(_NONE)
 
-    def lacks(self, error: BaseException) -> bool:
-        return False
-
     def subject(self, request: SubjectRequest) -> Subject:
         if request.dtype not in self.capabilities.dtypes:
             raise Unsupported(f"NumPy has no {request.dtype}")

@@ -42,9 +42,6 @@ class ReferenceEngine(ProgramEngine):
     def framework(self, dtype: str) -> _Reference:
         return _Reference(dtype)
 
-    def lacks(self, error: BaseException) -> bool:
-        return False  # every row runs in every dtype and mode
-
 
 class _Reference(TapeFramework):
     """The reference engine in one dtype (`framework.Framework`). Arrays are NumPy arrays."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradcheck_cli.domain.evaluation import Mode, modes_in
@@ -23,21 +24,7 @@ from gradcheck_cli.engines.tensorflow.startup import find_functions_faster, only
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.subject import Subject, SubjectRequest
 
-_DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "tf-nightly")
-_INSTALL = "pip install 'gradcheck-cli[tensorflow]'"
-_DEVICES = ("cpu", "cuda")
 _THREADS = 2  # several engines share the machine, and specs are small
-_LACKS = (  # how TensorFlow says that an op has no kernel, or no gradient, for a dtype or a shape
-    "is not in the list of allowed values",
-    "not in list of allowed values",
-    "Could not find device for node",
-    "No OpKernel was registered",
-    "gradient registry has no entry for",
-    "does not support matrices of type",
-    "ndims must be >= 2",
-    "has different ndims",
-    "Detected unsupported operations when trying to compile graph",
-)
 
 
 class TensorFlowEngine(LoweredEngine):
@@ -45,18 +32,25 @@ class TensorFlowEngine(LoweredEngine):
 
     capabilities = Capabilities(
         name="tensorflow",
-        distributions=_DISTRIBUTIONS,
-        install=_INSTALL,
+        distributions=("tensorflow", "tensorflow-cpu", "tf-nightly"),
+        install="pip install 'gradcheck-cli[tensorflow]'",
         layers=True,
         orders=(1, 2, 3),
         kernels="gradcheck_cli.engines.tensorflow.kernels",
-        devices=_DEVICES,
+        devices=("cpu", "cuda"),
     )
     table = TABLE
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._settings = ExitStack()
+    lacking = (
+        "is not in the list of allowed values",
+        "not in list of allowed values",
+        "Could not find device for node",
+        "No OpKernel was registered",
+        "gradient registry has no entry for",
+        "does not support matrices of type",
+        "ndims must be >= 2",
+        "has different ndims",
+        "Detected unsupported operations when trying to compile graph",
+    )
 
     def load(self) -> str:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -76,10 +70,6 @@ class TensorFlowEngine(LoweredEngine):
             self._settings.enter_context(tensorflow_placed(tf, self.placement))
         self._calls = {**OPERATORS, **bound(self.table, tf)}
         return str(tf.__version__)
-
-    def close(self) -> None:
-        self._settings.close()
-        super().close()
 
     def framework(self, dtype: str) -> TensorFlow:
         return TensorFlow(self._calls, dtype)
@@ -108,23 +98,17 @@ class TensorFlowEngine(LoweredEngine):
     def lacks(self, error: BaseException) -> bool:
         import tensorflow as tf
 
-        words = str(error)
-        return isinstance(error, tf.errors.UnimplementedError | NotImplementedError) or any(
-            phrase in words for phrase in _LACKS
-        )
+        return isinstance(error, tf.errors.UnimplementedError) or super().lacks(error)
 
 
 class TensorFlowXlaEngine(TensorFlowEngine):
     """TensorFlow with every derivative compiled as a whole: `tf.function(jit_compile=True)`."""
 
-    capabilities = Capabilities(
+    capabilities = replace(
+        TensorFlowEngine.capabilities,
         name="tensorflow-xla",
-        distributions=_DISTRIBUTIONS,
-        install=_INSTALL,
-        layers=True,
-        orders=(1, 2, 3),
         by_default=False,
-        devices=_DEVICES,
+        kernels="",
         stages=STAGES,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gradcheck_cli.domain.dtypes import Array
@@ -25,17 +26,7 @@ from gradcheck_cli.engines.torch.ops import TABLE
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.subject import Subject, SubjectRequest
 
-_INSTALL = "pip install 'gradcheck-cli[torch]'"
-_DEVICES = ("cpu", "cuda")
 _THREADS = 2  # several engines share the machine, and specs are small
-_LACKS = (  # how PyTorch says that an op has no kernel for a dtype, a shape or a range
-    "not implemented for",
-    "Low precision dtypes not supported",
-    "dimensions of float, double",  # torch.linalg.pinv
-    "expected to have the same number of dimensions",  # triplet_margin_loss
-    "query, key, and value to all be",  # scaled_dot_product_attention
-    "all elements of input should be between 0 and 1",  # binary_cross_entropy
-)
 
 
 class TorchEngine(LoweredEngine):
@@ -44,17 +35,21 @@ class TorchEngine(LoweredEngine):
     capabilities = Capabilities(
         name="torch",
         distributions=("torch",),
-        install=_INSTALL,
+        install="pip install 'gradcheck-cli[torch]'",
         layers=True,
         orders=(1, 2, 3),
         kernels="gradcheck_cli.engines.torch.kernels",
-        devices=_DEVICES,
+        devices=("cpu", "cuda"),
     )
     table = TABLE
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._settings = ExitStack()
+    lacking = (
+        "not implemented for",
+        "Low precision dtypes not supported",
+        "dimensions of float, double",  # torch.linalg.pinv
+        "expected to have the same number of dimensions",  # triplet_margin_loss
+        "query, key, and value to all be",  # scaled_dot_product_attention
+        "all elements of input should be between 0 and 1",  # binary_cross_entropy
+    )
 
     def load(self) -> str:
         import torch
@@ -83,10 +78,6 @@ class TorchEngine(LoweredEngine):
         import torch
 
         return nullcontext() if self.placement == HOST else torch.device(self.placement.device)
-
-    def close(self) -> None:
-        self._settings.close()
-        super().close()
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
         """Forward mode through a `torch.autograd.Function` needs its `jvp`, and that runs without
@@ -120,22 +111,15 @@ class TorchEngine(LoweredEngine):
                 stack.enter_context(torch_placed(torch, self.placement))
             yield
 
-    def lacks(self, error: BaseException) -> bool:
-        words = str(error)
-        return isinstance(error, NotImplementedError) or any(phrase in words for phrase in _LACKS)
-
 
 class TorchCompileEngine(TorchEngine):
     """PyTorch with every derivative compiled by `torch.compile`: on a CPU, Inductor writes C++."""
 
-    capabilities = Capabilities(
+    capabilities = replace(
+        TorchEngine.capabilities,
         name="torch-compile",
-        distributions=("torch",),
-        install=_INSTALL,
-        layers=True,
-        orders=(1, 2, 3),
         by_default=False,
-        devices=_DEVICES,
+        kernels="",
         tools=(COMPILER,),
         stages=(*STAGES, INDUCTOR),
     )
