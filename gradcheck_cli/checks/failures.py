@@ -60,20 +60,17 @@ def drop_implied(problems: Sequence[LayerProblem], answers: Sequence[LayerAnswer
 
 
 def _asking_for_integers(problem: LayerProblem, failure: Failure) -> str:
-    """Where integers are missed: which inputs are whole numbers, but floating ones, as all are that
-    do not say otherwise."""
+    """Where integers are missed: which inputs are whole numbers, or else which are numbers at all,
+    as all inputs are floating numbers that do not say otherwise."""
     compiled = problem.implementation.engine == "eigen"  # its integers are missed before it runs
     if failure.kind != "raised" or compiled or not INTEGERS.search(failure.message):
         return ""
     point = problem.spec.points[problem.point].values()
-    whole = [
-        entry.name
-        for entry in point
-        if entry.value.dtype.kind == "f" and np.all(entry.value == np.round(entry.value))
-    ]
-    if not whole:
+    floating = [entry for entry in point if entry.value.dtype.kind == "f"]
+    whole = [entry for entry in floating if np.all(entry.value == np.round(entry.value))]
+    if not floating:
         return ""
-    names = ", ".join(f"`{name}`" for name in whole)
+    names = ", ".join(f"`{entry.name}`" for entry in whole or floating)
     return f"{names}: floating numbers; `{{value: ..., dtype: int64}}` makes integers of them"
 
 

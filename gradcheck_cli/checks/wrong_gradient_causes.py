@@ -418,7 +418,7 @@ def _numbers(finding: Finding) -> tuple[str, str]:
         _, _, how = finding.message.partition(MISFIT)
         return number(worst.computed, 6), f"not one number here: {how}"
     if worst is None or worst.truth is None:
-        return "nothing", "a gradient"
+        return "nothing", "not zero"
     if worst.computed is None:
         return "nothing", number(worst.truth, 6)
     return apart(worst.computed, _rounded(worst.truth, worst.computed))

@@ -220,11 +220,20 @@ def text_help(tree: Tree, otherwise: str) -> str:
     python = f"{tree.text.replace(' ', '').removesuffix('i').removesuffix('j')}j"
     if tree.text[-1:] in ("i", "j") and input_model.number_in(python) is not None:
         return f"a complex number is written {python}"
-    try:
-        float(tree.text)
-    except ValueError:
+    parts = [part.strip() for part in tree.text.split(",")]
+    if not all(_is_number(part) for part in parts):
         return otherwise
+    if len(parts) > 1:
+        return f"a list has brackets: [{', '.join(parts)}]"
     return f"write the number without quotes: {tree.text.replace('_', '')}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def shown(tree: Tree) -> str:

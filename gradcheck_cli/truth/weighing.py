@@ -67,7 +67,8 @@ def weighed(
     if not rounding.blind:
         # where the subject's own is no number, the difference is all that is known
         known = np.where(np.isfinite(own), own, found.value)
-        believed = merged.confirmed | ~np.isfinite(own)
+        smooth = merged.kind == PointKind.SMOOTH
+        believed = merged.confirmed | (~np.isfinite(own) & smooth)
         merged = left_open(merged, believed & unseen(known, found, scale, subject), UNSEEN)
     agreed = merged.confirmed & (merged.kind == PointKind.SMOOTH)
     # where a difference agrees, what is left open is how the derivative was rounded

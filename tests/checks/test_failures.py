@@ -94,3 +94,7 @@ def test_whole_numbers_where_a_framework_misses_integers() -> None:
     other = LayerAnswer(failure=Failure("raised", "ValueError: no interesting", "at line 1"))
     (finding,) = with_failure(PROBLEM, other).findings
     assert finding.detail == "at line 1"
+    point = {name: replace(e, value=e.value + 0.5) for name, e in PROBLEM.spec.points[0].items()}
+    drawn = replace(PROBLEM, spec=replace(PROBLEM.spec, points=(point,)))
+    (finding,) = with_failure(drawn, raised).findings
+    assert finding.detail.startswith("at line 1\n`x`: floating numbers; ")

@@ -36,6 +36,11 @@ from .writing import helps, mistakes
             "write the number without quotes: 1e-3",
         ),
         (
+            "'0, .5'",
+            "GC903 1:13-20 inputs.x: text `0, .5` is not the value of an input",
+            "a list has brackets: [0, .5]",
+        ),
+        (
             "1_000",
             "GC903 1:13-18 inputs.x: text `1_000` is not the value of an input",
             "write the number without quotes: 1000",

@@ -12,10 +12,14 @@ from gradcheck_cli.truth.weighing import Rounding, weighed
 ZERO = np.zeros((1, 1))
 
 
-def kind_of(own: float, value: float, error: float, slope: float) -> PointKind:
-    """The kind of one entry whose difference is value ± error, beside slopes of this size."""
+def kind_of(
+    own: float, value: float, error: float, slope: float, kind: PointKind = PointKind.SMOOTH
+) -> PointKind:
+    """The kind of one entry whose difference is value ± error, beside slopes of this size. For the
+    differences alone it is of this `kind`."""
     found = Differences.empty(1, 1)
     found.value[:], found.error[:], found.steepest[:] = value, error, slope
+    found.kind[:] = int(kind)
     rounding = Rounding(cost=ZERO, noise=ZERO, natural=np.ones((1, 1)))
     scale = np.full((1, 1), slope)
     block, _ = weighed(np.full((1, 1), own), found, rounding, scale, "float64", "float32")
@@ -34,3 +38,10 @@ def test_a_difference_with_a_digit_is_the_truth_where_there_is_no_number(
     own: float, value: float, error: float
 ) -> None:
     assert kind_of(own, value, error, slope=7.0) is PointKind.SMOOTH
+
+
+@pytest.mark.parametrize("own", [np.inf, np.nan])
+def test_a_vertical_tangent_needs_no_digit(own: float) -> None:
+    """That quotients grow without bound, as those of sqrt(x) at 0, is seen without one."""
+    found = kind_of(own, 1.66, 5.9, slope=7.0, kind=PointKind.UNDEFINED)
+    assert found is PointKind.UNDEFINED
