@@ -83,6 +83,13 @@ Lowering = Words | Loss | Limited | Missing
 Table = Mapping[str, Lowering]
 
 
+def same_names(module: str, names: str) -> dict[str, str]:
+    """Operations that are functions of a module of the framework (empty: of its own), and called as
+    their rows are."""
+    prefix = f"{module}." if module else ""
+    return {name: prefix + name for name in names.split()}
+
+
 def had(table: Table) -> frozenset[str]:
     """The operations that are not missing."""
     return frozenset(op for op, lowering in table.items() if not isinstance(lowering, Missing))

@@ -8,15 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradcheck_cli.engines.kit.lowerings import Table
+from gradcheck_cli.engines.kit.lowerings import Table, same_names
 
-_SAME_NAME = (
-    *("abs", "cbrt", "exp", "exp2", "expm1", "hypot", "log", "log10", "log1p", "log2"),
-    *("logaddexp", "maximum", "minimum", "reciprocal", "remainder", "sign", "sqrt", "square"),
-    *("cos", "cosh", "sin", "sinc", "sinh", "tan", "tanh", "where"),
-    *("all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "sum"),
-    "diff",
-)
 _ARCUS = ("cos", "cosh", "sin", "sinh", "tan", "tanh")
 
 
@@ -26,11 +19,16 @@ def log1mexp(np: Any, x: Any) -> Any:
 
 
 TABLE: Table = {
-    **{name: name for name in _SAME_NAME},
+    **same_names(
+        "",
+        """
+        abs cbrt exp exp2 expm1 hypot log log10 log1p log2 logaddexp maximum minimum reciprocal
+        remainder sign sqrt square cos cosh sin sinc sinh tan tanh where
+        all any argmax argmin max mean min prod sum diff
+        """,
+    ),
+    **same_names("linalg", "solve inv det"),
     **{f"a{name}": f"arc{name}" for name in _ARCUS},
     "atan2": "arctan2",
-    "solve": "linalg.solve",
-    "inv": "linalg.inv",
-    "det": "linalg.det",
     "log1mexp": log1mexp,
 }

@@ -9,17 +9,20 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-import numpy as np
+from gradcheck_cli.engines.kit.lowerings import Lowering, Table, same_names
+from gradcheck_cli.engines.symbolic import matrices, networks
+from gradcheck_cli.engines.symbolic.arrays import along, each, the_row, transposed
 
-from gradcheck_cli.engines.kit.lowerings import Lowering, Table
-from gradcheck_cli.engines.symbolic.arrays import (
-    along,
-    each,
-    matrices,
-    reduced,
-    the_row,
-    transposed,
-)
+_ROWS = """
+    arange eye full full_like ones ones_like zeros zeros_like
+    cumprod cumsum mean prod sum
+    concatenate getitem one_hot stack take take_along_axis
+    cross dot einsum kron matmul outer tensordot
+    broadcast_to diag expand_dims flip moveaxis pad repeat reshape roll squeeze tile trace
+    transpose tril triu
+    """
+"""Those that make, move, multiply or add up entries: they run on arrays of expressions as they
+are."""
 
 # Activation functions
 
@@ -89,32 +92,6 @@ def _scaled(order: int) -> Lowering:
     return scaled
 
 
-# Arrays that are made of nothing but their shape
-
-
-_CREATION = "arange eye full full_like ones ones_like zeros zeros_like"
-
-
-# Determinants of small matrices, by Berkowitz's division-free algorithm
-
-
-def det(sympy: Any, x: Any) -> Any:
-    return matrices(lambda m: sympy.Matrix(m).det(method="berkowitz"), x)
-
-
-def slogdet_sign(sympy: Any, x: Any) -> Any:
-    def sign(d: Any) -> Any:
-        return sympy.Piecewise((1, d > 0), (-1, d < 0), (0, True))
-
-    return matrices(lambda m: sign(sympy.Matrix(m).det(method="berkowitz")), x)
-
-
-def slogdet_logabs(sympy: Any, x: Any) -> Any:
-    from gradcheck_cli.engines.symbolic.functions import Size
-
-    return matrices(lambda m: sympy.log(Size(sympy.Matrix(m).det(method="berkowitz"))), x)
-
-
 # Exponentials and logarithms
 
 
@@ -122,22 +99,8 @@ def xlogy(sympy: Any, x: Any, y: Any) -> Any:
     return sympy.Piecewise((0, sympy.Eq(x, 0)), (x * sympy.log(y), True))
 
 
-# The Cholesky factor of small matrices
-
-
-def cholesky(sympy: Any, x: Any) -> Any:
-    """Row by row; of the matrix only the lower triangle is read, as symmetric halves."""
-
-    def factor(m: Any) -> Any:
-        half = (m + m.T) / 2
-        low = np.full(m.shape, sympy.Integer(0), dtype=object)
-        for i in range(len(m)):
-            for j in range(i + 1):
-                rest = half[i, j] - sum(low[i, k] * low[j, k] for k in range(j))
-                low[i, j] = sympy.sqrt(rest) if i == j else rest / low[j, j]
-        return low
-
-    return matrices(factor, x)
+def bce(sympy: Any, p: Any, y: Any) -> Any:
+    return -(xlogy(sympy, y, p) + xlogy(sympy, 1 - y, 1 - p))
 
 
 # The gamma function and its relatives
@@ -151,105 +114,6 @@ def lgamma(sympy: Any, x: Any) -> Any:
 
 def betaln(sympy: Any, x: Any, y: Any) -> Any:
     return lgamma(sympy, x) + lgamma(sympy, y) - lgamma(sympy, x + y)
-
-
-# Entries by their places: the rows of the table themselves, on arrays of expressions
-
-
-_INDEXING = "concatenate getitem one_hot stack take take_along_axis"
-
-
-# Layers of networks
-
-
-def dropout(sympy: Any, x: Any, mask: Any, rate: Any) -> Any:
-    return each(lambda a, kept: sympy.Piecewise((a / (1 - rate), kept), (0, True)), x, mask)
-
-
-def attention(
-    sympy: Any, q: Any, k: Any, v: Any, is_causal: bool = False, scale: Any = None
-) -> Any:
-    scale = 1 / sympy.sqrt(q.shape[-1]) if scale is None else scale
-    scores = (q @ transposed(k)) * scale
-    if is_causal:
-        for row in range(scores.shape[-2]):
-            scores[..., row, row + 1 :] = -sympy.oo
-    return softmax(sympy, scores) @ v
-
-
-# Products of arrays
-
-
-_LINALG = "cross dot einsum kron matmul outer tensordot"
-
-
-# Losses
-
-
-def _elementwise(term: Any) -> Lowering:
-    """A loss whose terms come from pairs of entries; `reduction` says what becomes of them."""
-
-    def loss(sympy: Any, x: Any, y: Any, reduction: str = "mean", **keywords: Any) -> Any:
-        return reduced(each(lambda a, b: term(sympy, a, b, **keywords), x, y), reduction)
-
-    return loss
-
-
-def l1(sympy: Any, x: Any, y: Any) -> Any:
-    from gradcheck_cli.engines.symbolic.functions import Size
-
-    return Size(x - y)
-
-
-def huber(sympy: Any, x: Any, y: Any, delta: Any) -> Any:
-    size = l1(sympy, x, y)
-    return sympy.Piecewise((size**2 / 2, size <= delta), (delta * (size - delta / 2), True))
-
-
-def hinge(sympy: Any, x: Any, y: Any) -> Any:
-    return sympy.Piecewise((1 - x * y, x * y < 1), (0, True))
-
-
-def bce(sympy: Any, p: Any, y: Any) -> Any:
-    return -(xlogy(sympy, y, p) + xlogy(sympy, 1 - y, 1 - p))
-
-
-def bce_with_logits(sympy: Any, x: Any, y: Any) -> Any:
-    return y * sympy.log(1 + sympy.exp(-x)) + (1 - y) * sympy.log(1 + sympy.exp(x))
-
-
-def kl_div(sympy: Any, log_p: Any, q: Any) -> Any:
-    return sympy.Piecewise((0, sympy.Eq(q, 0)), (q * (sympy.log(q) - log_p), True))
-
-
-# Inverses and solutions of small linear systems, by Cramer's rule
-
-
-def inv(sympy: Any, x: Any) -> Any:
-    def inverse(m: Any) -> Any:
-        whole = sympy.Matrix(m)
-        return np.array((whole.adjugate() / whole.det(method="berkowitz")).tolist(), dtype=object)
-
-    return matrices(inverse, x)
-
-
-def solve(sympy: Any, x: Any, y: Any) -> Any:
-    return inv(sympy, x) @ y
-
-
-# Normalised exponentials
-
-
-def logsumexp(sympy: Any, x: Any, axis: Any = -1, keepdims: bool = False) -> Any:
-    return along(lambda xs: sympy.log(sum(map(sympy.exp, xs))), x, axis, keepdims)
-
-
-def softmax(sympy: Any, x: Any, axis: int = -1) -> Any:
-    return each(sympy.exp, x) / along(lambda xs: sum(map(sympy.exp, xs)), x, axis, True)
-
-
-def log_softmax(sympy: Any, x: Any, axis: int = -1) -> Any:
-    return x - logsumexp(sympy, x, axis, True)
 
 
 # Lengths of vectors
@@ -315,15 +179,6 @@ def _stepwise(name: str) -> Lowering:
     return step
 
 
-# Operations that move entries about: the rows of the table, on arrays of expressions
-
-
-_SHAPE = (
-    "broadcast_to diag expand_dims flip moveaxis pad repeat reshape roll squeeze tile trace "
-    "transpose tril triu"
-)
-
-
 # Error functions and the normal distribution
 
 
@@ -355,6 +210,14 @@ def sinc(sympy: Any, x: Any) -> Any:
 
 
 TABLE: Table = {
+    **same_names(
+        "",
+        """
+        sqrt exp log tanh erf erfc erfinv
+        acos acosh asin asinh atan atan2 atanh cos cosh sin sinh tan
+        """,
+    ),
+    **{name: the_row(name) for name in _ROWS.split()},
     # Activation functions
     "elu": elu,
     "gelu": gelu,
@@ -380,7 +243,6 @@ TABLE: Table = {
     "reciprocal": lambda sympy, x: 1 / x,
     "remainder": remainder,
     "rsqrt": lambda sympy, x: 1 / sympy.sqrt(x),
-    "sqrt": "sqrt",
     "square": lambda sympy, x: x**2,
     "subtract": _plain(operator.sub),
     # Modified Bessel functions
@@ -388,22 +250,17 @@ TABLE: Table = {
     "i0e": _scaled(0),
     "i1": lambda sympy, x: sympy.besseli(1, x),
     "i1e": _scaled(1),
-    # Arrays that are made of nothing but their shape
-    **{name: the_row(name) for name in _CREATION.split()},
-    # Running sums and products
-    **{name: the_row(name) for name in ("cumprod", "cumsum")},
-    # Determinants of small matrices, by Berkowitz's division-free algorithm
-    "det": det,
-    "logdet": lambda sympy, x: matrices(
-        lambda m: sympy.log(sympy.Matrix(m).det(method="berkowitz")), x
-    ),
-    "slogdet_logabs": slogdet_logabs,
-    "slogdet_sign": slogdet_sign,
+    # Matrices
+    "cholesky": matrices.cholesky,
+    "det": matrices.det,
+    "inv": matrices.inv,
+    "logdet": matrices.logdet,
+    "slogdet_logabs": matrices.slogdet_logabs,
+    "slogdet_sign": matrices.slogdet_sign,
+    "solve": matrices.solve,
     # Exponentials and logarithms
-    "exp": "exp",
     "exp2": lambda sympy, x: 2**x,
     "expm1": lambda sympy, x: sympy.exp(x) - 1,
-    "log": "log",
     "log10": lambda sympy, x: sympy.log(x) / sympy.log(10),
     "log1mexp": lambda sympy, x: sympy.log(1 - sympy.exp(-x)),
     "log1p": lambda sympy, x: sympy.log(1 + x),
@@ -411,39 +268,29 @@ TABLE: Table = {
     "logaddexp": lambda sympy, x, y: sympy.log(sympy.exp(x) + sympy.exp(y)),
     "sigmoid": lambda sympy, x: 1 / (1 + sympy.exp(-x)),
     "softplus": lambda sympy, x: sympy.log(1 + sympy.exp(x)),
-    "tanh": "tanh",
     "xlog1py": lambda sympy, x, y: xlogy(sympy, x, 1 + y),
     "xlogy": xlogy,
-    # The Cholesky factor of small matrices
-    "cholesky": cholesky,
     # The gamma function and its relatives
     "betaln": betaln,
     "digamma": lambda sympy, x: sympy.polygamma(0, x),
     "lgamma": lgamma,
     "polygamma": lambda sympy, x, n: sympy.polygamma(n, x),
-    # Entries by their places: the rows of the table themselves, on arrays of expressions
-    **{name: the_row(name) for name in _INDEXING.split()},
     # Layers of networks
-    "dropout": dropout,
+    "dropout": networks.dropout,
     "linear": lambda sympy, x, w, b: x @ transposed(w) + b,
-    "scaled_dot_product_attention": attention,
-    # Products of arrays
-    **{name: the_row(name) for name in _LINALG.split()},
+    "scaled_dot_product_attention": networks.attention,
     # Losses
-    "bce": _elementwise(bce),
-    "bce_with_logits": _elementwise(bce_with_logits),
-    "hinge": _elementwise(hinge),
-    "huber": _elementwise(huber),
-    "kl_div": _elementwise(kl_div),
-    "l1": _elementwise(l1),
-    "mse": _elementwise(lambda sympy, x, y: (x - y) ** 2),
-    # Inverses and solutions of small linear systems, by Cramer's rule
-    "inv": inv,
-    "solve": solve,
+    "bce": networks.elementwise(bce),
+    "bce_with_logits": networks.elementwise(networks.bce_with_logits),
+    "hinge": networks.elementwise(networks.hinge),
+    "huber": networks.elementwise(networks.huber),
+    "kl_div": networks.elementwise(networks.kl_div),
+    "l1": networks.elementwise(networks.l1),
+    "mse": networks.elementwise(lambda sympy, x, y: (x - y) ** 2),
     # Normalised exponentials
-    "log_softmax": log_softmax,
-    "logsumexp": logsumexp,
-    "softmax": softmax,
+    "log_softmax": networks.log_softmax,
+    "logsumexp": networks.logsumexp,
+    "softmax": networks.softmax,
     # Lengths of vectors
     "norm": norm,
     # Sums, products and extremes over axes
@@ -451,7 +298,6 @@ TABLE: Table = {
     "any": _logic("Or"),
     "max": _extreme(maximum),
     "min": _extreme(minimum),
-    **{name: the_row(name) for name in ("mean", "prod", "sum")},
     # Comparisons, logic, and the functions that choose between their arguments
     "ceil": _stepwise("ceil"),
     "clip": clip,
@@ -471,14 +317,9 @@ TABLE: Table = {
     "round": _stepwise("round"),
     "sign": lambda sympy, x: sympy.Piecewise((1, x > 0), (-1, x < 0), (0, True)),
     "where": lambda sympy, condition, x, y: sympy.Piecewise((x, condition), (y, True)),
-    # Operations that move entries about: the rows of the table, on arrays of expressions
-    **{name: the_row(name) for name in _SHAPE.split()},
     # Error functions and the normal distribution
     "entr": entr,
-    "erf": "erf",
-    "erfc": "erfc",
     "erfcx": lambda sympy, x: sympy.exp(x**2) * sympy.erfc(x),
-    "erfinv": "erfinv",
     "log_ndtr": lambda sympy, x: sympy.log(ndtr(sympy, x)),
     "logit": lambda sympy, x: sympy.log(x / (1 - x)),
     "ndtr": ndtr,
@@ -487,7 +328,5 @@ TABLE: Table = {
     "std": lambda sympy, x, **keywords: each(sympy.sqrt, var(sympy, x, **keywords)),
     "var": var,
     # Circular and hyperbolic functions
-    **{name: name for name in ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh")},
-    **{name: name for name in ("cos", "cosh", "sin", "sinh", "tan")},
     "sinc": sinc,
 }

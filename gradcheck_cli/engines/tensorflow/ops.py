@@ -19,6 +19,7 @@ from gradcheck_cli.engines.kit.lowerings import (
     Missing,
     Renamed,
     Table,
+    same_names,
 )
 from gradcheck_cli.engines.kit.signatures import contracted, counted, listed, running, shaped
 from gradcheck_cli.engines.tensorflow import matrices, networks, shapes
@@ -178,6 +179,22 @@ def sinc(tf: Any, x: Any) -> Any:
 
 
 TABLE: Table = {
+    **same_names(
+        "",
+        """
+        abs sqrt square stop_gradient ones_like zeros_like exp sigmoid tanh floor logical_and
+        logical_not logical_or maximum minimum round sign where repeat squeeze
+        """,
+    ),
+    **same_names(
+        "math",
+        """
+        log_sigmoid reciprocal rsqrt expm1 log log1p xlog1py xlogy digamma lgamma count_nonzero ceil
+        erf erfc erfinv ndtri acos acosh asin asinh atan atan2 atanh cos cosh sin sinh tan
+        """,
+    ),
+    **same_names("linalg", "det expm inv"),
+    **same_names("nn", "relu6 selu silu softplus log_softmax softmax relu"),
     # Activation functions
     "elu": elu,
     "gelu": Limited("nn.gelu", "it rounds its constants to float32", constants="float32"),
@@ -187,23 +204,14 @@ TABLE: Table = {
         "it rounds its slope to float32",
         constants="float32",
     ),
-    "log_sigmoid": "math.log_sigmoid",
     "mish": mish,
-    "relu6": "nn.relu6",
-    "selu": "nn.selu",
-    "silu": "nn.silu",
     "softsign": Limited(
         "nn.softsign", "no gradient of SoftsignGrad is registered", reverse_only=True
     ),
     # Arithmetic
-    "abs": "abs",
     "cbrt": Composed(compositions.cbrt),
     "hypot": hypot,
-    "reciprocal": "math.reciprocal",
     "remainder": "math.floormod",
-    "rsqrt": "math.rsqrt",
-    "sqrt": "sqrt",
-    "square": "square",
     # Modified Bessel functions of the first kind
     "i0": "math.bessel_i0",
     "i0e": "math.bessel_i0e",
@@ -213,8 +221,6 @@ TABLE: Table = {
     "cross_entropy": Loss(networks.cross_entropy),
     "nll": Loss(networks.nll),
     "soft_cross_entropy": Loss(Composed(compositions.soft_cross_entropy)),
-    # Operations that pass a value on
-    "stop_gradient": "stop_gradient",
     # Convolutions. TensorFlow's have the channels last on the CPU
     "conv1d": networks.conv1d,
     "conv2d": networks.conv2d,
@@ -225,9 +231,7 @@ TABLE: Table = {
     "full": shapes.full,
     "full_like": shapes.full_like,
     "ones": shaped("ones"),
-    "ones_like": "ones_like",
     "zeros": shaped("zeros"),
-    "zeros_like": "zeros_like",
     # Sums, products and extremes of everything up to an element
     "cummax": _extreme("reduce_max", -inf),
     "cummin": _extreme("reduce_min", inf),
@@ -240,25 +244,15 @@ TABLE: Table = {
     "svd_vh": matrices.svd_vh,
     "svdvals": Renamed("linalg.svd", also={"compute_uv": False}),
     # Determinants
-    "det": "linalg.det",
     "logdet": matrices.logdet,
     "slogdet_logabs": Renamed("linalg.slogdet", part="log_abs_determinant"),
     "slogdet_sign": matrices.slogdet_sign,
     # Exponentials, logarithms, and the functions of the logistic family
-    "exp": "exp",
     "exp2": exp2,
-    "expm1": "math.expm1",
-    "log": "math.log",
     "log10": log10,
     "log1mexp": Composed(compositions.log1mexp),
-    "log1p": "math.log1p",
     "log2": log2,
     "logaddexp": logaddexp,
-    "sigmoid": "sigmoid",
-    "softplus": "nn.softplus",
-    "tanh": "tanh",
-    "xlog1py": "math.xlog1py",
-    "xlogy": "math.xlogy",
     # Cholesky and QR factors, made unique by a positive diagonal; the pseudoinverse
     "cholesky": matrices.cholesky,
     "pinv": matrices.pinv,
@@ -266,8 +260,6 @@ TABLE: Table = {
     "qr_r": matrices.qr_r,
     # The logarithm of the gamma function, its derivatives, and that of the beta function
     "betaln": betaln,
-    "digamma": "math.digamma",
-    "lgamma": "math.lgamma",
     "polygamma": polygamma,
     # Taking arrays apart and putting them together
     "concatenate": listed("concat"),
@@ -300,15 +292,11 @@ TABLE: Table = {
     "l1": Loss(Composed(compositions.l1)),
     "mse": Loss("math.squared_difference"),
     # Equations with matrices, and functions of square matrices
-    "expm": "linalg.expm",
-    "inv": "linalg.inv",
     "matrix_power": matrices.matrix_power,
     "solve": matrices.solve,
     "triangular_solve": matrices.triangular_solve,
     # Normalised exponentials
-    "log_softmax": "nn.log_softmax",
     "logsumexp": "reduce_logsumexp",
-    "softmax": "nn.softmax",
     # Normalisation of layers
     "batch_norm": networks.batch_norm,
     "group_norm": networks.group_norm,
@@ -330,25 +318,13 @@ TABLE: Table = {
     "any": "reduce_any",
     "argmax": _argument("argmax"),
     "argmin": _argument("argmin"),
-    "count_nonzero": "math.count_nonzero",
     "max": "reduce_max",
     "mean": "reduce_mean",
     "min": "reduce_min",
     "prod": "reduce_prod",
     "sum": "reduce_sum",
     # Logic, and the functions that choose between their arguments
-    "ceil": "math.ceil",
     "clip": clip,
-    "floor": "floor",
-    "logical_and": "logical_and",
-    "logical_not": "logical_not",
-    "logical_or": "logical_or",
-    "maximum": "maximum",
-    "minimum": "minimum",
-    "relu": "nn.relu",
-    "round": "round",
-    "sign": "sign",
-    "where": "where",
     # Other shapes for the same elements
     "broadcast_to": shaped("broadcast_to"),
     "diag": shapes.diag,
@@ -356,10 +332,8 @@ TABLE: Table = {
     "flip": shapes.flip,
     "moveaxis": shapes.moveaxis,
     "pad": shapes.pad,
-    "repeat": "repeat",
     "reshape": shaped("reshape"),
     "roll": shapes.roll,
-    "squeeze": "squeeze",
     "tile": shapes.tile,
     "trace": shapes.trace,
     "transpose": shapes.transpose,
@@ -371,31 +345,15 @@ TABLE: Table = {
     "triplet": Loss(Composed(matrices.triplet)),
     # The error function, the normal distribution, log-odds and entropy
     "entr": entr,
-    "erf": "math.erf",
-    "erfc": "math.erfc",
     "erfcx": Missing("TensorFlow has no scaled complementary error function"),
-    "erfinv": "math.erfinv",
     "log_ndtr": Missing(
         "TensorFlow has no log_ndtr, and no scaled complementary error function to write it with"
     ),
     "logit": logit,
     "ndtr": ndtr,
-    "ndtri": "math.ndtri",
     # Variance and standard deviation
     "std": std,
     "var": var,
     # Circular and hyperbolic functions
-    "acos": "math.acos",
-    "acosh": "math.acosh",
-    "asin": "math.asin",
-    "asinh": "math.asinh",
-    "atan": "math.atan",
-    "atan2": "math.atan2",
-    "atanh": "math.atanh",
-    "cos": "math.cos",
-    "cosh": "math.cosh",
-    "sin": "math.sin",
     "sinc": sinc,
-    "sinh": "math.sinh",
-    "tan": "math.tan",
 }

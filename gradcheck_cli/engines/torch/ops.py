@@ -10,7 +10,15 @@ from typing import Any
 
 from gradcheck_cli.engines.kit import compositions
 from gradcheck_cli.engines.kit.axes import axes_of, restored
-from gradcheck_cli.engines.kit.lowerings import Composed, Limited, Loss, Lowering, Renamed, Table
+from gradcheck_cli.engines.kit.lowerings import (
+    Composed,
+    Limited,
+    Loss,
+    Lowering,
+    Renamed,
+    Table,
+    same_names,
+)
 from gradcheck_cli.engines.kit.signatures import (
     contracted,
     counted,
@@ -146,50 +154,41 @@ def _spread(name: str) -> Lowering:
 
 
 TABLE: Table = {
+    **same_names(
+        "",
+        """
+        abs hypot reciprocal remainder rsqrt sqrt square full_like ones_like zeros_like logdet exp
+        exp2 expm1 log log10 log1p log2 logaddexp sigmoid tanh xlogy kron matmul outer ceil floor
+        logical_and logical_not logical_or maximum minimum relu round sign where erf erfc erfinv
+        logit acos acosh asin asinh atan atan2 atanh cos cosh sin sinc sinh tan
+        """,
+    ),
+    **same_names("linalg", "svdvals det pinv inv matrix_power"),
+    **same_names(
+        "nn.functional",
+        """
+        elu leaky_relu mish relu6 selu silu softsign cross_entropy conv1d conv2d conv_transpose2d
+        softplus embedding linear scaled_dot_product_attention avg_pool2d max_pool2d
+        """,
+    ),
+    **same_names("special", "i0 i0e i1 i1e xlog1py entr erfcx log_ndtr ndtr ndtri"),
     # Activation functions
-    "elu": "nn.functional.elu",
     "gelu": gelu,
     "hardtanh": Renamed("nn.functional.hardtanh", {"min": "min_val", "max": "max_val"}),
-    "leaky_relu": "nn.functional.leaky_relu",
     "log_sigmoid": "nn.functional.logsigmoid",
-    "mish": "nn.functional.mish",
-    "relu6": "nn.functional.relu6",
-    "selu": "nn.functional.selu",
-    "silu": "nn.functional.silu",
-    "softsign": "nn.functional.softsign",
     # Arithmetic
-    "abs": "abs",
     "cbrt": Composed(compositions.cbrt),
-    "hypot": "hypot",
-    "reciprocal": "reciprocal",
-    "remainder": "remainder",
-    "rsqrt": "rsqrt",
-    "sqrt": "sqrt",
-    "square": "square",
-    # Modified Bessel functions of the first kind
-    "i0": "special.i0",
-    "i0e": "special.i0e",
-    "i1": "special.i1",
-    "i1e": "special.i1e",
     # Losses of classifiers. PyTorch too has the classes on axis 1
-    "cross_entropy": "nn.functional.cross_entropy",
     "nll": "nn.functional.nll_loss",
     "soft_cross_entropy": "nn.functional.cross_entropy",
     # Operations that pass a value on
     "stop_gradient": stop_gradient,
-    # Convolutions
-    "conv1d": "nn.functional.conv1d",
-    "conv2d": "nn.functional.conv2d",
-    "conv_transpose2d": "nn.functional.conv_transpose2d",
     # Arrays that are made of nothing but their shape
     "arange": counted("arange"),
     "eye": shapes.eye,
     "full": shaped("full"),
-    "full_like": "full_like",
     "ones": shaped("ones"),
-    "ones_like": "ones_like",
     "zeros": shaped("zeros"),
-    "zeros_like": "zeros_like",
     # Sums, products and extremes of everything up to an element
     "cummax": running("cummax", "dim", part="values"),
     "cummin": running("cummin", "dim", part="values"),
@@ -200,30 +199,13 @@ TABLE: Table = {
     "eigvalsh": matrices.eigvalsh,
     "svd_u": matrices.svd_u,
     "svd_vh": matrices.svd_vh,
-    "svdvals": "linalg.svdvals",
     # Determinants
-    "det": "linalg.det",
-    "logdet": "logdet",
     "slogdet_logabs": Renamed("linalg.slogdet", part="logabsdet"),
     "slogdet_sign": Renamed("linalg.slogdet", part="sign"),
     # Exponentials, logarithms, and the functions of the logistic family
-    "exp": "exp",
-    "exp2": "exp2",
-    "expm1": "expm1",
-    "log": "log",
-    "log10": "log10",
     "log1mexp": Composed(compositions.log1mexp),
-    "log1p": "log1p",
-    "log2": "log2",
-    "logaddexp": "logaddexp",
-    "sigmoid": "sigmoid",
-    "softplus": "nn.functional.softplus",
-    "tanh": "tanh",
-    "xlog1py": "special.xlog1py",
-    "xlogy": "xlogy",
     # Cholesky and QR factors, made unique by a positive diagonal; the pseudoinverse
     "cholesky": matrices.cholesky,
-    "pinv": "linalg.pinv",
     "qr_q": matrices.qr_q,
     "qr_r": matrices.qr_r,
     # The logarithm of the gamma function, its derivatives, and that of the beta function
@@ -241,17 +223,11 @@ TABLE: Table = {
     "take_along_axis": shapes.take_along_axis,
     # Layers of networks
     "dropout": dropout,
-    "embedding": "nn.functional.embedding",
-    "linear": "nn.functional.linear",
     "masked_attention": "nn.functional.scaled_dot_product_attention",
-    "scaled_dot_product_attention": "nn.functional.scaled_dot_product_attention",
     # Products of vectors, matrices and arrays of any rank
     "cross": matrices.cross,
     "dot": matrices.dot,
     "einsum": leading("einsum", "subscripts"),
-    "kron": "kron",
-    "matmul": "matmul",
-    "outer": "outer",
     "tensordot": contracted("tensordot", "dims"),
     # Losses that compare element by element
     "bce": Limited(
@@ -269,8 +245,6 @@ TABLE: Table = {
     "mse": Loss(_of_one_shape("mse_loss", reduction="none")),
     # Equations with matrices, and functions of square matrices
     "expm": matrices.expm,
-    "inv": "linalg.inv",
-    "matrix_power": "linalg.matrix_power",
     "solve": matrices.solve,
     "triangular_solve": matrices.triangular_solve,
     # Normalised exponentials
@@ -290,9 +264,6 @@ TABLE: Table = {
     "sort": Renamed("sort", {"axis": "dim"}, also={"stable": True}, part="values"),
     "topk_indices": Renamed("topk", {"axis": "dim"}, part="indices"),
     "topk_values": Renamed("topk", {"axis": "dim"}, part="values"),
-    # Pooling
-    "avg_pool2d": "nn.functional.avg_pool2d",
-    "max_pool2d": "nn.functional.max_pool2d",
     # Sums, products and extremes over axes
     "all": _reduction("all"),
     "any": _reduction("any"),
@@ -305,18 +276,7 @@ TABLE: Table = {
     "prod": prod,
     "sum": _reduction("sum"),
     # Logic, and the functions that choose between their arguments
-    "ceil": "ceil",
     "clip": clip,
-    "floor": "floor",
-    "logical_and": "logical_and",
-    "logical_not": "logical_not",
-    "logical_or": "logical_or",
-    "maximum": "maximum",
-    "minimum": "minimum",
-    "relu": "relu",
-    "round": "round",
-    "sign": "sign",
-    "where": "where",
     # Other shapes for the same elements
     "broadcast_to": shaped("broadcast_to"),
     "diag": Renamed("diag", {"k": "diagonal"}),
@@ -337,31 +297,7 @@ TABLE: Table = {
     "cosine_similarity": Renamed("nn.functional.cosine_similarity", {"axis": "dim"}),
     "normalize": Renamed("nn.functional.normalize", {"ord": "p", "axis": "dim"}),
     "triplet": Renamed("nn.functional.triplet_margin_loss", {"ord": "p"}),
-    # The error function, the normal distribution, log-odds and entropy
-    "entr": "special.entr",
-    "erf": "erf",
-    "erfc": "erfc",
-    "erfcx": "special.erfcx",
-    "erfinv": "erfinv",
-    "log_ndtr": "special.log_ndtr",
-    "logit": "logit",
-    "ndtr": "special.ndtr",
-    "ndtri": "special.ndtri",
     # Variance and standard deviation
     "std": _spread("std"),
     "var": _spread("var"),
-    # Circular and hyperbolic functions
-    "acos": "acos",
-    "acosh": "acosh",
-    "asin": "asin",
-    "asinh": "asinh",
-    "atan": "atan",
-    "atan2": "atan2",
-    "atanh": "atanh",
-    "cos": "cos",
-    "cosh": "cosh",
-    "sin": "sin",
-    "sinc": "sinc",
-    "sinh": "sinh",
-    "tan": "tan",
 }

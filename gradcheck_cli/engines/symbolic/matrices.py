@@ -1,0 +1,65 @@
+"""Rows of the op table (`ops`) about matrices: determinants, factors, inverses. Small ones only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.engines.symbolic.arrays import matrices
+
+# Determinants, by Berkowitz's division-free algorithm
+
+
+def det(sympy: Any, x: Any) -> Any:
+    return matrices(lambda m: sympy.Matrix(m).det(method="berkowitz"), x)
+
+
+def logdet(sympy: Any, x: Any) -> Any:
+    return matrices(lambda m: sympy.log(sympy.Matrix(m).det(method="berkowitz")), x)
+
+
+def slogdet_sign(sympy: Any, x: Any) -> Any:
+    def sign(d: Any) -> Any:
+        return sympy.Piecewise((1, d > 0), (-1, d < 0), (0, True))
+
+    return matrices(lambda m: sign(sympy.Matrix(m).det(method="berkowitz")), x)
+
+
+def slogdet_logabs(sympy: Any, x: Any) -> Any:
+    from gradcheck_cli.engines.symbolic.functions import Size
+
+    return matrices(lambda m: sympy.log(Size(sympy.Matrix(m).det(method="berkowitz"))), x)
+
+
+# The Cholesky factor
+
+
+def cholesky(sympy: Any, x: Any) -> Any:
+    """Row by row; of the matrix only the lower triangle is read, as symmetric halves."""
+
+    def factor(m: Any) -> Any:
+        half = (m + m.T) / 2
+        low = np.full(m.shape, sympy.Integer(0), dtype=object)
+        for i in range(len(m)):
+            for j in range(i + 1):
+                rest = half[i, j] - sum(low[i, k] * low[j, k] for k in range(j))
+                low[i, j] = sympy.sqrt(rest) if i == j else rest / low[j, j]
+        return low
+
+    return matrices(factor, x)
+
+
+# Inverses and solutions of linear systems, by Cramer's rule
+
+
+def inv(sympy: Any, x: Any) -> Any:
+    def inverse(m: Any) -> Any:
+        whole = sympy.Matrix(m)
+        return np.array((whole.adjugate() / whole.det(method="berkowitz")).tolist(), dtype=object)
+
+    return matrices(inverse, x)
+
+
+def solve(sympy: Any, x: Any, y: Any) -> Any:
+    return inv(sympy, x) @ y
