@@ -106,8 +106,8 @@ class Searched:
         left = [one for one in searches if one.verdict == "undecided"]
         if proven:
             every = len(proven) == len(KINDS)
-            what = "no failure of any kind" if every else f"no {', '.join(proven)}"
-            self.notes.append(f"{engine} {dtype}: {what}, proven for every number of the domain")
+            what = "all six kinds of failure" if every else ", ".join(proven)
+            self.notes.append(f"{engine} {dtype}: proven absent for every number: {what}")
         if left:
             row = CODES[Codes.UNPROVEN]
             why = next((f": {one.why}" for one in left if one.why), "")

@@ -161,17 +161,28 @@ def _boxes(domain: Domain, intervals: _Intervals) -> tuple[Box, ...]:
 def _words(domain: Domain, intervals: _Intervals, reasons: Reasons) -> str:
     """ "exp(x) overflows: x >= 88.722839": intervals, behind what begins at their edge."""
     by_reason: dict[str, list[str]] = {}
-    shown = list(zip(*(part[:_MOST_WORDS].tolist() for part in intervals), strict=True))
-    for low, high in shown:
+    for low, high, count in _spans(intervals):
+        found = interval_words(domain, 0, low, high)
         by_reason.setdefault(_reason(domain, low, high, reasons), []).append(
-            interval_words(domain, 0, low, high)
+            found if count == 1 else f"{found} in {count} intervals"
         )
-    more = len(intervals[0]) - len(shown)
-    parts = [
+    return "; ".join(
         f"{reason}: {' or '.join(found)}" if reason else " or ".join(found)
         for reason, found in by_reason.items()
-    ]
-    return "; ".join(parts) + (f" or in {more} more intervals" if more else "")
+    )
+
+
+def _spans(intervals: _Intervals) -> list[tuple[int, int, int]]:
+    """The first and the last number of each part that is put in words, and how many intervals it
+    has: the widest gaps part them."""
+    low, high = intervals
+    if not len(low):
+        return []
+    gaps = low[1:] - high[:-1]
+    cuts = np.sort(np.argsort(-gaps, kind="stable")[: _MOST_WORDS - 1])
+    first = np.concatenate([[0], cuts + 1])
+    last = np.concatenate([cuts, [len(low) - 1]])
+    return [(int(low[i]), int(high[j]), int(j - i + 1)) for i, j in zip(first, last, strict=True)]
 
 
 def _reason(domain: Domain, low: int, high: int, reasons: Reasons) -> str:

@@ -80,9 +80,7 @@ def test_a_witness_is_judged_and_its_fix_is_searched() -> None:
     assert (broken.fix.after, broken.fix.searched.proven) == ("exp(-x)", KINDS)
     assert (unproven.code, unproven.severity) == ("GC504", "note")
     assert "value-inaccurate" in unproven.message
-    assert searched.notes == [
-        "reference float32: no undefined, proven for every number of the domain"
-    ]
+    assert searched.notes == ["reference float32: proven absent for every number: undefined"]
 
 
 def test_what_a_point_shows_already_gets_the_region() -> None:

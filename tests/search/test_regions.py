@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.search import Region
+from gradcheck_cli.search import regions
 
 from .searched import searched, spec_of
 
@@ -50,3 +51,10 @@ def test_every_number_of_an_inner_interval_was_run() -> None:
 def test_what_is_left_may_be_proven_at_once() -> None:
     found = region("where(x > 3, sqrt(x - 3), x)", 0.0, 10.0, "undefined")
     assert found.boxes is None or ends(found.boxes)
+
+
+def test_many_intervals_are_put_into_few_words() -> None:
+    low = np.array([0, 2, 4, 100, 200, 300, 302], np.int64)
+    spans = regions._spans((low, low + 1))
+    assert spans == [(0, 5, 3), (100, 101, 1), (200, 201, 1), (300, 303, 2)]
+    assert regions._spans((low[:0], low[:0])) == []

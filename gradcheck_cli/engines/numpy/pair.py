@@ -70,8 +70,11 @@ def pair_of(found: Any, implementation: Implementation) -> tuple[Pair, bool]:
         found = found(*implementation.args, **implementation.kwargs)
     for half in ("forward", "backward"):
         if not callable(getattr(found, half, None)):
-            message = f"{implementation.target} has no `{half}`: a layer is a pair of both"
-            raise NoSuchLayer(message, what_it_has(found))
+            name = implementation.target.rpartition(":")[2]
+            pair = f"`{name}_forward` and `{name}_backward`"
+            message = f"{implementation.target} has no `{half}`"
+            needs = f"a layer in NumPy is a class with `forward` and `backward`, or {pair}"
+            raise NoSuchLayer(message, "\n".join(filter(None, (needs, what_it_has(found)))))
     if inspect.ismodule(found):
         return Pair(found.forward, found.backward), False
     return _of(found), made
