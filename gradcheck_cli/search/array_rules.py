@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -161,7 +162,8 @@ def _where(rounding: Rounding, mask: Mask, x: Enclosed, y: Enclosed) -> Enclosed
     jump = mask.tie & ~same
     undefined = (mask.true & x.undefined) | (mask.false & y.undefined) | jump
     bad = bad | ~(mask.agree | np.isfinite(wrong))
-    return unrounded(lo, hi, d, _without_nan(a, np.inf), bad, undefined)
+    found = unrounded(lo, hi, d, _without_nan(a, np.inf), bad, undefined)
+    return replace(found, broken=(x.broken | ~of_x) & (y.broken | ~of_y))
 
 
 @rule("maximum")
@@ -225,11 +227,8 @@ def _moves(name: str) -> Any:
             return as_enclosed(x).map(lambda part: ROWS[name].raw(part, places, **keywords))
         if len(xs) == 1:
             return xs[0].map(lambda part: ROWS[name].raw(part, **keywords))
-        parts = [as_enclosed(x) for x in xs]
-        fields = ("lo", "hi", "d", "a", "bad", "undefined")
-        return Enclosed(
-            *(ROWS[name].raw(*(getattr(x, f) for x in parts), **keywords) for f in fields)
-        )
+        parts = zip(*(as_enclosed(x).parts for x in xs), strict=True)
+        return Enclosed(*(ROWS[name].raw(*part, **keywords) for part in parts))
 
     return found
 

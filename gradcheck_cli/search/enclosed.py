@@ -6,8 +6,9 @@ Each array has one entry for each box and element. Where the inputs are anywhere
     |computed - v| <= d |v| + a          computed is what any engine gives (`Rounding`)
 
 unless `bad`: then the computed number may be nan or infinite, and nothing is known. `undefined`:
-the number, or a derivative on the way to it, may have no value in exact arithmetic. Ranges are
-float64, moved outward after each operation; bounds d and a are moved up.
+the number, or a derivative on the way to it, may have no value in exact arithmetic. `broken`: the
+computed number is nan or infinite, for certain. Ranges are float64, moved outward after each
+operation; bounds d and a are moved up.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _OUT = 2.0**-49
 """Relative. NumPy's own functions are within 4 ulps of float64, and a range has few operations."""
 _MOST = float(np.finfo(np.float64).max)
 _LEAST = 1e-320  # absolute: what underflow of a range in float64 may lose
+_FLOAT32_MOST = float(np.finfo(np.float32).max)
 _UP = 1 + 2.0**-45  # for bounds of errors, which a dozen roundings to nearest may make too small
 LIBRARY_ULPS = 4
 """ulps. What a proof assumes of an engine's elementary functions."""
@@ -40,6 +42,13 @@ class Enclosed:
     a: Bounds
     bad: Flags
     undefined: Flags
+    broken: Flags | bool = False
+
+    @property
+    def parts(self) -> tuple[Bounds | Flags, ...]:
+        """The arrays of its numbers, in the order in which it is made of them."""
+        broken = np.broadcast_to(self.broken, np.shape(self.bad))
+        return self.lo, self.hi, self.d, self.a, self.bad, self.undefined, broken
 
     @property
     def most(self) -> Bounds:
@@ -69,8 +78,7 @@ class Enclosed:
 
     def map(self, function: Any) -> Enclosed:
         """The same of arrays whose numbers are moved by the function."""
-        parts = (self.lo, self.hi, self.d, self.a, self.bad, self.undefined)
-        return Enclosed(*(function(part) for part in parts))
+        return Enclosed(*(function(part) for part in self.parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +111,12 @@ class Rounding:
     library: float  # relative error of a function of a library
     normal: float  # the smallest normal number
     flush: bool = False
+
+    @property
+    def overflow(self) -> float:
+        """What is larger is infinite for any engine: kernels of narrow formats have the range of
+        float32 inside."""
+        return max(self.largest, _FLOAT32_MOST) * (1 + 2 * self.unit)
 
     @property
     def quotient(self) -> float:
@@ -147,8 +161,8 @@ def outward(lo: Bounds, hi: Bounds) -> tuple[Bounds, Bounds]:
     with np.errstate(all="ignore"):
         low = lo - np.abs(lo) * _OUT - _LEAST
         high = hi + np.abs(hi) * _OUT + _LEAST
-    low = np.where(np.isnan(low) | (lo == -np.inf), -np.inf, np.minimum(low, _MOST))
-    high = np.where(np.isnan(high) | (hi == np.inf), np.inf, np.maximum(high, -_MOST))
+    low = np.where(np.isnan(lo) | (lo == -np.inf), -np.inf, np.fmin(low, _MOST * (1 - _OUT)))
+    high = np.where(np.isnan(hi) | (hi == np.inf), np.inf, np.fmax(high, -_MOST * (1 - _OUT)))
     return low, high
 
 
@@ -182,9 +196,11 @@ def made(
         a = np.broadcast_to(up(a * (1 + u) + np.where(normal, 0.0, eta)), shape)
         most = np.maximum(np.abs(lo), np.abs(hi))
         known = up(most * (1 + d) + a) <= rounding.largest
+        beyond = ((lo > 0) | (hi < 0)) & (ends * (1 - 2.0**-40) > rounding.overflow)
+    broken = beyond & ~np.broadcast_to(bad, shape)
     bad = np.broadcast_to(bad, shape) | ~known
     d, a = np.where(bad, np.inf, d), np.where(bad, np.inf, a)
-    return Enclosed(lo, hi, d, a, bad, np.broadcast_to(undefined, shape))
+    return Enclosed(lo, hi, d, a, bad, np.broadcast_to(undefined, shape), broken)
 
 
 def unrounded(

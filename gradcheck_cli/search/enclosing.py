@@ -22,7 +22,7 @@ from gradcheck_cli.search.batching import Batch
 from gradcheck_cli.search.enclosed import Enclosed, Mask, Rounding, between, exact, up
 from gradcheck_cli.search.facts import facts_of, merged
 from gradcheck_cli.search.faithful import BEYOND_THRESHOLD, kernel_of
-from gradcheck_cli.search.rules import RULES, read
+from gradcheck_cli.search.rules import RULES, read, stays_broken
 
 _OF_MASKS = frozenset(("where", "logical_and", "logical_or", "logical_not", *array_rules.MOVES))
 _SIZES = (1, 16, 128, 1024)
@@ -89,6 +89,9 @@ class BoxProgram:
         if len(args) == 2 and args[0] is args[1]:
             taken[1] = taken[0]
         found = RULES[node.op](self._rounding, *taken, **node.keywords)
+        broken = stays_broken(self._rounding, node.op, taken)
+        if np.any(broken):
+            found = replace(found, broken=found.broken | broken)
         part = BEYOND_THRESHOLD.get(kernel_of(node)) if node.op == "where" else None
         return found if part is None else _approximated(found, taken[0], part)
 

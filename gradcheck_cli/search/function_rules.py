@@ -4,6 +4,7 @@ by more."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def library(
         least=rounding.library_least if least is None else least,
     )
     lo, hi = np.clip(found.lo, *within), np.clip(found.hi, *within)
-    return Enclosed(lo, hi, found.d, found.a, found.bad, found.undefined)
+    return replace(found, lo=lo, hi=hi)
 
 
 def moved(x: Enclosed) -> Bounds:

@@ -134,11 +134,30 @@ class Proof:
             parts.append(self._proven(low[begin : begin + _BATCH], high[begin : begin + _BATCH]))
         return np.concatenate(parts)
 
+    def failing(self, low: Ordinals, high: Ordinals) -> Array:
+        """Of each box the kinds, as bits, that happen at every one of its points, as far as the
+        overflow of one operation shows it."""
+        parts = [np.zeros(0, np.uint8)]
+        for begin in range(0, len(low), _BATCH):
+            lows, highs = self._arrays(low[begin : begin + _BATCH], high[begin : begin + _BATCH])
+            value, *gradients = self._gradient(lows, highs, len(low[begin : begin + _BATCH]))
+            assert value is not None
+            found = _bits("value-nonfinite", _any(value.broken))
+            for g in gradients:
+                if g is not None:
+                    found |= _bits("gradient-nonfinite", _any(g.broken))
+            parts.append(found)
+        return np.concatenate(parts)
+
+    def _arrays(
+        self, low: Ordinals, high: Ordinals
+    ) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
+        domain = self._domain
+        return domain.arrays(domain.numbers(low)), domain.arrays(domain.numbers(high))
+
     def _proven(self, low: Ordinals, high: Ordinals) -> Array:
         self.boxes += len(low)
-        domain, count = self._domain, len(low)
-        lows = domain.arrays(domain.numbers(low))
-        highs = domain.arrays(domain.numbers(high))
+        (lows, highs), count = self._arrays(low, high), len(low)
         (formula,) = self._formula(lows, highs, count)
         assert formula is not None
         found = np.where(_any(formula.undefined), 0, _BIT["undefined"]).astype(np.uint8)

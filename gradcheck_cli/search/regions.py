@@ -3,7 +3,8 @@
 `region` takes a proof and a function that says which points fail on the engine, and gives a
 `domain.search.Region`. An interval is left out where the proof covers it. It is split until it is
 a single number, which is run, or fails at both ends and between. What fails between all points that
-were run is looked at number by number, as long as there is time, before it is called solid.
+were run is looked at number by number, as long as there is time, before it is called solid, or the
+proof shows that all of it fails.
 """
 
 from __future__ import annotations
@@ -66,8 +67,17 @@ def region(
         low, high = _split(low[mixed], high[mixed])
     failing_there, unseen = yield from _run_through(_merged(quiet), fails, deadline)
     solid.append(failing_there)
-    outer = _merged([*solid, *open_, unseen])
-    return (yield from _region(domain, _merged(solid), outer, fails, reasons, deadline))
+    outer = _joined(_merged([*solid, *open_, unseen]), _MOST_SHOWN)
+    sure, others = _shown(kind, proof, _joined(_merged(solid), _MOST_SHOWN))
+    until = min(deadline, time.monotonic() + _CONFIRMS_S)
+    run, _ = yield from _run_through(others, fails, until)
+    inner = _joined(_merged([sure, run]), _MOST_SHOWN, exact=True)
+    width = np.diff(domain.numbers(np.stack([domain.low, domain.high])), axis=0).item()
+    lengths = np.diff(domain.numbers(np.stack(outer, axis=1)), axis=1)
+    fraction = min(float(np.sum(lengths) / width), 1.0) if width else 1.0
+    return Region(
+        _boxes(domain, outer), _boxes(domain, inner), _words(domain, outer, reasons), fraction
+    )
 
 
 def _split(low: Ordinals, high: Ordinals) -> _Intervals:
@@ -100,28 +110,24 @@ def _run_through(
     return _merged(found), _merged(unseen)
 
 
-def _region(
-    domain: Domain,
-    solid: _Intervals,
-    outer: _Intervals,
-    fails: Fails,
-    reasons: Reasons,
-    deadline: float,
-) -> Steps[Region]:
-    inner = yield from _confirmed(solid, fails, min(deadline, time.monotonic() + _CONFIRMS_S))
-    outer = _joined(outer, _MOST_SHOWN)
-    width = np.diff(domain.numbers(np.stack([domain.low, domain.high])), axis=0).item()
-    lengths = np.diff(domain.numbers(np.stack(outer, axis=1)), axis=1)
-    fraction = min(float(np.sum(lengths) / width), 1.0) if width else 1.0
-    return Region(
-        _boxes(domain, outer), _boxes(domain, inner), _words(domain, outer, reasons), fraction
-    )
+def _shown(kind: Kind, proof: Proof, intervals: _Intervals) -> tuple[_Intervals, _Intervals]:
+    """The parts of intervals of which the proof shows that every number fails, and the others. Long
+    ones are split, as long as their middle is shown to fail."""
 
+    def failing(low: Ordinals, high: Ordinals) -> Array:
+        return np.asarray((proof.failing(low[:, None], high[:, None]) & bit_of(kind)) != 0)
 
-def _confirmed(solid: _Intervals, fails: Fails, deadline: float) -> Steps[_Intervals]:
-    """The intervals of which every number was run, and failed."""
-    failing, _ = yield from _run_through(_joined(solid, _MOST_SHOWN), fails, deadline)
-    return _joined(failing, _MOST_SHOWN, exact=True)
+    shown, others = [_NONE], [_NONE]
+    low, high = intervals
+    while len(low):
+        whole, cut = failing(low, high), midway(low, high)
+        split = ~whole & (high - low >= _CHUNK) & failing(cut, cut)
+        rest = ~whole & ~split
+        shown.append((low[whole], high[whole]))
+        others.append((low[rest], high[rest]))
+        low, cut, high = low[split], cut[split], high[split]
+        low, high = np.concatenate([low, cut + 1]), np.concatenate([cut, high])
+    return _merged(shown), _merged(others)
 
 
 def _joined(intervals: _Intervals, most: int, exact: bool = False) -> _Intervals:

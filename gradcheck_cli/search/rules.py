@@ -9,7 +9,7 @@ Arguments x, y have ranges [lo, hi] and computed numbers x + e with |e| <= d |x|
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -61,7 +61,7 @@ def read(rounding: Rounding, x: Enclosed) -> Enclosed:
         small = x.least - x.error < rounding.normal
         nothing = (x.lo == 0) & (x.hi == 0) & (x.a == 0)
         a = np.where(small & ~nothing, up(x.a + rounding.normal), x.a)
-    return Enclosed(x.lo, x.hi, x.d, a, x.bad, x.undefined)
+    return replace(x, a=a)
 
 
 # Arithmetic.
@@ -69,7 +69,7 @@ def read(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("negative")
 def negative(rounding: Rounding, x: Enclosed) -> Enclosed:
-    return Enclosed(-x.hi, -x.lo, x.d, x.a, x.bad, x.undefined)
+    return replace(x, lo=-x.hi, hi=-x.lo)
 
 
 @rule("add")
@@ -101,7 +101,7 @@ def relative(x: Enclosed) -> Enclosed:
         least = x.least
         near = (least > 0) & (x.most <= 4 * least) & (x.a > x.d * least * 2.0**-10)
         d = np.where(near, up(x.d + x.a / least), x.d)
-    return Enclosed(x.lo, x.hi, d, np.where(near, 0.0, x.a), x.bad, x.undefined)
+    return replace(x, d=d, a=np.where(near, 0.0, x.a))
 
 
 @rule("subtract")
@@ -159,6 +159,38 @@ def _with_zeros(x: Enclosed, nothing: Flags) -> Enclosed:
     at = nothing & ~x.bad
     lo, hi, d, a = (np.where(at, 0.0, part) for part in (x.lo, x.hi, x.d, x.a))
     return Enclosed(lo, hi, d, a, x.bad, x.undefined)
+
+
+# What stays nan or infinite.
+
+
+def stays_broken(rounding: Rounding, op: str, xs: Sequence[Any]) -> Flags | bool:
+    """Whether the result of a row is nan or infinite because an argument is, for certain. A sum
+    counts where the other number cannot bring back a product that is fused with it."""
+    if op not in _STAYS or not all(isinstance(x, Enclosed) for x in xs):
+        return False
+    if op not in ("add", "subtract"):
+        broken = np.broadcast_arrays(*(x.broken for x in xs[: _STAYS[op]]))
+        return np.asarray(np.logical_or.reduce(broken))
+    x, y = xs[0], xs[1] if op == "add" else negative(rounding, xs[1])
+    alike = ((x.lo >= 0) & (y.lo >= 0)) | ((x.hi <= 0) & (y.hi <= 0))
+    tiny = rounding.largest * rounding.unit
+    by_x = x.broken & (alike | y.broken | (y.most + y.error < tiny))
+    by_y = y.broken & (alike | (x.most + x.error < tiny))
+    return np.asarray(by_x | by_y)
+
+
+_STAYS = {
+    "negative": 1,
+    "abs": 1,
+    "sqrt": 1,
+    "log": 1,
+    "add": 2,
+    "subtract": 2,
+    "multiply": 2,
+    "divide": 1,
+}
+"""Rows, and how many of their arguments break the result."""
 
 
 @rule("square")

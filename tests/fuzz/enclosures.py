@@ -96,6 +96,8 @@ class Attack:
             apart = np.abs(computed - np.clip(computed, lo, hi))
             bound = d * np.maximum(np.abs(lo), np.abs(hi)) + a
             outside = ~bad & ~(apart <= bound)
+        wrong = np.broadcast_to(found.broken, found.bad.shape).reshape(BATCH, -1)
+        outside |= wrong & np.isfinite(computed)
         if outside.any():
             row, column = np.argwhere(outside)[0]
             yield (

@@ -1,8 +1,11 @@
 import numpy as np
 import pytest
 
+from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.search import Region
 from gradcheck_cli.search import regions
+from gradcheck_cli.search.enclosed import Rounding
+from gradcheck_cli.search.enclosing import BoxProgram
 
 from .searched import searched, spec_of
 
@@ -46,6 +49,22 @@ def test_a_pole_is_a_single_number() -> None:
 def test_every_number_of_an_inner_interval_was_run() -> None:
     found = region("exp(x)", 88.7, 88.8, "value-nonfinite")
     assert ends(found.inner) == ends(found.boxes)
+
+
+@pytest.mark.parametrize("model", ["exp(x)", "log(2 + exp(x)) - 1", "3 * exp(x) / (x + 1)"])
+def test_an_overflow_is_solid_without_a_run_of_each_number(model: str) -> None:
+    """A billion numbers lie between its edge and the end of the domain."""
+    found = region(model, 0.0, 3e38, "value-nonfinite")
+    assert ends(found.inner) == ends(found.boxes)
+
+
+@pytest.mark.parametrize("model", ["1 / exp(x)", "where(x < 90, exp(x), x)", "exp(x) - exp(x)"])
+def test_what_overflows_inside_alone_is_not_solid(model: str) -> None:
+    program = spec_of("{x: {value: 1, domain: [0, 3.0e38]}}", model).program
+    boxes = BoxProgram(program, {}, FORMATS["float32"], Rounding.of(FORMATS["float32"], False))
+    (found,) = boxes({"x": np.array([100.0])}, {"x": np.array([1e38])}, 1)
+    assert found is not None
+    assert bool(found.broken) is (model == "exp(x) - exp(x)")  # inf - inf
 
 
 def test_what_is_left_may_be_proven_at_once() -> None:
