@@ -6,7 +6,7 @@ already, so that it can be evaluated in float64 from end to end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -15,7 +15,7 @@ from jax.extend import core
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.engines.jax.wide import LOOPS, inner_of, widened
-from gradcheck_cli.engines.layer.casts import Watch, is_narrower, narrowest
+from gradcheck_cli.engines.layer.casts import History, Watch, is_narrower, narrowest
 from gradcheck_cli.engines.layer.source_lines import Places
 
 _ROUNDING = "reduce_precision"  # to any format, in the same dtype
@@ -61,56 +61,67 @@ def watch(
         _, pull = jax.vjp(moved, *[given[name] for name in wrt])
         return pull(list(cotangents))
 
-    arrays, followed = list(leaves.values()), [name in wrt for name in leaves]
+    none: History = frozenset()
+    arrays, followed = list(leaves.values()), [none if name in wrt else None for name in leaves]
     watching = _Watching(casts)
     for function in (call, gradients):
         traced = jax.make_jaxpr(function)(*arrays)
-        watching.follow(widened(traced) if uncast else traced, followed, None)
-        casts.backward = True
+        found = watching.follow(widened(traced) if uncast else traced, followed, None)
+        if function is call:
+            casts.end_forward(found)
 
 
 class _Watching:
-    """Follows the numbers that depend on what is differentiated."""
+    """Follows the numbers that depend on what is differentiated: these have a history."""
 
     def __init__(self, casts: Watch) -> None:
         self._casts = casts
         self._places = Places(__name__)
 
-    def follow(self, closed: Any, followed: Sequence[bool], around: Place | None) -> list[bool]:
-        """Which results depend on the arguments that are `followed`."""
+    def follow(
+        self, closed: Any, followed: Sequence[History | None], around: Place | None
+    ) -> list[History | None]:
+        """The histories of the results, where the arguments have those that are `followed`."""
         jaxpr = closed.jaxpr
         known = dict(zip(jaxpr.invars, followed, strict=True))
 
-        def depends(atom: Any) -> bool:
-            return not isinstance(atom, core.Literal) and known.get(atom, False)
+        def history(atom: Any) -> History | None:
+            return None if isinstance(atom, core.Literal) else known.get(atom)
 
         for equation in jaxpr.eqns:
             traceback = equation.source_info.traceback
             place = self._places.kept(*traceback.raw_frames()) if traceback else None
-            given = [x for x in equation.invars if depends(x) and _is_floating(x)]
+            given = [x for x in equation.invars if history(x) is not None and _is_floating(x)]
             if not given:
                 continue
-            self._inside(equation, [depends(x) for x in equation.invars], place or around)
+            made = self._results(equation, [history(x) for x in equation.invars], place or around)
             before = narrowest(_name(x) for x in given)
-            for y in equation.outvars:
-                known[y] = _is_floating(y)
+            for y, passed in zip(equation.outvars, made, strict=True):
+                if not _is_floating(y):
+                    continue
+                known[y] = passed
                 dtype = _rounded_to(equation) or _name(y)
-                if known[y] and is_narrower(dtype, before):
-                    self._casts.add(dtype, equation.primitive.name, place or around)
-        return [depends(x) for x in jaxpr.outvars]
+                if is_narrower(dtype, before):
+                    name = equation.primitive.name
+                    known[y] = passed | self._casts.narrowed(dtype, name, place or around)
+        return [history(x) for x in jaxpr.outvars]
 
-    def _inside(self, equation: Any, followed: list[bool], place: Place | None) -> None:
-        """Loops may hand on what depends to any of their numbers."""
+    def _results(
+        self, equation: Any, followed: Sequence[History | None], place: Place | None
+    ) -> list[History]:
+        """What the results of an equation have behind them. Loops may hand on what depends to any
+        of their numbers."""
+        given = _joined(followed)
         parts = LOOPS.get(equation.primitive.name)
         if parts is None:
             inner = inner_of(equation)
             if inner is not None:
-                self.follow(inner, followed, place)
-            return
-        for part in parts:
+                return [one or given for one in self.follow(inner, followed, place)]
+        for part in parts or ():
             found = equation.params[part]
             for one in found if isinstance(found, tuple) else (found,):
-                self.follow(one, [True] * len(one.in_avals), place)
+                given |= _joined(self.follow(one, [given] * len(one.in_avals), place))
+        return [given] * len(equation.outvars)
 
 
 def _rounded_to(equation: Any) -> str | None:
@@ -120,6 +131,10 @@ def _rounded_to(equation: Any) -> str | None:
     bits = 1 + equation.params["mantissa_bits"]
     enough = [name for name in FORMATS if FORMATS[name].bits >= bits]
     return narrowest(enough) if enough else None
+
+
+def _joined(histories: Iterable[History | None]) -> History:
+    return frozenset().union(*(history or () for history in histories))
 
 
 def _is_floating(atom: Any) -> bool:

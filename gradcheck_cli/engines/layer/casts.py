@@ -21,40 +21,50 @@ class Cast:
     backward: bool = False
 
 
+History = frozenset["Narrowing"]
+"""What numbers were cast to on their way."""
+
+Narrowing = tuple[str, str, "Place | None"]
+"""A cast: to which dtype, by which operation, and in which of the user's expressions."""
+
+
 class Watch:
-    """Collects those of a layer in `dtype`: the first of each dtype and pass. Where each array has
-    a key, `gives` and `takes` tell what the forward pass casts for the backward pass alone, as by
-    `save_for_backward(x.half())`: no operation takes it, and it belongs to that."""
+    """Collects the casts of a layer in `dtype`: the first of each dtype and pass. One on which no
+    output depends, as in `save_for_backward(x.half())`, belongs to the backward pass."""
 
     def __init__(self, dtype: str) -> None:
         self._dtype = dtype
         self.backward = False
         self._found: dict[tuple[str, bool], Cast] = {}
-        self._unused: dict[int, tuple[str, str, Place | None]] = {}
+        self._open: dict[Narrowing, None] = {}
 
-    def gives(self, key: int, dtype: str, name: str, place: Place | None) -> None:
-        """A cast whose result has this key."""
-        self._unused[key] = dtype, name, place
-        if self.backward:
-            self.takes([key])
-
-    def takes(self, keys: Iterable[int]) -> None:
-        """Something is computed of the arrays with these keys."""
-        for key in keys:
-            if key in self._unused:
-                self.add(*self._unused.pop(key))
-
-    def end_forward(self, outputs: Iterable[int]) -> None:
-        """From here on it is the backward pass; the outputs have these keys."""
-        self.takes(outputs)
-        self.backward = True
-        self.takes(list(self._unused))
-
-    def add(self, dtype: str, name: str, place: Place | None) -> None:
-        """What has become of a number, and where."""
-        key = dtype, self.backward
+    def narrowed(self, dtype: str, name: str, place: Place | None) -> History:
+        """A cast, and what it adds to the history of its result."""
         if not is_narrower(dtype, self._dtype):
-            return
+            return frozenset()
+        if self.backward:
+            self._add(dtype, name, place)
+        else:
+            self._open[dtype, name, place] = None
+        return frozenset([(dtype, name, place)])
+
+    def leaves(self, history: Iterable[Narrowing]) -> None:
+        """Numbers with this history go where nothing is followed: an output may depend on them."""
+        for narrowing in history:
+            if self._open.pop(narrowing, narrowing) is None:
+                self._add(*narrowing)
+
+    def end_forward(self, outputs: Iterable[History | None]) -> None:
+        """From here on it is the backward pass. The outputs have these histories, None where none
+        is known: it may have all casts."""
+        known = [history for history in outputs if history is not None]
+        self.leaves([one for history in known for one in history] if known else list(self._open))
+        self.backward = True
+        for narrowing in self._open:
+            self._add(*narrowing)
+
+    def _add(self, dtype: str, name: str, place: Place | None) -> None:
+        key = dtype, self.backward
         if key not in self._found or self._found[key].place is None:
             self._found[key] = Cast(dtype, name, place, self.backward)
 

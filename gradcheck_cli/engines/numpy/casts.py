@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.layer.casts import Watch, is_narrower
+from gradcheck_cli.engines.layer.casts import History, Watch, is_narrower
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.numpy.recording_array import making
 
@@ -31,7 +31,7 @@ class Kind:
     def of(self, array: Array) -> Array:
         """The array, as one that is followed."""
         made: Any = array.view(self._class)
-        made.depends = array.dtype.kind == "f"
+        made.history = frozenset() if array.dtype.kind == "f" else None
         result: Array = made
         return result
 
@@ -66,20 +66,26 @@ class Kind:
 
 
 class _Followed(np.ndarray[Any, Any]):
-    """`depends`: on those that are followed."""
+    """`history` is None where they do not depend on those that are followed."""
 
     kind: Kind
     places: Places
-    depends = False
+    history: History | None = None
 
     def __array_finalize__(self, source: Any) -> None:
-        self.depends = getattr(source, "depends", False)
         self._note(source)
 
     def _note(self, source: Any) -> None:
-        followed = getattr(source, "depends", False) and source.dtype.kind == self.dtype.kind == "f"
-        if followed and is_narrower(self.dtype.name, source.dtype.name):
-            self.kind.watch.add(self.dtype.name, "astype", self.places.running())
+        """They are made of the numbers of `source`; what is written to a view is in its base."""
+        history = getattr(source, "history", None)
+        if history is None:
+            return
+        if is_narrower(self.dtype.name, source.dtype.name):
+            history |= self.kind.watch.narrowed(self.dtype.name, "astype", self.places.running())
+        array: Any = self
+        while isinstance(array, _Followed):
+            array.history = history | (array.history or frozenset())
+            array = array.base
 
     def _from(self, given: Any, made: Any) -> Any:
         """What was made of these arguments."""
@@ -87,9 +93,8 @@ class _Followed(np.ndarray[Any, Any]):
             return type(made)([self._from(given, y) for y in made])
         result = self.kind.again(made)
         for source in _leaves(given):
-            if getattr(source, "depends", False) and isinstance(result, _Followed):
+            if isinstance(result, _Followed):
                 result._note(source)
-                result.depends = True
         return result
 
     def astype(self, dtype: Any, *args: Any, **keywords: Any) -> Any:
@@ -119,6 +124,22 @@ class _Followed(np.ndarray[Any, Any]):
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
+
+    def __float__(self) -> float:
+        self._leave()
+        return super().__float__()
+
+    def item(self, *args: Any) -> Any:
+        self._leave()
+        return super().item(*args)
+
+    def tolist(self) -> Any:
+        self._leave()
+        return super().tolist()
+
+    def _leave(self) -> None:
+        """They become numbers of Python."""
+        self.kind.watch.leaves(self.history or ())
 
 
 def _leaves(tree: Any) -> Iterator[Any]:

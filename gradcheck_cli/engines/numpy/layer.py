@@ -296,8 +296,8 @@ class NumpySubject(LayerSubject):
         watch = self._kind.watch
         try:
             with self.ready(self._own):
-                self.call(self.inputs({}))
-                watch.backward = True
+                outputs = self.call(self.inputs({}))
+                watch.end_forward([getattr(y, "history", None) for y in outputs])
                 self._backward(self._running, self._ran, self.cotangents(self.ones))
         finally:
             self._kind = before

@@ -17,7 +17,7 @@ from tensorflow.python.eager import execute
 from tensorflow.python.framework import op_def_registry
 from tensorflow.python.ops import math_ops
 
-from gradcheck_cli.engines.layer.casts import Cast, Watch, is_narrower, narrowest
+from gradcheck_cli.engines.layer.casts import Cast, History, Watch, is_narrower, narrowest
 from gradcheck_cli.engines.layer.custom import Passes
 from gradcheck_cli.engines.layer.source_lines import Places
 
@@ -98,23 +98,27 @@ def watched(passes: Passes, dtype: str) -> Sequence[Cast]:
     """The casts of a forward and a backward pass in `dtype`."""
     casts, places = Watch(dtype), Places(__name__)
     leaves = (passes.leaves[name] for name in passes.wrt)
-    followed = {(x.handle if isinstance(x, tf.Variable) else x)._id for x in leaves}
+    followed: dict[int, History] = {
+        (x.handle if isinstance(x, tf.Variable) else x)._id: frozenset() for x in leaves
+    }
 
     def handle(name: str, inputs: Sequence[Any], attributes: Sequence[Any], run: Run) -> Any:
         result = run(inputs, attributes)
         given = [x for x in tensors(inputs) if casts.backward or x._id in followed]
-        casts.takes(x._id for x in given)
         if given:
+            history: History = frozenset().union(*(followed.get(x._id, ()) for x in given))
             before = narrowest([dtype, *(x.dtype.name for x in given if x.dtype in _KNOWN)])
-            for y in tensors([result]):
-                if y.dtype in _KNOWN:
-                    followed.add(y._id)
-                    if is_narrower(y.dtype.name, before):
-                        casts.gives(y._id, y.dtype.name, name, places.running())
+            made = [y for y in tensors([result]) if y.dtype in _KNOWN]
+            for y in made:
+                followed[y._id] = history
+                if is_narrower(y.dtype.name, before):
+                    followed[y._id] |= casts.narrowed(y.dtype.name, name, places.running())
+            if not made:
+                casts.leaves(history)
         return result
 
     with around_operations(handle):
-        casts.end_forward(y._id for y in passes.call())
+        casts.end_forward([followed.get(y._id) for y in passes.call()])
         passes.pull()
     return casts.found()
 

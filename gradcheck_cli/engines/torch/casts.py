@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.weak import WeakIdKeyDictionary
 
-from gradcheck_cli.engines.layer.casts import Cast, Watch, is_narrower, narrowest
+from gradcheck_cli.engines.layer.casts import Cast, History, Watch, is_narrower, narrowest
 from gradcheck_cli.engines.layer.custom import Passes
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.torch.calls import written
@@ -42,22 +42,35 @@ class _Watching(_Mode):
         super().__init__()
         self.casts = Watch(dtype)
         self._places = Places(__name__)
-        self._followed = WeakIdKeyDictionary()
-        self._given: list[Any] = []  # results of casts, so that no two have the same key
+        self._followed = WeakIdKeyDictionary()  # tensor -> History
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         given = [x for x in _floats((args, kwargs)) if self._follows(x)]
-        self.casts.takes(map(id, given))
         if given:
+            history: History = frozenset().union(*(self.history(x) or () for x in given))
             before = narrowest(_NAMES[x.dtype] for x in given)
-            for y in _floats(result):
-                self._followed[y] = True
+            made = _floats(result)
+            for y in made:
+                self._note(y, history)
                 if is_narrower(_NAMES[y.dtype], before):
                     name = func.__name__.partition(".")[0].lstrip("_")
-                    self._given.append(y)
-                    self.casts.gives(id(y), _NAMES[y.dtype], name, self._places.running())
+                    place = self._places.running()
+                    self._note(y, self.casts.narrowed(_NAMES[y.dtype], name, place))
+            if not made:
+                self.casts.leaves(history)
         return result
+
+    def history(self, tensor: Any) -> History | None:
+        """None where it was not followed."""
+        found: History | None = self._followed.get(tensor)
+        return found
+
+    def _note(self, tensor: Any, history: History) -> None:
+        """What is written to a view is in its base."""
+        for one in (tensor, tensor._base):
+            if one is not None:
+                self._followed[one] = history | self._followed.get(one, frozenset())
 
     def _follows(self, tensor: Any) -> bool:
         return self.casts.backward or tensor.requires_grad or tensor in self._followed
@@ -84,7 +97,7 @@ class Uncast(_Mode):
 def watched(passes: Passes, dtype: str) -> tuple[Cast, ...]:
     """The casts of a forward and a backward pass in `dtype`."""
     with _Watching(dtype) as mode:
-        mode.casts.end_forward(map(id, passes.call()))
+        mode.casts.end_forward([mode.history(y) for y in passes.call()])
         passes.pull()
     found: tuple[Cast, ...] = mode.casts.found()
     return found

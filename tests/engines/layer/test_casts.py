@@ -3,6 +3,7 @@ float64 from end to end."""
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -137,11 +138,81 @@ def test_constants_and_masks_are_no_casts() -> None:
     assert not bound(TorchEngine(), masked).casts()
 
 
-def test_a_cast_that_nothing_takes_before_the_backward_pass_belongs_to_that() -> None:
+def saving_half(name: str) -> tuple[Engine, Any]:
+    """sin(x), whose backward has cos(x) from a cast to float16 in the forward pass."""
+    if name == "torch":
+        import torch
+
+        class InTorch(torch.autograd.Function):  # type: ignore[misc]
+            @staticmethod
+            def forward(ctx: Any, x: Any) -> Any:
+                made = torch.empty_like(x)
+                made[0], made[1] = x[0].sin(), x[1].bfloat16().to(x.dtype).sin()
+                ctx.save_for_backward(x.half().cos())
+                return made
+
+            @staticmethod
+            def backward(ctx: Any, upstream: Any) -> Any:
+                return upstream * ctx.saved_tensors[0].to(upstream.dtype)
+
+        return TorchEngine(), InTorch.apply
+    if name == "tensorflow":
+        import tensorflow as tf
+
+        @tf.custom_gradient  # type: ignore[untyped-decorator]
+        def in_tensorflow(x: Any) -> Any:
+            saved = tf.cos(tf.cast(x, tf.float16))
+            y = tf.sin(tf.cast(tf.cast(x, tf.bfloat16), x.dtype))
+            return y, lambda upstream: upstream * tf.cast(saved, upstream.dtype)
+
+        return TensorFlowEngine(), in_tensorflow
+    if name == "jax":
+        import jax
+        import jax.numpy as jnp
+
+        @jax.custom_vjp
+        def in_jax(x: Any) -> Any:
+            return forward(x)[0]
+
+        def forward(x: Any) -> Any:
+            y = jnp.sin(x.astype(jnp.bfloat16).astype(x.dtype))
+            return y, jnp.cos(x.astype(jnp.float16))
+
+        in_jax.defvjp(forward, lambda saved, bar: (bar * saved.astype(bar.dtype),))
+        return JaxEngine(), in_jax
+
+    def in_numpy(x: Any) -> Any:
+        made = np.empty_like(x)
+        made[0][:] = [math.sin(number) for number in x.astype(np.float32)[0]]
+        made[1] = np.sin(x[1])
+        return made, np.cos(x.astype(np.float16))
+
+    def backward(u: Any, cache: Any) -> Any:
+        return u * cache
+
+    return NumpyEngine(), SimpleNamespace(forward=in_numpy, backward=backward)
+
+
+@pytest.mark.parametrize("name", ["torch", "tensorflow", "jax", "numpy"])
+def test_what_is_computed_of_a_cast_for_the_backward_pass_alone_belongs_to_that(name: str) -> None:
+    engine, layer = saving_half(name)
+    casts = bound(engine, layer).casts()
+    assert "float16" in {cast.dtype for cast in casts if cast.backward}
+    of_forward = {cast.dtype for cast in casts if not cast.backward}
+    assert of_forward == {"float32" if name == "numpy" else "bfloat16"}
+
+
+def test_a_cast_that_no_output_depends_on_belongs_to_the_backward_pass() -> None:
     watch = Watch("float64")
-    for key, dtype in enumerate(["float16", "bfloat16", "float32"]):
-        watch.gives(key, dtype, "to_copy", None)
-    watch.takes([0, 7])
-    watch.end_forward([2])
+    histories = [watch.narrowed(dtype, "to", None) for dtype in ("float16", "bfloat16", "float32")]
+    watch.leaves(histories[0])
+    watch.end_forward([histories[2], None])
     forward = {cast.dtype: not cast.backward for cast in watch.found()}
     assert forward == {"float16": True, "float32": True, "bfloat16": False}
+
+
+def test_an_output_of_which_nothing_is_known_may_depend_on_every_cast() -> None:
+    watch = Watch("float64")
+    watch.narrowed("float16", "to", None)
+    watch.end_forward([None])
+    assert [cast.backward for cast in watch.found()] == [False]
