@@ -3,9 +3,12 @@ is none."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.domain.case import CurveRequest, TruthRequest
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.curve import Curve
 from gradcheck_cli.domain.evaluation import Evaluation, Failure, Problem, Training, TrainingProblem
 from gradcheck_cli.domain.fixes import FixRequest, Screened
@@ -52,3 +55,23 @@ def failed(engine: str, question: object, failure: Failure) -> Any:
     if isinstance(question, TrainingProblem):
         return Training(engine, question.dtype, failure=failure)
     return LayerAnswer(failure=failure) if isinstance(question, LayerProblem) else failure
+
+
+def blaming_what_replaced(answer: LayerAnswer, replaced: Callable[[], str]) -> LayerAnswer:
+    """Where gradcheck's own code raised, and the layer has `replaced` a function by that name, the
+    exception is the layer's: gradcheck calls it, too."""
+    failure = answer.failure
+    failed = failure is not None and failure.kind == "internal"
+    mistaken = any(found.code == Codes.INTERNAL for found in answer.findings)
+    if not (failed or mistaken) or not (name := replaced()):
+        return answer
+    words = f"`{name}` was replaced while the layer ran, and gradcheck calls it"
+    if failure is not None and failed:
+        failure = replace(failure, kind="raised", message=words)
+    findings = tuple(
+        replace(found, code=Codes.ENGINE_RAISED, message=words)
+        if found.code == Codes.INTERNAL
+        else found
+        for found in answer.findings
+    )
+    return replace(answer, failure=failure, findings=findings)

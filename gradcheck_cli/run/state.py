@@ -76,11 +76,15 @@ class Process:
         for name, value in _settings().items():
             if value != self._settings.setdefault(name, value):
                 return f"{name} is another"
-        for space in self._spaces.values():
-            if name := space.replaced():
-                return f"`{name}` is another"
+        if name := self.replaced():
+            return f"`{name}` is another"
         self._look_for_more()
         return ""
+
+    def replaced(self) -> str:
+        """The name of a function or a class that user code has replaced or removed; empty where
+        there is none."""
+        return next(filter(None, (space.replaced() for space in self._spaces.values())), "")
 
     def _look_for_more(self) -> None:
         """Modules that were imported since, and their classes, are watched from now on."""

@@ -59,7 +59,7 @@ def main() -> None:
             output.refill()
             if watched is None and type(question).__name__ in USERS:
                 watched = _watched()
-            line.answer(engine, number, question)
+            line.answer(engine, number, question, watched)
     with contextlib.suppress(Exception):
         engine.close()
     os._exit(0)  # a framework's own farewell can take longer than a run
@@ -94,10 +94,14 @@ class _Line:
         except BrokenPipeError:
             os._exit(1)
 
-    def answer(self, engine: Engine, number: int, question: Any) -> None:
+    def answer(self, engine: Engine, number: int, question: Any, watched: Process | None) -> None:
         try:
-            so_far = partial(self._tell, number)
-            self.write(channel.Answer(number, _answer(engine, question, so_far)))
+            found = _answer(engine, question, partial(self._tell, number))
+            if watched is not None and type(question).__name__ == "LayerProblem":
+                from gradcheck_cli.run.replies import blaming_what_replaced
+
+                found = blaming_what_replaced(found, watched.replaced)
+            self.write(channel.Answer(number, found))
         except TypeError as error:
             from gradcheck_cli.domain.evaluation import Failure
             from gradcheck_cli.run.replies import failed
