@@ -21,6 +21,7 @@ from gradcheck_cli.domain.evaluation import Evaluation, Failure, Mode, Projectio
 from gradcheck_cli.domain.graph import Graph
 from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.thresholds import WRITTEN_EXACTLY
 from gradcheck_cli.domain.truth import Documented, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.truth import compute
@@ -194,7 +195,25 @@ class ProgramTruth:
                 for mode, p in projections.items()
             },
             seed=problem.seed,
+            exact=self._exact(),
         )
+
+    def _exact(self) -> frozenset[str]:
+        """What nothing moves, and whose numbers all have so few digits that they were written
+        so."""
+        moving = {self.words[name] for name in self._moving}
+        bits = round(WRITTEN_EXACTLY * FORMATS[self.layer.problem.dtype].bits)
+        return frozenset(
+            name
+            for name, value in self._values().items()
+            if name not in moving and _has_bits(value, bits)
+        )
+
+
+def _has_bits(value: Array, bits: int) -> bool:
+    """Whether so many bits hold each of these numbers."""
+    scaled = np.ldexp(np.frexp(value.astype(np.float64))[0], bits)
+    return bool(np.all(scaled == np.rint(scaled)))
 
 
 class ProgramProducts(Gradients):

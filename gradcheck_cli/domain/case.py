@@ -34,7 +34,7 @@ class TruthRequest:
     C, R and the allowance too (`TruthBlock`): they cost more, and only a suspect entry needs them;
     `known` is what was found without them, if it was. With `suspects`, masks over some blocks,
     costs are found for these entries alone, of no output, and no difference is taken beside a
-    certificate.
+    certificate. No rounding of the inputs that are `exact` is in C.
     """
 
     program: Program
@@ -47,6 +47,7 @@ class TruthRequest:
     conditioning: bool = False
     known: Truth | None = None
     suspects: Mapping[tuple[str, str], Array] | None = None
+    exact: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,11 @@ A_DIGIT: Final = 0.25
 """Part of the truth. An error bar below it leaves the sign and the first digit; above it, nothing
 is known, whatever the reason. Used by: judge."""
 
+WRITTEN_EXACTLY: Final = 0.5
+"""Part of the dtype's bits. Numbers that need no more are what somebody wrote: masks, classes,
+tables of integers. Of data that was rounded to the dtype, one number in 2^12 looks so in float32.
+Used by: checks."""
+
 USUAL_EXPONENT: Final = 0.25
 """Part of the range of exponents. Numbers within it have a fourth power: the squares and cubes that
 derivatives are written with (x^-2, y^3, 1 / (1 + x^2)) stay within the range. Used by: judge."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
+import pytest
 import torch
 
 from gradcheck_cli.checks.bound_layer import BoundLayer
@@ -11,7 +14,7 @@ from gradcheck_cli.checks.subjects import Subjects
 from gradcheck_cli.domain.evaluation import Projection
 from gradcheck_cli.engines.trace.symbols import ProgramWriter
 from reference_engine.traced import ROWS
-from tests.checks.making import SPAN, layer_problem, torch_engine
+from tests.checks.making import SPAN, bound_layer, layer_problem, torch_engine
 
 X = np.array([0.3, -1.2])
 FACTOR = np.array([2.0, 5.0])
@@ -43,3 +46,22 @@ def test_blocks_have_the_names_of_leaves_and_constants_do_not_move() -> None:
         block = truth.blocks["reverse", name]
         assert np.all(block.certified)
         np.testing.assert_allclose(block.value, np.diag(right), rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "ill_conditioned"),
+    [([1.0, 1.0], False), ([1.0, 1025.0 / 1024.0], False), ([1.0, 1.0000001], True)],
+)
+def test_constants_of_few_digits_are_exact_and_others_are_data(
+    numbers: list[float], ill_conditioned: bool
+) -> None:
+    """The derivative of (c - exp(-x))^2 beside 0 is as uncertain as c."""
+    near = np.array([1e-7, 2e-7])
+    identity = SimpleNamespace(forward=lambda x: x, backward=lambda upstream, x: upstream)
+    layer = bound_layer(identity, {"x": near}, dtype="float32")
+    writer = ProgramWriter(SPAN)
+    gap = ROWS["subtract"](np.array(numbers), ROWS["exp"](-writer.input("x", near)))
+    program = ProgramTruth(layer, writer.program(gap * gap), writer.constants)
+    block = program.truth({"reverse": Projection()}, costs=True).blocks["reverse", "x"]
+    uncertain = block.condition[0, 0] > 0.1 * abs(block.value[0, 0])
+    assert uncertain == ill_conditioned

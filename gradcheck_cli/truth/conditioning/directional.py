@@ -24,8 +24,8 @@ Seen = Callable[[Any], Array]  # what is requested of a result
 
 class Derivatives:
     """The blocks of a request's program in float64, part by part, as functions of every floating
-    input. `lines` are the rows (reverse mode) or columns of all blocks (forward mode) that are
-    computed (None: all); the others are nan."""
+    input that is not exact. `lines` are the rows (reverse mode) or columns of all blocks (forward
+    mode) that are computed (None: all); the others are nan."""
 
     def __init__(self, request: TruthRequest, lines: frozenset[int] | None = None) -> None:
         self._request = request
@@ -33,7 +33,8 @@ class Derivatives:
         self._program = inlined(request.program)
         self._shape = request.program.nodes[request.program.output].shape
         values = {name: np.asarray(value) for name, value in request.values.items()}
-        self.names = [name for name, value in values.items() if value.dtype.kind == "f"]
+        exact = request.exact
+        self.names = [n for n, x in values.items() if x.dtype.kind == "f" and n not in exact]
         self.xs = [values[name].astype(np.float64) for name in self.names]
         self._sizes = {name: values[name].size for name in request.wrt}
 

@@ -8,7 +8,7 @@ the certified derivative than all roundings on the way explain.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -48,7 +48,7 @@ def with_moved(
     """The costs of these blocks; C, allowance and R are at least what certified derivatives change
     by when every input moves by up to half an ulp."""
     modes = {mode: request.projections[mode] for mode, _ in costs}
-    program = _moving(request.program)
+    program = _moving(request.program, request.exact)
     rng = np.random.default_rng([request.seed, 53])
     unit = FORMATS[request.dtype].unit_roundoff
     moved = {key: np.zeros_like(blocks[key].value) for key in costs}
@@ -75,9 +75,9 @@ def with_moved(
     }
 
 
-def _moving(program: Program) -> Program:
-    """The program with each floating input x in the form x * exp(e), and e an input of its own. No
-    float64 is so near to x: large ones are integers, and so are their sums."""
+def _moving(program: Program, exact: Collection[str]) -> Program:
+    """The program with each floating input x that is not `exact` in the form x * exp(e), and e an
+    input of its own. No float64 is so near to x: large ones are integers, and so are their sums."""
     nodes: list[Node] = []
     place: dict[int, int] = {}
     inputs: dict[str, int] = {}
@@ -86,7 +86,7 @@ def _moving(program: Program) -> Program:
         nodes.append(replace(node, args=tuple(place[i] for i in node.args)))
         if node.op == INPUT and node.name is not None:
             inputs[node.name] = place[index]
-            if node.kind == "float":
+            if node.kind == "float" and node.name not in exact:
                 inputs[node.name + SUFFIX] = len(nodes)
                 nodes.append(replace(node, name=node.name + SUFFIX))
                 nodes.append(replace(node, op="exp", args=(len(nodes) - 1,)))

@@ -110,7 +110,7 @@ def recorded(request: TruthRequest) -> RecordedProgram | None:
     program = inlined(request.program)
     if len(program.nodes) > EXACT_NODES:
         return None
-    return RecordedProgram(program, request.values, request.dtype)
+    return RecordedProgram(program, request.values, request.dtype, request.exact)
 
 
 def cost_of_output(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -52,20 +52,26 @@ class Sums:
 
 
 class RecordedProgram:
-    """A program run once in float64 on the tape. Every floating input is a leaf; so are constants,
-    which are exact, but what is computed from them alone is rounded too."""
+    """A program run once in float64 on the tape. Every floating input is a leaf, but for those that
+    are `exact`. So are constants, which are exact, but what is computed from them alone is rounded
+    too."""
 
-    def __init__(self, program: Program, values: Mapping[str, Array], rounding: str) -> None:
+    def __init__(
+        self,
+        program: Program,
+        values: Mapping[str, Array],
+        rounding: str,
+        exact: Collection[str] = (),
+    ) -> None:
         from reference_engine import tensor
 
         def leaf(value: Any) -> Any:
             return tensor(value, requires_grad=True)
 
         arrays = {name: np.asarray(values[name]) for name in program.inputs}
-        self.leaves: dict[str, Any] = {
-            name: leaf(array) for name, array in arrays.items() if array.dtype.kind == "f"
-        }
-        slots = run_nodes(program, {**arrays, **self.leaves}, rounding, leaf)
+        floating = {name: leaf(array) for name, array in arrays.items() if array.dtype.kind == "f"}
+        self.leaves: dict[str, Any] = {n: x for n, x in floating.items() if n not in exact}
+        slots = run_nodes(program, {**arrays, **floating}, rounding, leaf)
         self.output = slots[program.output]
 
     def sensitivities(self, flat: int, fmt: FloatFormat) -> Sums:
