@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import field
 from functools import partial
 from typing import Any
@@ -23,6 +23,7 @@ from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP
 from gradcheck_cli.engines.layer.capture import of_a_library
 from gradcheck_cli.engines.layer.custom import CustomCall, IsolatedCall
 from gradcheck_cli.engines.layer.source_lines import Places, calling
+from gradcheck_cli.engines.temporarily import temporarily
 
 # that are looked at; a layer that calls one function in a long loop has more. Where that is a scan,
 # JAX compiles a slice for every turn.
@@ -119,13 +120,11 @@ def _watched(calls: list[_Call]) -> Iterator[None]:
         finally:
             depth -= 1
 
-    for kind in _KINDS:
-        kind.__call__ = _method(partial(watched, kind))
-    try:
-        yield
-    finally:
+    with ExitStack() as stack:
         for kind in _KINDS:
-            kind.__call__ = before[kind]
+            call = _method(partial(watched, kind))
+            stack.enter_context(temporarily(kind, __call__=call))
+        yield
 
 
 def _method(watched: Callable[..., Any]) -> Callable[..., Any]:

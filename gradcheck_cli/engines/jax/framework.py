@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from operator import call
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -16,6 +16,7 @@ from gradcheck_cli.engines.derivatives import Closure, Function, Targets, VJPFun
 from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.patience import off_the_clock
 from gradcheck_cli.engines.kit.walker import Call, Rule
+from gradcheck_cli.engines.temporarily import temporarily
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.execution import Recorder
@@ -215,14 +216,9 @@ class Jax:
     def floating(self, dtype: Any) -> bool:
         return bool(self.jax.numpy.issubdtype(dtype, self.jax.numpy.floating))
 
-    @contextmanager
-    def running(self, mode: Mode) -> Iterator[None]:
+    def running(self, mode: Mode) -> AbstractContextManager[None]:
         """Custom gradients are called for this mode."""
-        before, self._mode = self._mode, mode
-        try:
-            yield
-        finally:
-            self._mode = before
+        return temporarily(self, _mode=mode)
 
     def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:
         return parameter - rate * gradient

@@ -31,6 +31,7 @@ from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
 from gradcheck_cli.engines.layer.results import Results
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout, Output, SubjectRequest
+from gradcheck_cli.engines.temporarily import temporarily
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, UnclippedGradients
@@ -222,12 +223,8 @@ class JaxSubject(LayerSubject):
 
     @contextmanager
     def at_stage(self, stage: str) -> Iterator[None]:
-        before, self._stage = self._stage, stage
-        try:
-            with self.jax.disable_jit(stage == NO_COMPILER):
-                yield
-        finally:
-            self._stage = before
+        with temporarily(self, _stage=stage), self.jax.disable_jit(stage == NO_COMPILER):
+            yield
 
     def _evaluating(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if self.request.uncast:
@@ -360,21 +357,16 @@ class JaxSubject(LayerSubject):
             return record_forward(call, leaves, self.request.implementation.span)
 
     def seen(self, expression: Expression, values: Mapping[str, Array]) -> list[Seen]:
-        compiled, self._compiled = self._compiled, False
-        try:
-            with self.jax.disable_jit():
-                return super().seen(expression, values)
-        finally:
-            self._compiled = compiled
+        with temporarily(self, _compiled=False), self.jax.disable_jit():
+            return super().seen(expression, values)
 
     @contextmanager
     def rewritten(self) -> Iterator[None]:
-        made, self._made = self._made, {}  # of the code as it stands
-        self.jax.clear_caches()
+        self.jax.clear_caches()  # what was made is of the code as it stands
         try:
-            yield
+            with temporarily(self, _made={}):
+                yield
         finally:
-            self._made = made
             self.jax.clear_caches()
 
     def casts(self) -> Sequence[Cast]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -21,6 +21,7 @@ from jax.extend import core
 from jax.extend.core import primitives
 
 from gradcheck_cli.engines.kit.lru import Recent
+from gradcheck_cli.engines.temporarily import temporarily
 
 MOST_PROGRAMS = 256
 """Kept at a time, with what is compiled in; a layer has about ten for every dtype and shape, and
@@ -75,14 +76,11 @@ def programs_known() -> Iterator[None]:
     pjit = sys.modules.get("jax._src.pjit")
     if hasattr(pjit, _JITTED):
         places.append((pjit, _JITTED, primitives.jit_p))
-    before = [getattr(owner, name) for owner, name, _ in places]
-    for (owner, name, program), run in zip(places, before, strict=True):
-        setattr(owner, name, partial(_run, program, run))
-    try:
+    with ExitStack() as stack:
+        for owner, name, program in places:
+            run = partial(_run, program, getattr(owner, name))
+            stack.enter_context(temporarily(owner, **{name: run}))
         yield
-    finally:
-        for (owner, name, _), run in zip(places, before, strict=True):
-            setattr(owner, name, run)
 
 
 def _run(program: Any, run: Callable[..., Any], *args: Any, **params: Any) -> Any:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.engines.temporarily import temporarily
+
 _generator: Any = import_module("numpy.random._generator")
 
 
@@ -34,9 +36,8 @@ def watched_draws(owner: Any) -> Iterator[OwnDraws]:
         draws.seen = True
         return made(*args)
 
-    _generator.PCG64 = make
     try:
-        yield draws
+        with temporarily(_generator, PCG64=make):
+            yield draws
     finally:
-        _generator.PCG64 = made
         draws.seen |= before != [repr(one.bit_generator.state) for one in held]

@@ -26,6 +26,7 @@ from gradcheck_cli.engines.numpy.casts import Kind
 from gradcheck_cli.engines.numpy.draws import watched_draws
 from gradcheck_cli.engines.numpy.pair import Pair, Run, by_input, convention, load_pair, pair_of
 from gradcheck_cli.engines.numpy.state import arrays_of, get, gradient_of, put
+from gradcheck_cli.engines.temporarily import temporarily
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.recording import Recording
@@ -292,16 +293,12 @@ class NumpySubject(LayerSubject):
         return self.call({name: arrays[name] for name in self._names})
 
     def casts(self) -> Sequence[Cast]:
-        before, self._kind = self._kind, Kind(self.dtype, self.request.uncast)
-        watch = self._kind.watch
-        try:
-            with self.ready(self._own):
-                outputs = self.call(self.inputs({}))
-                watch.end_forward([getattr(y, "history", None) for y in outputs])
-                self._backward(self._running, self._ran, self.cotangents(self.ones))
-        finally:
-            self._kind = before
-        return watch.found()
+        kind = Kind(self.dtype, self.request.uncast)
+        with temporarily(self, _kind=kind), self.ready(self._own):
+            outputs = self.call(self.inputs({}))
+            kind.watch.end_forward([getattr(y, "history", None) for y in outputs])
+            self._backward(self._running, self._ran, self.cotangents(self.ones))
+        return kind.watch.found()
 
     def functions(self) -> Sequence[CustomCall]:
         """The pair, which is the layer."""

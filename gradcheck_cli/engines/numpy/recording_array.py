@@ -28,6 +28,7 @@ from gradcheck_cli.engines.numpy.kernels import (
     RENAMED,
 )
 from gradcheck_cli.engines.numpy.shared_memory import overwritten, same_numbers, shared_places
+from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.trace.exact_kernels import (
     Kernel,
     as_numbers,
@@ -259,13 +260,8 @@ def making(made: Callable[[Callable[..., Any], Any, Mapping[str, Any]], Any]) ->
             return before[name](*args, **keywords)
         return made(before[name], args, keywords)
 
-    for name in _MADE:
-        setattr(np, name, partial(instead, name))
-    try:
+    with temporarily(np, **{name: partial(instead, name) for name in _MADE}):
         yield
-    finally:
-        for name in _MADE:
-            setattr(np, name, before[name])
 
 
 _WAYS: Mapping[str, Mapping[str, str]] = {

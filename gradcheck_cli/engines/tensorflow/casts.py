@@ -20,6 +20,7 @@ from tensorflow.python.ops import math_ops
 from gradcheck_cli.engines.layer.casts import Cast, History, Watch, is_narrower, narrowest
 from gradcheck_cli.engines.layer.custom import Passes
 from gradcheck_cli.engines.layer.source_lines import Places
+from gradcheck_cli.engines.temporarily import temporarily
 
 _DIVIDED = "_truediv_python3"  # which looks at dtypes before any operation runs
 _FAST, _SLOW = "TFE_Py_FastPathExecute", "execute"
@@ -57,13 +58,8 @@ def around_operations(handle: _Around) -> Iterator[None]:
         plain = op_name.decode() if isinstance(op_name, bytes) else str(op_name)
         return handle(plain, inputs, attrs or (), run)
 
-    setattr(pywrap_tfe, _FAST, of_fast)
-    setattr(execute, _SLOW, of_slow)
-    try:
+    with temporarily(pywrap_tfe, **{_FAST: of_fast}), temporarily(execute, **{_SLOW: of_slow}):
         yield
-    finally:
-        setattr(pywrap_tfe, _FAST, fast)
-        setattr(execute, _SLOW, slow)
 
 
 @contextmanager
@@ -86,12 +82,8 @@ def uncast() -> Iterator[None]:
         mixed = any(value.dtype == tf.float64 for value in tensors([x, y]))
         return divided(*map(_widened, (x, y)), name) if mixed else divided(x, y, name)
 
-    setattr(math_ops, _DIVIDED, of_division)
-    try:
-        with around_operations(handle):
-            yield
-    finally:
-        setattr(math_ops, _DIVIDED, divided)
+    with temporarily(math_ops, **{_DIVIDED: of_division}), around_operations(handle):
+        yield
 
 
 def watched(passes: Passes, dtype: str) -> Sequence[Cast]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.capture import of_a_library
+from gradcheck_cli.engines.temporarily import temporarily
 
 _DECORATORS = ("_eager_mode_decorator", "_graph_mode_decorator")
 """What `tf.custom_gradient` calls (tensorflow/python/ops/custom_gradient.py)."""
@@ -29,14 +30,9 @@ def custom_gradients() -> Iterator[list[str]]:
 
         return running
 
-    before = {name: getattr(custom_gradient, name) for name in _DECORATORS}
-    for name, run in before.items():
-        setattr(custom_gradient, name, noted(run))
-    try:
+    watched = {name: noted(getattr(custom_gradient, name)) for name in _DECORATORS}
+    with temporarily(custom_gradient, **watched):
         yield called
-    finally:
-        for name, run in before.items():
-            setattr(custom_gradient, name, run)
 
 
 @contextmanager

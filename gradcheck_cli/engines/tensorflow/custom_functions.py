@@ -17,6 +17,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.capture import of_a_library
 from gradcheck_cli.engines.layer.custom import MOST_CALLS, CustomCall, IsolatedCall, Passes
 from gradcheck_cli.engines.layer.source_lines import Places, calling
+from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tensorflow.state import numbers
 
 _CUTS = ("stop_gradient", "numpy_function", "numpy", "stop_recording")
@@ -54,11 +55,8 @@ def _watched(calls: list[_Call]) -> Iterator[None]:
         calls.append(call)
         return before(_keeping(function, call), args, kwargs)
 
-    setattr(custom_gradient, DECORATOR, watched)
-    try:
+    with temporarily(custom_gradient, **{DECORATOR: watched}):
         yield
-    finally:
-        setattr(custom_gradient, DECORATOR, before)
 
 
 def _keeping(function: Any, call: _Call) -> Callable[..., Any]:

@@ -17,6 +17,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.layer.capture import of_a_library
 from gradcheck_cli.engines.layer.declared import Declared, Given, NotDeclarable, Pull
 from gradcheck_cli.engines.layer.source_lines import Places, lines, running
+from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tensorflow.custom_functions import DECORATOR, in_parts, is_floating
 
 
@@ -46,13 +47,9 @@ def holding(declared: Declared) -> Iterator[None]:
         found = declared.called(which, given, pull, place())
         return result if found is None else _filled(result, found)
 
-    gen_array_ops.stop_gradient = stop
-    setattr(custom_gradient, DECORATOR, stated)
-    try:
+    stopping = temporarily(gen_array_ops, stop_gradient=stop)
+    with stopping, temporarily(custom_gradient, **{DECORATOR: stated}):
         yield
-    finally:
-        gen_array_ops.stop_gradient = stop_before
-        setattr(custom_gradient, DECORATOR, stated_before)
 
 
 def _given(function: Any, args: Sequence[Any], result: Any) -> Given:

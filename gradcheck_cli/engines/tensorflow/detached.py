@@ -16,6 +16,7 @@ from tensorflow.python.ops import gen_array_ops
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.engines.layer.custom import GradientBarrier
 from gradcheck_cli.engines.layer.source_lines import Places
+from gradcheck_cli.engines.temporarily import temporarily
 
 MOST_CUTS = 16  # that are let through, each in a run of its own
 
@@ -35,11 +36,8 @@ def _stops(opened: Place | None = None) -> Iterator[dict[Place, None]]:
                 return _recorded(input)
         return before(input, name=name)
 
-    gen_array_ops.stop_gradient = stop
-    try:
+    with temporarily(gen_array_ops, stop_gradient=stop):
         yield seen
-    finally:
-        gen_array_ops.stop_gradient = before
 
 
 def _recorded(array: Any) -> Any:

@@ -27,6 +27,7 @@ from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
 from gradcheck_cli.engines.layer.results import Results, opened
 from gradcheck_cli.engines.layer.subject import Call, Layout, Output, SubjectRequest
+from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tensorflow.compiler import (
     GRAPH,
     OWN_FUNCTION,
@@ -229,12 +230,9 @@ class TensorFlowSubject(LayerSubject):
 
     @contextmanager
     def at_stage(self, stage: str) -> Iterator[None]:
-        before, self._stage = self._stage, stage
-        try:
-            with eagerly(self.tf) if stage == NO_COMPILER else nullcontext():
-                yield
-        finally:
-            self._stage = before
+        running = eagerly(self.tf) if stage == NO_COMPILER else nullcontext()
+        with temporarily(self, _stage=stage), running:
+            yield
 
     def operation_by_operation(self) -> AbstractContextManager[Any]:
         return eagerly(self.tf)

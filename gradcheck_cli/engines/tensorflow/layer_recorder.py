@@ -80,13 +80,8 @@ class LayerRecorder(TensorFlowRecorder):
         before = len(self.execution.steps)
         place = self._places_of.running()
         theirs = not self._backward or place is not None
-        owner = self.node
-        if theirs:
-            self.node = len(self.annotations.forward)
-        try:
+        with self.on_behalf(len(self.annotations.forward) if theirs else self.node):
             super()._write(name, inputs, attributes, outputs)
-        finally:
-            self.node = owner
         for step in self.execution.steps[before:]:
             step.place = place
             kept = name in _KEEPING and inputs[0].shape == outputs[0].shape

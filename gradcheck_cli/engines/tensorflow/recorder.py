@@ -10,7 +10,7 @@ they may differ in a last digit from those of the plain run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
@@ -29,6 +29,7 @@ from tensorflow.python.framework import op_callbacks, op_def_registry
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.execution import Execution, High, Observer, Step, format_named
+from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tensorflow.kernels import (
     DATA_MOVEMENT,
     EXACT_SELECTIONS,
@@ -100,13 +101,8 @@ class TensorFlowRecorder(Observer):
         self.node = None
         self._backward = True
 
-    @contextmanager
-    def on_behalf(self, node: int | None) -> Iterator[None]:
-        before, self.node = self.node, node
-        try:
-            yield
-        finally:
-            self.node = before
+    def on_behalf(self, node: int | None) -> AbstractContextManager[None]:
+        return temporarily(self, node=node)
 
     def on_behalf_of_this(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, to be called later on behalf of the node that is entered now."""
@@ -294,13 +290,9 @@ class _Tangents:
         result: list[Any] = [None] * len(outputs)
         if self._busy:
             return result
-        self._busy = True
-        try:
-            with forwardprop_util.push_forwardprop_state():
-                floating = [k for k, y in enumerate(outputs) if backprop_util.IsTrainable(y)]
-                found = _transposed(name, attributes, inputs, outputs, tangents, floating)
-        finally:
-            self._busy = False
+        with temporarily(self, _busy=True), forwardprop_util.push_forwardprop_state():
+            floating = [k for k, y in enumerate(outputs) if backprop_util.IsTrainable(y)]
+            found = _transposed(name, attributes, inputs, outputs, tangents, floating)
         for k, tangent in zip(floating, found, strict=True):
             result[k] = tangent
         return result

@@ -14,6 +14,7 @@ from gradcheck_cli.engines.derivatives import TangentOf, Tape, TapeFramework, Ta
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.walker import Call, Rule
+from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.torch.startup import without_compiler, without_decompositions
 
 if TYPE_CHECKING:
@@ -84,15 +85,7 @@ class Torch(TapeFramework):
     def nested(self) -> AbstractContextManager[Any]:
         """`torch.func` has levels of duals. `torch.autograd.forward_ad` has one, and what some
         operations compute by it cannot be differentiated again (softmax)."""
-        return self._within_levels()
-
-    @contextmanager
-    def _within_levels(self) -> Iterator[None]:
-        before, self._levels = self._levels, True
-        try:
-            yield
-        finally:
-            self._levels = before
+        return temporarily(self, _levels=True)
 
     def jvp(
         self,
