@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from gradcheck_cli.domain.report import Report, SpecResult
@@ -29,12 +29,19 @@ ILLUSTRATED = ("html",)
 """The formats with pictures, which the run makes (`RunOptions.illustrated`)."""
 
 
-class ReportWriter(Protocol):
-    """Receives each spec when it is finished, and the whole report at the end."""
+class ReportWriter:
+    """Receives each spec when it is finished, and the whole report at the end. Most formats write
+    nothing before: they begin with a count, or with the worst."""
 
-    def spec(self, result: SpecResult) -> None: ...
+    def __init__(self, stream: TextIO, style: Style) -> None:
+        self._stream = stream
+        self._style = style
 
-    def finish(self, report: Report) -> None: ...
+    def spec(self, result: SpecResult) -> None:
+        pass
+
+    def finish(self, report: Report) -> None:
+        raise NotImplementedError
 
 
 def open_writer(name: str, stream: TextIO, style: Style) -> ReportWriter:

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TextIO
-
 from gradcheck_cli.domain.report import Finding, Report, SpecError, SpecResult
+from gradcheck_cli.report import ReportWriter
 from gradcheck_cli.report.blocks import finding_place, point_words, title
 from gradcheck_cli.report.entries import entry_label
 from gradcheck_cli.report.fixes import short_fix
-from gradcheck_cli.report.style import Style, plain
+from gradcheck_cli.report.style import plain
 from gradcheck_cli.report.summary import set_aside_words
 from gradcheck_cli.report.values import depth
 from gradcheck_cli.report.window import place
 
 
-class Writer:
+class Writer(ReportWriter):
     """`path:line:column: severity[CODE] name engine dtype mode input[index] message`."""
-
-    def __init__(self, stream: TextIO, style: Style) -> None:
-        self._stream = stream
-        self._style = style
 
     def spec(self, result: SpecResult) -> None:
         for finding in result.findings:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.report import Finding, Report, SpecResult
+from gradcheck_cli.report import ReportWriter
 from gradcheck_cli.report.blocks import error_block, finding_block, finding_in_brief
 from gradcheck_cli.report.console import make_console, print_lines
 from gradcheck_cli.report.groups import grouped
@@ -18,11 +19,11 @@ from gradcheck_cli.report.style import DIM, Style
 from gradcheck_cli.report.summary import summary_line
 
 
-class Writer:
+class Writer(ReportWriter):
     """Writes each spec as it is finished, then the mistakes in files, then the summary."""
 
     def __init__(self, stream: TextIO, style: Style) -> None:
-        self._style = style
+        super().__init__(stream, style)
         self._console = make_console(stream, style)
         self._room_above = True  # an empty line, or nothing at all
         self._notes: set[str] = set()

@@ -6,28 +6,21 @@ https://docs.github.com/actions/reference/workflow-commands-for-github-actions
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TextIO
 
-from gradcheck_cli.domain.report import Report, SpecResult
+from gradcheck_cli.domain.report import Report
+from gradcheck_cli.report import ReportWriter
 from gradcheck_cli.report.blocks import title
 from gradcheck_cli.report.problems import WORST_FIRST, Problem, problems
-from gradcheck_cli.report.style import Style, plain
+from gradcheck_cli.report.style import plain
 from gradcheck_cli.report.summary import summary_line
 
 SHOWN = 10  # of a kind: GitHub drops what a step has more
 _KIND = {"error": "error", "warning": "warning", "note": "notice"}
 
 
-class Writer:
+class Writer(ReportWriter):
     """The worst problems of each severity, each at its place, and the summary. What a spec allows
     is counted in the summary alone; so are notes of a quiet report."""
-
-    def __init__(self, stream: TextIO, style: Style) -> None:
-        self._stream = stream
-        self._style = style
-
-    def spec(self, result: SpecResult) -> None:
-        """Nothing yet: the worst of all come first."""
 
     def finish(self, report: Report) -> None:
         found = [problem for problem in problems(report) if not problem.allowed]

@@ -6,26 +6,20 @@ https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format
 from __future__ import annotations
 
 import json
-from typing import Any, TextIO
+from typing import Any
 
-from gradcheck_cli.domain.report import Report, SpecResult
+from gradcheck_cli.domain.report import Report
+from gradcheck_cli.report import ReportWriter
 from gradcheck_cli.report.blocks import title
 from gradcheck_cli.report.json_report import encodable
 from gradcheck_cli.report.problems import Problem, problems
-from gradcheck_cli.report.style import Style
 
 _SEVERITY = {"error": "critical", "warning": "minor", "note": "info"}
 
 
-class Writer:
+class Writer(ReportWriter):
     """One list: what is at a place of a file. What a spec allows, and what was read from standard
     input, has no place in it."""
-
-    def __init__(self, stream: TextIO, style: Style) -> None:
-        self._stream = stream
-
-    def spec(self, result: SpecResult) -> None:
-        """Nothing yet: half a list helps nobody."""
 
     def finish(self, report: Report) -> None:
         found = [_degradation(p, p.path) for p in problems(report) if p.path and not p.allowed]

@@ -6,7 +6,7 @@ import json
 import math
 import signal
 import textwrap
-from typing import Any, TextIO
+from typing import Any
 
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import (
@@ -19,9 +19,9 @@ from gradcheck_cli.domain.report import (
     SpecError,
     SpecResult,
 )
+from gradcheck_cli.report import ReportWriter
 from gradcheck_cli.report.blocks import code_name
 from gradcheck_cli.report.search_json import fix_as_json, region_as_json
-from gradcheck_cli.report.style import Style
 from gradcheck_cli.report.summary import (
     allowed_count,
     finding_counts,
@@ -33,14 +33,8 @@ from gradcheck_cli.report.summary import (
 SCHEMA_VERSION = 1
 
 
-class Writer:
+class Writer(ReportWriter):
     """One object, written when the run is over."""
-
-    def __init__(self, stream: TextIO, style: Style) -> None:
-        self._stream = stream
-
-    def spec(self, result: SpecResult) -> None:
-        """Nothing yet: half an object helps nobody."""
 
     def finish(self, report: Report) -> None:
         from gradcheck_cli.report import merging  # with NumPy, which the schema does not need

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any, TextIO
+from typing import Any
 
 from gradcheck_cli.domain.report import Report, SpecResult
+from gradcheck_cli.report import ReportWriter
 from gradcheck_cli.report.json_report import result_as_json, run_as_json
-from gradcheck_cli.report.style import Style
 
 
-class Writer:
+class Writer(ReportWriter):
     """A line for each spec when it ends: an element of the JSON report's `results`. The last line
     is that report without them."""
-
-    def __init__(self, stream: TextIO, style: Style) -> None:
-        self._stream = stream
 
     def spec(self, result: SpecResult) -> None:
         self._line(result_as_json(result))

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TextIO
 
 from junitparser import Attr, Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from gradcheck_cli.domain.report import Report, SpecResult
+from gradcheck_cli.report import ReportWriter
 from gradcheck_cli.report.blocks import title
 from gradcheck_cli.report.problems import Problem, problems_of, problems_of_mistakes
-from gradcheck_cli.report.style import Style, plain
+from gradcheck_cli.report.style import plain
 from gradcheck_cli.report.summary import set_aside_words
 
 
-class Writer:
+class Writer(ReportWriter):
     """A suite for each file, a test for each spec and for each mistake in a file. A test fails
     where the spec makes the run fail; what else was found is its output."""
-
-    def __init__(self, stream: TextIO, style: Style) -> None:
-        self._stream = stream
-
-    def spec(self, result: SpecResult) -> None:
-        """Nothing yet: a suite says first how many of its tests fail."""
 
     def finish(self, report: Report) -> None:
         suites: dict[str, TestSuite] = {}

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import html
 import re
-from typing import TextIO
 
-from gradcheck_cli.domain.report import Report, SpecResult
+from gradcheck_cli.domain.report import Report
+from gradcheck_cli.report import ReportWriter
 from gradcheck_cli.report.blocks import title
 from gradcheck_cli.report.problems import Problem, problems
-from gradcheck_cli.report.style import Style, plain
+from gradcheck_cli.report.style import plain
 from gradcheck_cli.report.summary import summary_line
 
 LONGEST = 60_000  # characters; a comment on GitHub has at most 65,536
 
 
-class Writer:
+class Writer(ReportWriter):
     """The summary, and below it each problem with its screen folded away, the worst first. What a
     spec allows is counted in the summary alone; so are notes of a quiet report."""
-
-    def __init__(self, stream: TextIO, style: Style) -> None:
-        self._stream = stream
-        self._style = style
-
-    def spec(self, result: SpecResult) -> None:
-        """Nothing yet: the summary comes first."""
 
     def finish(self, report: Report) -> None:
         parts = [f"### gradcheck\n\n{html.escape(summary_line(report).plain, quote=False)}\n"]

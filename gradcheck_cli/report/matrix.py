@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TextIO
 
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.report import Finding, Report, SpecResult
+from gradcheck_cli.report import ReportWriter
 from gradcheck_cli.report.blocks import code_name
 from gradcheck_cli.report.markdown import code
-from gradcheck_cli.report.style import Style, plain
+from gradcheck_cli.report.style import plain
 from gradcheck_cli.report.summary import set_aside_words
 
 _REFUSED = f"refused: {Codes.UNSUPPORTED_OPERATION}"
 
 
-class Writer:
+class Writer(ReportWriter):
     """A row a spec, a column an engine. The first column is about the point itself, whatever an
     engine gives there."""
-
-    def __init__(self, stream: TextIO, style: Style) -> None:
-        self._stream = stream
-
-    def spec(self, result: SpecResult) -> None:
-        """Nothing yet: the columns are known at the end."""
 
     def finish(self, report: Report) -> None:
         engines = list(report.engines)

@@ -6,30 +6,24 @@ https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 from __future__ import annotations
 
 import json
-from typing import Any, TextIO
+from typing import Any
 from urllib.parse import quote
 
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.domain.report import Report, SpecResult
+from gradcheck_cli.domain.report import Report
+from gradcheck_cli.report import ReportWriter
 from gradcheck_cli.report.json_report import encodable, run_as_json
 from gradcheck_cli.report.pages import page
 from gradcheck_cli.report.problems import Problem, problems
-from gradcheck_cli.report.style import Style
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 ROOT = "%SRCROOT%"  # what paths are relative to
 
 
-class Writer:
+class Writer(ReportWriter):
     """One log of one run: the codes that were found as rules, with their pages as help, and a
     result for each problem. What a spec allows is a suppressed result."""
-
-    def __init__(self, stream: TextIO, style: Style) -> None:
-        self._stream = stream
-
-    def spec(self, result: SpecResult) -> None:
-        """Nothing yet: half a log helps nobody."""
 
     def finish(self, report: Report) -> None:
         log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [_run(report)]}

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TextIO
 
 from gradcheck_cli.domain.codes import ENGINE_FAILED, Codes
 from gradcheck_cli.domain.report import Finding, Report, SpecError, SpecResult
+from gradcheck_cli.report import ReportWriter
 from gradcheck_cli.report.blocks import code_name
 from gradcheck_cli.report.markdown import code
-from gradcheck_cli.report.style import Style, plain
+from gradcheck_cli.report.style import plain
 from gradcheck_cli.report.summary import summary_line
 
 _PASSED = "passed"
 _UNCHECKED = "nothing to check"
 
 
-class Writer:
+class Writer(ReportWriter):
     """Counts, then a row for each operation and each thing that was found of it."""
-
-    def __init__(self, stream: TextIO, style: Style) -> None:
-        self._stream = stream
-
-    def spec(self, result: SpecResult) -> None:
-        """Nothing yet: the counts come first."""
 
     def finish(self, report: Report) -> None:
         found = _by_operation(report.results)

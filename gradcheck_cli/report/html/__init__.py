@@ -5,20 +5,12 @@ What a page shows is made in `page` and `section`; `templates` has its markup, s
 
 from __future__ import annotations
 
-from typing import TextIO
-
-from gradcheck_cli.domain.report import Report, SpecResult
-from gradcheck_cli.report.style import Style
+from gradcheck_cli.domain.report import Report
+from gradcheck_cli.report import ReportWriter
 
 
-class Writer:
+class Writer(ReportWriter):
     """One page, written when the run is over."""
-
-    def __init__(self, stream: TextIO, style: Style) -> None:
-        self._stream = stream
-
-    def spec(self, result: SpecResult) -> None:
-        """Nothing yet: the page begins with what failed."""
 
     def finish(self, report: Report) -> None:
         from gradcheck_cli.report.html.page import page
