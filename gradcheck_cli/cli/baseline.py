@@ -33,14 +33,14 @@ def _findings(file: str) -> list[dict[str, Any]]:
         help = f"--write-baseline {file} writes it"
         raise UsageError(f"cannot read the baseline {file}: {error.strerror}", help) from error
     except ValueError as error:
-        raise UsageError(f"the baseline {file} is no JSON: {error}") from error
+        raise UsageError(f"the baseline {file} is not JSON: {error}") from error
     ours = isinstance(data, dict) and data.get("schema_version") == SCHEMA_VERSION
     findings: Any = data.get("findings") if ours else None
     whole = isinstance(findings, list) and all(
         isinstance(one, dict) and "fingerprint" in one for one in findings
     )
     if not whole:
-        raise UsageError(f"{file} is no baseline", f"--write-baseline {file} writes one")
+        raise UsageError(f"{file} is not a baseline", f"--write-baseline {file} writes one")
     return list(findings)
 
 

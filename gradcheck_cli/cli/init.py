@@ -120,7 +120,7 @@ def command(
             del files[file]
     for name in files:
         if os.path.lexists(name):
-            raise UsageError(f"{name} is there already", "remove it, or --output FILE for the spec")
+            raise UsageError(f"{name} already exists", "remove it, or --output FILE for the spec")
     for name, text in files.items():
         new_file(name, text)
         click.echo(f"wrote {name}")

@@ -77,7 +77,7 @@ def lifting_errors(name: str) -> Iterator[None]:
     except UsageError:
         raise
     except EngineFault as fault:
-        raise UsageError(f"`{name}` is not lifted: {fault}") from fault
+        raise UsageError(f"`{name}` cannot be lifted: {fault}") from fault
     except Exception as error:
         raise_if_internal(error)
         raise UsageError(f"`{name}` raised {one_line(error)}") from error

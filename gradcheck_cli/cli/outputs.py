@@ -101,7 +101,7 @@ class Output:
 def new_file(file: str, text: str) -> None:
     """Writes a file that is not there yet, and its folders. Raises UsageError."""
     if os.path.lexists(file):
-        raise UsageError(f"{file} is there already", "name another file, or remove this one")
+        raise UsageError(f"{file} already exists", "name another file, or remove this one")
     folder = os.path.dirname(file)
     try:
         os.makedirs(folder or os.curdir, exist_ok=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option(
     "--repro",
     type=click.Path(dir_okay=False),
-    help="Write a script, too, that shows the finding with the framework alone.",
+    help="Also write a script that shows the finding with the framework alone.",
 )
 @color_option
 def command(
@@ -50,7 +50,7 @@ def command(
     if mistakes:
         return USAGE
     if len(specs) != 1:
-        raise UsageError(f"{path} has {len(specs)} specs, and one at a time is reduced")
+        raise UsageError(f"{path} has {len(specs)} specs, and `gradcheck reduce` takes one")
     found = reduce(specs[0], code, RunOptions(engines=Layered(override=engine)))
     if found is None:
         click.echo(f"{path}: nothing to reduce: no such finding", err=True)
@@ -116,4 +116,4 @@ def _write(found: Reduced, path: Path) -> None:
         write(found.finding, found.spec, path, seed=0)
     except (NoScript, NotShown) as error:
         raise UsageError(f"no script shows {found.finding.code}: {error}") from error
-    click.echo(f"{path}: it was run, and shows the finding", err=True)
+    click.echo(f"{path}: it ran, and shows the finding", err=True)

@@ -142,8 +142,9 @@ def _with_baseline(code: int, report: Report, settings: Settings) -> int:
         write_baseline(new, report)
         return PASSED
     if count := unmet(known, report):
-        were = "finding of it is" if count == 1 else "findings of it are"
-        talk(f"baseline {known}: {count} {were} there no more; --write-baseline {known} renews it")
+        are = "is" if count == 1 else "are"
+        update = f"--write-baseline {known} renews it"
+        talk(f"baseline {known}: {count} of its findings {are} gone; {update}")
     return code
 
 

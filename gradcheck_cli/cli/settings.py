@@ -87,7 +87,7 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "changed-since",
             Text(metavar="REV"),
-            "Specs alone that changed since this revision of git, or whose code did.",
+            "Only specs that changed, or whose code changed, since this revision of git.",
         ),
         Setting(
             "shard",

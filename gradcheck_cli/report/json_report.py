@@ -6,13 +6,15 @@ import json
 import math
 import signal
 import textwrap
+from collections.abc import Mapping
 from typing import Any
 
-from gradcheck_cli.domain.place import Place
+from gradcheck_cli.domain.place import Place, Source
 from gradcheck_cli.domain.report import (
     Accepted,
     Cause,
     Check,
+    Entry,
     Finding,
     Fix,
     Report,
@@ -21,6 +23,17 @@ from gradcheck_cli.domain.report import (
 )
 from gradcheck_cli.report import ReportWriter
 from gradcheck_cli.report.blocks import code_name
+from gradcheck_cli.report.schema import (
+    SCHEMA_VERSION,
+    Schema,
+    accepted_schema,
+    cause_schema,
+    check_schema,
+    error_schema,
+    finding_schema,
+    fix_schema,
+    result_schema,
+)
 from gradcheck_cli.report.search_json import fix_as_json, region_as_json
 from gradcheck_cli.report.summary import (
     allowed_count,
@@ -30,7 +43,11 @@ from gradcheck_cli.report.summary import (
     suppressed_counts,
 )
 
-SCHEMA_VERSION = 1
+_OF_THE_WORST = (
+    *("computed", "truth", "truth_error", "ulps"),
+    *("finite_difference", "finite_difference_error"),
+)
+"""Keys of a finding that are about its worst entry."""
 
 
 class Writer(ReportWriter):
@@ -114,154 +131,102 @@ def encodable(value: Any) -> Any:
 
 def result_as_json(result: SpecResult) -> dict[str, Any]:
     """An element of `results`."""
-    whole = {
-        "spec": result.spec,
-        "path": result.source.path,
-        "status": result.status,
-        "checks": [_check(check) for check in result.checks],
-        "findings": [_finding(finding, result) for finding in result.findings],
-        "ignored": dict(result.ignored),
-        "suppressed": [_finding(finding, result) for finding in result.suppressed],
-        "unmatched_allows": list(result.unmatched_allows),
-        "by_design": [_accepted(one) for one in result.by_design],
-        "duration_s": _number(result.duration_s),
-        "compile_s": dict(result.compile_s),
-        "cached": result.cached,
-    }
+    source = result.source
+    whole = _object(
+        result_schema(),
+        result,
+        path=source.path,
+        checks=[_check(check) for check in result.checks],
+        findings=[_finding(finding, source) for finding in result.findings],
+        suppressed=[_finding(finding, source) for finding in result.suppressed],
+        by_design=[_accepted(one) for one in result.by_design],
+    )
     return {key: encodable(value) for key, value in whole.items()}
 
 
 def _accepted(one: Accepted) -> dict[str, Any]:
-    return {
-        "engine": one.engine,
-        "function": one.function or None,
-        "detach": one.detach or None,
-        "surrogate": one.surrogate,
-        "reason": one.reason,
-        "line": one.line,
-        "calls": one.calls,
-        "places": list(one.places),
-    }
+    return _object(accepted_schema(), one, function=one.function or None, detach=one.detach or None)
 
 
 def _check(check: Check) -> dict[str, Any]:
-    return {
-        "engine": check.engine,
-        "dtype": check.dtype,
-        "mode": check.mode,
-        "input": check.input,
-        "point": check.point,
-        "status": check.status,
-        "max_ulps": _number(check.max_ulps),
-        "passed_by": [
-            {"rule": one.rule, "entries": one.entries, "ulps": _number(one.ulps)}
-            for one in check.passed_by
-        ],
-        "truth": check.truth,
-        "truth_error_ulps": _number(check.truth_error_ulps),
-        "caught": _number(check.caught),
-        "power": _number(check.power),
-        "evaluations": {
-            "forward": check.forward,
-            "backward": check.backward,
-            "batched": check.batched,
-            "looped": check.looped,
-        },
-        "duration_s": _number(check.duration_s),
-    }
+    keys = check_schema()["properties"]
+    passes = [_object(keys["passed_by"]["items"], one) for one in check.passed_by]
+    evaluations = _object(keys["evaluations"], check)
+    return _object(check_schema(), check, passed_by=passes, evaluations=evaluations)
 
 
-def _finding(finding: Finding, result: SpecResult) -> dict[str, Any]:
-    worst = finding.entries[0] if finding.entries else None
-    place = finding.place
-    return {
-        "code": finding.code,
-        "name": code_name(finding.code),
-        "severity": finding.severity,
-        "engine": finding.engine,
-        "dtype": finding.dtype,
-        "mode": finding.mode,
-        "input": finding.input,
-        "point": finding.point,
-        "at": list(finding.at) or None,
-        "region": None if finding.search is None else region_as_json(finding.search.region),
-        "index": list(worst.index) if worst else None,
-        "message": finding.message,
-        "computed": _number(worst.computed) if worst else None,
-        "truth": _number(worst.truth) if worst else None,
-        "truth_error": _number(worst.truth_error) if worst else None,
-        "finite_difference": _number(worst.finite_difference) if worst else None,
-        "finite_difference_error": _number(worst.finite_difference_error) if worst else None,
-        "ulps": _number(worst.ulps) if worst else None,
-        "cause": _cause(finding.cause, result.source.path),
-        "stage": finding.stage or None,
-        "pattern": finding.pattern,
-        "fix": _fix(finding.fix),
-        "no_fix": finding.no_fix or None,
-        "location": {
-            "path": (place.source if place else result.source).path,
-            "line": (place or finding).span.line,
-            "column": (place or finding).span.column,
-        },
-        "fingerprint": finding.fingerprint,
-        "repeat": finding.repeat,
-        "allowed": finding.allowed,
-        "reason": finding.reason or None,
-    }
+def _finding(finding: Finding, source: Source) -> dict[str, Any]:
+    worst = finding.entries[0] if finding.entries else Entry((), None)
+    return _object(
+        finding_schema(),
+        finding,
+        **{key: _plain(getattr(worst, key)) for key in _OF_THE_WORST},
+        name=code_name(finding.code),
+        at=list(finding.at) or None,
+        region=None if finding.search is None else region_as_json(finding.search.region),
+        index=list(worst.index) if finding.entries else None,
+        cause=_cause(finding.cause, source),
+        stage=finding.stage or None,
+        fix=_fix(finding.fix),
+        no_fix=finding.no_fix or None,
+        location=_location(finding.place or Place(source, finding.span, "")),
+        reason=finding.reason or None,
+    )
 
 
 def _fix(fix: Fix | None) -> dict[str, Any] | None:
     if fix is None:
         return None
-    return {
-        "before": fix.before,
-        "after": fix.after,
-        "ulps_before": _number(fix.ulps_before),
-        "ulps_after": _number(fix.ulps_after),
-        "code": dict(fix.code),
-        "value": _number(fix.value),
-        "model": fix.model,
-        "rules": list(fix.rules),
-        "condition": fix.condition,
-        "kink": fix.kink,
-        "custom_gradient": fix.custom,
-        "location": None if fix.place is None else _location(fix.place),
-        "points": {"tried": fix.points, "right": fix.right},
-        "searched": None if fix.searched is None else fix_as_json(fix.searched),
-    }
+    return _object(
+        fix_schema(),
+        fix,
+        custom_gradient=fix.custom,
+        location=None if fix.place is None else _location(fix.place),
+        points={"tried": fix.points, "right": fix.right},
+        searched=None if fix.searched is None else fix_as_json(fix.searched),
+    )
 
 
 def _location(place: Place) -> dict[str, Any]:
-    span = place.span
-    return {"path": place.source.path, "line": span.line, "column": span.column}
+    return {"path": place.source.path, "line": place.span.line, "column": place.span.column}
 
 
-def _cause(cause: Cause | None, path: str) -> dict[str, Any] | None:
+def _cause(cause: Cause | None, source: Source) -> dict[str, Any] | None:
     if cause is None:
         return None
-    return {
-        "op": cause.op,
-        "phase": cause.phase,
-        "path": path if cause.source is None else cause.source.path,
-        "line": cause.span.line,
-        "column": cause.span.column,
-        "detail": cause.detail,
-        "kind": cause.kind,
-        "engine_op": cause.engine_op,
-        "proven": cause.proven,
-        "proof": cause.proof,
-        "repaired_ulps": _number(cause.repaired),
-    }
+    return _object(
+        cause_schema(),
+        cause,
+        path=(cause.source or source).path,
+        line=cause.span.line,
+        column=cause.span.column,
+        repaired_ulps=_number(cause.repaired),
+    )
 
 
 def _error(error: SpecError) -> dict[str, Any]:
+    return _object(
+        error_schema(),
+        error,
+        line=error.span.line if error.span else None,
+        column=error.span.column if error.span else None,
+    )
+
+
+def _object(schema: Schema, value: Any, **others: Any) -> dict[str, Any]:
+    """The keys of an object of the schema: those of `others`, and the attributes of their names."""
     return {
-        "code": error.code,
-        "path": error.path,
-        "line": error.span.line if error.span else None,
-        "column": error.span.column if error.span else None,
-        "message": error.message,
+        key: others[key] if key in others else _plain(getattr(value, key))
+        for key in schema["required"]
     }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _number(value: float | None) -> float | str | None:

@@ -68,7 +68,7 @@ def read(file: str) -> Report:
         )
     except (KeyError, TypeError, ValueError, zlib.error, wire.Malformed) as error:
         raise UsageError(
-            f"{file} is no report of a shard",
+            f"{file} is not the report of a shard",
             "`gradcheck run --shard K/N --format json` writes one",
         ) from error
 

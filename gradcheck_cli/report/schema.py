@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any, get_args
 
 from gradcheck_cli.domain.report import CauseKind, Rule
 from gradcheck_cli.domain.search import KINDS
-from gradcheck_cli.report.json_report import SCHEMA_VERSION
+
+SCHEMA_VERSION = 1
 
 Schema = dict[str, Any]
 
@@ -76,16 +78,8 @@ def report_schema() -> Schema:
                     "description": "Specs that --changed-since left out.",
                 },
             ),
-            results=_list(_result()),
-            errors=_list(
-                _object(
-                    code=_TEXT,
-                    path=_TEXT,
-                    line={**_PLACE, "type": ["integer", "null"]},
-                    column={**_PLACE, "type": ["integer", "null"]},
-                    message=_TEXT,
-                )
-            ),
+            results=_list(result_schema()),
+            errors=_list(error_schema()),
             optional={
                 "shard": {
                     **_TEXT,
@@ -93,7 +87,7 @@ def report_schema() -> Schema:
                 },
                 "elsewhere": {
                     **_COUNT,
-                    "description": "Specs, or operations, in other shards.",
+                    "description": "Specs or operations in other shards.",
                 },
                 "merge": _MERGE,
                 "suite": {**_TEXT, "description": "Of `gradcheck suite`: its name."},
@@ -103,59 +97,28 @@ def report_schema() -> Schema:
     }
 
 
-def _result() -> Schema:
+@cache
+def error_schema() -> Schema:
+    return _object(
+        code=_TEXT,
+        path=_TEXT,
+        line={**_PLACE, "type": ["integer", "null"]},
+        column={**_PLACE, "type": ["integer", "null"]},
+        message=_TEXT,
+    )
+
+
+@cache
+def result_schema() -> Schema:
     return _object(
         spec=_TEXT,
         path=_TEXT,
         status={"enum": ["passed", "failed", "error"]},
-        checks=_list(
-            _object(
-                engine=_TEXT,
-                dtype=_TEXT,
-                mode=_TEXT,
-                input=_TEXT,
-                point=_POINT,
-                status={"enum": ["passed", "failed", "error"]},
-                max_ulps=_NUMBER_OR_NULL,
-                passed_by={
-                    **_list(
-                        _object(
-                            rule={"enum": list(get_args(Rule))},
-                            entries=_COUNT,
-                            ulps=_NUMBER_OR_NULL,
-                        )
-                    ),
-                    "description": "The rules by which numbers passed that are more than a few "
-                    "ulps off: how many, and the largest of their errors.",
-                },
-                truth={**_TEXT, "description": "Where the truth came from."},
-                truth_error_ulps={
-                    **_NUMBER_OR_NULL,
-                    "description": "Its widest error bar; the radius where it is certified.",
-                },
-                caught={
-                    **_NUMBER_OR_NULL,
-                    "description": "Where not every entry was looked at: the error of a single one "
-                    "that would have been found with probability `power`.",
-                },
-                power=_NUMBER_OR_NULL,
-                evaluations=_object(
-                    forward=_COUNT,
-                    backward=_COUNT,
-                    batched={
-                        **_COUNT,
-                        "description": "Points of differences of a layer that were evaluated "
-                        "several in one call.",
-                    },
-                    looped={**_COUNT, "description": "And those that were evaluated one by one."},
-                ),
-                duration_s={"type": "number", "minimum": 0},
-            )
-        ),
-        findings=_list(_finding()),
+        checks=_list(check_schema()),
+        findings=_list(finding_schema()),
         ignored=_mapping(_COUNT, _IGNORED),
         suppressed={
-            **_list(_finding()),
+            **_list(finding_schema()),
             "description": "What was found and does not count, each with its `reason`.",
         },
         unmatched_allows={
@@ -163,7 +126,7 @@ def _result() -> Schema:
             "description": "What the spec allows and nobody found, each as a sentence.",
         },
         by_design={
-            **_list(_accepted()),
+            **_list(accepted_schema()),
             "description": "What the spec declares as meant inside its layers, and what was there. "
             "Checks beside it have the truth `declared`.",
         },
@@ -183,7 +146,54 @@ def _result() -> Schema:
     )
 
 
-def _accepted() -> Schema:
+@cache
+def check_schema() -> Schema:
+    return _object(
+        engine=_TEXT,
+        dtype=_TEXT,
+        mode=_TEXT,
+        input=_TEXT,
+        point=_POINT,
+        status={"enum": ["passed", "failed", "error"]},
+        max_ulps=_NUMBER_OR_NULL,
+        passed_by={
+            **_list(
+                _object(
+                    rule={"enum": list(get_args(Rule))},
+                    entries=_COUNT,
+                    ulps=_NUMBER_OR_NULL,
+                )
+            ),
+            "description": "The rules by which numbers passed that are more than a few "
+            "ulps off: how many, and the largest of their errors.",
+        },
+        truth={**_TEXT, "description": "Where the truth came from."},
+        truth_error_ulps={
+            **_NUMBER_OR_NULL,
+            "description": "Its widest error bar; the radius where it is certified.",
+        },
+        caught={
+            **_NUMBER_OR_NULL,
+            "description": "Where not every entry was looked at: the error of a single one "
+            "that would have been found with probability `power`.",
+        },
+        power=_NUMBER_OR_NULL,
+        evaluations=_object(
+            forward=_COUNT,
+            backward=_COUNT,
+            batched={
+                **_COUNT,
+                "description": "Points of differences of a layer that were evaluated "
+                "several in one call.",
+            },
+            looped={**_COUNT, "description": "And those that were evaluated one by one."},
+        ),
+        duration_s={"type": "number", "minimum": 0},
+    )
+
+
+@cache
+def accepted_schema() -> Schema:
     return _object(
         engine=_TEXT,
         function=_TEXT_OR_NULL,
@@ -196,7 +206,8 @@ def _accepted() -> Schema:
     )
 
 
-def _finding() -> Schema:
+@cache
+def finding_schema() -> Schema:
     return _object(
         code={"type": "string", "pattern": "^GC[0-9]{3}$"},
         name=_TEXT,
@@ -223,39 +234,10 @@ def _finding() -> Schema:
         finite_difference=_NUMBER_OR_NULL,
         finite_difference_error=_NUMBER_OR_NULL,
         ulps=_NUMBER_OR_NULL,
+        cause={"anyOf": [cause_schema(), {"type": "null"}]},
         stage={**_TEXT_OR_NULL, "description": "The stage of a compiler that is to blame."},
-        cause={
-            "anyOf": [
-                _object(
-                    op=_TEXT,
-                    phase={"enum": ["forward", "backward"]},
-                    path={
-                        **_TEXT,
-                        "description": "The spec's file, or a file of the code of a layer.",
-                    },
-                    line=_PLACE,
-                    column=_PLACE,
-                    detail=_TEXT,
-                    kind={"enum": list(get_args(CauseKind))},
-                    engine_op={
-                        **_TEXT_OR_NULL,
-                        "description": "The operation that the engine executed, in its own words.",
-                    },
-                    proven={
-                        "type": "boolean",
-                        "description": "Whether a run confirmed it; `proof` says what was run.",
-                    },
-                    proof=_TEXT,
-                    repaired_ulps={
-                        **_NUMBER_OR_NULL,
-                        "description": "The error of the entry with the cause taken away.",
-                    },
-                ),
-                {"type": "null"},
-            ]
-        },
         pattern=_TEXT_OR_NULL,
-        fix={"anyOf": [_fix(), {"type": "null"}]},
+        fix={"anyOf": [fix_schema(), {"type": "null"}]},
         no_fix={**_TEXT_OR_NULL, "description": "Why there is none, where one was looked for."},
         location=_object(path=_TEXT, line=_PLACE, column=_PLACE),
         fingerprint=_TEXT,
@@ -268,7 +250,37 @@ def _finding() -> Schema:
     )
 
 
-def _fix() -> Schema:
+@cache
+def cause_schema() -> Schema:
+    return _object(
+        op=_TEXT,
+        phase={"enum": ["forward", "backward"]},
+        path={
+            **_TEXT,
+            "description": "The spec's file, or a file of the code of a layer.",
+        },
+        line=_PLACE,
+        column=_PLACE,
+        detail=_TEXT,
+        kind={"enum": list(get_args(CauseKind))},
+        engine_op={
+            **_TEXT_OR_NULL,
+            "description": "The operation that the engine executed, in its own words.",
+        },
+        proven={
+            "type": "boolean",
+            "description": "Whether a run confirmed it; `proof` says what was run.",
+        },
+        proof=_TEXT,
+        repaired_ulps={
+            **_NUMBER_OR_NULL,
+            "description": "The error of the entry with the cause taken away.",
+        },
+    )
+
+
+@cache
+def fix_schema() -> Schema:
     """A stable form that was tried by the engine of the finding."""
     return _object(
         before=_TEXT,

@@ -27,7 +27,7 @@ def searched_words(fix: SearchedFix) -> Iterator[str]:
     for search in fix.found:
         if search.witness is not None:
             at = example(search.witness, search.dtype)
-            yield f"over the same domain it fails, {search.kind}: {at}"
+            yield f"it fails over the same domain ({search.kind}): {at}"
     if not known and not fix.found:
         yield "over the same domain no failure was found, and nothing is proven"
 

@@ -61,7 +61,7 @@ def test_what_is_there_no_more_is_said(folder: Path) -> None:
     screen = run(folder, "--baseline", "known.json")
     assert screen.code == 0
     assert screen.err == (
-        "baseline known.json: 2 findings of it are there no more; --write-baseline known.json "
+        "baseline known.json: 2 of its findings are gone; --write-baseline known.json "
         "renews it\n"
     )
 
@@ -77,10 +77,10 @@ def test_a_run_that_did_not_get_to_its_end_writes_none(folder: Path) -> None:
     ("text", "words"),
     [
         (None, "cannot read the baseline b.json"),
-        ("{", "is no JSON"),
-        ("[]", "is no baseline"),
-        ('{"schema_version": 2, "findings": []}', "is no baseline"),
-        ('{"schema_version": 1, "findings": [{"code": "GC201"}]}', "is no baseline"),
+        ("{", "is not JSON"),
+        ("[]", "is not a baseline"),
+        ('{"schema_version": 2, "findings": []}', "is not a baseline"),
+        ('{"schema_version": 1, "findings": [{"code": "GC201"}]}', "is not a baseline"),
     ],
 )
 def test_what_is_no_baseline_is_refused(text: str | None, words: str, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_nothing_is_replaced(tmp_path: Path) -> None:
     (tmp_path / ".gitlab-ci.yml").write_text("mine: {}\n")
     screen = call_here("init", "--ci", "gitlab", cwd=tmp_path)
     assert (screen.code, screen.out) == (2, "")
-    assert ".gitlab-ci.yml is there already" in screen.err
+    assert ".gitlab-ci.yml already exists" in screen.err
     assert (tmp_path / ".gitlab-ci.yml").read_text() == "mine: {}\n"
     assert not (tmp_path / "first.gradcheck.yaml").exists()
 

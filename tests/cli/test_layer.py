@@ -75,7 +75,7 @@ def test_the_saved_spec_does_the_same(folder: Path) -> None:
     }
     refused = call_here("layer", *target, "--save", "specs/wrong.yaml", cwd=folder)
     assert (refused.code, refused.out) == (2, "")
-    assert "is there already" in refused.err
+    assert "already exists" in refused.err
 
 
 def test_order_is_a_setting_of_the_spec(folder: Path) -> None:

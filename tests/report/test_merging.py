@@ -61,7 +61,7 @@ def test_a_shard_that_is_missing_or_twice_is_an_error(tmp_path: Path) -> None:
 def test_what_is_no_shard_is_an_error(tmp_path: Path) -> None:
     whole = tmp_path / "whole.json"
     whole.write_text(_printed("json", samples.report(samples.quadratic())), "utf-8")
-    with pytest.raises(UsageError, match="is no report of a shard"):
+    with pytest.raises(UsageError, match="is not the report of a shard"):
         merging.read(str(whole))
     with pytest.raises(UsageError, match="cannot read"):
         merging.read(str(tmp_path / "nothing.json"))

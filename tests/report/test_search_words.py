@@ -28,7 +28,7 @@ def test_a_fix_says_what_is_proven_and_where_it_fails() -> None:
     fails = Search("torch", "float32", "gradient-nonfinite", "found", WITNESS)
     assert list(searched_words(fix(("undefined",), fails))) == [
         "proven absent over the same domain: undefined",
-        "over the same domain it fails, gradient-nonfinite: "
+        "it fails over the same domain (gradient-nonfinite): "
         "e.g. x = 90: x is nan, truth -8.194013e-40",
     ]
 
