@@ -20,7 +20,9 @@ from gradcheck_cli.domain.errors import UsageError
     default="float64",
     help="The dtype of the differences; default: float64.",
 )
-@click.option("--output", type=click.Path(dir_okay=False), help="Also draw it as SVG, to this file.")
+@click.option(
+    "--output", type=click.Path(dir_okay=False), help="Also draw it as SVG, to this file."
+)
 @color_option
 def command(path: str, dtype: str, output: str | None, color: str | None) -> int:
     """Draw the error of difference quotients against their step, for a spec's formula.

@@ -16,6 +16,7 @@ from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.judge.gate import unexplained
 from gradcheck_cli.truth.certified.enclosed_products import EnclosedArray
 from tests.checks.making import examined
+from tests.checks.wrong_functions import FlushedTail
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((50, 40))
@@ -29,21 +30,6 @@ def sources(answer: LayerAnswer) -> set[str]:
 
 def found(answer: LayerAnswer) -> set[tuple[str, str | None, str | None]]:
     return {(f.code, f.input, f.truth_source) for f in answer.findings}
-
-
-class FlushedTail(torch.autograd.Function):
-    """A sigmoid whose gradient is cut off where the value is below 1e-15."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
-        y = torch.sigmoid(x)
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
-        (y,) = ctx.saved_tensors
-        return torch.where(y < 1e-15, torch.zeros_like(g), g * y * (1 - y))
 
 
 class SmallBesideLarge(torch.autograd.Function):

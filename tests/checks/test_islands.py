@@ -16,6 +16,7 @@ from gradcheck_cli.engines.layer.lifting import MOST_COLUMNS, NotLifted
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.numpy.engine import NumpyEngine
 from tests.checks.making import examined, subject_of, torch_engine
+from tests.checks.wrong_functions import FlushedTail
 
 X, W = np.array([0.3, 0.5, -1.2]), np.array([-1.0, 2.0, 0.7])
 TRUTH = "certified, from the trace; `gradcheck_tests.cubed` by differences"
@@ -36,21 +37,6 @@ def _pull(ctx: Any, g: Any) -> Any:
 
 
 torch.library.register_autograd("gradcheck_tests::cubed", _pull, setup_context=_keep)
-
-
-class FlushedTail(torch.autograd.Function):
-    """A sigmoid whose gradient is cut off where no difference sees it."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
-        y = torch.sigmoid(x)
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
-        (y,) = ctx.saved_tensors
-        return torch.where(y < 1e-15, torch.zeros_like(g), g * y * (1 - y))
 
 
 def numpy_subject(layer: Any) -> Subject:

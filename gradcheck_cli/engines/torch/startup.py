@@ -1,5 +1,5 @@
-"""What PyTorch imports for its compiler, and no derivative needs, is left until something asks for
-it: starting up is most of what a small check costs."""
+"""What is replaced in PyTorch. What it imports for its compiler, and no derivative needs, is left
+until something asks for it: starting up is most of what a small check costs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 from gradcheck_cli.engines.kit.startup import StandIn, replaces
@@ -106,3 +107,20 @@ def without_decompositions() -> Iterator[None]:
             del os.environ[_DECOMPOSITIONS]
         else:
             os.environ[_DECOMPOSITIONS] = before
+
+
+def prepare_test_helpers() -> None:
+    """What the operations of PyTorch's own tests (`op_db`) need in `torch.testing`. This saves no
+    time, and the switch leaves it on: the helpers derive a class from one of `expecttest`, which
+    may be missing and which no operation needs; and an operation that seeds itself would hide from
+    its examination that it draws numbers."""
+    import unittest
+    from importlib.util import find_spec
+
+    if find_spec("expecttest") is None:
+        stand_in = ModuleType("expecttest")
+        stand_in.TestCase = unittest.TestCase  # type: ignore[attr-defined]
+        sys.modules["expecttest"] = stand_in
+    from torch.testing import _utils
+
+    _utils.wrapper_set_seed = lambda function, *args, **kwargs: function(*args, **kwargs)

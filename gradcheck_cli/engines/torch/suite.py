@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
-import sys
-import unittest
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from itertools import islice
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +14,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from gradcheck_cli.domain.suite import Sample
 from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.torch.startup import prepare_test_helpers
 
 _KEPT = 8  # operations whose samples are kept; a worker asks for those of one after another
 
@@ -25,22 +22,12 @@ _KEPT = 8  # operations whose samples are kept; a worker asks for those of one a
 @cache
 def _database() -> Mapping[str, Any]:
     """The operations by name, variants apart: "sum", "linalg.norm.subgradients_at_zero"."""
-    if importlib.util.find_spec("expecttest") is None:
-        # PyTorch's helpers for tests derive a class from one of it, which no operation needs
-        sys.modules["expecttest"] = SimpleNamespace(TestCase=unittest.TestCase)  # type: ignore[assignment]
-    from torch.testing import _utils
-
-    # an operation that seeds itself would hide from its examination that it draws numbers
-    _utils.wrapper_set_seed = _unseeded
+    prepare_test_helpers()
     from torch.testing._internal.common_methods_invocations import op_db
 
     return {
         f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db
     }
-
-
-def _unseeded(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    return function(*args, **kwargs)
 
 
 def names() -> list[str]:
