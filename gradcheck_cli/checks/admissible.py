@@ -6,10 +6,9 @@ of its kind again, and gradients are those by the coordinates.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,18 +19,13 @@ from gradcheck_cli.domain.spec import Input
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.custom import (
-    CustomCall,
     GradientBarrier,
-    Lines,
     UnclippedGradients,
 )
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
 from gradcheck_cli.specfile.kinds import KINDS, Kind
 
 if TYPE_CHECKING:
-    from gradcheck_cli.engines.layer.casts import Cast
-    from gradcheck_cli.engines.layer.declared import Declared
-    from gradcheck_cli.engines.layer.lifting import Lifted
     from gradcheck_cli.engines.layer.recording import Recording
     from gradcheck_cli.engines.layer.rewriting import Expression, Seen
 
@@ -66,6 +60,10 @@ class Admissible:
         self._subject = subject
         self.dtype, self.outputs, self.stencils = subject.dtype, subject.outputs, subject.stencils
         self.stages, self.at_stage = subject.stages, subject.at_stage
+        self.differentiate, self.assume_digits = subject.differentiate, subject.assume_digits
+        self.written, self.casts, self.functions = subject.written, subject.casts, subject.functions
+        self.lift, self.lines = subject.lift, subject.lines
+        self.hold, self.close = subject.hold, subject.close
         self._kinds = kinds
         self._origin = origin
         self._own = {leaf.name: leaf.value for leaf in subject.leaves if leaf.name in kinds}
@@ -89,12 +87,6 @@ class Admissible:
     @property
     def mode(self) -> Mode:
         return self._subject.mode
-
-    def differentiate(self, names: Collection[str]) -> None:
-        self._subject.differentiate(names)
-
-    def assume_digits(self, dtype: str) -> None:
-        self._subject.assume_digits(dtype)
 
     def _values(self, values: Mapping[str, Array]) -> dict[str, Array]:
         return moved(self._kinds, self._origin, values)
@@ -176,23 +168,6 @@ class Admissible:
     def seen(self, expression: Expression, values: Mapping[str, Array]) -> Sequence[Seen]:
         return self._subject.seen(expression, self._values(values))
 
-    def written(
-        self, expression: Expression, text: str, names: Mapping[str, Any]
-    ) -> AbstractContextManager[None]:
-        return self._subject.written(expression, text, names)
-
-    def casts(self) -> Sequence[Cast]:
-        return self._subject.casts()
-
-    def lift(self) -> Lifted:
-        return self._subject.lift()
-
-    def functions(self) -> Sequence[CustomCall]:
-        return self._subject.functions()
-
-    def lines(self, row: Array) -> Lines:
-        return self._subject.lines(row)
-
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]:
         plain, cuts = self._subject.uncut(row)
         return self._pulled(plain, {}), [
@@ -207,9 +182,3 @@ class Admissible:
             replace(one, gradients=self._pulled(one.gradients, {}))
             for one in self._subject.unclipped_gradients(rows)
         ]
-
-    def hold(self, declared: Declared) -> None:
-        self._subject.hold(declared)
-
-    def close(self) -> None:
-        self._subject.close()

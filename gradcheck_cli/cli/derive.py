@@ -39,16 +39,12 @@ _BUDGET_S = 5.0  # about as long as one waits for a command without asking what 
     metavar="SECONDS",
     help="What simplification may take; default: 5.",
 )
-@click.option(
-    "--numeric", is_flag=True, hidden=True, help="Names `gradcheck curve`, which draws this now."
-)
 @color_option
 def command(
     path: str,
     written: str,
     steps: bool,
     budget: float,
-    numeric: bool,
     color: str | None,
 ) -> int:
     """Differentiate a spec's formula by computer algebra: value and derivatives as formulas.
@@ -58,8 +54,6 @@ def command(
     from gradcheck_cli.cli.exits import PASSED, USAGE
 
     prepare_streams()
-    if numeric:
-        raise click.UsageError("--numeric is a command of its own now: `gradcheck curve SPEC`.")
     if find_spec("sympy") is None:
         raise UsageError("`gradcheck derive` needs SymPy", "pip install 'gradcheck-cli[symbolic]'")
     if steps and written == "python":

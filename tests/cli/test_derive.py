@@ -49,11 +49,6 @@ def test_what_has_no_formula_is_pointed_at(tmp_path: Path) -> None:
     assert_snapshot(call("derive", "sorted.yaml", cwd=tmp_path), "derive_refused")
 
 
-def test_what_was_numeric_names_its_new_home(tmp_path: Path) -> None:
-    refused = call_here("derive", "-", "--numeric", cwd=tmp_path, stdin=SIGMOID)
-    assert (refused.code, "`gradcheck curve SPEC`" in refused.err) == (2, True)
-
-
 def test_a_difference_that_was_named_is_shown_with_its_error(tmp_path: Path) -> None:
     asked = ("--engine", "finite-difference", "--mode", "forward", "--dtype", "float32")
     scheme = ("--difference-scheme", "forward", "--difference-step", "0.01")
