@@ -169,32 +169,6 @@ class Op:
                         where they do not fit
     """
 
-    __slots__ = (
-        "add_to",
-        "aliases",
-        "arity",
-        "arrays",
-        "derivative",
-        "domain",
-        "exact",
-        "family",
-        "formula",
-        "keywords",
-        "kinds",
-        "kinks_at",
-        "name",
-        "passive",
-        "points",
-        "raw",
-        "recordings",
-        "result_shape",
-        "rounding",
-        "rule",
-        "source",
-        "stability",
-        "takes_repeated",
-    )
-
     def __init__(
         self,
         name: str,
@@ -378,8 +352,6 @@ class Composite(Op):
     `compose` takes the arrays by position and the keywords by name, and calls rows. Narrow formats
     are computed in float32 and rounded once, as the kernels of frameworks do.
     """
-
-    __slots__ = ("compose",)
 
     def __init__(
         self,

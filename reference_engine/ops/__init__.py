@@ -1,67 +1,13 @@
 """The table of operations, one file a family. Importing this package fills it."""
 
-from reference_engine.ops import (
-    activations,
-    arithmetic,
-    bessel,
-    classification,
-    control,
-    convolution,
-    creation,
-    cumulative,
-    decompositions,
-    determinants,
-    exponential,
-    factorisations,
-    gamma,
-    indexing,
-    layers,
-    linalg,
-    losses,
-    matrices,
-    neural,
-    normalisation,
-    norms,
-    ordering,
-    pooling,
-    reductions,
-    selection,
-    shape,
-    similarity,
-    special,
-    statistics,
-    trigonometric,
-)
+from importlib import import_module
 
-__all__ = [
-    "activations",
-    "arithmetic",
-    "bessel",
-    "classification",
-    "control",
-    "convolution",
-    "creation",
-    "cumulative",
-    "decompositions",
-    "determinants",
-    "exponential",
-    "factorisations",
-    "gamma",
-    "indexing",
-    "layers",
-    "linalg",
-    "losses",
-    "matrices",
-    "neural",
-    "normalisation",
-    "norms",
-    "ordering",
-    "pooling",
-    "reductions",
-    "selection",
-    "shape",
-    "similarity",
-    "special",
-    "statistics",
-    "trigonometric",
-]
+FAMILIES = """
+    activations arithmetic bessel classification control convolution creation cumulative
+    decompositions determinants exponential factorisations gamma indexing layers linalg losses
+    matrices neural normalisation norms ordering pooling reductions selection shape similarity
+    special statistics trigonometric
+"""
+
+for family in FAMILIES.split():
+    import_module(f"{__name__}.{family}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, CustomGradient, Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.formula.errors import Problem
 from gradcheck_cli.formula.program import Builder
 from gradcheck_cli.formula.shapes import Shape, infer
@@ -17,36 +19,22 @@ class ShapeMismatch(Exception):
     """An expression whose shapes do not go together: no candidate."""
 
 
+@dataclass(eq=False, slots=True)
 class Expr:
     """An operation, input or constant; equal ones of a forest are the same object.
 
     `origin` is the node of the program that it stood for first, None for what a rewrite made.
     """
 
-    __slots__ = ("args", "custom", "keywords", "kind", "name", "op", "origin", "shape", "value")
-
-    def __init__(
-        self,
-        op: str,
-        args: tuple[Expr, ...],
-        keywords: Mapping[str, Any],
-        shape: Shape,
-        kind: str,
-        *,
-        value: bool | int | float | None = None,
-        name: str | None = None,
-        custom: CustomGradient | None = None,
-        origin: int | None = None,
-    ) -> None:
-        self.op = op
-        self.args = args
-        self.keywords = keywords
-        self.shape = shape
-        self.kind = kind
-        self.value = value
-        self.name = name
-        self.custom = custom
-        self.origin = origin
+    op: str
+    args: tuple[Expr, ...]
+    keywords: Mapping[str, Any]
+    shape: Shape
+    kind: str
+    value: bool | int | float | None = None
+    name: str | None = None
+    custom: CustomGradient | None = None
+    origin: int | None = None
 
 
 class ExprPool:
@@ -60,23 +48,14 @@ class ExprPool:
         self.of_node: list[Expr] = []
         for index, node in enumerate(program.nodes):
             args = tuple(self.of_node[i] for i in node.args)
-            expr = self._interned(
-                node.op,
-                args,
-                node.keywords,
-                node.shape,
-                node.kind,
-                value=node.value,
-                name=node.name,
-                custom=node.custom,
-                origin=index,
-            )
-            self.of_node.append(expr)
+            made = (node.op, args, node.keywords, node.shape, node.kind)
+            known = (node.value, node.name, node.custom)
+            self.of_node.append(self._interned(Expr(*made, *known, origin=index)))
         self.output = self.of_node[program.output]
 
     def constant(self, value: bool | int | float) -> Expr:
         kind = {bool: "bool", int: "int", float: "float"}[type(value)]
-        return self._interned(CONSTANT, (), {}, (), kind, value=value)
+        return self._interned(Expr(CONSTANT, (), {}, (), kind, value))
 
     def call(self, op: str, *args: Expr, **keywords: Any) -> Expr:
         """A row of the table on these arguments; keywords that are left out have their defaults."""
@@ -93,10 +72,10 @@ class ExprPool:
             except (Problem, TypeError, KeyError) as problem:
                 raise ShapeMismatch(str(problem)) from problem
             self._shapes[key] = found
-        return self._interned(op, args, complete, *found)
+        return self._interned(Expr(op, args, complete, *found))
 
     def custom(self, rule: CustomGradient, args: Sequence[Expr], shape: Shape) -> Expr:
-        return self._interned(CUSTOM, tuple(args), {}, shape, "float", custom=rule)
+        return self._interned(Expr(CUSTOM, tuple(args), {}, shape, "float", custom=rule))
 
     def replaced(self, root: Expr, old: Expr, new: Expr) -> Expr:
         """`root` with `new` wherever `old` stood. Raises Misfit where the shapes differ."""
@@ -110,17 +89,7 @@ class ExprPool:
             if all(a is b for a, b in zip(args, expr.args, strict=True)):
                 done[id(expr)] = expr
             else:
-                done[id(expr)] = self._interned(
-                    expr.op,
-                    args,
-                    expr.keywords,
-                    expr.shape,
-                    expr.kind,
-                    value=expr.value,
-                    name=expr.name,
-                    custom=expr.custom,
-                    origin=expr.origin,
-                )
+                done[id(expr)] = self._interned(replace(expr, args=args))
         return done[id(root)]
 
     def to_program(self, root: Expr, span: Span) -> Program:
@@ -150,54 +119,19 @@ class ExprPool:
             place[id(expr)] = index
         return builder.program((place[id(root)],), self.program.text)
 
-    def _interned(
-        self,
-        op: str,
-        args: tuple[Expr, ...],
-        keywords: Mapping[str, Any],
-        shape: Shape,
-        kind: str,
-        *,
-        value: bool | int | float | None = None,
-        name: str | None = None,
-        custom: CustomGradient | None = None,
-        origin: int | None = None,
-    ) -> Expr:
-        key = self._key(op, args, keywords, value, name, custom)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = Expr(
-                op,
-                args,
-                keywords,
-                shape,
-                kind,
-                value=value,
-                name=name,
-                custom=custom,
-                origin=origin,
-            )
-        return found
-
-    def _key(
-        self,
-        op: str,
-        args: Iterable[Expr],
-        keywords: Mapping[str, Any],
-        value: bool | int | float | None,
-        name: str | None,
-        custom: CustomGradient | None,
-    ) -> Any:
+    def _interned(self, made: Expr) -> Expr:
+        """The expression of the forest that equals it."""
         # 0.0 and -0.0, 1 and 1.0 and True are different constants
-        return (
-            op,
-            tuple(map(id, args)),
-            repr(sorted(keywords.items())) if keywords else "",
-            type(value).__name__,
-            repr(value),
-            name if op == INPUT else None,
-            id(custom),
+        key = (
+            made.op,
+            tuple(map(id, made.args)),
+            repr(sorted(made.keywords.items())) if made.keywords else "",
+            type(made.value).__name__,
+            repr(made.value),
+            made.name if made.op == INPUT else None,
+            id(made.custom),
         )
+        return self._known.setdefault(key, made)
 
 
 def ordered(
