@@ -257,7 +257,13 @@ def _kl_terms(log_p: Any, q: Any) -> Any:
     return arb(0) if q == 0 else q * (q.log() - log_p)
 
 
+_OF_ARB = """
+    exp expm1 log log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh
+    erf erfc erfinv
+"""
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{name: _each(getattr(arb, name)) for name in _OF_ARB.split()},
     "add": np.add,
     "subtract": np.subtract,
     "multiply": np.multiply,
@@ -273,14 +279,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "signed_power": lambda x, exponent=2.0: _each(lambda one: _signed_power(one, exponent))(x),
     "hypot": _each(_hypot, 2),
     "hypot_slope": _each(_hypot_slope, 2),
-    "exp": _each(arb.exp),
     "exp2": _each(lambda x: arb(2) ** x),
-    "expm1": _each(arb.expm1),
-    "log": _each(arb.log),
     "log2": _each(lambda x: x.log() / arb(2).log()),
     "log10": _each(lambda x: x.log() / arb(10).log()),
-    "log1p": _each(arb.log1p),
-    "tanh": _each(arb.tanh),
     "sigmoid": _each(sigmoid),
     "softplus": _each(softplus),
     "log_sigmoid": _each(lambda x: -softplus(-x)),
@@ -291,27 +292,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "xlog1py": _each(_xlog1py, 2),
     "log1mexp": _each(lambda x: (-((-x).expm1())).log()),
     "softsign": _each(lambda x: x / (1 + abs(x))),
-    "sin": _each(arb.sin),
-    "cos": _each(arb.cos),
-    "tan": _each(arb.tan),
-    "asin": _each(arb.asin),
-    "acos": _each(arb.acos),
-    "atan": _each(arb.atan),
     "atan2": _each(_atan2, 2),
-    "sinh": _each(arb.sinh),
-    "cosh": _each(arb.cosh),
-    "asinh": _each(arb.asinh),
-    "acosh": _each(arb.acosh),
-    "atanh": _each(arb.atanh),
     "sinc": _each(arb.sinc_pi),
     "one_minus_square": _each(lambda x: (1 - x) * (1 + x)),
     "sinc_derivative": _with(_sinc_derivative, "n"),
     "gaussian": _each(lambda x: (-x * x).exp()),
-    "erf": _each(arb.erf),
-    "erfc": _each(arb.erfc),
     "erfcx": _each(_erfcx),
     "scaled_ierfc": _with(_scaled_ierfc, "n"),
-    "erfinv": _each(arb.erfinv),
     "erfinv_slope": _each(lambda x: arb.pi().sqrt() / 2 * (x.erfinv() ** 2).exp()),
     "normal_density": _each(_normal_density),
     "ndtr": _each(_ndtr),

@@ -10,7 +10,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import Node
 from gradcheck_cli.engines.eigen.body import Body
-from gradcheck_cli.engines.eigen.rows import ELEMENTWISE, FOLDED, LOSSES, MOVED, NONE
+from gradcheck_cli.engines.eigen.rows import ELEMENTWISE, FOLDED, LOSSES, MATRICES, MOVED, NONE
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.axes import axes_of
 from reference_engine.op import TABLE as ROWS
@@ -303,26 +303,21 @@ def _linear(body: Body, index: int, node: Node) -> str:
 
 
 _OWN: Mapping[str, Callable[[Body, int, Node], str]] = {
-    "cholesky": _matrices,
+    **dict.fromkeys(MATRICES, _matrices),
     "clip": _clip,
     "cross": _cross,
     "cumprod": _cumprod,
     "cumsum": _cumsum,
-    "det": _matrices,
     "dot": _matmul,
     "gelu": _gelu,
     "hardtanh": _clip,
-    "inv": _matrices,
     "linear": _linear,
     "log_softmax": _log_softmax,
-    "logdet": _matrices,
     "matmul": _matmul,
     "norm": _norm,
     "outer": _outer,
     "pad": _pad,
     "power": _power,
-    "slogdet_logabs": _matrices,
-    "slogdet_sign": _matrices,
     "softmax": _softmax,
     "solve": _solve,
     "std": _std,

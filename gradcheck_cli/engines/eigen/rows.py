@@ -7,23 +7,19 @@ from types import MappingProxyType
 
 # {0}, {1} are the arguments: of the type T, or numbers of the type R where they are constants of
 # the formula. Keywords that are numbers stand in by their names.
+_FUNCTIONS = "abs acos asin cos cosh exp log sin sinh sqrt tan tanh"
 _ELEMENTWISE = {
-    "abs": "abs({0})",
-    "acos": "acos({0})",
+    **{name: f"{name}({{0}})" for name in _FUNCTIONS.split()},
     "add": "{0} + {1}",
-    "asin": "asin({0})",
     "atan": "atan2({0}, T(R(1)))",
     "atan2": "atan2(T({0}), T({1}))",
     "ceil": "T(R(std::ceil({0}.value())))",
-    "cos": "cos({0})",
-    "cosh": "cosh({0})",
     "divide": "{0} / {1}",
     "dropout": "{1} ? T({0} / (R(1) - {rate})) : T(R(0))",
     "elu": "{0} > R(0) ? T({0}) : T({alpha} * (exp({0}) - R(1)))",
     "entr": "{0} > R(0) ? T(-{0} * log({0})) "
     ": T({0} == R(0) ? R(0) : -std::numeric_limits<R>::infinity())",
     "equal": "{0} == {1}",
-    "exp": "exp({0})",
     "exp2": "exp({0} * R(0.693147180559945309417232121458176568))",
     "floor": "T(R(std::floor({0}.value())))",
     "greater": "{0} > {1}",
@@ -32,7 +28,6 @@ _ELEMENTWISE = {
     "leaky_relu": "{0} > R(0) ? T({0}) : T({negative_slope} * {0})",
     "less": "{0} < {1}",
     "less_equal": "{0} <= {1}",
-    "log": "log({0})",
     "log1mexp": "log(T(R(1) - exp(-{0})))",
     "log10": "log({0}) / R(2.30258509299404568401799145468436421)",
     "log2": "log({0}) / R(0.693147180559945309417232121458176568)",
@@ -59,17 +54,12 @@ _ELEMENTWISE = {
     "sigmoid": "R(1) / (R(1) + exp(-{0}))",
     "sign": "T(R(({0}.value() > 0) - ({0}.value() < 0)))",
     "silu": "{0} / (R(1) + exp(-{0}))",
-    "sin": "sin({0})",
     "sinc": "{0} == R(0) ? T(R(1)) : T(sin(T({0} * R(EIGEN_PI))) / ({0} * R(EIGEN_PI)))",
-    "sinh": "sinh({0})",
     "softplus": "log(T(R(1) + exp({0})))",
     "softsign": "{0} / (R(1) + abs({0}))",
-    "sqrt": "sqrt({0})",
     "square": "{0} * {0}",
     "stop_gradient": "T({0}.value())",
     "subtract": "{0} - {1}",
-    "tan": "tan({0})",
-    "tanh": "tanh({0})",
     "where": "{0} ? T({1}) : T({2})",
 }
 ELEMENTWISE: Mapping[str, str] = MappingProxyType(_ELEMENTWISE)

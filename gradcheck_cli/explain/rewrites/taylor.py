@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,9 @@ def _tanh(x: Any) -> Any:
     return 1 - 2 / ((2 * x).exp() + 1)
 
 
+_METHODS = "sqrt rsqrt exp log sin cos tan asin acos atan erf erfc"  # of arb_series
 FUNCTIONS: Mapping[str, Function] = {
+    **{name: methodcaller(name) for name in _METHODS.split()},
     "add": lambda a, b: a + b,
     "subtract": lambda a, b: a - b,
     "multiply": lambda a, b: a * b,
@@ -49,18 +52,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "negative": lambda a: -a,
     "square": lambda a: a * a,
     "reciprocal": lambda a: 1 / a,
-    "sqrt": lambda a: a.sqrt(),
-    "rsqrt": lambda a: a.rsqrt(),
-    "exp": lambda a: a.exp(),
     "expm1": lambda a: a.exp() - 1,
-    "log": lambda a: a.log(),
     "log1p": lambda a: (1 + a).log(),
-    "sin": lambda a: a.sin(),
-    "cos": lambda a: a.cos(),
-    "tan": lambda a: a.tan(),
-    "asin": lambda a: a.asin(),
-    "acos": lambda a: a.acos(),
-    "atan": lambda a: a.atan(),
     "sinh": lambda a: (a.exp() - (-a).exp()) / 2,
     "cosh": lambda a: (a.exp() + (-a).exp()) / 2,
     "tanh": _tanh,
@@ -68,8 +61,6 @@ FUNCTIONS: Mapping[str, Function] = {
     "atanh": lambda a: ((1 + a).log() - (1 - a).log()) / 2,
     "sigmoid": lambda a: 1 / (1 + (-a).exp()),
     "softplus": lambda a: (1 + a.exp()).log(),
-    "erf": lambda a: a.erf(),
-    "erfc": lambda a: a.erfc(),
 }
 
 

@@ -72,7 +72,9 @@ SAME_NAME = (
     *("relu", "square", "sinc", "i0", "logical_and", "logical_or", "logical_not", "matmul"),
     *("where", "remainder", "trace", "silu", "mish"),
 )
+_SPECIAL = "ndtr log_ndtr erfcx i0e i1 i1e ndtri xlog1py entr"
 RENAMED = {
+    **{f"special_{name}": name for name in _SPECIAL.split()},
     "neg": "negative",
     "pow": "power",
     "sgn": "sign",
@@ -91,15 +93,6 @@ RENAMED = {
     "bmm": "matmul",
     "mv": "matmul",
     "linalg_matrix_exp": "expm",
-    "special_ndtr": "ndtr",
-    "special_log_ndtr": "log_ndtr",
-    "special_erfcx": "erfcx",
-    "special_i0e": "i0e",
-    "special_i1": "i1",
-    "special_i1e": "i1e",
-    "special_ndtri": "ndtri",
-    "special_xlog1py": "xlog1py",
-    "special_entr": "entr",
 }
 
 ROWS: dict[str, str] = {
