@@ -75,11 +75,11 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
         bench = Bench(subject, fresh, problem)
         if not bench.leaves or not bench.size:
             return LayerAnswer()
-        faults = list(_faults(bench))
+        faults = _faults(bench)
         digits = bench.digits() if any(fault.code in OF_DIGITS for fault in faults) else None
         if digits:
             bench = Bench(subject, fresh, problem, digits)
-            faults = list(_faults(bench))
+            faults = _faults(bench)
         nondeterministic = any(fault.nondeterministic for fault in faults)
         if bench.first.random and not nondeterministic:
             faults.insert(0, Fault(Codes.STOCHASTIC, DRAWS))
@@ -93,11 +93,8 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
         subject.close()
 
 
-def _faults(bench: Bench) -> Iterator[Fault]:
-    found: set[str] = set()
-    for fault in written(bench):
-        found.add(fault.code)
-        yield fault
+def _faults(bench: Bench) -> list[Fault]:
+    found = list(written(bench))
     doubts = [Doubt()]
     if not found and not bench.first.random:
         doubts = doubts_of(bench)
@@ -105,12 +102,10 @@ def _faults(bench: Bench) -> Iterator[Fault]:
             bench.settle()
     answered = set(EVERY).difference(*(doubt.checks for doubt in doubts))
     for check, enough in CHECKS:
-        if check not in answered and not found & enough:
-            for fault in check(bench):
-                found.add(fault.code)
-                yield fault
-    if not found:
-        yield from _of_one_call(doubts)
+        wrong = {fault.code for fault in found if fault.severity != "note"}
+        if check not in answered and not wrong & enough:
+            found += check(bench)
+    return found or list(_of_one_call(doubts))
 
 
 def _of_one_call(doubts: Sequence[Doubt]) -> Iterator[Fault]:

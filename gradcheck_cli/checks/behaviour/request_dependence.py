@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradcheck_cli.checks.behaviour.baseline import Bench, Fault, raised
-from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.codes import Codes, Severity
 from gradcheck_cli.engines.layer.subject import Call
 
 MOST = 4  # subsets and outputs that are requested by themselves; a mistake shows in the first
@@ -15,19 +15,22 @@ MOST = 4  # subsets and outputs that are requested by themselves; a mistake show
 
 def requested(bench: Bench) -> Iterator[Fault]:
     """The first answer that changes with what is differentiated."""
-    for check in (_without_gradients, _some_gradients):
-        faults = list(check(bench))
-        if faults:
-            yield faults[0]
-            return
+    untracked = list(_without_gradients(bench))
+    yield from untracked
+    needs_graph = any(fault.severity == "note" for fault in untracked)
+    if needs_graph or not untracked:
+        yield from _some_gradients(bench, needs_graph)
 
 
 def _without_gradients(bench: Bench) -> Iterator[Fault]:
+    """A RuntimeError is a note: a layer that needs its graph, since it differentiates by its inputs
+    or registers a hook, says so itself, and none of its numbers is wrong."""
     where = "when no gradients are tracked"
     try:
         ran = bench.subject.run(Call(tracking=False))
     except Exception as error:
-        yield raised(Codes.REQUEST_DEPENDENT, where, error)
+        severity: Severity | None = "note" if isinstance(error, RuntimeError) else None
+        yield raised(Codes.REQUEST_DEPENDENT, where, error, severity)
         return
     found = bench.differ(bench.first, ran, lambda: bench.bars, bench.near, ())
     if found is not None:
@@ -43,12 +46,14 @@ def subsets(bench: Bench) -> list[tuple[str, ...]]:
     return wanted[:MOST]
 
 
-def _some_gradients(bench: Bench) -> Iterator[Fault]:
+def _some_gradients(bench: Bench, needs_graph: bool) -> Iterator[Fault]:
     for wrt in subsets(bench):
         where = f"where only {_listed(wrt)} requires a gradient"
         try:
             ran = bench.run(Call(wrt=wrt))
         except Exception as error:
+            if needs_graph and isinstance(error, RuntimeError):
+                continue  # it needs the graph of another input
             yield raised(Codes.REQUEST_DEPENDENT, where, error)
             return
         found = bench.differ(bench.first, ran, lambda: bench.bars, bench.near, wrt)

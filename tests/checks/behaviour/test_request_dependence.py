@@ -2,7 +2,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from tests.checks.making import behaviour
+from tests.checks.making import behaviour, examined
 
 X = {"x": np.array([0.7, -1.3])}
 
@@ -10,6 +10,27 @@ X = {"x": np.array([0.7, -1.3])}
 def test_a_value_that_depends_on_tracking() -> None:
     found = behaviour(lambda x: x * (1 + 1e-6 * torch.is_grad_enabled()), X)
     assert "no gradients are tracked" in found["GC608"]
+
+
+def force(x, scale):
+    return scale * torch.autograd.grad((x.sin() ** 2).sum(), x, create_graph=True)[0]
+
+
+def test_a_layer_that_needs_its_graph_has_a_note() -> None:
+    at = X | {"scale": np.array([0.5, 2.0])}
+    answer = examined(force, at, behaviour=True)
+    assert [(one.code, one.severity) for one in answer.findings] == [("GC608", "note")]
+    assert "no gradients are tracked" in answer.findings[0].message
+
+
+def test_a_layer_that_needs_its_graph_has_its_faults_too() -> None:
+    def depends(x, scale):
+        return force(x, scale if scale.requires_grad else 2 * scale)
+
+    at = X | {"scale": np.array([0.5, 2.0])}
+    answer = examined(depends, at, behaviour=True)
+    assert [one.severity for one in answer.findings] == ["note", "error"]
+    assert "only `x` requires a gradient" in answer.findings[1].message
 
 
 def test_a_gradient_that_depends_on_who_asks() -> None:
