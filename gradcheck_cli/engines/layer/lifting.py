@@ -126,6 +126,16 @@ class _Lifting:
         self._place = place
         self._writer = ProgramWriter(place, public=public)
         self._symbols: dict[int, Symbol] = {}
+        self._read: set[int] = set()
+
+    def _steps_for(self, slots: Sequence[int | None]) -> None:
+        """Writes what these slots depend on. A result that nothing reads, as the factors that a
+        determinant keeps for its backward, has no node."""
+        wanted = [slot for slot in slots if slot is not None]
+        steps = [self._execution.steps[place] for place in self._execution.needed(wanted)]
+        self._read = {*wanted, *(slot for step in steps for slot in step.args)}
+        for step in steps:
+            self._step(step)
 
     def _at(self, slot: int) -> Any:
         """The symbol of a slot, or the constant that it is."""
@@ -140,7 +150,7 @@ class _Lifting:
             raise NotLifted(f"it executes operations of more than {MOST_NODES} rows")
         if self._symbols.keys().isdisjoint(step.args):
             return
-        numbers = [slot for slot in step.results if self._is_written(slot)]
+        numbers = [s for s in step.results if s in self._read and self._is_written(s)]
         if not numbers or (step.exact is None and self._is_choice(step)):
             return  # indices, or a mask of masks
         self._write_at(step.place, step.name)
@@ -173,38 +183,38 @@ class _Lifting:
     def _checked(self, step: Step, slot: int, symbol: Symbol) -> Symbol:
         """The symbol at the value of the run. Raises NotLifted where its rows gave another one."""
         there, mine = self._execution.values(slot), np.asarray(symbol.value)
-        if mine.shape != there.shape or not (agree(mine, there) or self._loses(step, mine, there)):
+        if mine.shape != there.shape or not (agree(mine, there) or self._loses(step, slot, mine)):
             raise NotLifted(f"`{step.name}` is not what its rows compute", step.place)
         return Symbol(self._writer, there, symbol.node)
 
-    def _loses(self, step: Step, mine: Array, there: Array) -> bool:
-        """Whether a step computes what its rows do, and lost the digits of `mine` at the arguments
-        of the run: exp(x) - 1 beside 1, or a subnormal number that is flushed to zero."""
+    def _loses(self, step: Step, slot: int, mine: Array) -> bool:
+        """Whether a step computes what its rows do for this slot, and lost the digits of `mine` at
+        the arguments of the run: exp(x) - 1 beside 1, or a subnormal number that is flushed to
+        zero."""
+        there = self._execution.values(slot)
         moving = [slot for slot in dict.fromkeys(step.args) if slot in self._symbols]
         at = np.concatenate([self._execution.values(slot).ravel() for slot in moving])
         if at.dtype != np.float64 or not np.all(np.isfinite(at)) or not _is_lost(mine, there, at):
             return False
         rng = np.random.default_rng(53)
         draws = [way * rng.uniform(0.5, 2.0, at.size) for way in (1, -1)]
-        return all(self._computes_rows(step, moving, draw) for draw in draws)
+        return all(self._computes_rows(step, slot, moving, draw) for draw in draws)
 
-    def _computes_rows(self, step: Step, moving: Sequence[int], at: Array) -> bool:
-        """Whether a step gives what its rows do where the arguments that are `moving` have other
-        values."""
-        numbers = [slot for slot in step.results if self._is_written(slot)]
+    def _computes_rows(self, step: Step, slot: int, moving: Sequence[int], at: Array) -> bool:
+        """Whether a step gives for this slot what its rows do where the arguments that are `moving`
+        have other values."""
         parts = _parts(at, [self._execution.values(slot).shape for slot in moving])
         given = dict(zip(moving, parts, strict=True))
         symbols = {s: Symbol(self._writer, x, self._symbols[s].node) for s, x in given.items()}
         assert step.exact is not None
         try:
-            theirs = self._run(step, moving, numbers, at)
-            rows = step.exact([symbols.get(slot, self._at(slot)) for slot in step.args])
+            theirs = self._run(step, moving, [slot], at)
+            rows = step.exact([symbols.get(s, self._at(s)) for s in step.args])
         except Exception as error:  # outside of the domain of the operation
             raise_if_internal(error)
             return False
-        found = dict(zip(step.results, rows, strict=True))
-        mine = [np.ravel(getattr(found[slot], "value", found[slot])) for slot in numbers]
-        return agree(np.concatenate(mine), theirs)
+        mine = rows[step.results.index(slot)]
+        return agree(np.asarray(getattr(mine, "value", mine)).ravel(), theirs)
 
     def _run(self, step: Step, moving: Sequence[int], numbers: Sequence[int], at: Array) -> Array:
         """The results of a step that are `numbers`, one after the other, with these in place of the
@@ -244,8 +254,7 @@ class _LayerLifting(_Lifting):
             symbol = self._writer.input(word_of(leaf.name), value)
             if slot is not None and leaf.differentiable:
                 self._symbols[slot] = symbol
-        for place in self._execution.needed(self._outputs):
-            self._step(self._execution.steps[place])
+        self._steps_for(self._outputs)
         parts = [self._at(slot) for slot in self._outputs]
         if len(parts) > 1:
             flat = [ROWS["reshape"](part, shape=(-1,)) for part in parts]
@@ -292,9 +301,7 @@ class _AnywhereLifting(_Lifting):
                 raise NotLifted(f"the input `{name}` is not part of what was recorded")
             self._symbols[slot] = self._writer.input(name, self._execution.values(slot))
         deciding = self._execution.deciding
-        wanted = [slot for slot in outputs if slot is not None]
-        for place in self._execution.needed([*wanted, *deciding]):
-            self._step(self._execution.steps[place])
+        self._steps_for([*outputs, *deciding])
         if any(slot in self._symbols or slot in self._lost for slot in deciding):
             raise NotLifted("a branch, or the turns of a loop, depend on the numbers of the run")
         found = [None if slot is None else self._output(slot) for slot in outputs]
