@@ -75,7 +75,10 @@ class ProgramWriter:
             value = op.on_arrays(values, keywords)
         places = tuple(x.node if isinstance(x, Symbol) else self._constant(x) for x in args)
         usual = {n: value for n, value in op.keywords.items() if value is not REQUIRED}
-        name, places, keywords = self._shortest(op.name, places, {**usual, **keywords})
+        keywords = {**usual, **keywords}
+        if not isinstance(keywords.get("index", ()), tuple):
+            keywords["index"] = (keywords["index"],)  # as formulas have it
+        name, places, keywords = self._shortest(op.name, places, keywords)
         kinds = [self._builder.nodes[i].kind for i in places]
         node = Node(
             name,

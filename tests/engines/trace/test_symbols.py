@@ -102,3 +102,11 @@ def test_a_reduction_in_another_shape_is_reshaped() -> None:
     given = np.arange(6.0).reshape(2, 3)
     y = ROWS["reshape"](ROWS["sum"](writer.input("x", given), axis=1), shape=(1, 2))
     np.testing.assert_array_equal(value_of(writer, y, x=given), [[3.0, 12.0]])
+
+
+@pytest.mark.parametrize("index", [1, slice(0, 1)])
+def test_an_index_is_a_tuple_as_in_formulas(index: int | slice) -> None:
+    writer = ProgramWriter(PLACE)
+    y = ROWS["getitem"](writer.input("x", np.ones(3)), index=index)
+    program = writer.program(y)
+    assert program.nodes[program.outputs[0]].keywords == {"index": (index,)}
