@@ -51,7 +51,7 @@ or spec error, or nothing to search, 3 internal error, 130 interrupted."""
     "--budget",
     type=Number(min=0, min_open=True),
     default=10.0,
-    help="Seconds for one spec; default: 10.",
+    help="Seconds of processor time for one spec; default: 10.",
 )
 @click.option("--seed", type=Integer(min=0), default=0, help="Seed of random points; default: 0.")
 @click.option(

@@ -29,8 +29,12 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 SEARCH_S = 10.0
 """Seconds for one spec, where nothing else is requested; its engines and dtypes share them."""
 
+WAIT = 2.0
+"""Times its budget, which is processor time, that a search may take by the clock: on a machine that
+is busy it works as much, and nobody waits without end."""
+
 SLACK_S = 60.0
-"""Beyond its budget, for one search: regions, fixes, and a machine that is busy."""
+"""Beyond that, for one search: regions, fixes, and the start of an engine."""
 
 Verdict = Literal["found", "proven-absent", "undecided"]
 
@@ -151,7 +155,7 @@ class SearchRequest:
     @property
     def limit(self) -> float:
         """Seconds after which no answer comes any more."""
-        return self.budget + SLACK_S
+        return WAIT * self.budget + SLACK_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ spec, and gives a `domain.search.Search` for each kind of failure. Its parts, fr
 
 box         the domain as ordinals of the dtype
 batching    a program for many points at once
+budget      the time it may take
 probes      points where formulas break
 goals       the numbers on the way whose zeros and overflows are looked for, and points beside them
 truths      what is right at one point, enclosed, and which kinds fail there

@@ -6,14 +6,13 @@ absent. What happens is named at the last point before the witness that does not
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.search import Kind, Region
 from gradcheck_cli.search.box import Domain, Ordinals
+from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.goals import midway
 from gradcheck_cli.search.proof import Proof, bit_of, halves
 from gradcheck_cli.search.reasons import Reasons
@@ -33,11 +32,11 @@ def region(
     reasons: Reasons,
     witness: Ordinals,
     points: Ordinals,
-    deadline: float,
+    budget: Budget,
 ) -> Steps[Region]:
     """The region of a kind that fails at `witness` (D,). `points` (N, D) are some of the domain,
     among them such that do not fail."""
-    low, high = _left(kind, domain, proof, deadline)
+    low, high = _left(kind, domain, proof, budget)
     reason = yield from _reason(domain, fails, reasons, witness, points)
     whole = domain.numbers(np.stack([domain.low, domain.high]))
     first, last = domain.numbers(low), domain.numbers(high)
@@ -52,10 +51,10 @@ def region(
     return Region(boxes, (), predicate, fraction)
 
 
-def _left(kind: Kind, domain: Domain, proof: Proof, deadline: float) -> tuple[Ordinals, Ordinals]:
+def _left(kind: Kind, domain: Domain, proof: Proof, budget: Budget) -> tuple[Ordinals, Ordinals]:
     """The boxes in which the kind is not proven absent, halved as long as they are few."""
-    low, high = (end[None] for end in _shaved(kind, domain, proof, deadline))
-    while time.monotonic() < deadline and np.any(low < high):
+    low, high = (end[None] for end in _shaved(kind, domain, proof, budget))
+    while not budget.is_spent and np.any(low < high):
         several = np.any(low < high, axis=1)
         parts = halves(domain, low[several], high[several])
         lows = np.concatenate([low[~several], parts[0]])
@@ -67,13 +66,13 @@ def _left(kind: Kind, domain: Domain, proof: Proof, deadline: float) -> tuple[Or
     return low, high
 
 
-def _shaved(kind: Kind, domain: Domain, proof: Proof, deadline: float) -> tuple[Ordinals, Ordinals]:
+def _shaved(kind: Kind, domain: Domain, proof: Proof, budget: Budget) -> tuple[Ordinals, Ordinals]:
     """The domain without the widest margins, below and above in each element, that are proven."""
     size = domain.size
     below, above = domain.low - 1, domain.high + 1  # the last and the first number of a margin
     not_below, not_above = domain.high.copy(), domain.low.copy()
     elements = np.arange(size)
-    while time.monotonic() < deadline and np.any((not_below > below + 1) | (above > not_above + 1)):
+    while not budget.is_spent and np.any((not_below > below + 1) | (above > not_above + 1)):
         last, first = midway(below, not_below), midway(not_above, above)
         low, high = np.tile(domain.low, (2 * size, 1)), np.tile(domain.high, (2 * size, 1))
         high[elements, elements] = np.maximum(last, domain.low)

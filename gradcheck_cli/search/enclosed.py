@@ -5,8 +5,9 @@ Each array has one entry for each box and element. Where the inputs are anywhere
     lo <= v <= hi                        v is what exact arithmetic gives
     |computed - v| <= d |v| + a          computed is what any engine gives (`Rounding`)
 
-unless `bad`: then the computed number may be nan or infinite, and nothing is known. `undefined`:
-the number, or a derivative on the way to it, may have no value in exact arithmetic. `broken`: the
+unless `bad`: then the computed number may be nan or infinite, and d |v| + a holds where it is not;
+it is infinite where nothing is known. What takes a bad number knows nothing. `undefined`: the
+number, or a derivative on the way to it, may have no value in exact arithmetic. `broken`: the
 computed number is nan or infinite, for certain. Ranges are float64, moved outward after each
 operation; bounds d and a are moved up.
 """
@@ -197,10 +198,10 @@ def made(
         most = np.maximum(np.abs(lo), np.abs(hi))
         known = up(most * (1 + d) + a) <= rounding.largest
         beyond = ((lo > 0) | (hi < 0)) & (ends * (1 - 2.0**-40) > rounding.overflow)
-    broken = beyond & ~np.broadcast_to(bad, shape)
-    bad = np.broadcast_to(bad, shape) | ~known
+    bad = np.broadcast_to(bad, shape)
     d, a = np.where(bad, np.inf, d), np.where(bad, np.inf, a)
-    return Enclosed(lo, hi, d, a, bad, np.broadcast_to(undefined, shape), broken)
+    undefined = np.broadcast_to(undefined, shape)
+    return Enclosed(lo, hi, d, a, bad | ~known, undefined, beyond & ~bad)
 
 
 def unrounded(

@@ -7,7 +7,6 @@ in the fewest kinds. A candidate that fails in as many kinds as the formula is n
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -23,6 +22,7 @@ from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.explain.fixes.candidates import propose
 from gradcheck_cli.search.batching import NotBatched, batched
 from gradcheck_cli.search.box import Domain
+from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.estimates import Estimator
 from gradcheck_cli.search.probes import probes
 from gradcheck_cli.search.runs import BATCH, filled
@@ -45,17 +45,17 @@ def best_fix(
 ) -> Steps[SearchedFix | None]:
     """The fix that fails in the fewest kinds, and in fewer than `fails_in`; None without one. All
     candidates share `budget` seconds."""
-    deadline = time.monotonic() + budget
+    allowed = Budget(budget)
     best: SearchedFix | None = None
     values = {**domain.still, **witness}
     tried = 0
     for candidate in propose(rounded(spec.program, domain.dtype), domain.dtype, values, ()):
-        if tried == _MOST or time.monotonic() > deadline:
+        if tried == _MOST or allowed.is_spent:
             break
         if candidate.custom or candidate.kink or not _same(spec, candidate, domain, seed):
             continue
         tried += 1
-        share = max(deadline - time.monotonic(), 0.1) / 2
+        share = max(allowed.left, 0.1) / 2
         fixed = replace(spec, program=candidate.program)
         searching = Searching(fixed, engine, domain, KINDS, share, seed, with_regions=False)
         found = _judged(candidate, (yield from searching.steps()))

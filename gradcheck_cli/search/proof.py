@@ -1,13 +1,12 @@
 """Proofs: boxes of the domain are enclosed, and split until no kind of failure can happen in them.
 
-`Proof` takes the formula and the engine's gradient program. `advance` works until a deadline; then
+`Proof` takes the formula and the engine's gradient program. `advance` works for a while; then
 `open_boxes` has the boxes in which a kind may still happen. A kind without any is absent from the
 whole domain, for every engine that rounds as `Rounding` says.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -19,6 +18,7 @@ from gradcheck_cli.domain.search import KINDS, GradientProgram, Kind
 from gradcheck_cli.domain.thresholds import EXCUSED_MOVES, ROUNDED_AWAY
 from gradcheck_cli.search.bends import bends
 from gradcheck_cli.search.box import Domain, Ordinals
+from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.enclosed import Enclosed, Rounding, between
 from gradcheck_cli.search.enclosing import BoxProgram
 from gradcheck_cli.search.goals import midway
@@ -68,9 +68,9 @@ class Proof:
         self._keep(self._kinds != 0)
         self._leaves = [(point, bits & mask) for point, bits in self._leaves]
 
-    def advance(self, deadline: float, most: int) -> None:
-        """Encloses and splits boxes until `deadline` (of time.monotonic), or `most` of them."""
-        while len(self._low) and most > 0 and time.monotonic() < deadline:
+    def advance(self, budget: Budget, most: int) -> None:
+        """Encloses and splits boxes until the budget is spent, or `most` of them."""
+        while len(self._low) and most > 0 and not budget.is_spent:
             count = min(len(self._low), _BATCH, most)
             most -= count
             low, high, kinds = self._low[:count], self._high[:count], self._kinds[:count]
@@ -197,7 +197,7 @@ class Proof:
         right = own | ((limit > 0) & (value.a <= limit * least))
         small = value.most < self._rounding.normal / 2
         return _bits("value-nonfinite", good) | _bits(
-            "value-inaccurate", good & ~_any(~(right | small))
+            "value-inaccurate", ~_any(~(right | small | value.broken))
         )
 
     def _excused(
@@ -233,12 +233,13 @@ class Proof:
             small = np.max(g.most, axis=1, keepdims=True) < self._rounding.normal / 2
             off = ~(((allowed > 0) & (g.a <= allowed * top)) | small)
             own = self._excused(position, g, low, high, good & (_any(lost) | _any(off)))
+            own |= g.broken
             kept &= ~_any(lost & ~own)
             right &= ~_any(off & ~own)
         return (
             _bits("gradient-nonfinite", good)
-            | _bits("gradient-underflow-to-zero", good & kept)
-            | _bits("gradient-inaccurate", good & right)
+            | _bits("gradient-underflow-to-zero", kept)
+            | _bits("gradient-inaccurate", right)
         )
 
 

@@ -9,7 +9,6 @@ proof shows that all of it fails.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -19,6 +18,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.search import Box, Kind, Region
 from gradcheck_cli.domain.thresholds import Seconds
 from gradcheck_cli.search.box import Domain, Ordinals, from_ordinals
+from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.goals import midway
 from gradcheck_cli.search.proof import Proof, bit_of
 from gradcheck_cli.search.reasons import Reasons
@@ -41,7 +41,7 @@ _NONE: _Intervals = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def region(
-    kind: Kind, domain: Domain, proof: Proof, fails: Fails, reasons: Reasons, deadline: float
+    kind: Kind, domain: Domain, proof: Proof, fails: Fails, reasons: Reasons, budget: Budget
 ) -> Steps[Region]:
     """The region of a kind that was found, over a domain of one number."""
     low, high = domain.low.copy(), domain.high.copy()
@@ -53,7 +53,7 @@ def region(
         low, high = low[left], high[left]
         if not len(low):
             break
-        if len(low) > _MOST_INTERVALS or time.monotonic() > deadline:
+        if len(low) > _MOST_INTERVALS or budget.is_spent:
             open_.append((low, high))
             break
         places = np.concatenate([low, midway(low, high), high])
@@ -65,12 +65,11 @@ def region(
             whole = whole | none
         mixed = ~whole & (low < high)
         low, high = _split(low[mixed], high[mixed])
-    failing_there, unseen = yield from _run_through(_merged(quiet), fails, deadline)
+    failing_there, unseen = yield from _run_through(_merged(quiet), fails, budget)
     solid.append(failing_there)
     outer = _joined(_merged([*solid, *open_, unseen]), _MOST_SHOWN)
     sure, others = _shown(kind, proof, _joined(_merged(solid), _MOST_SHOWN))
-    until = min(deadline, time.monotonic() + _CONFIRMS_S)
-    run, _ = yield from _run_through(others, fails, until)
+    run, _ = yield from _run_through(others, fails, budget.part(_CONFIRMS_S))
     inner = _joined(_merged([sure, run]), _MOST_SHOWN, exact=True)
     width = np.diff(domain.numbers(np.stack([domain.low, domain.high])), axis=0).item()
     lengths = np.diff(domain.numbers(np.stack(outer, axis=1)), axis=1)
@@ -93,13 +92,13 @@ def _split(low: Ordinals, high: Ordinals) -> _Intervals:
 
 
 def _run_through(
-    intervals: _Intervals, fails: Fails, deadline: float
+    intervals: _Intervals, fails: Fails, budget: Budget
 ) -> Steps[tuple[_Intervals, _Intervals]]:
     """What fails in intervals of which every number is run, and those that are not run."""
     found, unseen = [_NONE], [_NONE]
     for first, last in zip(*map(np.ndarray.tolist, intervals), strict=True):
         begin = first
-        while begin <= last and time.monotonic() < deadline:
+        while begin <= last and not budget.is_spent:
             end = min(last, begin + _CHUNK - 1)
             numbers = np.arange(begin, end + 1, dtype=np.int64)
             failing = numbers[(yield from fails(numbers[:, None]))]

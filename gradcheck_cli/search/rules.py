@@ -126,7 +126,7 @@ def times(p: Bounds, q: Bounds) -> Bounds:
 def multiply(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     for one, other in ((x, y), (y, x)):
         if _is(one, 1.0) and not rounding.flush:
-            return unrounded(other.lo, other.hi, other.d, other.a, *flags(one, other))
+            return _spread(other, np.broadcast_shapes(x.lo.shape, y.lo.shape))
     scales = _is_power_of_two(x) or _is_power_of_two(y)
     with np.errstate(all="ignore"):
         lo, hi = products(x, y, x is y)
@@ -137,6 +137,10 @@ def multiply(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     u = 0.0 if scales else rounding.unit
     found = made(rounding, lo, hi, d, a, *flags(x, y), relative=u, above=above, below=below)
     return _with_zeros(found, _nothing(x) | _nothing(y))
+
+
+def _spread(x: Enclosed, shape: tuple[int, ...]) -> Enclosed:
+    return x.map(lambda part: np.broadcast_to(part, shape))
 
 
 def _nothing(x: Enclosed) -> Flags:
@@ -228,7 +232,7 @@ def _reciprocal(rounding: Rounding, x: Enclosed) -> Enclosed:
         d = up(found.d + rounding.library)
         rough = rounding.flush & ~(found.least > _ROUGH * rounding.normal)
         a = found.a + np.where(rough, 2 * rounding.normal, 0.0)
-    return replace(found, d=d, a=np.where(found.bad, np.inf, a))
+    return replace(found, d=d, a=a)
 
 
 @rule("sqrt")

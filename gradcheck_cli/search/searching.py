@@ -34,6 +34,7 @@ from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.search import box_regions, regions
 from gradcheck_cli.search.batching import NotBatched, batched
 from gradcheck_cli.search.box import Domain, Ordinals, to_ordinals
+from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.enclosed import LIBRARY_ULPS, Exceeds, Rounding
 from gradcheck_cli.search.estimates import Answers, Estimator
 from gradcheck_cli.search.faithful import FLUSHING, unfaithful
@@ -83,7 +84,7 @@ class Searching:
         self._spec = spec
         self._domain = domain
         self._kinds = tuple(kinds)
-        self._budget = budget
+        self._seconds = budget
         self._rng = np.random.default_rng([seed, len(spec.name)])
         self._format = FORMATS[domain.dtype]
         self._program = rounded(spec.program, domain.dtype)
@@ -98,25 +99,30 @@ class Searching:
         self._why = ""  # why nothing is proven
         self._stuck = 0  # turns in which the proof did not advance
         self._probed = False  # before that, no proof counts
-        self._ready = time.monotonic()
+        self._start()
 
     def steps(self) -> Steps[tuple[Search, ...]]:
         """Searches."""
         yield from self._ask_for_the_program()
-        self._ready = time.monotonic()
+        self._start()
         self._begin_proof()
         self._prove(_FIRST_BOXES)
         points = probes(self._domain, constants_of(self._program), self._rng)
         yield from self._look_at(points)  # also tries what seems to be proven
         self._probed = True
         for turn in range(_ROUNDS):
-            if not self._open() or self._spent():
+            if not self._open() or self._budget.is_spent:
                 break
             self._prove_on(_BOXES << turn)
             yield from self._look_at(self._candidates(points))
         yield from self._find_regions(points)
         yield from self._simplify()
         return self.so_far().searches
+
+    def _start(self) -> None:
+        """From now on the budget counts."""
+        self._ready = time.monotonic()
+        self._budget = Budget(self._seconds)
 
     def _open(self) -> list[Kind]:
         """The kinds without a verdict."""
@@ -159,9 +165,8 @@ class Searching:
         if self._proof is None:
             return
         self._proof.drop(kind for kind in KINDS if kind not in self._open())
-        deadline = self._ready + self._budget
         try:
-            self._proof.advance(min(deadline, time.monotonic() + _SLICE_S), most)
+            self._proof.advance(self._budget.part(_SLICE_S), most)
         except (Exceeds, NotBatched) as reason:  # of a box, as power has of an exponent that moves
             self._proof, self._why = None, str(reason)
 
@@ -175,9 +180,6 @@ class Searching:
             some = self._rng.permutation(len(low))[:_OPEN_POINTS]
             found += [low[some], high[some]]
         return np.unique(np.concatenate(found), axis=0)
-
-    def _spent(self) -> bool:
-        return time.monotonic() - self._ready > self._budget
 
     def _ask_for_the_program(self) -> Steps[None]:
         (found,) = yield [Ask(self._runner.engine, GradientRequest(self._runner.whole()))]
@@ -197,7 +199,7 @@ class Searching:
                 witness = self._witnesses.get(kind)
                 if witness is None or witness.genuine:  # which no formula avoids
                     yield from self._try(kind, some, sizes[kind])
-            if self._spent():
+            if self._budget.is_spent:
                 return
 
     def _estimate(self, points: Ordinals, runner: Runner | None = None) -> Answers:
@@ -233,7 +235,7 @@ class Searching:
             for failing in (yield from self._failures(point)):
                 self._keep(failing, point)
             found = self._witnesses.get(kind)
-            if (found is not None and not found.genuine) or self._spent():
+            if (found is not None and not found.genuine) or self._budget.is_spent:
                 return
 
     def _failures(self, point: Ordinals) -> Steps[list[Failing]]:
@@ -308,15 +310,15 @@ class Searching:
 
     def _simplify(self) -> Steps[None]:
         """Puts simpler points that fail as well in the place of witnesses."""
-        deadline = time.monotonic() + _SIMPLER_S
+        budget = Budget(_SIMPLER_S)
         for kind, first in list(self._witnesses.items()):
             for _ in range(_SIMPLER_ROUNDS):
                 known = self._witnesses[kind]
-                yield from self._simpler(kind, first.genuine, deadline)
-                if self._witnesses[kind] is known or time.monotonic() > deadline:
+                yield from self._simpler(kind, first.genuine, budget)
+                if self._witnesses[kind] is known or budget.is_spent:
                     break
 
-    def _simpler(self, kind: Kind, genuine: bool, deadline: float) -> Steps[None]:
+    def _simpler(self, kind: Kind, genuine: bool, budget: Budget) -> Steps[None]:
         """One step: to the simplest point near the witness that fails."""
         domain = self._domain
         point = domain.point(self._witnesses[kind].values)
@@ -332,7 +334,7 @@ class Searching:
                 if found.kind == kind and found.genuine == genuine:
                     self._witnesses[kind] = self._witness(found, one)
                     return
-            if time.monotonic() > deadline:
+            if budget.is_spent:
                 return
 
     # Pictures.
@@ -374,18 +376,18 @@ class Searching:
         proof, domain = self._proof, self._domain
         if proof is None or self._runner.batched is None or not self._with_regions:
             return
-        end = time.monotonic() + _FOR_REGIONS * self._budget
+        budget = Budget(_FOR_REGIONS * self._seconds)
         reasons = Reasons(self._exact, self._gradient, self._format)
         kinds = [kind for kind in self._kinds if kind in self._witnesses]
         for left, kind in zip(range(len(kinds), 0, -1), kinds, strict=True):
-            deadline = time.monotonic() + (end - time.monotonic()) / left
+            mine = budget.part(budget.left / left)
             given = kind, domain, proof, partial(self._fails, kind), reasons
             if domain.size == 1:
-                self._regions[kind] = yield from regions.region(*given, deadline)
+                self._regions[kind] = yield from regions.region(*given, mine)
             else:
                 witness = domain.point(self._witnesses[kind].values)
                 self._regions[kind] = yield from box_regions.region(
-                    *given, witness, points, min(deadline, time.monotonic() + _BOXES_S)
+                    *given, witness, points, mine.part(_BOXES_S)
                 )
 
     def _fails(self, kind: Kind, points: Ordinals) -> Steps[Array]:

@@ -64,6 +64,8 @@ class Attack:
         constants = {**domain.still, **gradient.constants}
         try:
             boxes = BoxProgram(gradient.program, constants, fmt, rounding)
+            start = domain.arrays(domain.numbers(domain.start[None]))
+            boxes(start, start, 1)  # raises, where a rule does not hold for its keywords
         except (Exceeds, NotBatched):
             return
         for some in self._batches(domain, points):

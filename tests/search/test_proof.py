@@ -47,3 +47,9 @@ def test_what_happens_is_never_proven_absent(
     inputs: str, model: str, kinds: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not proven(inputs, model, monkeypatch) & kinds
+
+
+def test_what_is_infinite_for_certain_is_not_inaccurate(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = proven("{x: {value: -85, domain: [-100, -80]}}", "1 / exp(x)", monkeypatch)
+    assert "value-inaccurate" in found
+    assert "value-nonfinite" not in found

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+import scipy.special
 
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.search import special_rules  # noqa: F401 - it fills the table of rules
-from gradcheck_cli.search.enclosed import Exceeds, Rounding, between, exact
+from gradcheck_cli.search.enclosed import Rounding, between, exact
 from gradcheck_cli.search.rules import RULES
 
 FLOAT32 = Rounding.of(FORMATS["float32"], False)
@@ -28,6 +29,15 @@ def test_gelu_has_no_digits_in_its_left_tail() -> None:
     assert found.error[0] > np.abs(found.lo[0])
 
 
-def test_orders_of_polygamma_without_a_rule_are_named() -> None:
-    with pytest.raises(Exceeds, match="order 2"):
-        RULES["polygamma"](FLOAT32, exact([1.0]), n=2)
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_polygamma_falls_in_size_from_its_pole(order: int) -> None:
+    found = RULES["polygamma"](FLOAT32, between([1.0, -2.0], [2.0, -1.0]), n=order)
+    ends = sorted(float(scipy.special.polygamma(order, x)) for x in (1.0, 2.0))
+    np.testing.assert_allclose([found.lo[0], found.hi[0]], ends, rtol=1e-12)
+    assert found.bad.tolist() == [False, True]
+
+
+def test_lgamma_overflows_before_its_result_does() -> None:
+    found = RULES["lgamma"](FLOAT32, exact([4.05e36]))
+    assert found.hi[0] < np.finfo(np.float32).max
+    assert found.bad[0]

@@ -1,0 +1,44 @@
+"""A search has so much processor time, and ends by the clock on a machine that has none for it."""
+
+import time
+
+import pytest
+
+from gradcheck_cli.domain.search import WAIT
+from gradcheck_cli.search.budget import Budget
+
+
+class Clocks:
+    """The processor time of this process, and the clock on the wall."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.work = self.wall = 100.0
+        patch.setattr(time, "process_time", lambda: self.work)
+        patch.setattr(time, "monotonic", lambda: self.wall)
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
+    return Clocks(monkeypatch)
+
+
+def test_time_in_which_others_work_does_not_count(clocks: Clocks) -> None:
+    budget = Budget(10.0)
+    clocks.wall += 12.0
+    clocks.work += 2.0
+    assert not budget.is_spent
+    clocks.work += 8.0
+    assert budget.is_spent
+
+
+def test_nobody_waits_without_end(clocks: Clocks) -> None:
+    budget = Budget(10.0)
+    clocks.wall += 10.0 * WAIT
+    assert budget.is_spent
+
+
+def test_a_part_is_not_longer_than_the_rest(clocks: Clocks) -> None:
+    budget = Budget(10.0)
+    clocks.work += 9.0
+    assert budget.part(5.0).left == 1.0
+    assert budget.part(0.5).left == 0.5
