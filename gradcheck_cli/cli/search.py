@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
@@ -162,16 +163,21 @@ def _print(report: SearchReport, written: str, color: str | None) -> None:
 
 
 def _draw(report: SearchReport, folder: str) -> None:
-    """Writes SPEC.ENGINE.DTYPE.svg for whatever was searched."""
+    """Writes SPEC.ENGINE.DTYPE.svg for whatever was searched; with a number for a second spec of
+    the same name."""
     from gradcheck_cli.report.search_svg import search_svg
 
+    written: Counter[str] = Counter()
     try:
         os.makedirs(folder, exist_ok=True)
         for result in report.results:
             for engine, dtype in dict.fromkeys((one.engine, one.dtype) for one in result.searches):
-                name = re.sub(r"[^\w.-]+", "_", f"{result.spec}.{engine}.{dtype}.svg")
+                name = re.sub(r"[^\w.-]+", "_", f"{result.spec}.{engine}.{dtype}")
                 if picture := search_svg(result, (engine, dtype)):
-                    with open(os.path.join(folder, name), "w", encoding="utf-8") as stream:
+                    written[name] += 1
+                    number = "" if written[name] == 1 else f".{written[name]}"
+                    path = os.path.join(folder, f"{name}{number}.svg")
+                    with open(path, "w", encoding="utf-8") as stream:
                         stream.write(picture)
     except OSError as error:
         raise UsageError(f"--svg: cannot write to {folder}: {error.strerror}") from error

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gradcheck_cli.domain.report import SearchReport
 from gradcheck_cli.domain.search import (
     Box,
+    Kind,
     Region,
     Search,
     SearchedFix,
@@ -62,7 +63,7 @@ def _search(search: Search) -> dict[str, Any]:
         "kind": search.kind,
         "verdict": search.verdict,
         "witness": None if witness is None else _values(witness),
-        "entry": None if witness is None else witness.entry,
+        "entry": None if witness is None else _entry(witness.entry, search.kind),
         "computed": None if witness is None else _number(witness.computed),
         "truth": None if witness is None else _number(witness.truth),
         "genuine_overflow": witness is not None and witness.genuine,
@@ -74,6 +75,13 @@ def _search(search: Search) -> dict[str, Any]:
         "why": search.why,
         "repeat": search.repeat or None,
     }
+
+
+def _entry(entry: str, kind: Kind) -> str:
+    """The entry as programs read it: a gradient by one number is the first of its array."""
+    name, of, row = entry.partition(" of ")
+    is_value = name.split("[")[0] == "value" and not kind.startswith("gradient")
+    return entry if is_value or name.endswith("]") else f"{name}[0]{of}{row}"
 
 
 def _number(number: float) -> str:

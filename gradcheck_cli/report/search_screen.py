@@ -10,8 +10,10 @@ from gradcheck_cli.domain.report import SearchReport
 from gradcheck_cli.domain.search import Search, SearchedFix, SearchResult
 from gradcheck_cli.report.search_picture import picture_lines
 from gradcheck_cli.report.search_words import example, searched_words
-from gradcheck_cli.report.style import Style, plain
+from gradcheck_cli.report.style import Style, plain, wrapped
 
+_MARGIN = 8  # of labels
+_NARROWEST = 24
 _WORDS = {"found": "found", "proven-absent": "absent", "undecided": "open"}
 _COLORS = {"found": "bold red", "proven-absent": "green", "undecided": "yellow"}
 
@@ -30,24 +32,31 @@ def _result_lines(result: SearchResult, style: Style) -> Iterator[Text]:
         yield Text(f"{plain(result.spec)}  {dtype}  {engine}", "bold")
         for search in result.searches:
             if (search.engine, search.dtype) == place:
-                yield _line(search)
+                yield from _lines(search, style)
         yield from picture_lines(result, place, style)
         yield from (Text(f"rerun   {plain(command)}") for command in _commands(result, place))
         for fix in result.fixes:
             if (fix.engine, fix.dtype) == place:
-                yield from _fix_lines(fix)
+                yield from _fix_lines(fix, style)
     for note in result.notes:
-        yield Text(f"note    {plain(note)}")
+        yield from _labelled(Text("note    "), note, style)
 
 
-def _line(search: Search) -> Text:
-    line = Text(f"{_WORDS[search.verdict]:<8}", _COLORS[search.verdict])
-    line.append(f"{search.kind:<28}", "not bold default")
+def _lines(search: Search, style: Style) -> Iterator[Text]:
+    words = f"{search.kind:<28}"
     if search.region.predicate:
-        line.append(f"{search.region.predicate}    ", "not bold default")
+        words += f"{search.region.predicate}    "
     if search.witness is not None:
-        line.append(example(search.witness, search.dtype), "not bold default")
-    return line
+        words += example(search.witness, search.dtype)
+    label = Text(f"{_WORDS[search.verdict]:<{_MARGIN}}", _COLORS[search.verdict])
+    yield from _labelled(label, words, style)
+
+
+def _labelled(label: Text, words: str, style: Style) -> Iterator[Text]:
+    """The label, and words that are wrapped behind it."""
+    first, *more = wrapped(words, max(style.width - _MARGIN, _NARROWEST))
+    yield label.append(first.rstrip(), "not bold default")
+    yield from (Text(" " * _MARGIN + line.rstrip()) for line in more)
 
 
 def _commands(result: SearchResult, place: tuple[str, str]) -> Iterable[str]:
@@ -56,9 +65,10 @@ def _commands(result: SearchResult, place: tuple[str, str]) -> Iterable[str]:
     return dict.fromkeys(one.repeat for one in mine if one.repeat)
 
 
-def _fix_lines(fix: SearchedFix) -> Iterator[Text]:
+def _fix_lines(fix: SearchedFix, style: Style) -> Iterator[Text]:
     """The formula that may stand in its place, and what is known of it."""
     lines = fix.model.splitlines()
     yield Text(f"fix     {lines[0]}", "bold")
     yield from (Text(f"        {line}", "bold") for line in lines[1:])
-    yield from (Text(f"        {words}") for words in searched_words(fix))
+    for words in searched_words(fix):
+        yield from _labelled(Text(" " * _MARGIN), words, style)

@@ -211,13 +211,15 @@ def _digamma(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("polygamma")
 def _polygamma(rounding: Rounding, x: Enclosed, *, n: int) -> Enclosed:
-    """(-1)^(n + 1) n! zeta(n + 1, x), which falls in size."""
+    """(-1)^(n + 1) n! zeta(n + 1, x), which falls in size. Both factors may be rounded."""
     with np.errstate(all="ignore"):
         near, far = np.maximum(x.lo, 5e-324), np.maximum(x.hi, 5e-324)
-        ends = tuple(math.factorial(n) * scipy.special.zeta(n + 1.0, t) for t in (far, near))
+        times = math.factorial(n)
+        ends = tuple(times * scipy.special.zeta(n + 1.0, t) for t in (far, near))
         steepest = math.factorial(n + 1) * scipy.special.zeta(n + 2.0, _nearest(x))
     found = _above_zero(rounding, x, ends, steepest, 0.0)
-    found = replace(found, d=np.maximum(found.d, _TRIGAMMA))
+    d, a = up(found.d + 3 * rounding.unit + _TRIGAMMA), up(found.a + times * rounding.least)
+    found = replace(found, d=d, a=a)
     return found if n % 2 else negative(rounding, found)
 
 

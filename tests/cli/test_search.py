@@ -4,6 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from gradcheck_cli.cli.search import _draw
+from gradcheck_cli.domain.report import SearchReport
+from tests.report.test_search_map import one_number
+
 from .calling import call, call_here
 
 RECIPROCAL = "name: small\ninputs: {x: {value: 1, domain: [-100, 100]}}\nmodel: 1 / exp(x)\n"
@@ -17,7 +21,7 @@ def test_the_json_has_an_entry_for_each_kind_with_its_witness(tmp_path: Path) ->
     (result,) = json.loads(screen.out)["results"]
     assert (result["spec"], len(result["searches"])) == ("small", 6)
     entry = next(one for one in result["searches"] if one["kind"] == "gradient-nonfinite")
-    assert (entry["verdict"], entry["computed"], entry["entry"]) == ("found", "nan", "x")
+    assert (entry["verdict"], entry["computed"], entry["entry"]) == ("found", "nan", "x[0]")
     assert entry["witness"]["x"] == 90
 
 
@@ -40,3 +44,11 @@ def test_the_command_below_a_witness_shows_it(tmp_path: Path) -> None:
 def test_without_a_domain_there_is_nothing_to_search(tmp_path: Path) -> None:
     screen = call_here("search", "-", cwd=tmp_path, stdin="inputs: {x: 1}\nmodel: x\n")
     assert (screen.code, "no input has a domain" in screen.err) == (2, True)
+
+
+def test_two_specs_of_one_name_have_two_pictures(tmp_path: Path) -> None:
+    _draw(SearchReport((one_number(), one_number())), str(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "odd.torch.float32.2.svg",
+        "odd.torch.float32.svg",
+    ]

@@ -23,8 +23,10 @@ def box(**sides: tuple[float, float]) -> Box:
     return {name: (np.array(low), np.array(high)) for name, (low, high) in sides.items()}
 
 
-def found(boxes: Any, inner: Any = (), kind: Any = "gradient-nonfinite", **at: float) -> Search:
-    witness = Witness({name: np.array(value) for name, value in at.items()}, "x", 0.0, 1.0)
+def found(
+    boxes: Any, inner: Any = (), kind: Any = "gradient-nonfinite", entry: str = "x", **at: float
+) -> Search:
+    witness = Witness({name: np.array(value) for name, value in at.items()}, entry, 0.0, 1.0)
     region = Region(None if boxes is None else tuple(boxes), tuple(inner))
     return Search(*PLACE, kind, "found", witness, region)
 

@@ -27,3 +27,10 @@ def test_control_characters_of_names_are_not_printed() -> None:
         "\x1b" in line.plain or "\x07" in line.plain
         for line in search_lines(report, Style(width=80))
     )
+
+
+def test_lines_are_not_wider_than_the_screen() -> None:
+    lines = [line.plain for line in search_lines(SearchReport((one_number(),)), Style(width=60))]
+    verdicts = lines[: next(i for i, line in enumerate(lines) if "#" in line or "█" in line)]
+    assert max(map(len, verdicts)) <= 60
+    assert verdicts[2].startswith("        ")  # the rest of the first one
