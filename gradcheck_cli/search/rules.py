@@ -162,7 +162,7 @@ def _with_zeros(x: Enclosed, nothing: Flags) -> Enclosed:
     """The result, exactly 0 where a factor is exactly 0 and the other is a number."""
     at = nothing & ~x.bad
     lo, hi, d, a = (np.where(at, 0.0, part) for part in (x.lo, x.hi, x.d, x.a))
-    return Enclosed(lo, hi, d, a, x.bad, x.undefined)
+    return replace(x, lo=lo, hi=hi, d=d, a=a)
 
 
 # What stays nan or infinite.
