@@ -11,7 +11,8 @@ from dataclasses import replace
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.engines import UNCOMPILED
-from gradcheck_cli.domain.report import Check, Finding
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.report import Check, Entry, Finding
 from gradcheck_cli.domain.thresholds import COMPILED_LOSS
 
 Examined = tuple[Sequence[Check], Sequence[Finding]]
@@ -34,69 +35,117 @@ def blamed_on_a_stage(
     stages: Sequence[str],
     examined_at: Callable[[str], Steps[Examined]],
 ) -> Steps[tuple[Finding, ...]]:
-    """The findings of one engine, of which those that it does not have without its compiler are
+    """The findings of one engine, of which the entries that are right without its compiler are
     GC108.
 
     `stages` are those of its compiler, from nothing compiled to everything; `examined_at` gives the
     checks and findings where it goes up to a stage and no further.
     """
-    suspect = [finding for finding in findings if finding.code in OF_NUMBERS]
-    if not suspect or not stages:
+    suspects = [
+        _Suspect(finding, entry)
+        for finding in findings
+        if finding.code in OF_NUMBERS
+        for entry in finding.entries or (None,)
+    ]
+    if not suspects or not stages:
         return tuple(findings)
     *partial, last = stages
-    before: dict[Finding, str] = {}  # the last stage at which it is right, by finding
-    guilty: dict[Finding, str] = {}
     for stage in partial:
-        open_ = [one for one in suspect if one not in guilty]
+        open_ = [one for one in suspects if not one.is_settled]
         if not open_:
             break
         seen = yield from examined_at(stage)
-        for finding in open_:
-            if not _is_seen(finding, *seen):
-                before[finding] = stage
-            elif finding in before:
-                guilty[finding] = stage
-            else:  # wrong without a compiler, too
-                suspect.remove(finding)
-    return tuple(
-        _compiled(one, before[one], guilty.get(one, last)) if one in suspect else one
-        for one in findings
-    )
+        for one in open_:
+            if not _is_seen(one.finding, one.entry, *seen):
+                one.before = stage
+            elif one.before:
+                one.wrong_from = stage
+            else:
+                one.wrong_without = True
+    return tuple(part for finding in findings for part in _by_stage(finding, suspects, last))
 
 
-def _is_seen(finding: Finding, checks: Sequence[Check], findings: Sequence[Finding]) -> bool:
-    """Whether the same derivative is wrong there, too, or is of an output that is lost there."""
+@dataclass(slots=True)
+class _Suspect:
+    """An entry of a finding, or a finding without entries. `before` is the last stage at which it
+    is right, `wrong_from` the first one at which it is wrong again."""
+
+    finding: Finding
+    entry: Entry | None
+    before: str = ""
+    wrong_from: str = ""
+    wrong_without: bool = False  # a compiler
+
+    @property
+    def is_settled(self) -> bool:
+        return self.wrong_without or bool(self.wrong_from)
+
+
+def _by_stage(finding: Finding, suspects: Sequence[_Suspect], last: str) -> Iterator[Finding]:
+    """The finding; where its entries go wrong at different stages, one for each. What it has beyond
+    the entries that it shows goes with the worst one."""
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    for one in suspects:
+        if one.finding is finding:
+            how = ("", "") if one.wrong_without else (one.before, one.wrong_from or last)
+            groups.setdefault(how, []).extend([one.entry] if one.entry else [])
+    if not groups:
+        yield finding
+    for i, ((before, stage), entries) in enumerate(groups.items()):
+        part = replace(finding, entries=tuple(entries), more=finding.more if i == 0 else 0)
+        where = f"entry {_index(entries[0])}: " if len(groups) > 1 else ""
+        yield (
+            _compiled(part, f"{where}right with {before}, wrong from {stage} on", stage)
+            if stage
+            else part
+        )
+
+
+def _index(entry: Entry) -> str:
+    return ", ".join(map(str, entry.index))
+
+
+def _is_seen(
+    finding: Finding, entry: Entry | None, checks: Sequence[Check], findings: Sequence[Finding]
+) -> bool:
+    """Whether the same entry is wrong there, too, or is of an output that is lost there."""
     what = finding.mode, finding.input
-    if _is_lost(finding, findings) or any(
-        one.code in OF_NUMBERS and (one.mode, one.input) == what for one in findings
-    ):
+    same = [one for one in findings if one.code in OF_NUMBERS and (one.mode, one.input) == what]
+    if _is_lost(finding, entry, findings) or any(_has(one, entry) for one in same):
         return True
-    if finding.code != Codes.PRECISION_LOSS or not finding.entries:
+    if finding.code != Codes.PRECISION_LOSS or entry is None:
         return False
     ulps = [one.max_ulps or 0.0 for one in checks if (one.mode, one.input) == what]
-    lost = math.log2(max(finding.entries[0].ulps or 1.0, 1.0))
+    lost = math.log2(max(entry.ulps or 1.0, 1.0))
     return math.log2(max(*ulps, 1.0, 1.0)) * COMPILED_LOSS > lost
 
 
-def _is_lost(finding: Finding, findings: Sequence[Finding]) -> bool:
-    """Whether one of `findings` says that the output is not finite to which the worst entry
-    belongs. No gradient is judged there."""
+def _has(finding: Finding, entry: Entry | None) -> bool:
+    """Whether a finding is about an entry, as far as it shows its entries."""
+    if entry is None or finding.more or not finding.entries:
+        return True
+    return any(entry.index == one.index for one in finding.entries)
+
+
+def _is_lost(finding: Finding, entry: Entry | None, findings: Sequence[Finding]) -> bool:
+    """Whether one of `findings` says that the output is not finite to which an entry belongs. No
+    gradient is judged there."""
     what, how = (Codes.NON_FINITE_OUTPUT, finding.mode), finding.indexing
     lost = [one for one in findings if (one.code, one.mode) == what]
-    if how is None or how.cotangents or not finding.entries:
+    if how is None or how.cotangents or entry is None:
         return bool(lost)
-    place = finding.entries[0].index[: how.output_axes]
-    return any(entry.index == place for one in lost for entry in one.entries)
+    place = entry.index[: how.output_axes]
+    return any(other.index == place for one in lost for other in one.entries)
 
 
-def _compiled(finding: Finding, before: str, stage: str) -> Finding:
+def _compiled(finding: Finding, words: str, stage: str) -> Finding:
     """The finding as GC108."""
     return replace(
         finding,
         code=Codes.COMPILED_GRADIENT,
         severity="error",
         stage=stage,
-        message=f"{finding.message}; right with {before}, wrong from {stage} on",
+        message=f"{finding.message}; {words}",
     )
 
 

@@ -393,12 +393,14 @@ class _Examination:
         for finding in answer.findings:
             if finding.mode and finding.code in WRONG:
                 wrong.setdefault(finding.mode, set()).add(finding.input)
-        second = SecondOrder(layer, wrong, self._program)
+        fresh: Callable[[], SecondOrder] = partial(SecondOrder, layer, wrong, self._program)
+        second = fresh()
         yield from second.steps()
+        findings = yield from self._on_stages(second.findings, layer, lambda: _of(fresh()))
         return replace(
             answer,
             checks=(*answer.checks, *second.checks),
-            findings=(*answer.findings, *second.findings),
+            findings=(*answer.findings, *findings),
             notes=(*answer.notes, *second.notes),
         )
 
@@ -415,7 +417,7 @@ class _Examination:
         return None
 
 
-def _of(examined: Gradients) -> Steps[Examined]:
+def _of(examined: Gradients | SecondOrder) -> Steps[Examined]:
     yield from examined.steps()
     return examined.checks, examined.findings
 

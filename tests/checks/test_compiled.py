@@ -131,6 +131,29 @@ def test_an_output_that_is_lost_without_the_compiler_has_no_right_gradient_there
     assert made[0].code == code
 
 
+def test_entries_are_blamed_one_by_one() -> None:
+    """One entry is wrong without the compiler, too, and another one from a stage on."""
+    whole = finding(Codes.WRONG_GRADIENT)
+    first = whole.entries[0]
+    whole = replace(whole, entries=(first, replace(first, index=(1,))))
+    plain = replace(whole, entries=(first,))
+    made: list[Finding] = []
+
+    def examined_at(stage: str) -> Steps[Any]:
+        yield []
+        return (), [whole if stage == LADDER[-1] else plain]
+
+    def steps() -> Steps[None]:
+        made.extend((yield from blamed_on_a_stage([whole], (*LADDER, "last"), examined_at)))
+
+    drive(steps(), lambda ask: None)
+    assert [(one.code, one.stage, one.entries[0].index) for one in made] == [
+        ("GC101", "", (0,)),
+        ("GC108", "late", (1,)),
+    ]
+    assert made[1].message.endswith("; entry 1: right with early, wrong from late on")
+
+
 @pytest.mark.parametrize(("ulps", "code"), [(2.0**9, "GC301"), (2.0**19, "GC108")])
 def test_a_compiler_may_lose_a_little_more_than_is_lost_without_it(ulps: float, code: str) -> None:
     """Without it six bits are lost, which are too few for a finding."""

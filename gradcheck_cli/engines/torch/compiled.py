@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import cache
 from typing import Any
 
-from gradcheck_cli.engines.kit.patience import NO_COMPILER
+from gradcheck_cli.engines.kit.patience import NO_COMPILER, off_the_clock
 
 _COMPILER = "torch._dynamo"
 _NODE = "CompiledFunction"  # what the name of a compiled function's autograd node begins with
@@ -33,6 +34,28 @@ INDUCTOR, THE_BACKEND = "Inductor", "its backend"
 """The last stage; the second where the layer's author chose it."""
 
 
+def is_at_hand() -> bool:
+    """Whether something has imported the compiler, as every use of it does."""
+    return _COMPILER in sys.modules
+
+
+@cache
+def clock_stands_still() -> None:
+    """From now on the time limit of a spec stands still while the compiler works."""
+    from torch._dynamo.callback import callback_handler
+
+    standing = ExitStack()
+
+    def begin(_: Any) -> None:
+        standing.enter_context(off_the_clock())
+
+    def end(_: Any) -> None:
+        standing.close()
+
+    callback_handler.register_start_callback(begin)
+    callback_handler.register_end_callback(end)
+
+
 def at_stage(torch: Any, stage: str) -> AbstractContextManager[Any]:
     """Meanwhile everything that is compiled goes up to this stage and no further; with another
     name, or none, through all."""
@@ -44,7 +67,7 @@ def at_stage(torch: Any, stage: str) -> AbstractContextManager[Any]:
 
 def is_compiled(arrays: Sequence[Any]) -> bool:
     """Whether the graph of these outputs has a part that was compiled."""
-    if _COMPILER not in sys.modules:
+    if not is_at_hand():
         return False
     pending = [array.grad_fn for array in arrays]
     seen: set[Any] = set()
@@ -79,7 +102,7 @@ class GraphBreaks:
 
 def _graph_breaks() -> Mapping[str, int]:
     """How often each reason has broken a graph in this process."""
-    if _COMPILER not in sys.modules:
+    if not is_at_hand():
         return {}
     from torch._dynamo.utils import counters
 
@@ -90,7 +113,7 @@ def _graph_breaks() -> Mapping[str, int]:
 def keeping_buffers(around: AbstractContextManager[Any]) -> AbstractContextManager[Any]:
     """`around`, in which what is compiled keeps all that its backward pass reads, so that a second
     one may follow: `torch.compile` gives some of it away by default."""
-    return _keeping_buffers(around) if _COMPILER in sys.modules else around
+    return _keeping_buffers(around) if is_at_hand() else around
 
 
 @contextmanager
@@ -104,7 +127,7 @@ def _keeping_buffers(around: AbstractContextManager[Any]) -> Iterator[None]:
 def as_written(torch: Any) -> AbstractContextManager[Any]:
     """Meanwhile, what was compiled runs as it was written. The compiler would else compile, or
     leave out, the modes that watch a layer."""
-    if _COMPILER not in sys.modules:
+    if not is_at_hand():
         return nullcontext()
     kept: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
     return kept

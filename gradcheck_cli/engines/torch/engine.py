@@ -138,10 +138,11 @@ class TorchCompileEngine(TorchEngine):
         return None
 
     def subject(self, request: SubjectRequest) -> Subject:
-        from gradcheck_cli.engines.torch.layer import TorchSubject
+        from gradcheck_cli.engines.torch.compiled_layer import CompiledTorchSubject
 
-        own = request.dtype == request.rounding  # else it is looked at again, and as it was written
-        return TorchSubject(request, self.placement.device, compiled=own)
+        if request.dtype != request.rounding:  # it is looked at again, and as it was written
+            return super().subject(request)
+        return CompiledTorchSubject(request, self.placement.device)
 
     def framework(self, dtype: str) -> Torch:
         return CompiledTorch(self._calls, dtype, self.placement.device)

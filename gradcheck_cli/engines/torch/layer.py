@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,6 +41,8 @@ from gradcheck_cli.engines.torch.compiled import (
     GraphBreaks,
     as_written,
     at_stage,
+    clock_stands_still,
+    is_at_hand,
     is_compiled,
     keeping_buffers,
 )
@@ -64,22 +66,22 @@ class _Handed(dict[str, Any]):
 
 class TorchSubject(LayerSubject):
     """A user's layer in one dtype on one device. Modules are copied; what a function captured is
-    changed in place for the time of a call, and put back. `compiled`: by `torch.compile`, as a
+    changed in place for the time of a call, and put back. `compiles`: by `torch.compile`, as a
     user would, where it is not already."""
 
     fw: LayerTorch
+    framework: ClassVar[type[LayerTorch]] = LayerTorch
+    compiles: ClassVar[bool] = False
     complex_gradients = (
         "a complex gradient of PyTorch is dL/dRe + i dL/dIm; both parts are compared with the truth"
     )
 
-    def __init__(
-        self, request: SubjectRequest, device: str = HOST.device, compiled: bool = False
-    ) -> None:
+    def __init__(self, request: SubjectRequest, device: str = HOST.device) -> None:
         import torch
 
         super().__init__(request)
         self.torch = torch
-        self.fw = LayerTorch(request.dtype, device)
+        self.fw = self.framework(request.dtype, device)
         self._device = device
         self._module: Any = None
         rounded, floats = getattr(torch, request.rounding), getattr(torch, request.dtype)
@@ -88,9 +90,11 @@ class TorchSubject(LayerSubject):
             load_layer(request.implementation)  # a module may draw numbers when it is imported
         with self.state.seeded():
             self._function, target = self._found()
+        if is_at_hand():  # the layer may be compiled by its author
+            clock_stands_still()
         self._needs_graph = False
-        self._compiled = compiled
-        if compiled:
+        self._compiled = self.compiles
+        if self.compiles:
             self._function = torch.compile(self._function)
         self._results = Results(
             "floating torch.Tensor",
@@ -232,11 +236,9 @@ class TorchSubject(LayerSubject):
         return _Handed(handed, leaves, bool(wrt))
 
     def primal(self, name: str, inputs: Mapping[str, Any]) -> Any:
-        assert isinstance(inputs, _Handed)
-        if name in inputs:
-            return inputs.leaves[name] if inputs.tracked else inputs[name]
-        held = self.state.named[name]
-        return held.tensor if inputs.tracked else held.data
+        if isinstance(inputs, _Handed) and inputs.tracked:
+            return inputs.leaves[name] if name in inputs else self.state.named[name].tensor
+        return inputs[name] if name in inputs else self.state.named[name].data
 
     def cotangent(self, part: Array, output: Output, layout: Layout) -> Any:
         dtype = getattr(self.torch, output.dtype)
@@ -361,7 +363,7 @@ class TorchSubject(LayerSubject):
     def forward_mode(self, names: Sequence[str]) -> Iterator[None]:
         if any(self._by_name[name].role == "captured" for name in names):
             raise Unsupported("forward mode does not reach captured tensors")
-        if self._compiled:
+        if self._compiled and not self.compiles:
             raise Unsupported(NO_FORWARD_MODE)
         try:
             yield
@@ -380,7 +382,7 @@ class TorchSubject(LayerSubject):
         tangents: Mapping[str, Array],
         along: Mapping[str, Array] | None = None,
     ) -> dict[str, Array | None]:
-        if self._compiled:
+        if self._compiled and not self.compiles:
             raise Unsupported(NO_SECOND_ORDER)
         return super().hvp(mode, row, tangents, along)
 

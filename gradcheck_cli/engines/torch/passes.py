@@ -10,6 +10,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.derivatives import Tape
 from gradcheck_cli.engines.errors import WrongKind
 from gradcheck_cli.engines.torch.framework import Graph, Torch
+from gradcheck_cli.engines.torch.transforms import Transforms
 
 
 class LayerTorch(Torch):
@@ -29,6 +30,10 @@ class LayerTorch(Torch):
 
     def tape(self, sources: Sequence[Any]) -> AbstractContextManager[tuple[Tape, list[Any]]]:
         return nullcontext((_LayerGraph(self), list(sources)))
+
+
+class CompiledLayerTorch(Transforms, LayerTorch):
+    """The same of a layer that is compiled with its derivatives."""
 
 
 def as_pairs(tensor: Any) -> Any:

@@ -1,0 +1,81 @@
+"""Layers of PyTorch that gradcheck compiles: every derivative is a part of what is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.engines.kit.patience import NO_COMPILER
+from gradcheck_cli.engines.torch.compiler import compiled_derivative
+from gradcheck_cli.engines.torch.layer import TorchSubject
+from gradcheck_cli.engines.torch.passes import CompiledLayerTorch
+
+
+class CompiledTorchSubject(TorchSubject):
+    """A user's layer under `torch.compile`. Reverse mode differentiates what was compiled, as a
+    training step does. Forward mode and derivatives of derivatives are `torch.func` transforms
+    inside the compiled region."""
+
+    framework = CompiledLayerTorch
+    compiles = True
+    _stage = ""
+
+    @contextmanager
+    def at_stage(self, stage: str) -> Iterator[None]:
+        before, self._stage = self._stage, stage
+        try:
+            with super().at_stage(stage):
+                yield
+        finally:
+            self._stage = before
+
+    def jvp(self, tangents: Mapping[str, Array]) -> Array | None:
+        found = super().jvp(self._among_zeros(tangents))
+        return found if _is_finite(found) else super().jvp(tangents)
+
+    def hvp(
+        self,
+        mode: Mode,
+        row: Array,
+        tangents: Mapping[str, Array],
+        along: Mapping[str, Array] | None = None,
+    ) -> dict[str, Array | None]:
+        found = super().hvp(mode, row, self._among_zeros(tangents), along)
+        is_finite = all(map(_is_finite, found.values()))
+        return found if is_finite else super().hvp(mode, row, tangents, along)
+
+    def second_tangent(
+        self, row: Array, firsts: Mapping[str, Array], tangents: Mapping[str, Array]
+    ) -> float | None:
+        both = self._among_zeros(firsts), self._among_zeros(tangents)
+        found = super().second_tangent(row, *both)
+        return found if _is_finite(found) else super().second_tangent(row, firsts, tangents)
+
+    def _among_zeros(self, tangents: Mapping[str, Array]) -> Mapping[str, Array]:
+        """A tangent for every leaf, so that one compilation serves all of them, and Inductor does
+        not write to the `ZeroTensor` that stands for one without
+        (github.com/pytorch/pytorch/issues/177261). Where zero times infinity may show in the
+        result, the tangents that move are pushed alone."""
+        moving = (leaf for leaf in self.leaves if leaf.differentiable and leaf.role != "captured")
+        return {**{leaf.name: np.zeros(leaf.value.shape) for leaf in moving}, **tangents}
+
+    def evaluated(
+        self, what: str, names: tuple[str, ...], function: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        """Compiled, once for all points."""
+        if self._stage == NO_COMPILER:
+            return function
+        layer = self.request.implementation
+        shapes = [(leaf.name, leaf.value.shape) for leaf in self.leaves]
+        parts = layer.folder, layer.target, layer.args, dict(layer.kwargs), shapes
+        key = what, names, self.dtype, *map(repr, parts)
+        return compiled_derivative(self.torch, key, function)
+
+
+def _is_finite(found: Array | float | None) -> bool:
+    return found is None or bool(np.all(np.isfinite(found)))
