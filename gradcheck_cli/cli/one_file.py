@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from gradcheck_cli.domain.spec import Spec
 
 
-def read_specs(path: str) -> tuple[list[Spec], list[SpecError]]:
-    """The specs of a file, or of standard input (-), and the mistakes that were found."""
+def read_specs(*paths: str) -> tuple[list[Spec], list[SpecError]]:
+    """The specs of files, or of standard input (-), and the mistakes that were found."""
     from gradcheck_cli import specfile
 
-    files, mistakes, _ = specfile.expand([path])
+    files, mistakes, _ = specfile.expand(paths)
     read = [specfile.read(file) for file in files]
     specs = [spec for found, _ in read for spec in found]
     return specs, [*mistakes, *(mistake for _, found in read for mistake in found)]

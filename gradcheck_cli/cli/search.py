@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gradcheck_cli.cli.one_file import show_mistakes
+from gradcheck_cli.cli.one_file import read_specs, show_mistakes
 from gradcheck_cli.cli.option_types import Choice, Engines, Integer, Listed, Number
 from gradcheck_cli.cli.settings import DTYPES
 from gradcheck_cli.cli.streams import color_option, prepare_streams, style_for
@@ -100,7 +100,7 @@ def command(
     from gradcheck_cli.run.searching import SearchOptions
 
     prepare_streams()
-    specs, mistakes = _read(paths)
+    specs, mistakes = read_specs(*paths)
     chosen = {name for names in kind for name in names}
     options = SearchOptions(
         engines=Layered(override=tuple(engines) or None),
@@ -118,15 +118,6 @@ def command(
         _draw(report, svg)
     _print(report, written, color)
     return _code(report)
-
-
-def _read(paths: tuple[str, ...]) -> tuple[list[Spec], list[SpecError]]:
-    from gradcheck_cli import specfile
-
-    files, mistakes, _ = specfile.expand(list(paths))
-    read = [specfile.read(file) for file in files]
-    specs = [spec for found, _ in read for spec in found]
-    return specs, [*mistakes, *(mistake for _, found in read for mistake in found)]
 
 
 def _searched(specs: list[Spec], mistakes: list[SpecError], options: SearchOptions) -> SearchReport:

@@ -9,17 +9,10 @@ from reference_engine.errors import Shape, ShapeError
 from reference_engine.op import Composite, Point, composite
 from reference_engine.ops.arithmetic import divide
 from reference_engine.ops.indexing import getitem
-from reference_engine.ops.linalg import matmul
+from reference_engine.ops.linalg import matmul, swapped
 from reference_engine.ops.neural import softmax
 from reference_engine.ops.selection import where
-from reference_engine.ops.shape import transpose
 from reference_engine.traced import Value, shape_of, to_array
-
-
-def swapped(x: Value) -> Value:
-    """x with its last two axes exchanged."""
-    ndim = len(shape_of(x))
-    return transpose(x, axes=(*range(ndim - 2), ndim - 1, ndim - 2))
 
 
 def _linear(x: Value, w: Value, b: Value) -> Value:

@@ -9,11 +9,8 @@ import numpy as np
 
 from reference_engine.arithmetic.floats import Array, in_float32
 from reference_engine.op import REQUIRED, Op, Point, Rounding, Several, row, several
-from reference_engine.ops.arithmetic import divide
-from reference_engine.ops.control import astype
 from reference_engine.ops.indexing import take_along_axis
-from reference_engine.ops.reductions import count_along, sum_
-from reference_engine.ops.selection import equal, where
+from reference_engine.ops.reductions import count_along, shared
 from reference_engine.rules import Reduction, Tangents, axes_of
 from reference_engine.traced import Value, to_array
 
@@ -129,14 +126,7 @@ def _median_value(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
 
 def _median_part(g: Value, y: Value, x: Value, axis: Any) -> Value:
     lower, upper = _middle(to_array(x), axis)
-    return _shared(0.5 * g, x, lower, axis) + _shared(0.5 * g, x, upper, axis)
-
-
-def _shared(g: Value, x: Value, y: Array, axis: Any) -> Value:
-    """g for the elements that are y, shared equally among them."""
-    attained = equal(x, y)
-    ties = astype(sum_(attained, axis=axis, keepdims=True), dtype=g.dtype)
-    return where(attained, divide(g, ties), 0.0)
+    return shared(0.5 * g, lower, x, axis) + shared(0.5 * g, upper, x, axis)
 
 
 def _median_kinks(x: Any, axis: Any = None, keepdims: bool = False) -> Any:

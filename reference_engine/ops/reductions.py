@@ -54,8 +54,8 @@ mean: Op = row(
 ).says("sum of x over the axes / number of elements", "1 / number of elements, for every element")
 
 
-def _extreme_part(g: Value, y: Value, x: Value, axis: Any) -> Value:
-    """g for the elements that attain the extreme, shared equally among them."""
+def shared(g: Value, y: Value, x: Value, axis: Any) -> Value:
+    """g for the elements that are y, shared equally among them."""
     attained = equal(x, y)
     ties = astype(sum_(attained, axis=axis, keepdims=True), dtype=g.dtype)
     return where(attained, divide(g, ties), 0.0)
@@ -69,7 +69,7 @@ def _extreme(name: str, alias: str, function: Any, adjective: str) -> Op:
     return row(
         name,
         _reducer(function),
-        Reduction(_extreme_part),
+        Reduction(shared),
         aliases=(alias,),
         points=(
             Point(

@@ -264,13 +264,6 @@ def _running_logsumexp(x: Any, axis: Any, **how: Any) -> Any:
     return top + row("log")(_running("cumsum", 0.0)(row("exp")(x - top), axis, **how))
 
 
-def _polygamma(n: Any, x: Any, **how: Any) -> Any:
-    orders = np.unique(n).tolist() if isinstance(n, np.ndarray) else []
-    if len(orders) != 1:
-        raise TypeError("only one order, which is a constant, is restated")
-    return row("polygamma")(x, n=int(orders[0]))
-
-
 _SAME = {
     **{name.capitalize(): name for name in ("exp", "expm1", "log", "log1p", "sqrt", "rsqrt")},
     **{name.capitalize(): name for name in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh")},
@@ -349,7 +342,7 @@ KERNELS: dict[str, Kernel] = {
     "Einsum": lambda *xs, equation, **how: row("einsum")(*xs, subscripts=_text(equation)),
     "LogMatrixDeterminant": lambda a, **how: (row("slogdet_sign")(a), row("slogdet_logabs")(a)),
     "Relu6": _plain("relu6"),
-    "Polygamma": _polygamma,
+    "Polygamma": exact.polygamma,
 }
 
 POINTWISE = (

@@ -85,7 +85,7 @@ def _watched(cls: Any, calls: list[_Call]) -> Iterator[None]:
     def watched(*args: Any) -> Any:
         number = torch.autograd._get_sequence_nr() - 1
         if len(calls) < MOST_CALLS:
-            given = tuple(_apart(a) for a in (args if separate else args[1:]))
+            given = tuple(apart(a) for a in (args if separate else args[1:]))
             calls.append(_Call(cls, given, number, places.running()))
         return forward(*args)
 
@@ -112,7 +112,8 @@ def is_separate(cls: Any) -> bool:
     return cls.setup_context is not torch.autograd.Function.setup_context
 
 
-def _apart(value: Any) -> Any:
+def apart(value: Any) -> Any:
+    """A copy of a tensor that is its own leaf."""
     if not isinstance(value, torch.Tensor):
         return value
     return value.detach().clone().requires_grad_(value.requires_grad)

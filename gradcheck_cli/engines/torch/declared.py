@@ -17,6 +17,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.layer.declared import Declared, Given, NotDeclarable, Pull
 from gradcheck_cli.engines.layer.source_lines import Places, lines, running
 from gradcheck_cli.engines.torch.custom_functions import (
+    apart,
     is_separate,
     parameters_of,
     replaced_forward,
@@ -81,7 +82,7 @@ def _patched(cls: Any, declared: Declared, which: int, numpy: Numpy) -> Iterator
     def patched(*args: Any) -> Any:
         plain = tuple(args if separate else args[1:])
         given = _given(names, plain, numpy)  # before a forward that writes to it
-        kept = [_apart(a) for a in plain] if declared.is_recording else []
+        kept = [apart(a) for a in plain] if declared.is_recording else []
         result = forward(*args)
         outputs = [y for y in tree_leaves(result) if _is_floating(y)]
         given.results = np.concatenate([np.zeros(0), *(numpy(y).reshape(-1) for y in outputs)])
@@ -140,12 +141,6 @@ def _pull(cls: Any, kept: Sequence[Any], numpy: Numpy) -> Pull:
         return [None if g is None else numpy(g) for g in found.values()]
 
     return pull
-
-
-def _apart(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
-    return value.detach().clone().requires_grad_(value.requires_grad)
 
 
 def _filled(result: Any, flat: Array) -> Any:

@@ -164,3 +164,10 @@ def dot(a: Any, b: Any) -> Any:
 
 def stable_log_sigmoid(x: Any) -> Any:
     return -row("softplus")(-x)
+
+
+def polygamma(n: Any, x: Any, **how: Any) -> Any:
+    orders = np.unique(n).tolist() if isinstance(n, np.ndarray) else []
+    if len(orders) != 1:
+        raise TypeError("only one order, which is a constant, is restated")
+    return row("polygamma")(x, n=int(orders[0]))

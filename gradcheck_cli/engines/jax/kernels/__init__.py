@@ -16,7 +16,7 @@ from gradcheck_cli.engines.jax.kernels import indexing, matrices
 from gradcheck_cli.engines.jax.kernels.indexing import INDEXING
 from gradcheck_cli.engines.jax.kernels.matrices import MATRICES
 from gradcheck_cli.engines.jax.kernels.windows import WINDOWS
-from gradcheck_cli.engines.trace.exact_kernels import Kernel, as_numbers, row
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, as_numbers, polygamma, row
 
 DATA_MOVEMENT = frozenset(
     [
@@ -103,13 +103,6 @@ def _reduce_precision(x: Any, exponent_bits: int, mantissa_bits: int) -> Any:
     if exponent_bits < 11 or mantissa_bits < 52:
         raise TypeError("only float64 as it is is restated")
     return x
-
-
-def _polygamma(n: Any, x: Any, **how: Any) -> Any:
-    orders = np.unique(n).tolist() if isinstance(n, np.ndarray) else []
-    if len(orders) != 1:
-        raise TypeError("only one order, which is a constant, is restated")
-    return row("polygamma")(x, n=int(orders[0]))
 
 
 def _logical(name: str) -> Kernel:
@@ -267,7 +260,7 @@ KERNELS: dict[str, Kernel] = {
     "rem": lambda a, b, **how: a - b * _towards_zero(row("divide")(a, b)),
     "round": _round,
     "reduce_precision": _reduce_precision,
-    "polygamma": _polygamma,
+    "polygamma": polygamma,
     "cumlogsumexp": _running_logsumexp,
     **INDEXING,
     **WINDOWS,
