@@ -1,7 +1,8 @@
 """Judging: evaluations and truth in, checks and findings out. Pure."""
 
-from gradcheck_cli.judge.case import judge, lose_little, suspect_entries, suspects
+from gradcheck_cli.judge.case import judge
 from gradcheck_cli.judge.flushing import flushed
+from gradcheck_cli.judge.suspects import lose_little, suspect_entries, suspects
 from gradcheck_cli.judge.training import judge_training
 
 __all__ = ["flushed", "judge", "judge_training", "lose_little", "suspect_entries", "suspects"]

@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradcheck_cli.domain.blocks import HessianBlock, blocks_in
-from gradcheck_cli.domain.case import Case, Suspect
+from gradcheck_cli.domain.blocks import blocks_in
+from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
-from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, TraceRequest, order_of
+from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, order_of
 from gradcheck_cli.domain.implications import OF_A_CASE, without_implied
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Check, Finding, Pass, Rule, Status
 from gradcheck_cli.domain.thresholds import FEW_ULPS
-from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
-from gradcheck_cli.judge.agreement import apart, engines_disagree, modes_disagree
+from gradcheck_cli.domain.truth import PointKind, TruthBlock
+from gradcheck_cli.judge.agreement import engines_disagree, modes_disagree
 from gradcheck_cli.judge.approximations import judge_approximation
 from gradcheck_cli.judge.decision import Judged, Verdict, judge_block
 from gradcheck_cli.judge.failures import (
@@ -36,135 +36,14 @@ from gradcheck_cli.judge.findings import (
 from gradcheck_cli.judge.flushing import flushed_finding
 from gradcheck_cli.judge.gate import rules_of
 from gradcheck_cli.judge.kinks import outside_hull
-from gradcheck_cli.judge.measures import Again, accepted, error_in_ulps, loses_little, too_wide
 from gradcheck_cli.judge.outputs import (
     follows_output,
-    is_far_off,
     lost_rows,
     output_findings,
     without_derivative,
-    worst_output,
 )
+from gradcheck_cli.judge.suspects import wide_of
 from gradcheck_cli.judge.wording import DERIVATIVES, documented_of
-
-
-def suspects(case: Case) -> tuple[Suspect, ...]:
-    """Evaluations with an output or an entry that is not simply right, with the worst entry to be
-    traced. Once the cost of rounding is known, what it explains is right."""
-    found: list[Suspect] = []
-    if case.truth is None:
-        return ()
-    for evaluation in case.evaluations:
-        if evaluation.approximation:
-            continue  # its error is its formula's
-        if evaluation.failure is None and (trace := _suspicious(case, evaluation, case.truth)):
-            found.append(Suspect(evaluation.engine, evaluation.mode, trace))
-    known = {(suspect.engine, suspect.mode) for suspect in found}
-    for one, name, row, column in apart(case):
-        if (one.engine, one.mode) not in known:
-            request = _traced(case, one.mode, name, row, column)
-            found.append(Suspect(one.engine, one.mode, request))
-            known.add((one.engine, one.mode))
-    return tuple(found)
-
-
-def _traced(case: Case, mode: Mode, name: str, row: int, column: int) -> TraceRequest:
-    """One entry of a block, whatever it should be."""
-    if mode not in SECOND:
-        return TraceRequest(row=row, input=name, column=column)
-    block = HessianBlock.named(name, case.spec.wrt)
-    return TraceRequest(row=row, first=block.rows, input=block.columns, column=column)
-
-
-def _suspicious(case: Case, evaluation: Evaluation, truth: Truth) -> TraceRequest | None:
-    """The worst entry, and what should be an output that is off; None where all is right."""
-    worst: tuple[float, TraceRequest] | None = None
-    for name, gradient in evaluation.gradients.items():
-        block = truth.blocks.get((evaluation.mode, name))
-        if block is None or gradient.values is None:
-            continue
-        place = _worst(gradient.values, block, case)
-        if place is not None and (worst is None or place[0] > worst[0]):
-            size, row, column = place
-            target = float(block.value[row, column])
-            known = np.isfinite(target) and block.kind[row, column] == PointKind.SMOOTH
-            request = _traced(case, evaluation.mode, name, row, column)
-            worst = size, replace(request, target=target if known else None)
-    off = worst_output(case, evaluation)
-    if off is None:
-        return None if worst is None else worst[1]
-    request = TraceRequest(input=case.spec.wrt[0]) if worst is None else worst[1]
-    rows = lost_rows(case, evaluation)
-    if rows[min(request.row, len(rows) - 1), 0]:
-        # nothing is said of the entries of a lost output, so that alone has to be explained
-        request = replace(request, target=None)
-    return replace(request, output=off[0], output_target=off[1])
-
-
-def lose_little(case: Case) -> bool:
-    """Whether nothing is said of what is not simply right, whatever rounding costs: all of it lost
-    less than a quarter of its digits, and no error is the same in another precision, as far as
-    `case.wide` shows it."""
-    if case.truth is None or suspect_entries(case) is None:
-        return False
-    fmt = FORMATS[case.dtype]
-    for evaluation in case.evaluations:
-        for name, gradient in evaluation.gradients.items():
-            block = case.truth.blocks.get((evaluation.mode, name))
-            if block is None or gradient.values is None:
-                continue
-            wide = _wide(case, evaluation, name)
-            off = _off(gradient.values, block, case)
-            if np.any(off & ~loses_little(gradient.values, block, wide, fmt, case.spec.tolerance)):
-                return False
-    return True
-
-
-def suspect_entries(case: Case) -> dict[tuple[str, str], Array] | None:
-    """The entries that are not simply right, before the cost of rounding is known: masks by mode
-    and block. None where modes or engines contradict one another, which may concern any entry, and
-    where an output is lost or has lost half of its digits."""
-    if case.truth is None or any(True for _ in apart(case)):
-        return None
-    if any(is_far_off(case, evaluation) for evaluation in case.evaluations):
-        return None
-    found: dict[tuple[str, str], Array] = {}
-    for evaluation in case.evaluations:
-        for name, gradient in evaluation.gradients.items():
-            key = evaluation.mode, name
-            if gradient.values is not None and key in case.truth.blocks:
-                off = _off(gradient.values, case.truth.blocks[key], case)
-                found[key] = found[key] | off if key in found else off
-    return found
-
-
-def _off(g: Array, block: TruthBlock, case: Case) -> Array:
-    """Entries that are not simply right, whatever rounding may cost."""
-    fmt = FORMATS[case.dtype]
-    off = ~accepted(g, block, fmt, case.spec.tolerance)
-    off |= too_wide(block, fmt)  # which the cost of rounding may settle
-    off |= np.isinf(g)  # if it is right, what left the range is to be named all the same
-    return np.asarray(off)
-
-
-def _worst(g: Array, block: TruthBlock, case: Case) -> tuple[float, int, int] | None:
-    fmt = FORMATS[case.dtype]
-    off = _off(g, block, case)
-    if not np.any(off):
-        return None
-    if case.truth is not None and case.truth.output_cost is not None:
-        nothing_lost = np.zeros((1, 1), dtype=bool)
-        judged = judge_block(g, block, None, nothing_lost, fmt, case.spec.tolerance)
-        off &= judged.verdict != Verdict.CORRECT
-        if not np.any(off):
-            return None
-        ulps = judged.ulps
-    else:
-        ulps = error_in_ulps(g, block.value, fmt)
-    size = np.where(off, np.where(np.isnan(ulps), np.inf, ulps), -1.0)
-    row, column = (int(i) for i in np.unravel_index(int(np.argmax(size)), size.shape))
-    return float(size[row, column]), row, column
-
 
 ROUGH = {
     PointKind.KINK: Verdict.KINK,
@@ -297,7 +176,7 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
         judged = judge_block(
             gradient.values,
             block,
-            _wide(case, evaluation, name),
+            wide_of(case, evaluation, name),
             without_derivative(case, evaluation, block),
             FORMATS[case.dtype],
             case.spec.tolerance,
@@ -405,14 +284,6 @@ def _judge_missing(
     passed_by = () if missing else [Pass("no gradient", int(block.value.size))]
     source = source_of(case, block)
     got.checks.append(_check(case, evaluation, name, status, None, source, None, passed_by))
-
-
-def _wide(case: Case, evaluation: Evaluation, name: str) -> Again | None:
-    other = case.wide.get((evaluation.engine, evaluation.mode))
-    if other is None or other.failure is not None or name not in other.gradients:
-        return None
-    values = other.gradients[name].values
-    return None if values is None else Again(values, FORMATS[other.dtype])
 
 
 def _documented(case: Case, evaluation: Evaluation, name: str) -> TruthBlock | None:

@@ -12,7 +12,7 @@ import pytest
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.evaluation import Evaluation, Mode, Projection
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
-from gradcheck_cli.judge import judge, suspects
+from gradcheck_cli.judge import judge
 from tests.judge.making import Numbers, answer, block, case, failed
 
 NAN, INF = np.nan, np.inf
@@ -65,12 +65,6 @@ def test_what_rounding_explains_is_no_disagreement(floor: float, condition: floa
     )
     assert codes(modes(1.0, 1 + 5e-7, unknown)) == ["GC501"]
     assert codes(modes(1.0, 1 + 5e-6, unknown)) == ["GC105"]
-
-
-def test_the_cost_of_rounding_is_asked_for_before_modes_are_said_to_disagree() -> None:
-    apart = modes(0.5, 0.5 * (1 + 40 * ULP), AT_KINK)
-    assert [(s.mode, s.trace.input) for s in suspects(apart)] == [("reverse", "x")]
-    assert not suspects(modes(0.5, 0.5, AT_KINK))
 
 
 def test_modes_that_differ_are_both_named() -> None:
