@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from collections.abc import Mapping as Keys
 from dataclasses import replace
 from pathlib import Path as FilePath
-from typing import Any
-
-import numpy as np
-from pydantic_core import ValidationError
 
 from gradcheck_cli.domain.codes import Codes
-from gradcheck_cli.domain.layer import as_program
 from gradcheck_cli.domain.place import STDIN, Source, Span
-from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.report import SpecError
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.formula import Argument, parse, used_inputs
-from gradcheck_cli.specfile import model, problems, settings
-from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, nearest, visible
+from gradcheck_cli.specfile import problems
+from gradcheck_cli.specfile.collect import Collector, listed, visible
 from gradcheck_cli.specfile.defaults import KEY as DEFAULTS
 from gradcheck_cli.specfile.defaults import LISTS, Defaults, is_defaults, read_defaults
-from gradcheck_cli.specfile.input_model import COMPLEX_TYPES
-from gradcheck_cli.specfile.inputs import Inputs, read_inputs
-from gradcheck_cli.specfile.layers import read_designs, read_implementations, read_model
-from gradcheck_cli.specfile.scalar_place import ScalarPlace
+from gradcheck_cli.specfile.meaning import Meaning, known_keys
 from gradcheck_cli.specfile.text import Lines, checked, first_line, load
-from gradcheck_cli.specfile.values import number
 from gradcheck_cli.specfile.yaml_tree import Document, Problem, documents
 from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, plain
 
@@ -162,9 +149,9 @@ class _Reader:
             collector.add(message, (DEFAULTS,), at_key=True, help=help)
         if not isinstance(data, dict):
             message = f"a spec is a mapping of keys, not {problems.shown(self._document.root)}"
-            collector.add(message, (), help=f"keys: {listed(_keys())}")
+            collector.add(message, (), help=f"keys: {listed(known_keys())}")
             return None
-        spec = _Sense(collector, data, self._seed).spec(default_name)
+        spec = Meaning(collector, data, self._seed).spec(default_name)
         return None if self.errors else spec
 
     def _tell(self, problem: Problem) -> None:
@@ -183,268 +170,3 @@ class _Reader:
                 help=help,
             )
         )
-
-
-def _keys() -> list[str]:
-    return list(model.spec_schema()["fields"])
-
-
-def _identity(data: Keys[str, Any]) -> str:
-    """What stays of a spec where its file is renamed: its name, or else what it checks. Of its
-    layers that is their names: their files may be renamed, too."""
-    if "name" in data:
-        return str(data["name"])
-    forms = data.get("implementations", {})
-    targets = {
-        engine: (form["target"] if isinstance(form, dict) else form).rpartition(":")[2]
-        for engine, form in forms.items()
-    }
-    checked = [data.get(key) for key in ("inputs", "points", "constants", "model")]
-    return repr((checked, targets))
-
-
-class _Sense:
-    """What the document's data mean: schema first, then values, then the formula over them."""
-
-    def __init__(self, collector: Collector, data: dict[str, Any], seed: int) -> None:
-        self.collector = collector
-        self.seed = seed
-        self.broken_inputs: set[str] = set()
-        self.given = data
-        self.data = self._obeying(data)
-
-    def _obeying(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The part of the data that obeys the schema; what does not is reported and left out."""
-        try:
-            model.validator().validate_python(data)
-        except ValidationError as error:
-            bad = problems.report(error, self.collector, model.spec_schema())
-        else:
-            return data
-        kept = dict(data)
-        for path in bad:
-            if path[0] == "inputs" and len(path) > 1 and path[1] in data["inputs"]:
-                self.broken_inputs.add(str(path[1]))
-            else:
-                kept.pop(str(path[0]), None)
-        return kept
-
-    def spec(self, default_name: str) -> Spec | None:
-        data, collector = self.data, self.collector
-        constants = self._constants()
-        inputs: Inputs | None = None
-        if "inputs" in data:
-            inputs = read_inputs(data, self.broken_inputs, collector, self.seed)
-            self._names(inputs, constants)
-            self._real(inputs)
-        self._texts()
-        choice = settings.read_settings(data, inputs, collector)
-        if "implementations" in data:
-            return self._layer_spec(default_name, inputs, constants, choice)
-        if "model" not in self.given and not self._misspelt("model", "implementations"):
-            help = "model: a formula; implementations: layers that somebody wrote, by engine"
-            message = "the key `model` or `implementations` is missing"
-            collector.add(message, ("model",), help=help)
-        if "by_design" in data:
-            message = "`by_design` is about layers: a formula says `stop_gradient` itself"
-            collector.add(message, ("by_design",), at_key=True)
-        if "setup" in data:
-            message = "`setup` is about layers: a formula runs no code of users"
-            collector.add(message, ("setup",), at_key=True)
-        wrt = self._wrt(inputs) if inputs is not None else ()
-        program = self._program(inputs, constants, wrt)
-        if program is None or inputs is None or collector.errors:
-            return None
-        key, value = locate(collector.root, ("name",) if "name" in data else ("model",))
-        assert key is not None
-        return Spec(
-            name=data.get("name", default_name),
-            source=collector.source,
-            span=collector.span(value if "name" in data else key),
-            program=program,
-            points=tuple(inputs.points),
-            wrt=wrt,
-            description=data.get("description", ""),
-            pointed=inputs.pointed,
-            identity=_identity(data),
-            **choice,
-        )
-
-    def _misspelt(self, *keys: str) -> bool:
-        """Whether a key that is not known may stand for one of these: that is reported already."""
-        return any(nearest(str(key), keys) for key in self.given if key not in _keys())
-
-    def _layer_spec(
-        self,
-        default_name: str,
-        inputs: Inputs | None,
-        constants: dict[str, bool | int | float | None],
-        choice: dict[str, Any],
-    ) -> Spec | None:
-        """A spec about layers: what they depend on, and their shapes, are known when they run."""
-        data, collector = self.data, self.collector
-        implementations = read_implementations(data, collector)
-        designs = read_designs(data, list(data["implementations"]), collector)
-        if "train" in data:
-            collector.add("`train` follows a formula, not a layer", ("train",), at_key=True)
-        if inputs is None or collector.errors:
-            return None
-        model = read_model(collector, constants, self._arguments(inputs))
-        if collector.errors:
-            return None
-        where: Path = ("name",) if "name" in data else ("implementations",)
-        key, value = locate(collector.root, where)
-        assert key is not None
-        shapes = {name: entry.value.shape for name, entry in inputs.points[0].items()}
-        return Spec(
-            name=data.get("name", default_name),
-            source=collector.source,
-            span=collector.span(value if "name" in data else key),
-            program=as_program(implementations[0], shapes, ()),
-            points=tuple(inputs.points),
-            wrt=tuple(data.get("wrt", ())),
-            description=data.get("description", ""),
-            pointed=inputs.pointed,
-            implementations=implementations,
-            by_design=designs,
-            model=model,
-            constants={n: c for n, c in constants.items() if c is not None},
-            power=data.get("power"),
-            identity=_identity(data),
-            **choice,
-        )
-
-    def _constants(self) -> dict[str, bool | int | float | None]:
-        """The constants that are numbers; None where one is wrong, so that the formula is not
-        blamed for it. Arrays are read as inputs are, which are data."""
-        return {
-            name: number(("constants", name), self.collector)
-            for name, form in self.data.get("constants", {}).items()
-            if not isinstance(form, list) or "implementations" in self.given
-        }
-
-    def _names(self, inputs: Inputs, constants: Keys[str, object]) -> None:
-        """No name may mean two things, or be a word of the formula language."""
-        every = [*constants, *inputs.constants]
-        for section, names in (("inputs", inputs.base), ("constants", every)):
-            for name in list(names):
-                path: Path = (section, name)
-                if name in settings.RESERVED or name.startswith("__"):
-                    message = f"`{name}` is a word of the formula language: choose another name"
-                    self.collector.add(message, path, at_key=True)
-                    if section == "inputs":
-                        inputs.base[name] = None  # no formula can use it: that is reported already
-                elif "." in name and "implementations" not in self.given:
-                    message, help = problems.not_a_name(name)
-                    self.collector.add(message, path, at_key=True, help=help)
-                    inputs.base[name] = None
-                elif section == "constants" and name in inputs.base:
-                    message = f"`{name}` is an input already"
-                    self.collector.add(message, path, at_key=True)
-
-    def _real(self, inputs: Inputs) -> None:
-        """Formulas have no complex inputs."""
-        name = next((n for n, one in inputs.base.items() if one and one.is_complex), None)
-        if name is None or "model" not in self.data:
-            return
-        stated = any(dtype in COMPLEX_TYPES for dtype in self.data.get("dtypes", ()))
-        message = f"formulas compute with real numbers, and `{name}` is complex"
-        help = "a layer may have complex inputs; in a formula the parts are two inputs"
-        path: Path = ("dtypes",) if stated else ("inputs", name)
-        self.collector.add(message, path, at_key=True, help=help)
-
-    def _texts(self) -> None:
-        """What reports print must not steer the terminal."""
-        for key in ("name", "description"):
-            text = self.data.get(key, "")
-            if not text.replace("\n", " " if key == "description" else "\n").isprintable():
-                self.collector.add(f"`{key}` holds control characters", (key,))
-
-    def _wrt(self, inputs: Inputs) -> tuple[str, ...]:
-        """The inputs to be differentiated, each a floating one that asks for it."""
-        stated = self.data.get("wrt")
-        if stated is None:
-            names = [name for name, found in inputs.base.items() if found and found.requires_grad]
-            if not names and None not in inputs.base.values():
-                message = "no input is a floating number that asks for its gradient"
-                help = "at least one input needs a floating dtype and no `requires_grad: false`"
-                self.collector.add(
-                    message,
-                    ("inputs",),
-                    at_key=True,
-                    help=help,
-                    code=Codes.NOTHING_TO_DIFFERENTIATE,
-                )
-        else:
-            names = settings.floating_inputs(stated, inputs, ("wrt",), self.collector)
-        self._finite(names, inputs)
-        return tuple(names)
-
-    def _finite(self, names: Iterable[str], inputs: Inputs) -> None:
-        """A gradient needs a point: nan is a value for data only. At an infinity a program may
-        still have one, as behind a mask."""
-        for index, point in enumerate(inputs.points):
-            for name in names:
-                bad = np.isnan(point[name].value) if name in point else np.zeros(())
-                if not np.any(bad):
-                    continue
-                at_point: Path = ("points", index, name)
-                given = inputs.pointed and name in self.data["points"][index]
-                path = at_point if given else ("inputs", name)
-                value = float(point[name].value[bad].flat[0])
-                message = f"`{name}` holds {value}, where there is no gradient to check"
-                help = f"requires_grad: false makes `{name}` data"
-                self.collector.add(message, path, help=help)
-
-    def _program(
-        self,
-        inputs: Inputs | None,
-        constants: Keys[str, bool | int | float | None],
-        wrt: tuple[str, ...],
-    ) -> Program | None:
-        """The formula over these inputs; its errors, with their places in the file."""
-        if inputs is None or "model" not in self.data:
-            return None
-        _, tree = locate(self.collector.root, ("model",))
-        assert isinstance(tree, Scalar)
-        place = ScalarPlace(tree, self.collector.source.text, self.collector.lines)
-        arguments = self._arguments(inputs)
-        parsed = parse(tree.text, place, constants=constants, inputs=arguments)
-        told = {error.code for error in self.collector.errors}
-        for error in parsed.errors:
-            if (
-                error.code == Codes.NOTHING_TO_DIFFERENTIATE
-                and Codes.NOTHING_TO_DIFFERENTIATE in told
-            ):
-                continue  # the inputs were blamed for it already
-            self.collector.add_at(error.code, error.message, error.span, ("model",), error.help)
-        if parsed.program is not None:
-            self._uses(parsed.program, wrt)
-            settings.check_training(self.data, parsed.program, wrt, self.collector)
-        return parsed.program
-
-    def _arguments(self, inputs: Inputs) -> dict[str, Argument | None]:
-        """What the formula knows of the inputs; None where one is known by name only."""
-        return {
-            name: None
-            if found is None
-            else Argument(found.value.shape, inputs.kind(name) or "float")
-            for name, found in (inputs.base | inputs.constants).items()
-        }
-
-    def _uses(self, program: Program, wrt: tuple[str, ...]) -> None:
-        """The output must depend on what it is differentiated by."""
-        used = used_inputs(program)
-        unused = [name for name in wrt if name not in used]
-        if wrt and len(unused) == len(wrt):
-            message = (
-                f"the output depends on none of {listed(wrt)}: there is nothing to differentiate"
-            )
-            self.collector.add(
-                message, ("model",), at_key=True, code=Codes.NOTHING_TO_DIFFERENTIATE
-            )
-            return
-        for name in unused:
-            message = f"the output does not depend on `{name}`"
-            help = f"use `{name}` in the formula, remove it, or say requires_grad: false"
-            self.collector.add(message, ("inputs", name), at_key=True, help=help)
