@@ -21,6 +21,7 @@ from jax.extend import core
 from jax.extend.core import primitives
 
 from gradcheck_cli.engines.kit.lru import Recent
+from gradcheck_cli.engines.kit.patience import off_the_clock
 from gradcheck_cli.engines.temporarily import temporarily
 
 MOST_PROGRAMS = 256
@@ -62,9 +63,15 @@ class Compiled:
         if shapes not in self._known:
             traced = self._jit.trace(*args)
             key = self._options, shapes, jax.tree.structure(traced.out_info), known(traced.jaxpr)
-            # ahead of time: what `jax.clear_caches` forgets is kept
-            self._known[shapes] = _PROGRAMS.one(key, lambda: traced.lower().compile())
+            self._known[shapes] = _PROGRAMS.one(key, partial(_built, traced))
         return self._known[shapes](*args)
+
+
+def _built(traced: Any) -> Callable[..., Any]:
+    """What was traced, compiled ahead of time: what `jax.clear_caches` forgets is kept."""
+    with off_the_clock():
+        built: Callable[..., Any] = traced.lower().compile()
+        return built
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.jax.layer import JaxSubject
 from gradcheck_cli.engines.jax.programs import Compiled, known
+from gradcheck_cli.engines.kit import patience
 from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
 
 LAYERS = """
@@ -202,3 +203,12 @@ def test_what_python_is_called_back_for_is_its_own() -> None:
 
         found = Compiled(lambda x, called=called: jax.pure_callback(called, shape, x), print)(x)
         np.testing.assert_array_equal(found, [factor, factor])
+
+
+def test_the_clock_stands_still_while_xla_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[bool] = []
+    monkeypatch.setattr(patience, "tell", begun.append)
+    compiled = Compiled(lambda x: jax.numpy.sin(x) * 0.372, np.sin)
+    for x in (0.5, 0.75):
+        assert compiled(jax.numpy.float32(x)) == pytest.approx(np.sin(x) * 0.372)
+    assert begun == [True, False]
