@@ -14,12 +14,24 @@ from gradcheck_cli.search.enclosed import (
     Exceeds,
     Mask,
     Rounding,
+    between,
     exact,
     made,
+    outward,
     unrounded,
     up,
 )
-from gradcheck_cli.search.rules import RULES, multiply, negative, relative, rule, sqrt, sums
+from gradcheck_cli.search.rules import (
+    RULES,
+    Rule,
+    multiply,
+    negative,
+    products,
+    relative,
+    rule,
+    sqrt,
+    sums,
+)
 from reference_engine.rules import axes_of
 from reference_engine.traced import ROWS
 
@@ -295,12 +307,79 @@ def _mean(rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool =
     return accumulated(rounding, x, axis, keepdims, float(count))
 
 
-@rule("matmul")
+@rule("prod")
+def _prod(rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool = False) -> Enclosed:
+    """The product along axes, in any order: no product of some factors is beyond that of all which
+    are above 1, and what underflows on the way is off by at most that many times the least."""
+    axes = axes_of(axis, x.lo.ndim)
+    kept = tuple(1 if i in axes else n for i, n in enumerate(x.lo.shape))
+    flat = x.map(lambda part: _last(part, axes))
+    count = flat.lo.shape[-1]
+    with np.errstate(all="ignore"):
+        lo, hi = flat.lo[..., 0], flat.hi[..., 0]
+        for i in range(1, count):
+            lo, hi = outward(*products(between(lo, hi), flat.map(lambda p, i=i: p[..., i]), False))
+        growth = np.prod(np.maximum(up(flat.most * (1 + flat.d) + flat.a), 1.0), axis=-1)
+        u = (1 + rounding.unit) ** count
+        d = up(np.prod(1 + flat.d, axis=-1) * u - 1)
+        a = up(growth * u * (np.sum(flat.a, axis=-1) + count * rounding.least))
+    bad = np.any(flat.bad, axis=-1) | ~(up(growth * u) <= rounding.largest)
+    found = made(rounding, lo, hi, d, a, bad, np.any(flat.undefined, axis=-1))
+    return found.map(lambda part: part.reshape(kept)) if keepdims else found
+
+
+def _running(whole: Rule) -> Rule:
+    """What a rule gives of everything up to each element."""
+
+    def found(rounding: Rounding, x: Enclosed, *, axis: int) -> Enclosed:
+        flat = x.map(lambda part: np.moveaxis(part, axis, -1))
+        parts = [
+            whole(rounding, flat.map(lambda p, end=end: p[..., :end]), axis=-1)
+            for end in range(1, flat.lo.shape[-1] + 1)
+        ]
+        stacked = zip(*(one.parts for one in parts), strict=True)
+        return Enclosed(*(np.moveaxis(np.stack(p, axis=-1), -1, axis) for p in stacked))
+
+    return found
+
+
+RULES["cumsum"] = _running(_sum)
+RULES["cumprod"] = _running(_prod)
+
+
+@rule("matmul", "dot")
 def _matmul(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     """Products of all pairs, added up. They may be fused with the sums."""
     left = x.map(lambda part: part[..., :, :, None])
     right = y.map(lambda part: part[..., None, :, :])
     return accumulated(rounding, multiply(rounding, left, right), -2, False)
+
+
+@rule("einsum")
+def _einsum(rounding: Rounding, *xs: Enclosed, subscripts: str) -> Enclosed:
+    """Products of two arrays, added up over the labels that the result lacks."""
+    given, result = subscripts.split("->")
+    labels = given.split(",")
+    if len(xs) != 2 or any(len(set(part)) < len(part) for part in labels):
+        raise no_rule(f"einsum of {subscripts}")
+    inner = "".join(sorted(set(given) - {",", *result}))
+    whole = result + inner
+    x, y = (
+        one.map(lambda part, mine=mine: _to_labels(part, mine, whole))
+        for one, mine in zip(xs, labels, strict=True)
+    )
+    product = multiply(rounding, x, y)
+    if not inner:
+        return product
+    return accumulated(rounding, product, tuple(range(-len(inner), 0)), False)
+
+
+def _to_labels(part: Any, labels: str, whole: str) -> Any:
+    """The array with the axes of `whole`, of length 1 where it has no such label."""
+    order = [labels.index(one) for one in whole if one in labels]
+    return np.expand_dims(
+        np.transpose(part, order), tuple(i for i, one in enumerate(whole) if one not in labels)
+    )
 
 
 def _extreme(name: str, pair: str) -> Any:

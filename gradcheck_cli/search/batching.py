@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,11 @@ class _Batching:
             return replace(node, args=args, shape=shape)
         if node.op == "matmul":
             return self._product(node)
+        if node.op == "dot" and all(len(self._program.nodes[i].shape) <= 2 for i in node.args):
+            return self._product(replace(node, op="matmul"))
+        if node.op == "einsum":
+            args = tuple(self._spread(i) for i in node.args)
+            return replace(node, args=args, keywords=_with_axis(node.keywords), shape=shape)
         if node.op == "take" and not self._has_axis[node.args[1]]:
             rank = len(self._program.nodes[node.args[0]].shape)
             args = (self.places[node.args[0]], self.places[node.args[1]])
@@ -128,12 +134,16 @@ class _Batching:
             return {**given, "axis": given["axis"] % rank + 1}
         if node.op in _STACKED:
             return given
+        if node.op == "moveaxis":
+            return {name: _behind(axes, rank) for name, axes in given.items()}
+        if node.op == "flip":
+            return {"axis": self._axes(node, rank)}
         if family in _ALONG_AXES and "axis" in given:
             return {**given, "axis": self._axes(node, rank)}
         raise NotBatched(node.op)
 
     def _axes(self, node: Node, rank: int) -> int | tuple[int, ...]:
-        axis = node.keywords["axis"]
+        axis = node.keywords.get("axis")
         if axis is None:
             if (node.op in ("norm", "argmax", "argmin") and rank != 1) or not rank:
                 raise NotBatched(node.op)
@@ -164,6 +174,19 @@ class _Batching:
         kind = self._nodes[place].kind
         made = Node(op, (place,), {"shape": shape}, like.span, like.text, shape=shape, kind=kind)
         return self._append(replace(made, wants=(kind,)))
+
+
+def _behind(axes: int | tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """Axes of an array of this rank, counted from behind a new one in front."""
+    return tuple(axis % rank + 1 for axis in (axes if isinstance(axes, tuple) else (axes,)))
+
+
+def _with_axis(keywords: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An einsum of arrays that all have one more axis in front."""
+    given, result = keywords["subscripts"].split("->")
+    new = next(letter for letter in ascii_letters if letter not in given)
+    parts = ",".join(new + part for part in given.split(","))
+    return {"subscripts": f"{parts}->{new}{result}"}
 
 
 def tiled(values: Mapping[str, Any], count: int) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 A proof holds for programs of these alone. Each is one correctly rounded operation, a function of a
 library, or a kernel whose restatement has its operations in its own order; sums may be in any.
+PyTorch's `prod` and `cumprod` are not among them: their derivatives choose between formulas by the
+zeros of their argument, and a recorded run shows one.
 `python -m tests.fuzz.enclosures` compares what they compute with the bounds of their rules.
 """
 
@@ -12,31 +14,31 @@ from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
 _TORCH = """
 _log_softmax _log_softmax_backward_data _softmax _softmax_backward_data _to_copy _unsafe_view abs
 acos acosh add alias amax amin arctan asin asinh atan atan2 atanh bitwise_and bitwise_not bitwise_or
-bmm cat clamp clamp_max clamp_min clone cos cosh detach digamma div dot elu elu_backward eq erf erfc
-exp exp2 expand expm1 fill flip full_like ge gelu gelu_backward gt hypot index_select le lgamma
-linalg_vector_norm log log10 log1p log2 log_sigmoid_backward logaddexp logical_and logical_not
-logical_or logsumexp lt masked_fill max maximum mean min minimum mm mul mv ne neg new_zeros
-ones_like permute polygamma pow reciprocal relu repeat reshape roll rsqrt rsub select
+bmm cat clamp clamp_max clamp_min clone cos cosh cumsum detach digamma div dot elu elu_backward eq
+erf erfc exp exp2 expand expm1 fill flip full_like ge gelu gelu_backward gt hypot index_select le
+lgamma linalg_vector_norm log log10 log1p log2 log_sigmoid_backward logaddexp logical_and
+logical_not logical_or logsumexp lt masked_fill max maximum mean min minimum mm mul mv ne neg
+new_zeros ones_like permute polygamma pow reciprocal relu repeat reshape roll rsqrt rsub select
 select_backward sgn sigmoid sigmoid_backward sign silu silu_backward sin sinh slice slice_backward
 softplus softplus_backward sqrt squeeze stack std sub sum t tan tanh tanh_backward
 threshold_backward to transpose unsqueeze var view where xlogy zeros_like
 """
 _JAX = """
 abs acos acosh add add_any and asin asinh atan atan2 atanh broadcast_in_dim cbrt clamp concatenate
-convert_element_type copy copy_p cos cosh digamma div dot_general eq erf erfc exp exp2 expand_dims
-expm1 ge gt integer_pow le lgamma log log1p logistic lt max min mul ne neg not or pad polygamma pow
-reduce_max reduce_min reduce_sum reshape rev rsqrt select_n sign sin sinh slice sqrt square squeeze
-stop_gradient sub tan tanh transpose
+convert_element_type copy copy_p cos cosh cumprod cumsum digamma div dot_general eq erf erfc exp
+exp2 expand_dims expm1 ge gt integer_pow le lgamma log log1p logistic lt max min mul ne neg not or
+pad polygamma pow reduce_max reduce_min reduce_sum reshape rev rsqrt select_n sign sin sinh slice
+sqrt square squeeze stop_gradient sub tan tanh transpose
 """
 _TENSORFLOW = """
 Abs Acos Acosh Add AddN AddV2 Asin Asinh Atan Atan2 Atanh BatchMatMulV2 BroadcastTo Cast ClipByValue
-ConcatV2 Cos Cosh Digamma DivNoNan Elu EluGrad Equal Erf Erfc Exp ExpandDims Expm1 Greater
-GreaterEqual Identity Inv InvGrad Less LessEqual Lgamma Log Log1p LogSoftmax LogicalAnd LogicalNot
-LogicalOr MatMul Max Maximum Mean Min Minimum Mul MulNoNan Neg NotEqual Pack Polygamma Pow RealDiv
-Reciprocal ReciprocalGrad Relu ReluGrad Reshape ReverseV2 Rsqrt RsqrtGrad Select SelectV2 Sigmoid
-SigmoidGrad Sign Sin Sinh Slice Softmax Softplus Sqrt SqrtGrad Square SquaredDifference Squeeze
-StopGradient StridedSlice StridedSliceGrad Sub Sum Tan Tanh TanhGrad Tile Transpose Unpack Xdivy
-Xlogy
+ConcatV2 Cos Cosh Cumprod Cumsum Digamma DivNoNan Elu EluGrad Equal Erf Erfc Exp ExpandDims Expm1
+Greater GreaterEqual Identity Inv InvGrad Less LessEqual Lgamma Log Log1p LogSoftmax LogicalAnd
+LogicalNot LogicalOr MatMul Max Maximum Mean Min Minimum Mul MulNoNan Neg NotEqual Pack Polygamma
+Pow Prod RealDiv Reciprocal ReciprocalGrad Relu ReluGrad Reshape ReverseV2 Rsqrt RsqrtGrad Select
+SelectV2 Sigmoid SigmoidGrad Sign Sin Sinh Slice Softmax Softplus Sqrt SqrtGrad Square
+SquaredDifference Squeeze StopGradient StridedSlice StridedSliceGrad Sub Sum Tan Tanh TanhGrad Tile
+Transpose Unpack Xdivy Xlogy
 """
 _FAITHFUL = {
     "torch": frozenset(f"aten.{name}" for name in _TORCH.split()),

@@ -35,12 +35,13 @@ _UNARY = (
     *("expm1({})", "log1p({})", "-({})", "log_sigmoid({})", "silu({})", "cosh({})", "sinh({})"),
     *("atan({})", "asinh({})", "{}**1.5", "square({})", "rsqrt({})", "acos({})", "tan({})"),
     *("{}**-2", "{}**7", "gelu({})", "elu({})", "erfc({})", "lgamma({})", "softsign({})"),
-    *("exp2({})", "hypot({}, 1)", "cbrt({})", "atanh({})", "acosh({})"),
+    *("exp2({})", "hypot({}, 1)", "cbrt({})", "atanh({})", "acosh({})", "digamma({})"),
+    *("logaddexp({}, 1)", "xlogy(2, {})", "selu({})"),
 )
 _BINARY = ("({})+({})", "({})-({})", "({})*({})", "({})/({})", "maximum({}, {})", "minimum({}, {})")
 _WHOLE = (
     *("sum({})", "mean({})", "logsumexp({})", "max({})", "norm({})", "sum(softmax({}) * w)"),
-    *("log_softmax({})[0]", "sum(({}) * w)", "min({})"),
+    *("log_softmax({})[0]", "sum(({}) * w)", "min({})", "prod({})", "sum(cumsum({}) * w)"),
 )
 _CONSTANTS = ("1", "2", "0.5", "3", "1e-3", "10", "1e-6", "0.1")
 _ENDS = (0.0, 1e-30, 1e-3, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0, 80.0, 100.0, 1e4, 1e20)

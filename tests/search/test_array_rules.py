@@ -23,6 +23,9 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("log_softmax", {"axis": -1}),
     ("logsumexp", {"axis": 1}),
     ("norm", {"axis": 1}),
+    ("prod", {"axis": 1}),
+    ("cumsum", {"axis": 1}),
+    ("cumprod", {"axis": 1}),
     ("var", {"axis": 1}),
     ("std", {"axis": 1, "correction": 1}),
 ]
@@ -60,6 +63,23 @@ def test_products_of_matrices() -> None:
     found = RULES["matmul"](ROUNDING, between(left, left + 0.1), between(right, right + 0.1))
     exact = (left + 0.07) @ (right + 0.03)
     assert np.all((found.lo <= exact) & (exact <= found.hi))
+
+
+@pytest.mark.parametrize("subscripts", ["bij,bjk->bik", "bij,bjk->bki", "bij,bjk->b"])
+def test_a_contraction_is_a_product_of_matrices(subscripts: str) -> None:
+    rng = np.random.default_rng(1)
+    left, right = rng.normal(size=(5, 2, 3)), rng.normal(size=(5, 3, 4))
+    xs = between(left, left + 0.1), between(right, right + 0.1)
+    found = RULES["einsum"](ROUNDING, *xs, subscripts=subscripts)
+    exact = np.einsum(subscripts, left + 0.07, right + 0.03)
+    assert np.all((found.lo <= exact) & (exact <= found.hi))
+    with pytest.raises(Exceeds, match="einsum of"):
+        RULES["einsum"](ROUNDING, xs[0], subscripts="bij->b")
+
+
+def test_a_product_is_bad_where_some_order_overflows() -> None:
+    x = between([[1e30, 1e30, 1e-30]], [[1e30, 1e30, 1e-30]])
+    assert RULES["prod"](ROUNDING, x, axis=1).bad[0]
 
 
 def test_a_comparison_is_settled_where_errors_leave_no_doubt() -> None:

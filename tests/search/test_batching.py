@@ -19,6 +19,11 @@ MODELS = (
     "sum(concatenate([x, y])[2:4])",
     "sum(x) * y[2]",
     "prod(x) * y[0]",
+    "sum(flip(x) * y)",
+    "dot(x, y)",
+    "einsum('i,j->ij', x, y)[0, 1]",
+    "einsum('i,i->', x, y)",
+    "sum(moveaxis(reshape(x, (3, 1)), 0, -1) * y)",
 )
 
 
