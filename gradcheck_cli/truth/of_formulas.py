@@ -15,6 +15,7 @@ from gradcheck_cli.domain.truth import Hull, PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.engines.reference.engine import ReferenceEngine
 from gradcheck_cli.truth.blocks import Differences, Merged, merge, on_a_kink, unconstrained
+from gradcheck_cli.truth.certified.ball_program import BallProgram
 from gradcheck_cli.truth.certified.cancelled_poles import swallowed_poles
 from gradcheck_cli.truth.certified.clip_guards import guards_of
 from gradcheck_cli.truth.certified.enclose import DOMAIN, KINK, Certificate, certify, certify_output
@@ -91,10 +92,11 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
     at_point = PlainFunction(program, request.dtype).nodes(request.values)
     standing = on_a_kink(at_point, program, request.wrt)
     known = request.known
+    balls = BallProgram(request)
     if known is not None and known.output_certified:
         value = remembered_output(known)
     else:
-        value = certify_output(request)
+        value = certify_output(request, function=balls)
     plain = np.asarray(at_point[program.output], np.float64)
     work = Work(
         request,
@@ -106,7 +108,7 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
         swallowed_poles(program, at_point),
         value.nowhere,
     )
-    certificates = certify(request) if known is None else remembered(known)
+    certificates = remembered(known) if known else certify(request, function=balls)
     blocks: dict[tuple[str, str], TruthBlock] = {}
     reasons: dict[tuple[str, str], str] = {}
     hulls: dict[str, tuple[Hull, ...]] = {}

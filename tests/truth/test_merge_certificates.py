@@ -9,6 +9,7 @@ from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth import of_formulas
+from gradcheck_cli.truth.certified.ball_program import BallProgram
 from tests.conftest import truth_of
 
 EVERY: tuple[Mode, ...] = (
@@ -56,14 +57,14 @@ def test_second_opinion_comes_with_the_cost_of_rounding() -> None:
 def test_certificates_are_not_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def counting(of: of_formulas.TruthRequest) -> object:
+    def counting(of: of_formulas.TruthRequest, function: BallProgram) -> object:
         asked.append(of)
-        return certify(of)
+        return certify(of, function=function)
 
     certify = of_formulas.certify
     monkeypatch.setattr(of_formulas, "certify", counting)
     first = truth_of("x * exp(x)", {"x": 1.5})
-    monkeypatch.setattr(of_formulas, "certify_output", lambda _: pytest.fail("certified twice"))
+    monkeypatch.setattr(of_formulas, "certify_output", lambda *_, **__: pytest.fail("twice"))
     again = truth_of("x * exp(x)", {"x": 1.5}, conditioning=True, known=first)
     assert len(asked) == 1
     assert (again.output, again.output_error) == (first.output, first.output_error)

@@ -24,7 +24,7 @@ from tests.truth.exact import Exact
 def by_differences() -> Iterator[None]:
     """Without certificates, as for what balls cannot enclose."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(of_formulas, "certify", lambda asked: {})
+        patch.setattr(of_formulas, "certify", lambda asked, function: {})
         yield
 
 

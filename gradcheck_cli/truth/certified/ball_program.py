@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.program import CONSTANT, INPUT, CustomGradient, Node, Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import SAME_STEP, Cost
 from gradcheck_cli.truth.certified.ties import Ties, at_a_kink, tied_elements, with_unknown
 from gradcheck_cli.truth.plain import constant, inlined, moving
@@ -19,15 +20,31 @@ from gradcheck_cli.truth.plain import constant, inlined, moving
 NODES_BITS = 2200  # the square of the smallest float64, beside 1
 
 
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A run of a program on balls, at the precision `bits`: its output, its vjp, and whether a node
+    that moves met a kink, a tie or a jump. `jacobian` is for whoever takes that, (m, n) an
+    input."""
+
+    bits: int
+    output: Any
+    pull: Callable[[Any], list[Any]]
+    meets_ties: bool
+    jacobian: dict[str, Any] = field(default_factory=dict)
+
+
 class BallProgram:
     """A program as a function of its differentiated inputs; everything else is exact. A custom
-    gradient counts as its forward, or, as `stated`, as what the user states."""
+    gradient counts as its forward, or, as `stated`, as what the user states. `xs` are those inputs
+    at the point of the request."""
 
     def __init__(self, request: TruthRequest, stated: bool = False) -> None:
         from reference_engine.arithmetic.balls import exactly
 
         self.program: Program = request.program if stated else inlined(request.program)
         self.wrt = request.wrt
+        self.xs: list[Any] = [np.asarray(request.values[n], np.float64) for n in request.wrt]
+        self._last: Recorded | None = None
         still = set(range(len(self.program.nodes))) - moving(self.program, request.wrt)
         self._nodes = Nodes(self.program, FORMATS[request.dtype], still)
         self._given: dict[str, Any] = {}
@@ -43,6 +60,24 @@ class BallProgram:
         inputs = (given[name] for name in self.program.inputs)
         (output,) = self._nodes.outputs(inputs, ties, unknown)
         return output
+
+    def recorded(self, xs: Sequence[Any]) -> Recorded:
+        """A run for reverse mode, at the precision in force. The last one at `xs` of the request is
+        kept: value, ties and derivative are read off the same run."""
+        from flint import ctx
+
+        from reference_engine.arithmetic.ball_choices import noting_ties
+        from reference_engine.enclosing import ball_vjp
+
+        own = xs is self.xs
+        if own and self._last is not None and self._last.bits == ctx.prec:
+            return self._last
+        with noting_ties() as met:
+            output, pull = ball_vjp(self, xs)
+        found = Recorded(ctx.prec, output, pull, bool(met))
+        if own:
+            self._last = found
+        return found
 
     def ties(self, xs: Sequence[Any]) -> tuple[Any, Ties]:
         """The output, and by node which of its elements stand on a kink, a tie or a jump."""

@@ -55,15 +55,17 @@ class Certificate:
     reason: str
 
 
-def certify(request: TruthRequest, budget: float = BUDGET) -> dict[tuple[Mode, str], Certificate]:
+def certify(
+    request: TruthRequest, budget: float = BUDGET, function: BallProgram | None = None
+) -> dict[tuple[Mode, str], Certificate]:
     """A certificate for every block of every mode, in `budget` operations each.
 
     `request.program` has its constants rounded already (`engines.walker.rounded`); a custom
-    gradient counts as its forward.
+    gradient counts as its forward. `function` is the program of the request, where it ran already.
     """
     found: dict[tuple[Mode, str], Certificate] = {}
     known: dict[object, dict[str, Certificate]] = {}
-    function = BallProgram(request)
+    function = function or BallProgram(request)
     for mode, projection in request.projections.items():
         key = numbers_asked(mode, projection)
         if key not in known:
@@ -93,10 +95,12 @@ def certify_stated(
     return found
 
 
-def certify_output(request: TruthRequest, budget: float = BUDGET) -> Certificate:
+def certify_output(
+    request: TruthRequest, budget: float = BUDGET, function: BallProgram | None = None
+) -> Certificate:
     """A certificate for the value of the program, its arrays in the shape of the output."""
     output = request.program.nodes[request.program.output].shape
-    found = _Output(request, BallProgram(request)).certificates(budget)[OUTPUT]
+    found = _Output(request, function or BallProgram(request)).certificates(budget)[OUTPUT]
     return Certificate(
         found.value.reshape(output),
         found.radius.reshape(output),
@@ -123,7 +127,7 @@ class _Ziv(ABC):
     ) -> None:
         self._fmt = FORMATS[request.dtype]
         self._function = function
-        self._xs: list[Any] = [np.asarray(request.values[n], np.float64) for n in request.wrt]
+        self._xs = function.xs
         self._shapes = shapes
         self._value = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
         self._radius = {name: np.full(shape, np.inf) for name, shape in shapes.items()}
@@ -238,10 +242,7 @@ class _Output(_Ziv):
         return 1
 
     def _enclosed(self) -> Mapping[str, Any]:
-        from reference_engine.arithmetic.arbs import unwrap
-        from reference_engine.arithmetic.balls import exactly
-
-        return {OUTPUT: unwrap(self._function(*map(exactly, self._xs)))}
+        return {OUTPUT: self._function.recorded(self._xs).output}
 
 
 class Blocks(_Ziv):
@@ -298,7 +299,10 @@ class Blocks(_Ziv):
         from reference_engine.arithmetic.arbs import unwrap
         from reference_engine.arithmetic.balls import exactly
 
-        output, ties = self._function.ties([exactly(x) for x in self._xs])
+        ran = self._function.recorded(self._xs)
+        output, ties = ran.output, {}
+        if ran.meets_ties:
+            output, ties = self._function.ties([exactly(x) for x in self._xs])
         finite = np.array([has_value(ball) for ball in unwrap(output).ravel()], np.bool_)
         self._rows_defined = np.all(finite, keepdims=True) if self._whole else finite
         return ties
@@ -328,17 +332,41 @@ class Blocks(_Ziv):
     def _by_rows(self, function: Callable[..., Any]) -> Mapping[str, Any]:
         from reference_engine.enclosing import ball_vjp
 
-        _, pull = ball_vjp(function, self._xs)
-        whole = not (self._whole or self._projection.columns)
-        if whole and self._by_entries and function is self._function:
+        columns = self._projection.columns or {}
+        if not self._shares_rows(function):
+            own = function is self._function
+            ran = self._function.recorded(self._xs) if own else None
+            return self._pulled(ran.pull if ran else ball_vjp(function, self._xs)[1], columns)
+        whole = self._jacobian()
+        return {
+            name: np.array([projected(row, columns[name]) for row in rows], dtype=object)
+            if name in columns
+            else rows
+            for name, rows in whole.items()
+        }
+
+    def _shares_rows(self, function: Callable[..., Any]) -> bool:
+        """Whether the rows are those of the Jacobian of the program, whatever is made of them."""
+        return self._by_entries and not self._whole and function is self._function
+
+    def _jacobian(self) -> Mapping[str, Any]:
+        """Taken once in each precision for all modes."""
+        ran = self._function.recorded(self._xs)
+        if not ran.jacobian:
             reach = reached(self._function.program, self._wrt)
-            if reach is not None:
-                return self._in_groups(pull, reach)
+            ran.jacobian.update(
+                self._pulled(ran.pull, {}) if reach is None else self._in_groups(ran.pull, reach)
+            )
+        return ran.jacobian
+
+    def _pulled(
+        self, pull: Callable[..., Any], columns: Mapping[str, Array]
+    ) -> dict[str, Any]:
+        """A row for each cotangent."""
         rows: dict[str, list[Any]] = {name: [] for name in self._wrt}
         for cotangent in self._cotangents():
             for name, x_bar in zip(self._wrt, pull(cotangent), strict=True):
-                columns = (self._projection.columns or {}).get(name)
-                rows[name].append(projected(x_bar.reshape(-1), columns))
+                rows[name].append(projected(x_bar.reshape(-1), columns.get(name)))
         return {name: np.array(found, dtype=object) for name, found in rows.items()}
 
     def _in_groups(self, pull: Callable[..., Any], reach: Array) -> Mapping[str, Any]:
@@ -388,7 +416,8 @@ class Blocks(_Ziv):
         }
 
     def _first_order(self, function: Callable[..., Any]) -> Mapping[str, Any]:
-        if self._row_count() <= self._tangent_count():
+        known = self._shares_rows(function) and self._function.recorded(self._xs).jacobian
+        if known or self._row_count() <= self._tangent_count():
             return self._by_rows(function)
         return self._by_columns(function)
 
