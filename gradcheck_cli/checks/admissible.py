@@ -148,6 +148,9 @@ class Admissible:
             }
         )
 
+    def jvps(self, many: Sequence[Mapping[str, Array]]) -> list[Array | None]:
+        return [self.jvp(tangents) for tangents in many]
+
     def hvp(
         self,
         mode: Mode,

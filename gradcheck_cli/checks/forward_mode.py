@@ -91,7 +91,7 @@ class Pushes:
         directions = self.directions
         along = np.eye(math.prod(shape)) if directions is None else directions[name]
         try:
-            columns = [subject.jvp({name: d.reshape(shape)}) for d in along]
+            columns = subject.jvps([{name: d.reshape(shape)} for d in along])
         except Unsupported as error:
             refusals[str(error)] = None
             return None

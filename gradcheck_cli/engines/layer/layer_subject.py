@@ -184,14 +184,20 @@ class LayerSubject(FrameworkLayer):
         return rows[0][None] if len(rows) == 1 else np.stack(rows)  # one may be as large as all
 
     def jvp(self, tangents: Mapping[str, Array]) -> Array | None:
+        with self.ready({}), self.forward_mode(tuple(tangents)):
+            return self._pushed(tangents)
+
+    def jvps(self, many: Sequence[Mapping[str, Array]]) -> list[Array | None]:
+        return [self.jvp(tangents) for tangents in many]
+
+    def _pushed(self, tangents: Mapping[str, Array]) -> Array | None:
         names = tuple(tangents)
-        with self.ready({}), self.forward_mode(names):
-            along = [self.leaf_array(name, tangent) for name, tangent in tangents.items()]
-            evaluated = self.evaluated("jvp", names, partial(self._jvp, names))
-            found = evaluated(self.inputs({}), along)
-            if found and all(part is None for part in found):
-                return None
-            return self._joined(found)
+        along = [self.leaf_array(name, tangent) for name, tangent in tangents.items()]
+        evaluated = self.evaluated("jvp", names, partial(self._jvp, names))
+        found = evaluated(self.inputs({}), along)
+        if found and all(part is None for part in found):
+            return None
+        return self._joined(found)
 
     def _jvp(
         self, names: Sequence[str], inputs: Mapping[str, Any], along: Sequence[Any]

@@ -206,6 +206,10 @@ class Subject(Protocol):
         Raises Unsupported."""
         ...
 
+    def jvps(self, many: Sequence[Mapping[str, Array]]) -> list[Array | None]:
+        """`jvp` along several tangents of the same leaves."""
+        ...
+
     def hvp(
         self,
         mode: Mode,

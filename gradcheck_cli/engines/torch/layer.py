@@ -375,6 +375,16 @@ class TorchSubject(LayerSubject):
                 raise Unsupported("the layer runs only where gradients are tracked") from error
             raise
 
+    def jvps(self, many: Sequence[Mapping[str, Array]]) -> list[Array | None]:
+        if not many or not self.state.bare:
+            return super().jvps(many)
+        found = []
+        with self.ready({}), self.forward_mode(tuple(many[0])):
+            for tangents in many:
+                self.state.again()  # no call can change but random numbers
+                found.append(self._pushed(tangents))
+        return found
+
     def hvp(
         self,
         mode: Mode,

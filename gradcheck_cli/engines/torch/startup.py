@@ -80,7 +80,7 @@ def without_compiler() -> Iterator[None]:
             (_NoSymbols, _SYMBOLS),
             (_NoSymbolicShapes, _SHAPES),
         )
-        if replaces(COMPILER) and name not in sys.modules
+        if name not in sys.modules and replaces(COMPILER)
     ]
     sys.modules.update((module.__name__, module) for module in standing_in)
     try:
