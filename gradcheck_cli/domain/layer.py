@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -145,6 +146,7 @@ class LiftedRun:
     reason: str = ""
 
 
+@cache
 def word_of(name: str) -> str:
     """What a formula calls a leaf: dots, and whatever else is in no name, become underscores."""
     word = re.sub(r"\W", "_", name)

@@ -102,6 +102,7 @@ class PlainFunction:
         fmt = FORMATS[rounding]
         self._program = program
         self._start: list[Any] = [None] * len(program.nodes)
+        self._depends: dict[tuple[str, ...], frozenset[int]] = {}  # nodes, by the inputs that move
         self._steps: list[tuple[int, Callable[..., Any], tuple[int, ...], dict[str, Any]]] = []
         for index, node in enumerate(program.nodes):
             if node.op == CONSTANT:
@@ -132,7 +133,10 @@ class PlainFunction:
         ulp, up or down at random: its distance to the value is a sample of what rounding does
         (Parker, "Monte Carlo Arithmetic", 1997)."""
         ulp = 2 * FORMATS["float64"].unit_roundoff
-        depends = moving(self._program, wrt)
+        key = tuple(wrt)
+        if key not in self._depends:
+            self._depends[key] = moving(self._program, key)
+        depends = self._depends[key]
 
         def moved(index: int, numbers: Any) -> Any:
             array = np.asarray(numbers)

@@ -64,19 +64,24 @@ def moved_inside(subject: Subject, values: Values) -> Values:
 
 def is_inside(subject: Subject, values: Values) -> bool:
     """Whether all of them are in their domains."""
+    return _inside(subject, [values])[0]
+
+
+def _inside(subject: Subject, many: Sequence[Values]) -> list[bool]:
     leaves = {leaf.name: leaf for leaf in subject.leaves}
-    return all(leaves[name].holds(v) for name, v in values.items() if name in leaves)
+    return [all(leaves[n].holds(v) for n, v in at.items() if n in leaves) for at in many]
 
 
 def values_of(subject: Subject, many: Sequence[Values], count: int) -> Array:
     """The flattened outputs at several points, (k, count); nan outside of the domain, where the
     layer is not called, and where it refuses a point. Raises what `tried` raises."""
-    allowed = [values for values in many if is_inside(subject, values)]
-    if len(allowed) == len(many):
+    inside = _inside(subject, many)
+    if all(inside):
         return _values_of(subject, many, count)
+    allowed = [values for values, holds in zip(many, inside, strict=True) if holds]
     found = iter(_values_of(subject, allowed, count) if allowed else ())
     nowhere = np.full(count, np.nan)
-    return np.stack([next(found) if is_inside(subject, at) else nowhere for at in many])
+    return np.stack([next(found) if holds else nowhere for holds in inside])
 
 
 def _values_of(subject: Subject, many: Sequence[Values], count: int) -> Array:

@@ -300,7 +300,7 @@ def _farthest_apart(one: Array, other: Array) -> float:
 def farthest(one: Array, other: Array, bar: float) -> int | None:
     """Where flat numbers are furthest beyond the bar; None where all agree. A bar as wide as the
     largest of them leaves nothing to compare."""
-    if not bar <= largest_of(one):
+    if np.array_equal(one, other) or not bar <= largest_of(one):
         return None
     place, most = None, -1.0
     for inside in parts(one.size):

@@ -164,7 +164,7 @@ def _compared(
     names: tuple[str, ...] | None = None,
 ) -> Iterator[Doubt]:
     """A doubt where a run differs from the first; `again`, if it does not once more."""
-    near = bench.tight(first)
+    near = bench.near if first is bench.first else bench.tight(first)
     found = bench.apart(first, run(), near, names)
     if found is not None:
         yield Doubt(checks, again=None if bench.apart(first, run(), near, names) else found)

@@ -19,6 +19,9 @@ from gradcheck_cli.engines.layer.subject import Call, Layout, Output, Stencils, 
 VJP = Callable[[Sequence[Any]], list[Any]]
 """From one cotangent an output to one gradient a leaf; None for what has none."""
 
+EVERYWHERE = (-np.inf, np.inf)
+"""The domain of what has no other."""
+
 WrittenNames = Callable[[], tuple[str, ...]]
 """Names of the arrays that were written to since this was last called."""
 
@@ -172,8 +175,8 @@ class FrameworkLayer(ABC):
         for leaf in leaves:
             if leaf.name in self.request.complex_inputs:
                 leaf = replace(leaf, is_complex=True)
-            if leaf.name in self.request.domains and leaf.value.dtype.kind == "f":
-                low, high = self.request.domains[leaf.name]
+            low, high = self.request.domains.get(leaf.name, EVERYWHERE)
+            if (low, high) != EVERYWHERE and leaf.value.dtype.kind == "f":
                 low = float(np.nanmin(leaf.value, initial=low))
                 leaf = replace(leaf, low=low, high=float(np.nanmax(leaf.value, initial=high)))
             found.append(leaf)
@@ -183,7 +186,9 @@ class FrameworkLayer(ABC):
 
     def differentiate(self, names: Collection[str]) -> None:
         self._leaves = tuple(
-            replace(leaf, differentiable=leaf.differentiable and leaf.name in names)
+            leaf
+            if leaf.name in names or not leaf.differentiable
+            else replace(leaf, differentiable=False)
             for leaf in self._bound
         )
 

@@ -41,7 +41,8 @@ class State:
         self.named: dict[str, HeldVariable] = {}
         self.notes: list[str] = []
         self._counters: list[HeldVariable] = []
-        self._modules: list[Any] = []
+        self._modules: list[Any] = []  # and their parts
+        self._with_padding: list[Any] = []
         self._streams = _streams(torch, self._device)
         self._random = [stream.start(seed) for stream in self._streams]
         self._others = Randomness(seed)
@@ -57,12 +58,16 @@ class State:
             self.named[name] = HeldVariable(tensor, tensor.data, "parameter", tensor.requires_grad)
         for name, tensor in module.named_buffers():
             self.named[name] = HeldVariable(tensor, tensor.data, "buffer", False)
-        self._modules.append(module)
-        self._note_padding(module)
+        self._hold(module)
         return module
+
+    def _hold(self, module: Any, before: str = "") -> None:
+        self._modules += module.modules()
+        self._note_padding(module, before)
 
     def _note_padding(self, module: Any, before: str = "") -> None:
         for name, part in _padded(self._torch, module):
+            self._with_padding.append(part)
             self.notes.append(
                 f"row {part.padding_idx} of `{before}{name}weight` is padding (`padding_idx`), to "
                 "which PyTorch gives no gradient: checked as if it were none"
@@ -74,8 +79,7 @@ class State:
         for capture in captures(function):
             name, found = capture.name, capture.value
             if isinstance(found, torch.nn.Module):
-                self._modules.append(found)
-                self._note_padding(found, f"{name}.")
+                self._hold(found, f"{name}.")
                 parts = {**dict(found.named_parameters()), **dict(found.named_buffers())}
                 for part, tensor in parts.items():
                     self._lend(f"{name}.{part}", tensor)
@@ -107,10 +111,8 @@ class State:
         `original` makes the numbers of a parameter anew, where a call has written to them."""
         everything = [*self.named.items(), *(("", held) for held in self._counters)]
         before = [(held.tensor.data, _grad(held.tensor)) for _, held in everything]
-        modes = [(m, m.training) for module in self._modules for m in module.modules()]
-        padded = [
-            (part, part.padding_idx) for m in self._modules for _, part in _padded(self._torch, m)
-        ]
+        modes = [(m, m.training) for m in self._modules]
+        padded = [(part, part.padding_idx) for part in self._with_padding]
         for name, held in everything:
             _put_grad(held.tensor, None)
             if name in values:

@@ -194,41 +194,35 @@ class _Ziv(ABC):
         return WIDE
 
     def _put(self, entries: Mapping[str, Any]) -> bool:
-        """Keep what has become narrow enough; whether every entry is finite at all."""
+        """Keep as float64 what has become narrow enough, with a bound of its distance; whether
+        every entry is finite at all."""
+        from flint import arb
+
+        from reference_engine.arithmetic.balls import rounded_up
+
         finite = True
         for name in self._shapes:
             flat = np.reshape(np.asarray(entries[name], dtype=object), -1)
             parts = (self._value, self._radius, self._sure, self._nowhere)
             value, radius, sure, nowhere = (part[name].reshape(-1) for part in parts)
             open_ = np.flatnonzero(~sure & ~self._tied[name].reshape(-1))
-            middles = np.array([float(flat[i].mid()) for i in open_])
-            for i, middle, ulp in zip(open_, middles, self._fmt.ulp(middles), strict=True):
-                ball = flat[i]
-                if not (has_value(ball) and self._defined(name, int(i))):
-                    finite, nowhere[i] = False, True
-                    continue
-                nowhere[i] = False
-                known = self._known(ball, float(middle), float(ulp))
-                if known is not None:
-                    value[i], radius[i] = known
+            balls = [flat[i] for i in open_]
+            middles = np.array([float(ball.mid()) for ball in balls])
+            limits = [arb(ulp) * UNSEEN_ULPS for ulp in self._fmt.ulp(middles).tolist()]
+            for i, ball, middle, limit in zip(open_, balls, middles.tolist(), limits, strict=True):
+                has_number = math.isfinite(middle) or has_value(ball)
+                nowhere[i] = not (has_number and self._defined(name, int(i)))
+                if nowhere[i]:
+                    finite = False
+                elif not math.isfinite(middle):  # an infinity stands for what is beyond any float64
+                    sure[i] = not abs(ball).lower() <= np.finfo(np.float64).max
+                    if sure[i]:
+                        value[i], radius[i] = middle, 0.0
+                elif ball.rad() <= limit:
                     sure[i] = True
+                    value[i] = middle
+                    radius[i] = rounded_up(ball.rad() + abs(ball.mid() - arb(middle)))
         return finite
-
-    @staticmethod
-    def _known(ball: Any, value: float, ulp: float) -> tuple[float, float] | None:
-        """The ball as a float64, that of its middle, and a bound of the distance to it, where the
-        ball is narrow beside an `ulp`; an infinity stands for what is beyond any float64."""
-        from flint import arb
-
-        from reference_engine.arithmetic.balls import rounded_up
-
-        radius = ball.rad()
-        if not math.isfinite(value):
-            beyond = not abs(ball).lower() <= np.finfo(np.float64).max
-            return (value, 0.0) if beyond else None
-        if not radius.is_finite() or not radius <= arb(ulp) * UNSEEN_ULPS:
-            return None
-        return value, rounded_up(radius + abs(ball.mid() - arb(value)))
 
 
 class _Output(_Ziv):
@@ -359,9 +353,7 @@ class Blocks(_Ziv):
             )
         return ran.jacobian
 
-    def _pulled(
-        self, pull: Callable[..., Any], columns: Mapping[str, Array]
-    ) -> dict[str, Any]:
+    def _pulled(self, pull: Callable[..., Any], columns: Mapping[str, Array]) -> dict[str, Any]:
         """A row for each cotangent."""
         rows: dict[str, list[Any]] = {name: [] for name in self._wrt}
         for cotangent in self._cotangents():
