@@ -79,10 +79,11 @@ class BallProgram:
             self._last = found
         return found
 
-    def ties(self, xs: Sequence[Any]) -> tuple[Any, Ties]:
-        """The output, and by node which of its elements stand on a kink, a tie or a jump."""
+    def ties(self, xs: Sequence[Any]) -> Ties:
+        """By node, which of its elements stand on a kink, a tie or a jump."""
         found: Ties = {}
-        return self._run(xs, found), found
+        self._run(xs, found)
+        return found
 
     def with_unknown(self, ties: Ties) -> Callable[..., Any]:
         """The function; its derivative holds no number where it hangs on one of the kinks."""

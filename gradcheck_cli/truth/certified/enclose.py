@@ -290,16 +290,12 @@ class Blocks(_Ziv):
 
     def _ties(self) -> Ties:
         """The nodes on a kink, a tie or a jump, and which outputs have a value."""
-        from reference_engine.arithmetic.arbs import unwrap
         from reference_engine.arithmetic.balls import exactly
 
         ran = self._function.recorded(self._xs)
-        output, ties = ran.output, {}
-        if ran.meets_ties:
-            output, ties = self._function.ties([exactly(x) for x in self._xs])
-        finite = np.array([has_value(ball) for ball in unwrap(output).ravel()], np.bool_)
+        finite = np.array([has_value(ball) for ball in ran.output.ravel()], np.bool_)
         self._rows_defined = np.all(finite, keepdims=True) if self._whole else finite
-        return ties
+        return self._function.ties([exactly(x) for x in self._xs]) if ran.meets_ties else {}
 
     def _tied_entries(self, ties: Ties) -> dict[str, Array]:
         """The entries that hang on a tie: on a kink those that are no number where its derivative

@@ -41,3 +41,15 @@ def test_switches_of_a_module_are_put_back(tmp_path: Path) -> None:
     assert torch.is_grad_enabled()
     assert not torch.is_anomaly_enabled()
     assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == products
+
+
+def test_the_columns_of_forward_mode_have_the_same_random_numbers() -> None:
+    def drops(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.dropout(x * x, 0.5, training=True)
+
+    target = Implementation("torch", "drops", "", Span(1, 1, 1, 2), live=drops)
+    layer = TorchSubject(SubjectRequest(target, {"x": np.arange(1.0, 9.0)}, "float64", "float64"))
+    columns = np.stack(layer.jvps([{"x": column} for column in np.eye(8)]), axis=1)
+    rows = layer.run(Call(cotangents=np.eye(8))).gradients["x"]
+    assert 0 < np.count_nonzero(columns) < 8
+    np.testing.assert_array_equal(columns, rows)
