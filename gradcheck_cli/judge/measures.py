@@ -240,13 +240,16 @@ def only_off_here(
     Rounding takes about as many bits of one program in each, so this is no rounding: a constant or
     a step of the derivative has the digits of float32 only, or it is the derivative of something
     that is nearly the same. Where one entry shows it, others of the block that lost more than a
-    quarter did so for the same reason. Only entries count whose truth float32 can hold.
+    quarter did so for the same reason. Only entries count whose truth float32 can hold, and whose
+    error is more than what rounding each operation may cost: terms that cancel may do so exactly.
     """
     in_float32 = error_in_ulps(single.values, block.value, single.format)
     with np.errstate(all="ignore"):
         here, there = np.log2(np.maximum(ulps, 1.0)), np.log2(np.maximum(in_float32, 1.0))
         few = there <= NOTE_BITS * single.format.bits
         few &= single.speaks_of(g, block.value) & (block.value != 0)
+        cost = np.where(np.isfinite(block.floor), block.floor, 0.0)
+        few &= ~(np.abs(g - block.value) <= cost)
         shown = np.any(few & (here > ERROR_BITS * fmt.bits))
         return np.asarray(shown & few & (here > NOTE_BITS * fmt.bits))
 

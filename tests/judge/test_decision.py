@@ -346,6 +346,10 @@ def test_an_error_of_float64_that_float32_does_not_have_is_no_rounding() -> None
     assert verdict(1 + 1e-7, block(1.0), wide=1 + 2000 * ULP, dtype="float64") is Verdict.PRECISION
     # as long as it loses fewer than half of them, it is a note on precision as ever
     assert verdict(1 + 1e-10, block(1.0), wide=1 + ULP, dtype="float64") is Verdict.PRECISION
+    # terms that cancel may do so exactly in float32, where rounding explains the error
+    unstable = block(1.0, floor=1e-6)
+    assert verdict(1 + 1e-7, unstable, wide=1.0, dtype="float64") is Verdict.PRECISION
+    assert verdict(1 + 1e-5, unstable, wide=1.0, dtype="float64") is Verdict.WRONG
 
 
 @pytest.mark.parametrize(
