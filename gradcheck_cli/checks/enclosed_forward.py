@@ -7,13 +7,13 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from gradcheck_cli.checks.enclosed_rows import Compared, EnclosedRows, compared
+from gradcheck_cli.checks.enclosed_rows import Compared, EnclosedRows, compared, granted
 from gradcheck_cli.checks.large_forward import Forward
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
-from gradcheck_cli.domain.thresholds import ERROR_BITS
+from gradcheck_cli.domain.thresholds import A_DIGIT, ERROR_BITS
 from gradcheck_cli.truth.certified.enclosed_products import EnclosedArray
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.probes import LEAST
@@ -42,6 +42,7 @@ class EnclosedForward(Forward):
             yield from self._off(number, along)
             return
         self.limits = found.limits if self.limits is None else np.fmax(self.limits, found.limits)
+        self._note_lost(wide, self.rows.pushes[number])
         if highest is not narrow:
             yield from self._lost(number, pushed, wide)
 
@@ -55,6 +56,22 @@ class EnclosedForward(Forward):
         off = found.off & ~(apart <= _half(right))
         places = np.flatnonzero(off)
         return replace(found, off=off, worst=places[np.argsort(-apart[places], kind="stable")])
+
+    def _note_lost(self, mine: Float, right: EnclosedArray) -> None:
+        """Says where no digit is right, and rounding beside the largest entry is an excuse; once,
+        along the first direction that shows it."""
+        used = np.any(self.truth.rows != 0, axis=0)
+        with np.errstate(all="ignore"):
+            part = np.abs(right.value) / np.max(np.abs(right.value), initial=0.0)
+            lost = used & (np.abs(mine - right.value) > granted(right))
+            lost &= np.abs(mine - right.value) > A_DIGIT * np.abs(right.value)
+        if np.any(lost) and not self.notes:
+            count = np.count_nonzero(lost)
+            self.notes.append(
+                f"{self.layer.name}: forward mode has no right digit in {count} of {mine.size} "
+                f"entries of a product; they are at most {np.max(part[lost]):.1g} of "
+                "the largest entry, beside which rounding may cost as much"
+            )
 
     def _off(self, number: int, along: Mapping[str, Float]) -> Iterator[Finding]:
         """By the leaves along which it is off by itself; where there are none, all together."""

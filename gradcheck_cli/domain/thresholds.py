@@ -86,7 +86,7 @@ truth."""
 
 A_DIGIT: Final = 0.25
 """Part of the truth. An error bar below it leaves the sign and the first digit; above it, nothing
-is known, whatever the reason. Used by: judge."""
+is known, whatever the reason. Used by: checks, judge."""
 
 WRITTEN_EXACTLY: Final = 0.5
 """Part of the dtype's bits. Numbers that need no more are what somebody wrote: masks, classes,

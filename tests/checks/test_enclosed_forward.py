@@ -81,6 +81,15 @@ def test_digits_that_are_lost_are_not_called_wrong(dtype: str) -> None:
     assert not answer.findings
 
 
+def test_a_small_tangent_that_is_flushed_is_not_passed_in_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Sigmoid, "least", 1e-16)
+    answer = examined(Sigmoid, {"x": X}, dtype="float64", modes=("forward",))
+    assert not answer.findings
+    assert any("no right digit in 1 of 2000 entries" in note for note in answer.notes)
+
+
 def test_an_output_whose_tangent_is_wrong_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     x = X.copy()
     x[3, 7] = -10.0
