@@ -46,6 +46,7 @@ from gradcheck_cli.engines.torch.compiled import (
     is_compiled,
     keeping_buffers,
 )
+from gradcheck_cli.engines.torch.lazy import initialised
 from gradcheck_cli.engines.torch.memory import Watch, laid_out
 from gradcheck_cli.engines.torch.passes import LayerTorch, as_pairs
 from gradcheck_cli.engines.torch.state import State, switches
@@ -130,6 +131,7 @@ class TorchSubject(LayerSubject):
         found, self._args, self._kwargs = constructed(found, implementation)
         self._skip, self._keywords = 0, True
         if isinstance(found, torch.nn.Module):
+            found = initialised(found, self.request.values, self._args, self._kwargs)
             self._module = self.state.copied(found)
             return self._module, self._module.forward
         if not callable(found):

@@ -1,0 +1,35 @@
+"""Lazy modules of PyTorch, whose parameters have no shapes before a first call."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.engines.layer.binding import arrange
+
+
+def initialised(
+    module: Any, values: Mapping[str, Array], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """The module, or a copy of a lazy one after a call with its inputs among the `values`, in the
+    default dtype, and these fixed arguments. May raise what the module raises."""
+    own = dict([*module.named_parameters(), *module.named_buffers()])
+    if not any(map(torch.nn.parameter.is_lazy, own.values())):
+        return module
+    uncopied = torch.nn.parameter.UninitializedBuffer  # by PyTorch
+    memo = {id(one): uncopied() for one in own.values() if isinstance(one, uncopied)}
+    module = copy.deepcopy(module, memo)
+    dtype = torch.get_default_dtype()
+    inputs = {
+        name: torch.tensor(value, dtype=dtype if value.dtype.kind == "f" else None)
+        for name, value in values.items()
+        if name not in own
+    }
+    placed, named = arrange(module.forward, list(inputs), args, kwargs)(inputs)
+    with torch.no_grad():
+        module(*placed, **named)
+    return module
