@@ -491,3 +491,16 @@ class WrongBesideALargeNumber:
 
     def backward(self, upstream):
         return 3 * upstream
+
+
+class ResidualsComputedInHalf:
+    """GC301: what the backward needs is computed from a cast to float16.
+    inputs: {x: [0.8231, 1.2277]}
+    """
+
+    def forward(self, x):
+        self.kept = np.tanh(x.astype(np.float16))
+        return np.log(np.cosh(x))
+
+    def backward(self, upstream):
+        return upstream * self.kept.astype(upstream.dtype)

@@ -1070,3 +1070,39 @@ def all_of_it_to_two_of_three(x):
             return g * torch.tensor([1.0, 1.0, 0.0], dtype=g.dtype)
 
     return Median.apply(x)
+
+
+def residuals_computed_in_half(x):
+    """GC301: what the backward needs is computed from a cast to float16.
+    inputs: {x: [0.8231, 1.2277]}
+    """
+
+    class Rule(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward((2 * x.half()).tanh())
+            return torch.log(torch.cosh(2 * x)) / 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0].to(g.dtype)
+
+    return Rule.apply(x)
+
+
+def monitors_in_half(x):
+    """Right: a number for the record is in float16, and nothing else.
+    inputs: {x: [0.8231, 1.2277]}
+    """
+    return x.sin() + 0 * float(x.detach().half().mean().isnan())
+
+
+class Lazy(nn.Module):
+    """Right: its parameters have no shapes before the first call."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.LazyLinear(2)
+
+    def forward(self, x):
+        return self.inner(x[None])
