@@ -74,6 +74,8 @@ class ProgramWriter:
         with np.errstate(all="ignore"):
             value = op.on_arrays(values, keywords)
         places = tuple(x.node if isinstance(x, Symbol) else self._constant(x) for x in args)
+        if _kind(value) == "float" and all(self._builder.nodes[i].kind == "bool" for i in places):
+            places = (self._number_of(places[0]), *places[1:])
         usual = {n: value for n, value in op.keywords.items() if value is not REQUIRED}
         keywords = {**usual, **keywords}
         if not isinstance(keywords.get("index", ()), tuple):
@@ -92,6 +94,12 @@ class ProgramWriter:
             source=self.source,
         )
         return Symbol(self, value, self._builder.append(node))
+
+    def _number_of(self, mask: int) -> int:
+        """The node of a mask as numbers: formulas do not calculate with masks alone."""
+        node = self._builder.nodes[mask]
+        symbol = Symbol(self, np.zeros(node.shape, bool), mask)
+        return self.row(ROWS["where"], (symbol, 1.0, 0.0), {}).node
 
     def _shortest(
         self, op: str, args: tuple[int, ...], keywords: dict[str, Any]

@@ -116,3 +116,12 @@ def test_only_results_that_are_read_are_compared() -> None:
     singular = np.array([[0.1, 0.7, 0.3], [0.2, 1.4, 0.6], [0.5, -0.3, 0.4]])
     lifted = subject_of(torch_engine(), torch.linalg.det, x=singular).lift()
     assert [node.op for node in lifted.program.nodes[:2]] == ["input", "det"]
+
+
+@pytest.mark.parametrize("layer", [torch.add, torch.sub, lambda a, b: torch.exp(-a) + b])
+def test_masks_that_were_cast_are_numbers(layer: Callable[..., Any]) -> None:
+    def masked(x: Any) -> Any:
+        return x * layer((x > 0).to(x.dtype), (x < 1).to(x.dtype))
+
+    subject = subject_of(torch_engine(), masked, x=X)
+    assert_computes(subject.lift(), subject, {"x": X})
