@@ -49,7 +49,7 @@ class State:
 
     def copied(self, module: Any) -> Any:
         """A copy of a module in the dtype, whose tensors are the layer's."""
-        module = copy.deepcopy(module)
+        module = self._copy_of(module)
         if self._rounded != self._floats:
             module = _module_in(module, self._rounded)
         module = _module_in(module.to(self._device), self._floats)
@@ -64,6 +64,20 @@ class State:
     def _hold(self, module: Any, before: str = "") -> None:
         self._modules += module.modules()
         self._note_padding(module, before)
+
+    def _copy_of(self, module: Any) -> Any:
+        """A deep copy. Both have in common what cannot be copied, as a lock."""
+        try:
+            return copy.deepcopy(module)
+        except TypeError:
+            shared: dict[str, Any] = {}
+            for prefix, part in module.named_modules():
+                for name, value in vars(part).items():
+                    if name != "_modules" and not _can_be_copied(value):
+                        shared[f"{prefix}.{name}" if prefix else name] = value
+            listed = ", ".join(f"`{name}`" for name in shared)
+            self.notes.append(f"cannot be copied: {listed}; a check uses those of your layer")
+            return copy.deepcopy(module, {id(value): value for value in shared.values()})
 
     def _note_padding(self, module: Any, before: str = "") -> None:
         for name, part in _padded(self._torch, module):
@@ -277,3 +291,11 @@ def switches(torch: Any) -> Iterator[None]:
             torch.use_deterministic_algorithms(strict)
         if torch.get_num_threads() != threads:
             torch.set_num_threads(threads)
+
+
+def _can_be_copied(value: Any) -> bool:
+    try:
+        copy.deepcopy(value)
+    except TypeError:
+        return False
+    return True

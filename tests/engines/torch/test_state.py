@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
 from gradcheck_cli.engines.torch.layer import TorchSubject
+from tests.checks.making import examined
 
 LAYER = """
 import torch
@@ -53,3 +55,21 @@ def test_the_columns_of_forward_mode_have_the_same_random_numbers() -> None:
     rows = layer.run(Call(cotangents=np.eye(8))).gradients["x"]
     assert 0 < np.count_nonzero(columns) < 8
     np.testing.assert_array_equal(columns, rows)
+
+
+def test_what_cannot_be_copied_is_shared_and_named() -> None:
+    class Locked(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.tensor([2.0, -1.0]))
+            self.lock = threading.Lock()
+            self.sine = staticmethod(torch.sin)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            with self.lock:
+                return self.sine(x * self.weight)
+
+    answer = examined(torch.nn.Sequential(Locked()), {"x": [0.3, -1.2]})
+    assert answer.failure is None
+    assert not answer.findings
+    assert "cannot be copied: `0.lock`, `0.sine`" in " ".join(answer.notes)
