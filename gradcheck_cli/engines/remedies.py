@@ -39,6 +39,12 @@ REMEDIES = (
     Remedy("LookupError", "gradient registry has no entry", _NO_GRADIENT),
     Remedy("LookupError", "No gradient defined for operation", _NO_GRADIENT),
     Remedy(
+        "RuntimeError",
+        "InvalidCxxCompiler",
+        "torch.compile needs a C++ compiler: sudo apt install g++    "
+        "(macOS: xcode-select --install)",
+    ),
+    Remedy(
         "ValueError",
         "not supported as a gradient source",
         "a gradient is a dense tensor: return tf.sparse.to_dense(...) from the backward",

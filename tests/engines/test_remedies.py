@@ -8,7 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from torch._inductor.exc import InductorError, InvalidCxxCompiler
 
+from gradcheck_cli.engines.kit.tools import COMPILER
 from gradcheck_cli.engines.remedies import remedy_of
 
 
@@ -31,3 +33,8 @@ def test_an_exception_of_the_layer_itself_has_none() -> None:
     assert remedy_of(ValueError("probabilities are at most 1")) == ""
     assert remedy_of(LookupError("no such row")) == ""
     assert "tf.custom_gradient" in remedy_of(LookupError("gradient registry has no entry for: Foo"))
+
+
+def test_a_compiler_that_a_layer_needs_and_that_is_missing_has_the_line_that_installs_it() -> None:
+    inner = InvalidCxxCompiler("c++-99")
+    assert COMPILER.install in remedy_of(InductorError(inner, None))
