@@ -27,7 +27,6 @@ from gradcheck_cli.specfile.kinds import KINDS, Kind
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.recording import Recording
-    from gradcheck_cli.engines.layer.rewriting import Expression, Seen
 
 SECOND = "second derivatives along the kind of an input are not checked"
 WHOLE = "not traced: an input moves within its kind"
@@ -62,7 +61,7 @@ class Admissible:
         self.stages, self.at_stage = subject.stages, subject.at_stage
         self.differentiate, self.assume_digits = subject.differentiate, subject.assume_digits
         self.written, self.casts, self.functions = subject.written, subject.casts, subject.functions
-        self.lift, self.lines = subject.lift, subject.lines
+        self.lift, self.lines, self.seen = subject.lift, subject.lines, subject.seen
         self.hold, self.close = subject.hold, subject.close
         self._kinds = kinds
         self._origin = origin
@@ -167,9 +166,6 @@ class Admissible:
 
     def record(self, row: Array) -> Recording:
         raise Unsupported(WHOLE)
-
-    def seen(self, expression: Expression, values: Mapping[str, Array]) -> Sequence[Seen]:
-        return self._subject.seen(expression, self._values(values))
 
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]:
         plain, cuts = self._subject.uncut(row)

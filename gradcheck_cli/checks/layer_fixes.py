@@ -149,13 +149,14 @@ class _LayerFixes:
     ) -> Sequence[Sequence[Seen]]:
         """The evaluations of an expression; none where it cannot be watched, or where the layer
         does not run while it is."""
-        seen = self._layer.highest.seen
+        subject = self._layer.highest
         try:
             if place not in self._expressions:
                 self._expressions[place] = Expression(place)
             expression = self._expressions[place]
-            moved = [self._moved(values) for values in points]
-            return where_it_runs(lambda: [seen(expression, at) for at in moved], [])
+            calls = [Call(self._moved(values), tracking=False) for values in points]
+            runs = [partial(subject.run, call) for call in calls]
+            return where_it_runs(lambda: [subject.seen(expression, run) for run in runs], [])
         except NotRewritable:
             return []
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Protocol
 
@@ -20,10 +21,12 @@ from gradcheck_cli.checks.products import (
     Product,
     difference,
     entry_by_differences,
+    entry_by_mode,
     wrong_products,
 )
+from gradcheck_cli.checks.rule_fixes import Rule, RuleFixes, TriedCorrection
 from gradcheck_cli.checks.small import is_small
-from gradcheck_cli.checks.subjects import Subjects
+from gradcheck_cli.checks.subjects import Subjects, where_it_runs
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import Array
@@ -95,6 +98,7 @@ class WrongGradients:
         self._designs = tuple(declared_in(problem).values())
         self._of_mode: dict[Mode, list[tuple[_Wrong, ...]]] = {}
         self._of_row: dict[bytes, tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]] = {}
+        self._corrections: dict[tuple[Mode, str, str], TriedCorrection | None] = {}
         self.notes: dict[str, None] = {}
         self.faults: dict[str, Finding] = {}
 
@@ -139,9 +143,35 @@ class WrongGradients:
                 continue
             reaches = one.call.live is None or self._reaches(one.call, finding)
             if reaches is not False:
-                return _as_wrong(finding, one, shown=bool(reaches))
+                return self._with_fix(_as_wrong(finding, one, shown=bool(reaches)), one)
         cut = self._cut(finding)
         return finding if cut is None else replace(finding, cause=cut)
+
+    def _with_fix(self, finding: Finding, one: _Wrong) -> Finding:
+        """The finding with what the backward has to return instead, where that makes its entry
+        right."""
+        traced, worst = self._find(finding), finding.entries[0] if finding.entries else None
+        if traced is None or worst is None:
+            return finding
+        mode: Mode = "forward" if finding.mode == "forward" else "reverse"
+        key = mode, one.call.name, one.name
+        if key not in self._corrections:
+            problem, rule = self._as_problem(one.call, mode), _rule(one.call, one.name, mode)
+            fixes = RuleFixes(self._engine, problem, self._subject, rule)
+            self._corrections[key] = where_it_runs(fixes.tried, None)
+        tried = self._corrections[key]
+        if tried is None:
+            return finding
+
+        def value() -> float | None:
+            bound = Subjects(self._engine, self._problem).bound(self._problem.dtype)
+            with closing(bound) as subject:
+                return entry_by_mode(subject, traced, mode)
+
+        with self._subject.written(*tried.written):
+            found = where_it_runs(value, None)
+        fix = None if found is None else tried.fix(worst, found, self._problem.dtype)
+        return finding if fix is None else replace(finding, fix=fix)
 
     def _reaches(self, call: CustomCall, finding: Finding) -> bool | None:
         """Whether the wrong derivative of this function reaches the entry: differences of the layer
@@ -257,7 +287,10 @@ class WrongGradients:
         )
 
     def _as_problem(self, call: CustomCall, mode: Mode) -> LayerProblem:
-        problem = self._problem
+        """The function as a layer of its own; the layer itself where it is nothing else."""
+        problem = replace(self._problem, dtype=self._subject.dtype, modes=(mode,))
+        if call.live is None:
+            return problem
         start = {
             name: Input(name, v, name in call.moving, is_complex=name in call.complex_values)
             for name, v in call.values.items()
@@ -284,8 +317,6 @@ class WrongGradients:
             spec=spec,
             implementation=alone,
             point=0,
-            dtype=self._subject.dtype,
-            modes=(mode,),
         )
 
 
@@ -340,12 +371,9 @@ def _as_wrong(finding: Finding, one: _Wrong, shown: bool) -> Finding:
 def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
     call, name = one.call, one.name
     stated, right = one.stated, one.right
-    of_both = call.jvp is not None and call.backward is call.jvp  # transposed in reverse mode
-    if finding.mode == "forward" or of_both:
-        rule, place = "jvp", returned(call.jvp, call.tangent)
-    else:
-        rule, place = "backward", returned(call.backward, call.positions.get(name, 0))
-    place = place or call.place
+    stated_rule = _rule(call, name, "forward" if finding.mode == "forward" else "reverse")
+    rule = "jvp" if stated_rule.is_jvp else "backward"
+    place = returned(stated_rule.function, stated_rule.index) or call.place
     return Cause(
         op=call.name,
         phase="backward",
@@ -360,6 +388,14 @@ def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
         "disagrees with finite differences of its own forward",
         source=place.source if place else None,
     )
+
+
+def _rule(call: CustomCall, name: str, mode: Mode) -> Rule:
+    """What states the derivative by an argument."""
+    of_both = call.jvp is not None and call.backward is call.jvp  # transposed in reverse mode
+    if mode == "forward" or of_both:
+        return Rule(call.jvp, call.tangent, True, name, call.moving)
+    return Rule(call.backward, call.positions.get(name, 0), False, name, call.moving)
 
 
 def _detached(finding: Finding, cut: GradientBarrier) -> Cause:

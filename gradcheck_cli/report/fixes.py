@@ -59,7 +59,7 @@ def _fix(members: list[tuple[Finding, Fix]], group: Sequence[Finding], style: St
         lines += [Text("          " + plain(line)) for line in fix.after.splitlines()]
         lines += labelled("", tried, style) if tried else []
     else:
-        place = "" if fix.model == fix.after else _in_place(fix)
+        place = "" if fix.model == fix.after and fix.place is None else _in_place(fix)
         lines = labelled(
             "fix", "   ".join(part for part in (fix.after, place, tried) if part), style
         )

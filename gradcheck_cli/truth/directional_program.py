@@ -39,23 +39,39 @@ def directional(
     """The derivative of a program along `direction`, (n) an input, near `values`. Its constants are
     those of the dtype. Raises NoDirectional."""
     from reference_engine.dual import Dual
-    from reference_engine.traced import ROWS, new_level
+    from reference_engine.traced import new_level
 
     program = inlined(program)
-    fmt = FORMATS[dtype]
     writer = ProgramWriter(program.nodes[program.output].span, dtype, public=False)
-    level: int | None = None
-    slots: list[Any] = []
     symbols = {name: writer.input(name, np.asarray(values[name])) for name in program.inputs}
     level = new_level()
+    moving = {
+        name: Dual(level, symbol, np.asarray(direction[name])) if name in direction else symbol
+        for name, symbol in symbols.items()
+    }
+    output = run_on_symbols(program, writer, moving, dtype)
+    y_dot = output.tangent if isinstance(output, Dual) and output.level == level else None
+    if not isinstance(y_dot, Symbol):  # of a linear function
+        shape = program.nodes[program.output].shape
+        array = np.zeros(shape) if y_dot is None else np.asarray(y_dot, np.float64)
+        y_dot = writer.constant(array)
+    return Directional(writer.program(y_dot), writer.constants)
+
+
+def run_on_symbols(
+    program: Program, writer: ProgramWriter, inputs: Mapping[str, Any], dtype: str
+) -> Any:
+    """The output of a program of rows whose `inputs` are symbols, or what carries a derivative of
+    them. The writer's nodes have the places of the program's. Raises NoDirectional."""
+    from reference_engine.traced import ROWS
+
+    fmt = FORMATS[dtype]
+    slots: list[Any] = []
     for node in program.nodes:
         writer.span, writer.text = node.span, node.text
         if node.op == INPUT:
             assert node.name is not None
-            moving = node.name in direction
-            tangent = direction.get(node.name)
-            symbol = symbols[node.name]
-            slots.append(Dual(level, symbol, np.asarray(tangent)) if moving else symbol)
+            slots.append(inputs[node.name])
         elif node.op == CONSTANT:
             slots.append(constant(node, fmt)[()] if node.kind == "float" else node.value)
         else:
@@ -63,10 +79,4 @@ def directional(
                 slots.append(ROWS[node.op](*[slots[i] for i in node.args], **node.keywords))
             except (TypeError, ValueError) as error:  # of a shape, or a matrix that has none
                 raise NoDirectional(f"`{node.op}`: {error}") from error
-    output = slots[program.output]
-    y_dot = output.tangent if isinstance(output, Dual) and output.level == level else None
-    if not isinstance(y_dot, Symbol):  # of a linear function
-        shape = program.nodes[program.output].shape
-        array = np.zeros(shape) if y_dot is None else np.asarray(y_dot, np.float64)
-        y_dot = writer.constant(array)
-    return Directional(writer.program(y_dot), writer.constants)
+    return slots[program.output]

@@ -356,9 +356,11 @@ class JaxSubject(LayerSubject):
         with self._opened() as (call, leaves, _):
             return record_forward(call, leaves, self.request.implementation.span)
 
-    def seen(self, expression: Expression, values: Mapping[str, Array]) -> list[Seen]:
+    def seen(
+        self, expression: Expression, run: Callable[[], object], others: Sequence[str] = ()
+    ) -> Sequence[Seen]:
         with temporarily(self, _compiled=False), self.jax.disable_jit():
-            return super().seen(expression, values)
+            return super().seen(expression, run, others)
 
     @contextmanager
     def rewritten(self) -> Iterator[None]:

@@ -362,9 +362,11 @@ class LayerSubject(FrameworkLayer):
 
     # The user's source
 
-    def seen(self, expression: Expression, values: Mapping[str, Array]) -> list[Seen]:
-        with self.rewritten(), expression.watched(self._numbers) as found:
-            self.plain_value(values)
+    def seen(
+        self, expression: Expression, run: Callable[[], object], others: Sequence[str] = ()
+    ) -> Sequence[Seen]:
+        with self.rewritten(), expression.watched(self._numbers, others) as found:
+            run()
         return found
 
     @contextmanager

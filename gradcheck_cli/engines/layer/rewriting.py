@@ -11,9 +11,9 @@ import gc
 import linecache
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 from gradcheck_cli.domain.dtypes import Array
@@ -35,10 +35,12 @@ class NotRewritable(EngineFault):
 @dataclass(frozen=True, slots=True)
 class Seen:
     """One evaluation of an expression: its value, and by their text the other numbers that there
-    were: of local variables, and of the parts of the expression."""
+    were: of local variables and their attributes, and of the parts of the expression. `tried` are
+    the values of other expressions in its place, None for those that have none."""
 
     value: Array
     named: Mapping[str, Array]
+    tried: Sequence[Array | None] = ()
 
 
 class Expression:
@@ -84,20 +86,24 @@ class Expression:
             yield
 
     @contextmanager
-    def watched(self, numbers: Callable[[Any], Array | None]) -> Iterator[list[Seen]]:
+    def watched(
+        self, numbers: Callable[[Any], Array | None], others: Sequence[str] = ()
+    ) -> Iterator[list[Seen]]:
         """What is seen of it meanwhile, in order; `numbers` are those of a value, None where it has
-        none. Raises NotRewritable."""
+        none. `others` are expressions that are tried where it stands. Raises NotRewritable."""
         found: list[Seen] = []
         parts: dict[str, Any] = {}
+        codes = [compile(text, self._path, "eval", dont_inherit=True) for text in others]
 
         def seen(text: str, value: Any) -> Any:
             parts[text] = numbers(value)
             if text == _WHOLE:
-                near = {name: numbers(one) for name, one in sys._getframe(1).f_locals.items()}
+                frame = sys._getframe(1)
+                near = {name: numbers(one) for name, one in _variables(frame.f_locals)}
                 named = {name: one for name, one in {**parts, **near}.items() if one is not None}
                 whole = named.pop(_WHOLE, None)
                 if whole is not None:
-                    found.append(Seen(whole, named))
+                    found.append(Seen(whole, named, [_tried(c, frame, numbers) for c in codes]))
                 parts.clear()
             return value
 
@@ -187,6 +193,27 @@ def _stands_at(node: ast.expr, text: str, span: Span) -> bool:
     begin = len(first[: span.column - 1].encode())
     end = len(last[: span.end_column - 1].encode())
     return (node.col_offset, node.end_col_offset) == (begin, end)
+
+
+def _variables(found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Local variables, and the numbers that are attributes of one of them, by their text."""
+    for name, value in found.items():
+        yield name, value
+        if isinstance(value, ModuleType | type):
+            continue
+        for attribute, one in getattr(value, "__dict__", {}).items():
+            if isinstance(one, int | float):
+                yield f"{name}.{attribute}", one
+
+
+def _tried(
+    code: CodeType, frame: FrameType, numbers: Callable[[Any], Array | None]
+) -> Array | None:
+    """The value that an expression has where a function stands; None where it raises."""
+    try:
+        return numbers(eval(code, frame.f_globals, frame.f_locals))
+    except Exception:  # nobody wrote it: it need not make sense
+        return None
 
 
 def _call(text: str, value: Any) -> ast.Call:

@@ -113,23 +113,19 @@ def running() -> Iterator[tuple[CodeType, int]]:
 def returned(function: Any, index: int | None) -> Place | None:
     """The expression that a function of the user's returns last, or the part `index` of it where
     that is a tuple (None: all of it); None where its source cannot be read."""
-    found = _read(function)
-    value = None if found is None else _given_back(found)
-    if found is None or value is None:
-        return None
-    if isinstance(value, ast.Tuple) and index is not None and index < len(value.elts):
-        value = value.elts[index]
-    return found.place_of(value)
+    found = read_function(function)
+    value = None if found is None else found.given_back(index)
+    return None if found is None or value is None else found.place_of(value)
 
 
 def calling(function: Any, *names: str) -> Place | None:
     """The first call of a method, or a function, by one of these names in a function, or the first
     attribute of that name that it reads; None where there is none, or where its source cannot be
     read."""
-    found = _read(function)
+    found = read_function(function)
     if found is None:
         return None
-    for node in _own(found.body):
+    for node in found.own:
         called = node.func if isinstance(node, ast.Call) else node
         if isinstance(called, ast.Name) and called is not node:
             name = called.id
@@ -145,10 +141,10 @@ def calling(function: Any, *names: str) -> Place | None:
 def storing(function: Any, name: str) -> Place | None:
     """The first assignment to an attribute of this name in a function; None where there is none, or
     where its source cannot be read."""
-    found = _read(function)
+    found = read_function(function)
     if found is None:
         return None
-    for node in _own(found.body):
+    for node in found.own:
         if isinstance(node, ast.Assign) and name in (getattr(t, "attr", "") for t in node.targets):
             return found.place_of(node)
     return None
@@ -159,7 +155,7 @@ def ending(layer: Any) -> Place | None:
     returns nothing; None where its source cannot be read."""
     function = layer if inspect.isroutine(layer) else type(layer).__call__
     place = returned(function, None)
-    found = None if place else _read(function)
+    found = None if place else read_function(function)
     if found is None or not isinstance(found.tree, ast.FunctionDef | ast.AsyncFunctionDef):
         return place
     first = found.tree.lineno
@@ -167,7 +163,7 @@ def ending(layer: Any) -> Place | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class ReadFunction:
     """A function's source: its lines as in the file, which begin at line `first` and are indented
     by `margin`."""
 
@@ -191,6 +187,27 @@ class _Read:
         ]
         return mine[0] if len(mine) == 1 else ast.Pass()
 
+    @property
+    def own(self) -> Iterator[ast.AST]:
+        """Its statements and expressions, without those of functions inside it."""
+        return _own(self.body)
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        return frozenset(self.code.co_varnames[: self.code.co_argcount])
+
+    def given_back(self, index: int | None) -> ast.expr | None:
+        """What it returns last, or what a lambda is; the part `index` of that where it is a tuple
+        (None: all of it). None where it cannot be told."""
+        if isinstance(self.body, ast.Lambda):
+            found = [self.body.body]
+        else:
+            found = [n.value for n in self.own if isinstance(n, ast.Return) and n.value is not None]
+        value = found[-1] if found else None
+        if isinstance(value, ast.Tuple) and index is not None and index < len(value.elts):
+            return value.elts[index]
+        return value
+
     def _stretch(self, node: ast.expr) -> tuple[int, int]:
         return node.col_offset + self.margin, (node.end_col_offset or 0) + self.margin
 
@@ -213,7 +230,7 @@ class _Read:
         return Place(source, span, _stretch(source, span))
 
 
-def _read(function: Any) -> _Read | None:
+def read_function(function: Any) -> ReadFunction | None:
     """What a function was made of, without the decorators around it; None where its source cannot
     be read."""
     try:
@@ -225,16 +242,7 @@ def _read(function: Any) -> _Read | None:
         return None
     code = getattr(function, "__code__", None)
     margin = len(lines[0]) - len(lines[0].lstrip())
-    return None if code is None else _Read(path, lines, first, margin, tree, code)
-
-
-def _given_back(read: _Read) -> ast.expr | None:
-    """What a function returns last, or what a lambda is; None where that cannot be told."""
-    body = read.body
-    if isinstance(body, ast.Lambda):
-        return body.body
-    found = [n.value for n in _own(body) if isinstance(n, ast.Return) and n.value is not None]
-    return found[-1] if found else None
+    return None if code is None else ReadFunction(path, lines, first, margin, tree, code)
 
 
 def _own(tree: ast.AST) -> Iterator[ast.AST]:

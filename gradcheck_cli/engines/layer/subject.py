@@ -239,9 +239,11 @@ class Subject(Protocol):
         Unsupported, `recording.TooLarge` and `lifting.NotLifted`."""
         ...
 
-    def seen(self, expression: Expression, values: Mapping[str, Array]) -> Sequence[Seen]:
-        """Every evaluation of an expression of the user's in one run. Raises
-        `rewriting.NotRewritable`."""
+    def seen(
+        self, expression: Expression, run: Callable[[], object], others: Sequence[str] = ()
+    ) -> Sequence[Seen]:
+        """Every evaluation of an expression of the user's while this subject does `run`; `others`
+        are tried where it stands. Raises `rewriting.NotRewritable`."""
         ...
 
     def written(

@@ -13,7 +13,7 @@ from typing import Any
 from gradcheck_cli.domain.program import CONSTANT, CustomGradient, Node, Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.kit.lowerings import Composed, Limited, Loss, Missing, Renamed
-from gradcheck_cli.explain.fixes.dialects import DIALECTS, CannotSay, Custom, Dialect
+from gradcheck_cli.explain.fixes.dialects import DIALECTS, CannotSay, Custom, Dialect, dialect_of
 from gradcheck_cli.formula.printing import Printer
 from gradcheck_cli.formula.program import used_inputs
 
@@ -41,11 +41,8 @@ class Inline:
 
 def inline(part: Program, framework: str) -> Inline | None:
     """The part as one expression of its inputs; None where the framework has no words for it."""
-    dialect = next((one for one in DIALECTS if one.name == framework), None)
-    if dialect is None:
-        return None
     try:
-        return _Module(dialect).inline(part)
+        return _Module(dialect_of(framework)).inline(part)
     except CannotSay:
         return None
 

@@ -81,7 +81,7 @@ class Symbol(Traced):
         return math.prod(self.shape)
 
     def apply(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Value:
-        expansion = _EXPANSIONS.get(op.name)
+        expansion = EXPANSIONS.get(op.name)
         if expansion is not None:
             return expansion(*args, **keywords)
         if op.name not in TABLE:
@@ -119,7 +119,7 @@ def _hypot_slope(a: Value, b: Value) -> Value:
     return a / ROWS["where"](length == 0, 1, length)
 
 
-_EXPANSIONS: Mapping[str, Callable[..., Value]] = {
+EXPANSIONS: Mapping[str, Callable[..., Value]] = {
     "sech_squared": _sech_squared,
     "logistic_density": _logistic_density,
     "hypot_slope": _hypot_slope,

@@ -4,12 +4,14 @@ with a custom gradient."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field
 from typing import Any
 
 from gradcheck_cli.domain.program import Node
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.jax import ops as jax_ops
 from gradcheck_cli.engines.kit.lowerings import Table
+from gradcheck_cli.engines.layer.edits import Notation
 from gradcheck_cli.engines.numpy import ops as numpy_ops
 from gradcheck_cli.engines.tensorflow import ops as tensorflow_ops
 from gradcheck_cli.engines.torch import ops as torch_ops
@@ -39,6 +41,7 @@ class Dialect:
     """imports   the lines that a module begins with
     prefix     what names of the framework stand below, and what a helper function calls it
     short      names that are imported under another one
+    notation   of what an edit of the user's own expression may add
     constant   the template of a scalar array: a value, and an array whose dtype it has
     called     what a function with a custom derivative is called by, after its name
     lacks      whether it does not take a node whose arguments have these shapes
@@ -54,6 +57,7 @@ class Dialect:
     called: Callable[[str], str]
     lacks: Callable[[Node, Sequence[tuple[int, ...]]], bool] = lambda node, shapes: False
     short: tuple[tuple[str, str], ...] = ()
+    notation: Notation = field(default_factory=Notation)
 
 
 def _broadcasts_labels(node: Node, shapes: Sequence[tuple[int, ...]]) -> bool:
@@ -323,6 +327,10 @@ DIALECTS = (
         words=_TORCH,
         constant="torch.tensor({value}, dtype={example}.dtype)",
         custom=_torch_custom,
+        notation=Notation(
+            count="{}.numel()",
+            reductions=("({}).sum(-1, keepdim=True)", "({}).mean(-1, keepdim=True)"),
+        ),
         called=lambda name: f"{_class_name(name)}.apply",
         lacks=_torch_lacks,
     ),
@@ -334,6 +342,14 @@ DIALECTS = (
         words=_TENSORFLOW,
         constant="tf.constant({value}, {example}.dtype)",
         custom=_tensorflow_custom,
+        notation=Notation(
+            transposed="tf.transpose({})",
+            count="tf.cast(tf.size({0}), {0}.dtype)",
+            reductions=(
+                "tf.reduce_sum({}, -1, keepdims=True)",
+                "tf.reduce_mean({}, -1, keepdims=True)",
+            ),
+        ),
         called=lambda name: name,
         lacks=_tensorflow_lacks,
     ),
@@ -359,3 +375,11 @@ DIALECTS = (
         called=lambda name: name,
     ),
 )
+
+
+def dialect_of(engine: str) -> Dialect:
+    """How the framework of an engine says things, compiled or not. Raises CannotSay."""
+    for one in DIALECTS:
+        if engine.partition("-")[0] == one.name:
+            return one
+    raise CannotSay(engine)

@@ -55,11 +55,34 @@ def reworded(
             continue
         old, new = min(pairs)
         named = _named(mine, old, watch(place))
-        part = None if named is None else _part(rewritten, new, theirs, named)
-        code = None if part is None else inline(part, framework)
-        if code is not None and len(code.expression) <= LONGEST:
+        code = None if named is None else _code(rewritten, new, theirs, named, framework)
+        if code is not None:
             return Rewording(place, code, level)
     return None
+
+
+def in_names(
+    program: Program,
+    points: Sequence[Mapping[str, Array]],
+    named: Mapping[str, Sequence[Array]],
+    framework: str,
+) -> Inline | None:
+    """What a program gives, as code in the variables whose values at the points are `named`; None
+    where the framework has no words for it, or it is long."""
+    numbers = [_numbers(program, at) for at in points]
+    return _code(program, program.output, numbers, named, framework)
+
+
+def _code(
+    program: Program,
+    root: int,
+    numbers: Sequence[Sequence[Array]],
+    named: Mapping[str, Sequence[Array]],
+    framework: str,
+) -> Inline | None:
+    part = _part(program, root, numbers, named)
+    code = None if part is None else inline(part, framework)
+    return code if code is not None and len(code.expression) <= LONGEST else None
 
 
 def _place(program: Program, nodes: Sequence[int]) -> Place | None:

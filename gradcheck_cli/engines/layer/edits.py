@@ -1,0 +1,320 @@
+"""Small edits of what a hand-written derivative returns: a sign, a factor, another name.
+
+Nothing is run here. An edit is one change of the returned expression, or of the expression that an
+assignment in the same function gives to a name in it (mutation operators of program repair: Le
+Goues et al., "GenProg", IEEE TSE 38, 2012).
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from gradcheck_cli.domain.place import Place
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.engines.layer.source_lines import ReadFunction
+
+_OPPOSITES: Mapping[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+}
+_TWINS = (
+    *(("sin", "cos"), ("sinh", "cosh"), ("sum", "mean"), ("reduce_sum", "reduce_mean")),
+    *(("sqrt", "rsqrt"), ("max", "min"), ("amax", "amin"), ("zeros_like", "ones_like")),
+)
+_SLOPES = ("1 - {}", "1 + {}", "1 - {0} ** 2")  # of sigmoid, exp(x) - 1 and tanh, by their values
+_OTHER = dict(_TWINS) | {second: first for first, second in _TWINS}
+
+
+@dataclass(frozen=True, slots=True)
+class Notation:
+    """How a framework writes what an edit may add, as templates: a matrix transposed, the number of
+    entries of an array, and its sum and mean along the last axis, which is kept."""
+
+    transposed: str = "{}.T"
+    count: str = "{}.size"
+    reductions: tuple[str, str] = ("({}).sum(-1, keepdims=True)", "({}).mean(-1, keepdims=True)")
+
+    def sizes(self, arrays: Mapping[str, tuple[int, ...]]) -> list[str]:
+        """How numbers of entries of these arrays are written, each number once."""
+        found: dict[int, str] = {1: ""}
+        for name, shape in arrays.items():
+            found.setdefault(math.prod(shape), self.count.format(name))
+            for axis, size in enumerate(shape):
+                found.setdefault(size, f"{name}.shape[{axis}]")
+        return [text for text in found.values() if text]
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What a function returns for one argument: the expression at `place`, in which the names that
+    are assigned once have their `definitions`."""
+
+    read: ReadFunction
+    value: ast.expr
+    definitions: Mapping[str, ast.expr]
+
+    @property
+    def place(self) -> Place:
+        return self.read.place_of(self.value)
+
+    @property
+    def places(self) -> list[tuple[Place, str]]:
+        """Where it can be written anew: where a variable that is returned gets its value, with the
+        name of that, and where it is returned."""
+        found = [(self.place, "")]
+        if isinstance(self.value, ast.Name) and self.value.id in self.definitions:
+            name = self.value.id
+            found.insert(0, (self.read.place_of(self.definitions[name]), name))
+        return found
+
+    def written_out(self, name: str, definition: ast.expr) -> ast.expr:
+        """The expression, with another definition of one name."""
+        substitute = _Substitute({name: definition}, self.definitions)
+        written: ast.expr = substitute.visit(copy.deepcopy(self.value))
+        return written
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """The expression at `place` becomes `after`; the function then returns `whole`, in terms of the
+    variables that it has where it returns."""
+
+    place: Place
+    after: str
+    whole: str
+
+
+def returned_value(read: ReadFunction, index: int | None) -> Returned | None:
+    """What the function returns last, or the part `index` of that; None where it cannot be told."""
+    value = read.given_back(index)
+    if value is None:
+        return None
+    counts: dict[str, int] = {}
+    found: dict[str, ast.expr] = {}
+    for node in read.own:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            counts[node.id] = counts.get(node.id, 0) + 1
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            found[node.targets[0].id] = node.value
+    again = read.parameters | {name for name, count in counts.items() if count > 1}
+    once = {name: one for name, one in found.items() if name not in again}
+    return Returned(read, value, once)
+
+
+def edits(
+    returned: Returned, arrays: Mapping[str, tuple[int, ...]], notation: Notation, sized: bool
+) -> list[Edit]:
+    """Every edit: first those that add a number of entries, which only those do that are `sized`,
+    then those that add no number; of these first a sign or a factor of all, then the shortest.
+    `arrays` are the shapes of the variables that are arrays."""
+    sizes = notation.sizes(arrays) if sized else []
+    maker = _Maker(arrays, sizes, notation)
+    found: list[tuple[tuple[int, bool, int], Edit]] = []
+
+    def add(place: Place, old: ast.expr, new: ast.expr, whole: ast.expr) -> None:
+        before, after = ast.unparse(old), ast.unparse(new)
+        adds_size = any(after.count(size) > before.count(size) for size in sizes)
+        rank = -1 if adds_size else _added(old, new)
+        order = (rank, before not in after, len(after))
+        found.append((order, Edit(place, after, ast.unparse(whole))))
+
+    value = returned.value
+    for name in _reached(returned):
+        definition = returned.definitions[name]
+        place = returned.read.place_of(definition)
+        for new in maker.edited(definition):
+            add(place, definition, new, returned.written_out(name, new))
+    for new in maker.edited(value):
+        add(returned.place, value, new, new)
+    return [edit for _, edit in sorted(found, key=lambda one: one[0])]
+
+
+def _added(old: ast.expr, new: ast.expr) -> int:
+    """How many numbers an expression has that it did not have before."""
+    before, after = (
+        Counter(repr(node.value) for node in ast.walk(one) if isinstance(node, ast.Constant))
+        for one in (old, new)
+    )
+    return sum((after - before).values())
+
+
+def _reached(returned: Returned) -> list[str]:
+    """The names with a definition that the expression depends on, the nearest first."""
+    found: dict[str, None] = {}
+    waiting = [returned.value]
+    while waiting:
+        for node in ast.walk(waiting.pop(0)):
+            if isinstance(node, ast.Name) and node.id in returned.definitions:
+                if node.id not in found:
+                    waiting.append(returned.definitions[node.id])
+                found[node.id] = None
+    return list(found)
+
+
+class _Substitute(ast.NodeTransformer):
+    """Names with a new definition, and those that are made of them, become their definitions."""
+
+    def __init__(self, new: Mapping[str, ast.expr], known: Mapping[str, ast.expr]) -> None:
+        self._new, self._known = new, known
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self._new:
+            return self._new[node.id]
+        if node.id not in self._known:
+            return node
+        inner = copy.deepcopy(self._known[node.id])
+        written: ast.expr = self.visit(inner)
+        return node if ast.dump(written) == ast.dump(self._known[node.id]) else written
+
+
+class _Maker:
+    """Makes the edits of one expression."""
+
+    def __init__(
+        self, names: Mapping[str, tuple[int, ...]], sizes: Iterable[str], notation: Notation
+    ) -> None:
+        self._names = names
+        self._notation = notation
+        self._factors = [_parsed(text) for text in (*names, *sizes)]
+        self._slopes = [_parsed(text.format(name)) for name in names for text in _SLOPES]
+
+    def edited(self, root: ast.expr) -> Iterator[ast.expr]:
+        """The expression with one edit, each kind of edit where it stands."""
+        yield from self._scaled(root)
+        yield from self._inside(root)
+        for name in self._names:
+            for projected in self._projected(name):
+                yield from (_parsed(f"{one} * ({projected})") for one in self._names)
+
+    def _scaled(self, term: ast.expr) -> Iterator[ast.expr]:
+        """With another sign, or one factor more."""
+        yield ast.UnaryOp(ast.USub(), term)
+        yield _twice(term)
+        yield ast.BinOp(term, ast.Div(), ast.Constant(2))
+        for factor in self._factors:
+            yield ast.BinOp(term, ast.Mult(), factor)
+            yield ast.BinOp(term, ast.Div(), factor)
+        for slope in self._slopes:
+            yield ast.BinOp(term, ast.Mult(), slope)
+
+    def _inside(self, node: ast.expr) -> Iterator[ast.expr]:
+        yield from self._here(node)
+        for field, child in _parts(node):
+            for new in self._inside(child):
+                yield _with(node, field, new)
+            if _is_term(node, child):
+                for new in self._scaled(child):
+                    yield _with(node, field, new)
+
+    def _here(self, node: ast.expr) -> Iterator[ast.expr]:
+        match node:
+            case ast.BinOp():
+                yield from _other_operations(node)
+            case ast.UnaryOp(op=ast.USub()):
+                yield node.operand
+            case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+                others = (2 * number, number / 2, -number, number + 1, number - 1)
+                yield from (ast.Constant(_short(one)) for one in others if one not in (number, 0))
+            case ast.Call():
+                yield from _other_calls(node)
+            case ast.Name() if node.id in self._names:
+                yield from self._other_names(node)
+
+    def _other_names(self, node: ast.Name) -> Iterator[ast.expr]:
+        yield ast.BinOp(node, ast.Pow(), ast.Constant(2))
+        if len(self._names[node.id]) == 2:
+            yield _parsed(self._notation.transposed.format(node.id))
+        for name in self._names:
+            if name != node.id:
+                yield _parsed(name)
+        yield from map(_parsed, (*(s.format(node.id) for s in _SLOPES), *self._projected(node.id)))
+
+    def _projected(self, name: str) -> Iterator[str]:
+        """The array without its part along another one, as behind a softmax, a division by a norm
+        or a normalisation to mean 0 and variance 1."""
+        for other, shape in self._names.items():
+            if other == name or not shape or shape != self._names[name]:
+                continue
+            for reduction in self._notation.reductions:
+                along = reduction.format(f"{name} * {other}")
+                yield f"{name} - {along}"
+                yield f"{name} - {other} * {along}"
+
+
+def _twice(term: ast.expr) -> ast.BinOp:
+    if isinstance(term, ast.BinOp) and isinstance(term.op, ast.Mult):
+        return ast.BinOp(_twice(term.left), term.op, term.right)
+    return ast.BinOp(ast.Constant(2), ast.Mult(), term)
+
+
+def _parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+def _is_term(node: ast.expr, part: ast.expr) -> bool:
+    """Whether a part may lack a factor that the whole does not lack: a summand, an argument."""
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.Add | ast.Sub)
+    return isinstance(node, ast.Call) and part in node.args
+
+
+def _parts(node: ast.expr) -> Iterator[tuple[tuple[str, int | None], ast.expr]]:
+    """The operands of an expression: arguments of calls, and no functions, axes or indices."""
+    match node:
+        case ast.BinOp():
+            yield ("left", None), node.left
+            yield ("right", None), node.right
+        case ast.UnaryOp():
+            yield ("operand", None), node.operand
+        case ast.Call():
+            yield from ((("args", i), arg) for i, arg in enumerate(node.args))
+            if isinstance(node.func, ast.Attribute):
+                yield ("func", None), node.func
+        case ast.Attribute() | ast.Subscript():
+            yield ("value", None), node.value
+
+
+def _with(node: ast.expr, field: tuple[str, int | None], new: ast.expr) -> ast.expr:
+    name, place = field
+    changed = copy.copy(node)
+    value: Any = new
+    if place is not None:
+        value = list(getattr(node, name))
+        value[place] = new
+    setattr(changed, name, value)
+    return changed
+
+
+def _other_operations(node: ast.BinOp) -> Iterator[ast.expr]:
+    opposite = _OPPOSITES.get(type(node.op))
+    if opposite is not None:
+        yield ast.BinOp(node.left, opposite(), node.right)
+    yield node.left
+    if isinstance(node.op, ast.MatMult):
+        yield ast.BinOp(node.right, node.op, node.left)
+    elif not isinstance(node.op, ast.Div | ast.Pow):
+        yield node.right
+
+
+def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
+    """Its twin, or nothing at all where it is a method or has one argument."""
+    function = node.func
+    name = function.attr if isinstance(function, ast.Attribute) else ""
+    if isinstance(function, ast.Attribute) and name in _OTHER:
+        twin = ast.Attribute(function.value, _OTHER[name], ast.Load())
+        yield ast.Call(twin, node.args, node.keywords)
+    inner: Sequence[ast.expr] = node.args
+    if isinstance(function, ast.Attribute) and not node.args:
+        inner = [function.value]
+    yield from inner[:1]
+
+
+def _short(number: float) -> float | int:
+    return int(number) if number == int(number) else number

@@ -1,0 +1,131 @@
+"""The vjp and the jvp of a program, as programs: what a rule that a user wrote has to compute.
+
+The derivative runs on symbols, so the rules of the op table write the nodes. What the table says
+in internal rows is written in operations that formulas and frameworks have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.engines.trace.symbols import ProgramWriter, Symbol
+from gradcheck_cli.explain.fixes.custom_gradients import EXPANSIONS
+from gradcheck_cli.truth.directional_program import run_on_symbols
+from gradcheck_cli.truth.plain import inlined
+
+UPSTREAM = "upstream"
+_MEANS = frozenset(["mean", "var", "std"])
+_SHAPED = frozenset(["broadcast_to", "reshape"])
+
+
+@dataclass(frozen=True, slots=True)
+class RuleProgram:
+    """`program` gives what a rule has to return: the cotangent of one input from the inputs, the
+    `constants` and UPSTREAM, the cotangent of the output; or the tangent of the output from those
+    of the inputs (`tangent_of`). `has_sizes`: a mean divides by a number of entries, which is a
+    literal of the program; `has_shapes`: so are shapes."""
+
+    program: Program
+    constants: Mapping[str, Array]
+    has_sizes: bool
+    has_shapes: bool
+
+
+def tangent_of(name: str) -> str:
+    """The input of a rule's program that is the tangent of another one."""
+    return f"{name}_dot"
+
+
+def reverse_program(program: Program, values: Mapping[str, Array], wrt: str) -> RuleProgram | None:
+    """The vjp by one input, near `values`; None where the output does not depend on it. Raises
+    NoDirectional."""
+    from reference_engine.tape import Node, pull_back
+    from reference_engine.traced import new_level
+
+    program = inlined(program)
+    writer, symbols = _symbols(program, values)
+    upstream = writer.input(UPSTREAM, np.ones(program.nodes[program.output].shape))
+    variable = Node(new_level(), symbols[wrt])
+    y = run_on_symbols(program, writer, {**symbols, wrt: variable}, "float64")
+    if not isinstance(y, Node) or y.level != variable.level:
+        return None
+    return _made(program, writer, pull_back([(y, upstream)], [variable]).get(variable.record))
+
+
+def forward_program(
+    program: Program, values: Mapping[str, Array], wrt: Sequence[str]
+) -> RuleProgram | None:
+    """The jvp along tangents of these inputs, as `reverse_program`."""
+    from reference_engine.dual import Dual
+    from reference_engine.traced import new_level
+
+    program = inlined(program)
+    writer, symbols = _symbols(program, values)
+    level = new_level()
+    for name in wrt:
+        x_dot = writer.input(tangent_of(name), np.ones(np.shape(values[name])))
+        symbols[name] = Dual(level, symbols[name], x_dot)
+    y = run_on_symbols(program, writer, symbols, "float64")
+    return _made(program, writer, y.tangent if isinstance(y, Dual) else None)
+
+
+def _symbols(program: Program, values: Mapping[str, Array]) -> tuple[_Writer, dict[str, Any]]:
+    writer = _Writer(program.nodes[program.output].span, "float64", public=False)
+    return writer, {name: writer.input(name, np.asarray(values[name])) for name in program.inputs}
+
+
+def _made(program: Program, writer: _Writer, derivative: Any) -> RuleProgram | None:
+    if not isinstance(derivative, Symbol):
+        return None
+    found = writer.program(derivative)
+    return RuleProgram(
+        found,
+        writer.constants,
+        has_sizes=any(node.op in _MEANS for node in program.nodes),
+        has_shapes=any(node.op in _SHAPED for node in found.nodes),
+    )
+
+
+class _Writer(ProgramWriter):
+    """Leaves out what broadcasting does by itself."""
+
+    def __init__(self, *settings: Any, **named: Any) -> None:
+        super().__init__(*settings, **named)
+        self._repeated: dict[int, Any] = {}  # what a node repeats
+
+    def row(self, op: Any, args: Sequence[Any], keywords: dict[str, Any]) -> Symbol:
+        expansion = EXPANSIONS.get(op.name)
+        if expansion is not None:
+            found: Symbol = expansion(*args, **keywords)
+            return found
+        if op.elementwise and len(args) > 1:
+            args = self._narrow(args)
+        made = super().row(op, args, keywords)
+        (first, *_) = args
+        spreads = op.name == "broadcast_to" or (op.name == "reshape" and first.shape == ())
+        if spreads and isinstance(first, Symbol):
+            self._repeated[made.node] = self._repeated.get(first.node, first)
+        return made
+
+    def _narrow(self, args: Sequence[Any]) -> list[Any]:
+        """The arguments of an elementwise row, those that were repeated as they were before where
+        another argument has the full shape."""
+        found = list(args)
+        shape = np.broadcast_shapes(*(np.shape(_value(x)) for x in args))
+        for i, x in enumerate(args):
+            if isinstance(x, Symbol) and x.node in self._repeated:
+                before = found[i]
+                found[i] = self._repeated[x.node]
+                if np.broadcast_shapes(*(np.shape(_value(x)) for x in found)) != shape:
+                    found[i] = before
+        return found
+
+
+def _value(x: Any) -> Any:
+    return x.value if isinstance(x, Symbol) else x

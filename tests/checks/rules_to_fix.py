@@ -1,0 +1,201 @@
+"""Functions with a wrong derivative. Frameworks are imported where they run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x**2
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad_output * x
+
+
+class Cosine(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
+        return torch.cos(x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        grad_input = g * torch.sin(x)
+        return grad_input
+
+    @staticmethod
+    def jvp(ctx: Any, t: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return -t * torch.cos(x)
+
+
+class Gelu(torch.autograd.Function):
+    """The error is in a line before the last."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return 0.5 * x * (1 + torch.erf(x / 2**0.5))
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        cdf = 0.5 * (1 + torch.erf(x / 2**0.5))
+        pdf = torch.exp(-x * x) / (2 * torch.pi) ** 0.5
+        return g * (cdf + x * pdf)
+
+
+class Swish(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        s = torch.sigmoid(x)
+        ctx.save_for_backward(x, s)
+        return x * s
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        x, s = ctx.saved_tensors  # noqa: RUF059 - the fix needs it
+        return g * s
+
+
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.scale = 3.0
+        ctx.save_for_backward(x)
+        return torch.sin(ctx.scale * x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * torch.cos(ctx.scale * x)
+
+
+class Dense(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, w: Any, b: Any) -> Any:
+        ctx.save_for_backward(x, w)
+        return x @ w + b
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        x, w = ctx.saved_tensors
+        gx = g @ w
+        return gx, x.T @ g, g.mean(0)
+
+
+class MeanSquare(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return (x**2).mean()
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return 2 * g * x
+
+
+class Softmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        y = torch.softmax(x, -1)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (y,) = ctx.saved_tensors
+        return g * y * (1 - y)
+
+
+class Standardized(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        centered = x - x.mean(-1, keepdim=True)
+        r = torch.rsqrt((centered**2).mean(-1, keepdim=True) + 1e-5)
+        y = centered * r
+        ctx.save_for_backward(y, r)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        y, r = ctx.saved_tensors  # noqa: RUF059 - the fix needs it
+        return r * (g - g.mean(-1, keepdim=True))
+
+
+class Unreadable(torch.autograd.Function):
+    """Its derivative is no small change of what it returns, and long."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        for _ in range(6):
+            x = torch.sin(x) * torch.exp(-x)
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g
+
+
+def loss(x: Any) -> Any:
+    return torch.exp(Square.apply(x)).sum()
+
+
+def jax_cosine() -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    @jax.custom_jvp
+    def cosine(x: Any) -> Any:
+        return jnp.cos(x)
+
+    @cosine.defjvp
+    def cosine_jvp(primals: Any, tangents: Any) -> Any:
+        (x,), (t,) = primals, tangents
+        return cosine(x), t * jnp.sin(x)
+
+    return cosine
+
+
+def jax_swish() -> Any:
+    import jax
+
+    @jax.custom_vjp
+    def swish(x: Any) -> Any:
+        return x * jax.nn.sigmoid(x)
+
+    def forward(x: Any) -> Any:
+        s = jax.nn.sigmoid(x)
+        return x * s, (x, s)
+
+    def backward(saved: Any, g: Any) -> Any:
+        x, s = saved
+        return (g * (s + x * s),)
+
+    swish.defvjp(forward, backward)
+    return swish
+
+
+def tensorflow_product() -> Any:
+    import tensorflow as tf
+
+    @tf.custom_gradient
+    def product(x: Any, w: Any) -> Any:
+        def grad(dy: Any) -> Any:
+            dx = tf.matmul(dy, w)
+            return dx, tf.matmul(x, dy, transpose_a=True)
+
+        return tf.matmul(x, w), grad
+
+    return product
