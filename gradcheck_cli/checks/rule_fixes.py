@@ -29,6 +29,7 @@ from gradcheck_cli.domain.report import Entry, Fix
 from gradcheck_cli.domain.thresholds import ERROR_BITS, Step
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.layer.custom import Rule
 from gradcheck_cli.engines.layer.edits import Returned, edits, returned_value
 from gradcheck_cli.engines.layer.lifting import NotLifted, agree
 from gradcheck_cli.engines.layer.recording import TooLarge
@@ -54,19 +55,6 @@ FAR: Step = 2.0**-2
 TRIALS = 8  # corrections that are tried in the function
 LARGEST = 10_000  # entries of the output: each edit is computed with as many
 _VARIABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?")
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """What a user wrote as the derivative of a function: what `function` returns, or the part
-    `index` of that (None: all of it). `moving` are the arguments that are differentiated; a vjp is
-    about the one that is called `name`."""
-
-    function: Any
-    index: int | None
-    is_jvp: bool
-    name: str
-    moving: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,8 +272,7 @@ def _named(seen: Sequence[Seen]) -> dict[str, list[Array]]:
 
 
 def _is(values: Array | None, right: Array) -> bool:
-    with np.errstate(all="ignore"):
-        return values is not None and values.shape == right.shape and agree(values, right)
+    return values is not None and values.shape == right.shape and agree(values, right)
 
 
 def _correction(place: Place, code: Inline) -> Correction:

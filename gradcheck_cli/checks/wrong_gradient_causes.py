@@ -11,7 +11,7 @@ import time
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from gradcheck_cli.checks.products import (
     entry_by_mode,
     wrong_products,
 )
-from gradcheck_cli.checks.rule_fixes import Rule, RuleFixes, TriedCorrection
 from gradcheck_cli.checks.small import is_small
 from gradcheck_cli.checks.subjects import Subjects, where_it_runs
 from gradcheck_cli.domain.codes import Codes
@@ -40,7 +39,7 @@ from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.spec import Input
 from gradcheck_cli.domain.thresholds import MATCHES, SAME_ERROR, Seconds
 from gradcheck_cli.engines.base import Engine
-from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier
+from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, Rule
 from gradcheck_cli.engines.layer.declared import Declared, NotDeclarable
 from gradcheck_cli.engines.layer.source_lines import returned
 from gradcheck_cli.engines.layer.subject import Subject
@@ -48,6 +47,9 @@ from gradcheck_cli.engines.tracebacks import is_internal, one_line
 from gradcheck_cli.explain.blame.values import apart, number
 from gradcheck_cli.explain.findings import unexplained
 from gradcheck_cli.judge.kinks import MISFIT
+
+if TYPE_CHECKING:
+    from gradcheck_cli.checks.rule_fixes import TriedCorrection
 
 WRONG = (Codes.WRONG_GRADIENT, Codes.MISSING_GRADIENT, Codes.WRONG_SECOND_DERIVATIVE)
 
@@ -156,6 +158,9 @@ class WrongGradients:
         mode: Mode = "forward" if finding.mode == "forward" else "reverse"
         key = mode, one.call.name, one.name
         if key not in self._corrections:
+            # reads the frameworks' tables of operations, for which a run without a fix has no use
+            from gradcheck_cli.checks.rule_fixes import RuleFixes
+
             problem, rule = self._as_problem(one.call, mode), _rule(one.call, one.name, mode)
             fixes = RuleFixes(self._engine, problem, self._subject, rule)
             self._corrections[key] = where_it_runs(fixes.tried, None)

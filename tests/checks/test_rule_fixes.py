@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.checks.examination import examine
-from gradcheck_cli.checks.rule_fixes import Rule, RuleFixes, TriedCorrection
+from gradcheck_cli.checks.rule_fixes import RuleFixes, TriedCorrection
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.engines.layer.custom import Rule
 from tests.checks import rules_to_fix as rules
 from tests.checks.making import layer_problem, subject_of, torch_engine
 from tests.conftest import loaded

@@ -81,6 +81,19 @@ class CustomCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Rule:
+    """What a user wrote as the derivative of a function: what `function` returns, or the part
+    `index` of that (None: all of it). `moving` are the arguments that are differentiated; a vjp is
+    about the one that is called `name`."""
+
+    function: Any
+    index: int | None
+    is_jvp: bool
+    name: str
+    moving: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class GradientBarrier:
     """A call that takes a value out of the graph: what a user wrote ("detach()"), and where.
 

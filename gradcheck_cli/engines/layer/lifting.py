@@ -356,5 +356,6 @@ def agree(mine: Array, theirs: Array) -> bool:
     if not np.array_equal(np.isfinite(mine), finite):
         return False
     size = np.max(np.abs(theirs), where=finite, initial=0.0)
-    off = np.abs(np.where(finite, mine - theirs, 0.0))
+    with np.errstate(invalid="ignore"):
+        off = np.abs(np.where(finite, mine - theirs, 0.0))
     return bool(np.all(off <= SAME_STEP * size))
