@@ -99,7 +99,7 @@ class Admissible:
     def run(self, call: Call) -> CallResult:
         values = self._values(call.values)
         between = None if call.interleaved_inputs is None else self._values(call.interleaved_inputs)
-        mine = replace(call, values=values, interleaved_inputs=between, row_by_row=False)
+        mine = replace(call, values=values, interleaved_inputs=between, each=None)
         ran = self._subject.run(mine)
         return replace(ran, gradients=self._pulled(ran.gradients, values))
 

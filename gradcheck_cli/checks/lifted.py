@@ -11,6 +11,7 @@ import numpy as np
 from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.islands import with_islands
 from gradcheck_cli.checks.program_truth import ProgramTruth, is_certified
+from gradcheck_cli.checks.shape import moving_size
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import Array
@@ -26,7 +27,11 @@ from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 from gradcheck_cli.truth.blocks import Differences
 from gradcheck_cli.truth.certified.ball_program import exact_nodes
-from gradcheck_cli.truth.certified.enclosed_products import EnclosedArray
+from gradcheck_cli.truth.certified.enclosed_products import (
+    EnclosedArray,
+    TooManyNumbers,
+    require_few,
+)
 from gradcheck_cli.truth.numerics.noise import from_size
 from gradcheck_cli.truth.of_layers import projected, ulp_perturbed
 from gradcheck_cli.truth.plain import PlainFunction
@@ -155,7 +160,10 @@ def lifted_truth(layer: BoundLayer, notes: dict[str, None]) -> LiftedTruth | Non
     if layer.highest.digits != "float64":
         return None  # a note says where it casts
     try:
+        require_few(moving_size(layer.narrow))  # before it is lifted for nothing
         return LiftedTruth(layer)
+    except TooManyNumbers as refusal:
+        notes[by_differences(layer, str(refusal))] = None
     except NotLifted as refusal:
         where = "" if refusal.place is None else f" (line {refusal.place.span.line})"
         notes[by_differences(layer, f"{refusal}{where}")] = None

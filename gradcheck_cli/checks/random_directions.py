@@ -22,17 +22,15 @@ from gradcheck_cli.domain.thresholds import (
     ERROR_BITS,
     FIRST_ORDER_SLACK,
     ROUNDINGS,
-    Enough,
     Step,
 )
 from gradcheck_cli.truth.bisect_entries import Search
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.probes import MOST_DIRECTIONS, dot
 from gradcheck_cli.truth.numerics.verify_first import Probe
-from gradcheck_cli.truth.of_large_layers import Moving, Projections
+from gradcheck_cli.truth.of_large_layers import USUAL, Moving, Projections
 from gradcheck_cli.truth.of_layers import ulp_perturbed
 
-USUAL: Enough = 2.0**-33  # of a product: what bars are where nothing is in the way of long steps
 PART: Step = 0.37  # of a cotangent: no power of two, so that everything is rounded anew
 SEARCHES = 4  # that end with nothing but kinks
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from gradcheck_cli.domain.draws import signs
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.layer import LayerProblem, Leaf
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Pass, Rule
@@ -22,6 +22,7 @@ from gradcheck_cli.domain.thresholds import (
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.judge.measures import Mask
 from gradcheck_cli.truth.numerics.differences import Float
+from gradcheck_cli.truth.numerics.probes import dot, parts
 from gradcheck_cli.truth.of_large_layers import Projections
 from gradcheck_cli.truth.of_layers import STIRRED, natural_size, stirred
 from gradcheck_cli.truth.weighing import move_of, without_digits
@@ -48,6 +49,54 @@ class RoundingOutliers:
     count: int
 
 
+class Errors:
+    """The errors of row @ J by one leaf in a narrow dtype, in which its entries are `mine`, while
+    they are `right` in the highest precision: the `largest` in ulps, and how many entries (`count`)
+    are off by more than FEW_ULPS. An entry of a product that cancels to nothing is measured against
+    the `usual` size of entries."""
+
+    def __init__(self, mine: Float, right: Float, fmt: FloatFormat) -> None:
+        self._mine, self._right, self._fmt = mine, right, fmt
+        self.usual = _usual(right)
+        self.largest = 0.0
+        places = []
+        with np.errstate(all="ignore"):
+            for inside in parts(right.size):
+                felt = self.felt(inside)
+                worse = np.flatnonzero(~(felt <= FEW_ULPS) & np.isfinite(right[inside]))
+                places.append(worse + inside.start)
+                finite = np.isfinite(felt)
+                self.largest = float(np.max(felt, initial=self.largest, where=finite))
+        self._worse = np.concatenate([np.zeros(0, dtype=int), *places])
+        self.count = self._worse.size
+
+    def felt(self, inside: slice) -> Float:
+        """In ulps."""
+        right = self._right[inside]
+        off = np.abs(self._mine[inside] - right)
+        return np.asarray(off / self._fmt.ulp(np.fmax(np.abs(right), self.usual)))
+
+    def within(self, cost: Float) -> bool:
+        """Whether rounding that costs an entry so much, (n,) or (1,), explains all of them, and
+        none has lost half of its digits."""
+        mine, right = self._mine[self._worse], self._right[self._worse]
+        cost = cost if cost.size == 1 else cost[self._worse]
+        fmt = self._fmt
+        with np.errstate(all="ignore"):
+            off = np.abs(mine - right)
+            bar = FIRST_ORDER_SLACK * ROUNDINGS * cost + FEW_ULPS * fmt.ulp(right)
+            half = 2.0 ** (ERROR_BITS * fmt.bits) * fmt.ulp(np.fmax(np.abs(right), self.usual))
+            return bool(np.all((off <= bar) & (off <= half)))
+
+
+def _usual(right: Float) -> float:
+    """The root of the mean square of the entries that are numbers."""
+    square = dot(right, right)
+    if np.isfinite(square):
+        return float(np.sqrt(square / max(right.size, 1)))
+    return float(np.sqrt(np.mean(np.square(right[np.isfinite(right)]))))
+
+
 class Rounding:
     """Collects what is `off`, the largest error in `ulps` a leaf, what is a few ulps off and
     `explained`, and how many `backward` passes of the narrow layer that took."""
@@ -61,6 +110,7 @@ class Rounding:
         self.ulps: dict[str, float] = dict.fromkeys(self._leaves, 0.0)
         self.explained: dict[str, list[Pass]] = {name: [] for name in self._leaves}
         self.backward = 0
+        self._usual_costs: dict[str, float] = {}  # by leaf, what rounding costs a usual entry
 
     def begin(self) -> None:
         """Forgets what was off."""
@@ -80,25 +130,25 @@ class Rounding:
             if found is None or right is None:
                 continue
             mine = found[0]
-            with np.errstate(all="ignore"):
-                off = np.abs(mine - right)
-                # an entry of a product that cancels to nothing is measured against the others
-                usual = float(np.sqrt(np.mean(np.square(right[np.isfinite(right)]))))
-                felt = off / fmt.ulp(np.fmax(np.abs(right), usual))
-                ulps = off / fmt.ulp(right)
-            self.ulps[name] = max(
-                self.ulps[name], float(np.max(felt[np.isfinite(felt)], initial=0.0))
-            )
-            if np.all(ulps <= FEW_ULPS):
+            errors = Errors(mine, right, fmt)
+            self.ulps[name] = max(self.ulps[name], errors.largest)
+            # The rounding of the cotangent alone costs a usual entry half an ulp: its terms add up
+            # as those of the product do, along other signs.
+            least = max(fmt.unit_roundoff * errors.usual, self._usual_costs.get(name, 0.0))
+            explained = errors.within(np.array([least]))
+            if not explained:
+                costs = self._moved(k, row, wide) if costs is None else costs
+                explained = errors.within(costs[name])
+            if explained or costs is None:
+                if errors.count:
+                    self.explained[name].append(Pass("rounding", errors.count, errors.largest))
                 continue
-            costs = self._moved(k, row, wide) if costs is None else costs
-            cost = ROUNDINGS * costs[name]
-            half = felt > 2.0 ** (ERROR_BITS * fmt.bits)
-            zero = np.zeros_like(half)
-            if np.any(half | ~(off <= FIRST_ORDER_SLACK * cost + FEW_ULPS * fmt.ulp(right))):
-                noise = self._noise(k, row, wide) if noise is None else noise
-                cost, zero = self._weighed(name, row, right, costs[name], noise[name])
+            noise = self._noise(k, row, wide) if noise is None else noise
+            cost, zero = self._weighed(name, row, right, costs[name], noise[name])
             with np.errstate(all="ignore"):
+                off, felt = np.abs(mine - right), errors.felt(slice(None))
+                ulps = off / fmt.ulp(right)
+                half = felt > 2.0 ** (ERROR_BITS * fmt.bits)
                 bar = FIRST_ORDER_SLACK * cost + FEW_ULPS * fmt.ulp(right)
                 odd = (half & ~zero) | ~(off <= bar)
                 odd &= np.isfinite(right)
@@ -150,7 +200,7 @@ class Rounding:
         STIRRED, when every number moves by a few ulps."""
         move = few_ulps(self._truth.subject.dtype)
         draws = [self._changes(k, row, wide, move, 1 + draw) for draw in range(STIRRED)]
-        return {name: np.max([draw[name] for draw in draws], axis=0) for name in wide}
+        return {name: np.max([draw[name][0] for draw in draws], axis=0) for name in wide}
 
     def _moved(self, k: int, row: Float, wide: Mapping[str, Float | None]) -> dict[str, Float]:
         """How far row @ J moves with half an ulp of the dtype in every number; the moves are large
@@ -158,19 +208,24 @@ class Rounding:
         move = move_of(self._truth.subject.dtype)
         unit = FORMATS[self._problem.dtype].unit_roundoff
         changes = self._changes(k, row, wide, move, 0)
-        return {name: change * (unit / move) for name, change in changes.items()}
+        for name, (change, usual) in changes.items():
+            self._usual_costs[name] = usual * (unit / move)
+            change *= unit / move
+        return {name: change for name, (change, _) in changes.items()}
 
     def _changes(
         self, k: int, row: Float, wide: Mapping[str, Float | None], move: float, draw: int
-    ) -> dict[str, Float]:
+    ) -> dict[str, tuple[Float, float]]:
         """How far row @ J is from `wide` when every number has moved by this part of itself: each
-        entry by itself, and the leaf at large, because one move along random signs may leave an
-        entry where it was."""
+        entry by itself and the leaf at large together, because one move along random signs may
+        leave an entry where it was; and the leaf at large."""
         changes = changes_of_row(self._truth, row, wide, move, [self._problem.seed, 19, k, draw])
-        return {
-            name: found + float(np.sqrt(np.mean(found**2))) if found.size else found
-            for name, found in changes.items()
-        }
+        found = {}
+        for name, change in changes.items():
+            usual = _usual(change)
+            change += usual
+            found[name] = change, usual
+        return found
 
 
 def changes_of_row(
@@ -192,7 +247,8 @@ def changes_of_row(
             changes[leaf.name] = np.zeros(leaf.size)
             continue
         with np.errstate(all="ignore"):
-            found = np.abs(moved - here)
+            found = moved - here
+            np.abs(found, out=found)
         found[~np.isfinite(found)] = 0.0
         changes[leaf.name] = found
     return changes

@@ -5,17 +5,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+
+import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 
-if TYPE_CHECKING:
-    import numpy as np
+MANY = 2**16  # signs that are drawn from bits
 
 
 def signs(rng: np.random.Generator, shape: int | tuple[int, ...]) -> Array:
-    """Rademacher numbers: each is 1 or -1."""
-    return 2.0 * rng.integers(0, 2, shape) - 1.0
+    """Rademacher numbers: each is 1 or -1. Of many, each takes a single random bit."""
+    size = math.prod(shape) if isinstance(shape, tuple) else shape
+    if size <= MANY:
+        return 2.0 * rng.integers(0, 2, shape) - 1.0
+    bits = np.frombuffer(rng.bytes(-(-size // 8)), np.uint8)
+    found = np.unpackbits(bits, count=size).astype(np.float64).reshape(shape)
+    found *= 2.0
+    found -= 1.0
+    return found
 
 
 def direction(rng: np.random.Generator, shape: int | tuple[int, ...], turn: int) -> Array:

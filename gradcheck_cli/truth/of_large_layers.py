@@ -28,7 +28,7 @@ from gradcheck_cli.truth.numerics.verify_first import (
     Probe,
     descend,
     even,
-    first_look,
+    long_look,
     look,
     narrow,
     same_story,
@@ -38,6 +38,9 @@ from gradcheck_cli.truth.safe_values import moved_inside, values_of
 TOGETHER = 2**18  # entries of all inputs that are moved in one call to the layer
 # Of an entry of ordinary size: what steps are refined for, where rounding lets them.
 TARGET: Enough = 1e-6
+
+# Of a product: what bars are where nothing is in the way of long steps.
+USUAL: Enough = 2.0**-36
 
 Excluded = dict[str, Array]
 """By leaf, a mask (n,) of entries that do not move."""
@@ -65,7 +68,8 @@ class Projections:
         self.leaves = [leaf for leaf in self.subject.leaves if leaf.differentiable]
         self._places = {leaf.name: place for place, leaf in enumerate(self.leaves)}
         self.output = self.value({})
-        self.rows = self.draws.cotangents(self.subject.outputs, self.output)
+        entries = sum(leaf.size for leaf in self.leaves)
+        self.rows = self.draws.cotangents(self.subject.outputs, self.output, entries)
         self._measured: Float | None = None
         self._known: dict[tuple[int, bool], dict[float, Float]] = {}
 
@@ -296,7 +300,7 @@ class Projections:
             line = self.along(number)
             found: list[Probe] = []
             for level in (FIRST_LEVEL, FIRST_LEVEL + 1):
-                one = first_look(line, expected, self._relative(), level)
+                one = long_look(line, expected, self._relative(), level)
                 if one is None or not narrow(one, line, expected, RELATIVE):
                     return None, False
                 if one.confirmed:
@@ -306,9 +310,9 @@ class Projections:
 
     def _relative(self) -> float:
         """What steps are refined for: products are larger than an entry by the root of the number
-        of entries."""
+        of entries. No more than what bars usually are."""
         entries = sum(leaf.size for leaf in self.leaves) * self.output.size
-        return min(TARGET / (4 * math.sqrt(max(entries, 1))), self.wanted)
+        return min(max(TARGET / (4 * math.sqrt(max(entries, 1))), USUAL), self.wanted)
 
     def glance(
         self,

@@ -398,7 +398,11 @@ def ulp_perturbed(subject: Subject, seed: int = 0) -> dict[str, Array]:
 
 def stirred(leaf: Leaf, part: float, rng: np.random.Generator) -> Array:
     """Its values, each moved by this part of itself, up or down, and inside its domain."""
-    moved = leaf.inside(leaf.value * (1 + part * signs(rng, leaf.value.shape)))
+    moved = signs(rng, leaf.value.shape)
+    moved *= part  # in place: further arrays of its size would be felt
+    moved += 1.0
+    moved *= leaf.value
+    moved = leaf.inside(moved)
     return moved if leaf.holds(moved) else np.clip(moved, leaf.low, leaf.high)
 
 

@@ -15,6 +15,14 @@ def test_signs_are_one_or_minus_one() -> None:
     assert set(np.unique(drawn)) == {-1.0, 1.0}
 
 
+def test_many_signs_are_drawn_from_bits() -> None:
+    drawn = draws.signs(np.random.default_rng(0), (draws.MANY + 3,))
+    assert set(np.unique(drawn)) == {-1.0, 1.0}
+    assert abs(np.sum(drawn)) < 6 * np.sqrt(drawn.size)
+    again = draws.signs(np.random.default_rng(0), drawn.size)
+    assert np.array_equal(drawn, again)
+
+
 def test_directions_are_gaussian_and_of_signs_in_turn() -> None:
     rng = np.random.default_rng(0)
     kinds = [set(np.abs(draws.direction(rng, 50, turn))) == {1.0} for turn in range(4)]

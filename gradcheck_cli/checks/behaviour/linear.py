@@ -124,7 +124,7 @@ def times(ran: CallResult, factor: float, largest: float) -> CallResult:
     """The gradients times a factor; what does not fit the dtype then is not compared."""
     with np.errstate(over="ignore"):
         scaled = {n: g if g is None else factor * g for n, g in ran.gradients.items()}
-    fitting = {
-        n: g if g is None else np.where(np.abs(g) < largest, g, np.inf) for n, g in scaled.items()
-    }
-    return CallResult(ran.output, fitting)
+    for gradient in scaled.values():
+        if gradient is not None:
+            gradient[~(np.abs(gradient) < largest)] = np.inf
+    return CallResult(ran.output, scaled)

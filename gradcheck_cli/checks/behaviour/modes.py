@@ -11,6 +11,7 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.thresholds import OPERATIONS
 from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.truth.numerics.probes import parts
 from gradcheck_cli.truth.of_layers import own_size
 
 
@@ -60,10 +61,11 @@ def _rounding(bench: Bench, tangents: Mapping[str, Array]) -> float:
     unit = OPERATIONS * FORMATS[bench.subject.dtype].unit_roundoff
     output = np.where(np.isfinite(bench.first.output), bench.first.output, 0.0)
     size = float(np.abs(bench.row) @ np.abs(output))
-    moves = sum(
-        float(np.sum(np.abs(t.reshape(-1)) / own_size(bench.leaves[n].value)))
-        for n, t in tangents.items()
-    )
+    moves = 0.0
+    for name, tangent in tangents.items():
+        values, flat = bench.leaves[name].value.reshape(-1), tangent.reshape(-1)
+        for inside in parts(flat.size):
+            moves += float(np.sum(np.abs(flat[inside]) / own_size(values[inside])))
     return unit * size * moves
 
 

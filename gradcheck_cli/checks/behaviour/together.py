@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from gradcheck_cli.checks.behaviour.baseline import ELSEWHERE, Apart, Bench, Fault
+from gradcheck_cli.checks.behaviour.baseline import ELSEWHERE, Apart, Bars, Bench, Fault
 from gradcheck_cli.checks.behaviour.layouts import of_inputs, of_upstream, repeated
 from gradcheck_cli.checks.behaviour.linear import (
     factors,
@@ -60,8 +60,11 @@ def _doubts(bench: Bench) -> Iterator[Doubt]:
         yield Doubt()
         return
     values, there = other
+    yield from _of_a_fresh_layer(bench, values, there)
+    del there, other  # the next passes need its memory
     yield from _of_backward_passes(bench, values)
-    yield from _of_layouts(bench, values, there)
+    del values
+    yield from _of_layouts(bench)
     yield from _of_requests(bench)
 
 
@@ -69,75 +72,88 @@ def _another(bench: Bench) -> tuple[Mapping[str, Array], CallResult] | None:
     """Other values of the given inputs, and a run there: with equal rows, which can be expanded,
     where the layer has a value for such."""
     moved = bench.moved(ELSEWHERE, np.random.default_rng([bench.problem.seed, 8]))
-    for values in (moved | repeated(bench, moved), moved):
-        ran = bench.ran_at(values)
-        if ran is not None:
-            return values, ran
-    return None
+    equal = moved | repeated(bench, moved)
+    ran = bench.ran_at(equal)
+    if ran is not None:
+        return equal, ran
+    ran = bench.ran_at(moved)
+    return None if ran is None else (moved, ran)
 
 
 def _of_backward_passes(bench: Bench, values: Mapping[str, Array]) -> Iterator[Doubt]:
     """After a call with other values, and with one more between the forward run and these passes,
     all over one graph: its first and its last pass are those of the first run. A multiple of the
-    upstream gradient is also one in another layout."""
-    first, row, ones = bench.first, bench.row, np.ones(bench.size)
+    upstream gradient is also one in another layout, and so are the ones of a sum."""
     negative, small = factors(bench)
+    ones = np.ones(bench.size)
     passes: list[tuple[Array, Layout]] = [
-        (row, "contiguous"),
+        (bench.row, "contiguous"),
         (np.zeros(bench.size), "contiguous"),
-        (negative * row, "transposed"),
-        (small * row, "sliced"),
-        (ones, "contiguous"),
-        (row + ones, "contiguous"),
+        (negative * bench.row, "transposed"),
+        (small * bench.row, "sliced"),
         (ones, "expanded"),
-        (row, "contiguous"),
+        (bench.row + ones, "contiguous"),
+        (bench.row, "contiguous"),
     ]
+    compared = _ComparedPasses(bench)
     ran = bench.subject.run(
         Call(
             cotangents=np.stack([part for part, _ in passes]),
             layouts=tuple(layout for _, layout in passes),
             interleaved_inputs=values,
             retained=True,
-            row_by_row=True,
+            each=compared.take,
         )
     )
-
-    def result(place: int) -> CallResult:
-        """One at a time: each may be as large as the layer."""
-        gradients = ran.row(place).items()
-        return CallResult(ran.output, {n: g if g is None else g[None] for n, g in gradients})
-
-    for place in (0, len(passes) - 1):
-        found = bench.apart(first, result(place), bench.near)
-        if found is not None:
-            yield Doubt(again=found)
-    if any(not_zero(bench, result(1))):
-        yield Doubt((linear,))
-    largest = FORMATS[bench.subject.dtype].largest
-    for place, factor in ((2, negative), (3, small)):
-        multiple = times(first, factor, largest)
-        if bench.apart(multiple, result(place), widened(bench.near, factor)):
-            yield Doubt((linear, of_upstream))
-            return
-    of_ones = result(4)
-    tight = bench.tight(of_ones)
-    near = sum_of([bench.near] * 3, tight)
-    if bench.apart(bench.added(first, of_ones), result(5), near) or bench.apart(
-        of_ones, result(6), tight
-    ):
-        yield Doubt((linear, of_upstream))
+    if ran.gradients:
+        for place in range(len(passes)):
+            compared.take(place, ran.row(place))
+    yield from compared.doubts
 
 
-def _of_layouts(bench: Bench, values: Mapping[str, Array], there: CallResult) -> Iterator[Doubt]:
-    """The inputs in other layouts. A layer that is bound anew is given those with equal rows."""
-    ranks = [leaf.value.ndim for leaf in bench.subject.leaves if leaf.role == "input"]
-    layouts: list[Layout] = ["transposed"] if max(ranks, default=0) > 1 else []
-    layouts += ["sliced"] if max(ranks, default=0) else []
-    for layout in layouts:
-        run = partial(bench.run, Call(inputs=layout))
-        yield from _compared(bench, bench.first, run, (of_inputs,))
+class _ComparedPasses:
+    """What is off in the backward passes of one graph, which are compared one by one: each may be
+    as large as the layer."""
 
-    def on_a_fresh_layer() -> CallResult:
+    def __init__(self, bench: Bench) -> None:
+        self.doubts: list[Doubt] = []
+        self._bench = bench
+        self._total, self._near = bench.first, bench.near  # of a sum, once it is known
+
+    def take(self, place: int, gradients: Mapping[str, Array | None]) -> None:
+        """Compares the pass at this place with what those before say of it."""
+        bench, first = self._bench, self._bench.first
+        ran = CallResult(
+            first.output, {n: g if g is None else g[None] for n, g in gradients.items()}
+        )
+        if place == 1:
+            if any(not_zero(bench, ran)):
+                self.doubts.append(Doubt((linear,)))
+        elif place in (2, 3):
+            factor = factors(bench)[place - 2]
+            multiple = times(first, factor, FORMATS[bench.subject.dtype].largest)
+            self._compare(multiple, ran, widened(bench.near, factor))
+        elif place == 4:
+            self._near = sum_of([bench.near] * 3, bench.tight(ran))
+            self._total = bench.added(first, ran)
+        elif place == 5:
+            self._compare(self._total, ran, self._near)
+        else:
+            found = bench.apart(first, ran, bench.near)
+            if found is not None:
+                self.doubts.append(Doubt(again=found))
+
+    def _compare(self, expected: CallResult, ran: CallResult, bars: Bars) -> None:
+        if self._bench.apart(expected, ran, bars):
+            self.doubts.append(Doubt((linear, of_upstream)))
+
+
+def _of_a_fresh_layer(
+    bench: Bench, values: Mapping[str, Array], there: CallResult
+) -> Iterator[Doubt]:
+    """A layer that is bound anew is given other values, those with equal rows expanded."""
+
+    def run() -> CallResult:
         subject = bench.fresh(values)
         try:
             row = bench.row[None]
@@ -145,7 +161,17 @@ def _of_layouts(bench: Bench, values: Mapping[str, Array], there: CallResult) ->
         finally:
             subject.close()
 
-    yield from _compared(bench, there, on_a_fresh_layer, (remembered, of_inputs))
+    yield from _compared(bench, there, run, (remembered, of_inputs))
+
+
+def _of_layouts(bench: Bench) -> Iterator[Doubt]:
+    """The inputs in other layouts."""
+    ranks = [leaf.value.ndim for leaf in bench.subject.leaves if leaf.role == "input"]
+    layouts: list[Layout] = ["transposed"] if max(ranks, default=0) > 1 else []
+    layouts += ["sliced"] if max(ranks, default=0) else []
+    for layout in layouts:
+        run = partial(bench.run, Call(inputs=layout))
+        yield from _compared(bench, bench.first, run, (of_inputs,))
 
 
 def _of_requests(bench: Bench) -> Iterator[Doubt]:

@@ -108,12 +108,17 @@ class LayerSubject(FrameworkLayer):
                     if not self.learns(error, i == 0, call):
                         raise
                     grads, wrote = self._pass(call, row, layout, self._anew(call, wrt), keep)
-                passes.append(grads)
                 spoilt |= wrote
+                if call.each is None:
+                    passes.append(grads)
+                    continue
+                found = self.result(output, wrt, [grads])
+                del grads  # whose memory is needed for what comes next
+                call.each(i, found.row(0))
+                del found
             later = written()
-            if call.row_by_row:
-                each = [partial(self.result, output, wrt, [grads]) for grads in passes]
-                return CallResult(output, passes=each)
+            if call.each is not None:
+                return CallResult(output)
             found = self.result(output, wrt, passes)
             if not call.watch:
                 return found

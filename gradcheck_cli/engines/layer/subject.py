@@ -95,8 +95,8 @@ class Call:
     `inputs` how the given inputs do. `interleaved_inputs`: after the forward run, another one at
     these values; then the backward passes of the first. `retained`: every row goes back through one
     graph, whatever a second pass raises. `watch`: what the call writes to is looked at, and whether
-    it draws random numbers. `row_by_row`: the gradients are read by `CallResult.row`, and need not
-    be there as arrays together.
+    it draws random numbers. `each` may be given the place and the gradients (n,) of every row as
+    soon as they are there, which are not in the result then: together they may need much memory.
     """
 
     values: Mapping[str, Array] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Call:
     interleaved_inputs: Mapping[str, Array] | None = None
     retained: bool = False
     watch: bool = False
-    row_by_row: bool = False
+    each: Callable[[int, dict[str, Array | None]], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +121,7 @@ class CallResult:
     `changed_later` those that the backward passes wrote to; `upstream_changed`, whether they wrote
     to a cotangent; `accumulated` names the leaves whose own gradient (`.grad`), which this call has
     no business with, was written to; `random`, whether random numbers were drawn. A fault that a
-    framework's arrays cannot have is never reported. `passes` read the gradients of a row each,
-    where the call was `row_by_row` and these are not in `gradients`.
+    framework's arrays cannot have is never reported.
     """
 
     output: Array
@@ -133,12 +132,9 @@ class CallResult:
     upstream_changed: bool = False
     accumulated: tuple[str, ...] = ()
     random: bool = False
-    passes: Sequence[Callable[[], CallResult]] = ()
 
     def row(self, place: int) -> dict[str, Array | None]:
-        """The gradients (n,) of one row, by leaf. Raises WrongKind."""
-        if self.passes:
-            return self.passes[place]().row(0)
+        """The gradients (n,) of one row, by leaf."""
         return {name: None if g is None else g[place] for name, g in self.gradients.items()}
 
 

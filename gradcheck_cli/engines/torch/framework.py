@@ -34,6 +34,7 @@ class Torch(TapeFramework):
         self._device = device
         self._dtype = getattr(torch, dtype)
         self._levels = False
+        self._of_numpy = (torch.float64, torch.float32, torch.float16)
         self.kinds = {"float": self._dtype, "int": torch.int64, "bool": torch.bool}
 
     def lowering(self, op: str) -> Call | Missing | None:
@@ -47,6 +48,11 @@ class Torch(TapeFramework):
 
     def array(self, values: Array) -> Any:
         # A copy, contiguous and writable: neither a read-only nor a strided array may leak in.
+        if self._dtype in self._of_numpy and np.asarray(values).dtype == np.float64:
+            made = self._torch.empty(np.shape(values), dtype=self._dtype)
+            with np.errstate(over="ignore", under="ignore"):
+                made.numpy()[...] = values  # at once in this dtype: another copy would be felt
+            return made.to(self._device)
         tensor = self._torch.tensor(np.ascontiguousarray(values).reshape(np.shape(values)))
         wanted = self._dtype if tensor.is_floating_point() else tensor.dtype
         is_there = wanted is tensor.dtype and self._device == HOST.device

@@ -111,7 +111,7 @@ class TorchSubject(LayerSubject):
         self._arguments = self._arranged(target, names)
         self.bind_leaves(self._leaves_of(names))
         self._by_name = {leaf.name: leaf for leaf in self.leaves}
-        self._base = {name: self.leaf_array(name, request.values[name]) for name in names}
+        self._base = {name: self._kept(name, request.values[name]) for name in names}
         self.state.settle(request.values, self.leaf_array)
         self._apart: frozenset[str] = frozenset()  # outputs that are no functions of the leaves
         self.outputs = self._first_outputs()
@@ -221,6 +221,15 @@ class TorchSubject(LayerSubject):
         are the derivatives by those of the tensor."""
         made = self.fw.array(values)
         return self.torch.view_as_complex(made) if name in self._complex else made
+
+    def _kept(self, name: str, values: Array) -> Any:
+        """A leaf at its own values, which are in the same memory where nothing has to be converted:
+        what the layer is called with is a copy of it."""
+        usable = values.dtype == np.float64 and values.flags.c_contiguous and values.flags.writeable
+        is_here = self.dtype == "float64" and self._device == HOST.device
+        if usable and is_here and name not in self._complex:
+            return self.torch.from_numpy(values)
+        return self.leaf_array(name, values)
 
     def inputs(
         self, values: Mapping[str, Array], wrt: Sequence[str] = (), layout: Layout = "contiguous"

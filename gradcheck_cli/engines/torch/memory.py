@@ -41,17 +41,21 @@ class Watch:
     def written(self) -> tuple[str, ...]:
         """Names of the tensors that were written to since this was last asked: with other numbers,
         or with the same through an operation that counts its writes."""
-        now = {n: (t._version, t.detach().clone()) for n, t in self._tensors.items()}
-        before, self._before = self._before or now, now
-        return tuple(
-            name
-            for name, (version, numbers) in now.items()
-            if version != before[name][0] or not self._same(numbers, before[name][1])
-        )
+        found = []
+        for name, tensor in self._tensors.items():
+            before = self._before.get(name)
+            if before is not None:
+                if before[0] == tensor._version and self._same(tensor.detach(), before[1]):
+                    continue
+                found.append(name)
+            self._before[name] = tensor._version, tensor.detach().clone()
+        return tuple(found)
 
     def _same(self, one: Any, other: Any) -> bool:
         if one.shape != other.shape:
             return False
+        if one.dtype == other.dtype and self._torch.equal(one, other):
+            return True
         equal = one == other
         if one.is_floating_point() or one.is_complex():
             equal |= one.isnan() & other.isnan()

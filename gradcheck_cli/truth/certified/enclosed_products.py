@@ -31,6 +31,12 @@ class TooManyNumbers(Exception):
     """Enclosing the program would take too long. The message says why."""
 
 
+def require_few(numbers: int) -> None:
+    """Raises TooManyNumbers where a program has more `numbers` that move than can be enclosed."""
+    if numbers > MOST_NUMBERS:
+        raise TooManyNumbers(f"it computes more than {MOST_NUMBERS} numbers")
+
+
 class _FloatNodes(Nodes):
     """The nodes of a program on float balls."""
 
@@ -92,8 +98,7 @@ class EnclosedProducts:
 
         self._program = inlined(program)
         moves = moving(self._program, wrt)
-        if sum(math.prod(self._program.nodes[i].shape) for i in moves) > MOST_NUMBERS:
-            raise TooManyNumbers(f"it computes more than {MOST_NUMBERS} numbers")
+        require_few(sum(math.prod(self._program.nodes[i].shape) for i in moves))
         still = set(range(len(self._program.nodes))) - moves
         self._nodes = _FloatNodes(self._program, FORMATS["float64"], still)
         self._singly = Singly(MOST_SINGLY)

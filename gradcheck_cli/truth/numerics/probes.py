@@ -16,6 +16,8 @@ from gradcheck_cli.engines.layer.subject import Output
 from gradcheck_cli.truth.numerics.differences import Float
 
 COTANGENTS = 4
+MANY = 2**21  # entries of leaves: each further cotangent takes as long as all differences do
+FEW_COTANGENTS = 2  # for so many: along one direction they find nearly as much
 MOST_DIRECTIONS = 8
 # Numbers are drawn evenly from -1 .. 1 and moved away from 0 by LEAST: none hides an entry. They
 # have a density, so that no combination of them cancels but by chance.
@@ -90,11 +92,12 @@ class Draws:
         sizes = (float(np.min(self.scales(leaf, inside))) for inside in parts(leaf.size))
         return min(sizes, default=np.inf)  # of a leaf without entries
 
-    def cotangents(self, outputs: Sequence[Output], values: Float) -> Float:
-        """All cotangents, (COTANGENTS, m); of a single output there is but one, 1."""
+    def cotangents(self, outputs: Sequence[Output], values: Float, entries: int) -> Float:
+        """All cotangents of a layer with so many `entries` of leaves, (k, m); of a single output
+        there is but one, 1."""
         if values.size == 1:
             return np.ones((1, 1))
-        rows = np.empty((COTANGENTS, values.size))
+        rows = np.empty((FEW_COTANGENTS if entries > MANY else COTANGENTS, values.size))
         for place, output in enumerate(outputs):
             inside = slice(output.start, output.start + output.size)
             scale = 1 / scale_of(values[inside]) if len(outputs) > 1 else 1.0

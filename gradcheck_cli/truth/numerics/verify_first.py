@@ -109,6 +109,24 @@ def first_look(line: Line, expected: Float, relative: float, level: int) -> Prob
     return look(line, expected, level) or found
 
 
+def long_look(line: Line, expected: Float, relative: float, level: int) -> Probe | None:
+    """A look that goes on to shorter steps, one level at a time, while it is confirmed and they
+    narrow its bars, until these are `relative` to the slope; a first look where that does not make
+    them narrow enough."""
+    found = look(line, expected, level + LEVELS - FEWER, FEWER)
+    while found is not None and found.confirmed:
+        bars = found.estimate.error
+        if np.all(bars <= relative * _size(found, expected)):
+            return found
+        longer = look(line, expected, found.level, found.levels + 1)
+        if longer is None or not longer.confirmed or not np.any(longer.estimate.error < bars / 2):
+            break
+        found = longer
+    if found is not None and found.confirmed and narrow(found, line, expected, relative):
+        return found
+    return first_look(line, expected, relative, level)
+
+
 def _bends(ladder: Ladder) -> bool:
     """Whether one-sided quotients stay apart as steps shrink, as at a kink: their distance is in
     proportion to the step where there is a second derivative."""
@@ -143,7 +161,7 @@ def descend(line: Line, expected: Float, relative: float, level: int = FIRST_LEV
     possible."""
     last: Probe | None = None
     while level < DEEPEST:
-        found = first_look(line, expected, relative, level)
+        found = long_look(line, expected, relative, level)
         level += LEVELS
         if found is None:
             continue

@@ -7,7 +7,17 @@ import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.layer import Leaf
-from gradcheck_cli.truth.numerics.probes import LEAST, PART, Draws, smallest, smallest_single
+from gradcheck_cli.engines.layer.subject import Output
+from gradcheck_cli.truth.numerics.probes import (
+    COTANGENTS,
+    FEW_COTANGENTS,
+    LEAST,
+    MANY,
+    PART,
+    Draws,
+    smallest,
+    smallest_single,
+)
 
 
 def leaf(values: np.ndarray) -> Leaf:
@@ -34,6 +44,14 @@ def test_the_same_is_drawn_again_and_is_nobodys() -> None:
     assert np.array_equal(draws.direction(0, leaf(values), 0), again)
     assert np.array_equal(again, again.astype(np.float32))
     assert not np.array_equal(draws.direction(2, leaf(values), 0), again)
+
+
+@pytest.mark.parametrize(("entries", "count"), [(MANY, COTANGENTS), (MANY + 1, FEW_COTANGENTS)])
+def test_a_layer_of_many_entries_has_few_cotangents(entries: int, count: int) -> None:
+    draws = Draws(0, FORMATS["float64"])
+    outputs = (Output("y", (3,), "float64", 0),)
+    assert draws.cotangents(outputs, np.ones(3), entries).shape == (count, 3)
+    assert draws.cotangents((), np.ones(1), entries).shape == (1, 1)
 
 
 SMALL = 6  # entries of a side: few numbers come closest to cancelling

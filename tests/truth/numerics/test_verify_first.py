@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.truth import PointKind
-from gradcheck_cli.truth.numerics.verify_first import LEVELS, RELATIVE, Line, Probe, descend
+from gradcheck_cli.truth.numerics.verify_first import (
+    FIRST_LEVEL,
+    LEVELS,
+    RELATIVE,
+    Line,
+    Probe,
+    descend,
+    long_look,
+)
 
 U = 2.0**-53
 
@@ -66,3 +74,24 @@ def test_kinks_nearby_are_left_behind_and_one_at_the_point_is_told() -> None:
     found = at.look()
     assert not found.confirmed
     assert np.all(found.sides.kind == PointKind.KINK)
+
+
+def test_a_long_look_takes_shorter_steps_until_bars_are_narrow() -> None:
+    bars = []
+    for wanted in (2.0**-20, 2.0**-36):
+        counted = Counted(lambda t: np.exp(1 + t), np.e)
+        found = long_look(counted.line, counted.slope, wanted, FIRST_LEVEL)
+        assert found is not None
+        assert found.confirmed
+        assert counted.evaluations == 2 * found.levels
+        bars.append((found.levels, float(np.max(found.estimate.error / np.abs(counted.slope)))))
+    (few, wide), (many, narrow) = bars
+    assert few < many
+    assert narrow <= 2.0**-36 < wide <= 2.0**-20
+
+
+def test_a_long_look_confirms_nothing_wrong() -> None:
+    counted = Counted(lambda t: np.exp(1 + t), np.e)
+    found = long_look(counted.line, counted.slope * (1 + 1e-6), 2.0**-36, FIRST_LEVEL)
+    assert found is not None
+    assert not found.confirmed
