@@ -4,7 +4,7 @@ captured, random numbers and switches. Every call finds it the same, and so does
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -42,6 +42,7 @@ class State:
         self.notes: list[str] = []
         self._counters: list[HeldVariable] = []
         self._modules: list[Any] = []  # and their parts
+        self._buffered: list[tuple[Any, frozenset[int]]] = []  # parts, with their own buffers
         self._with_padding: list[Any] = []
         self._streams = _streams(torch, self._device)
         self._random = [stream.start(seed) for stream in self._streams]
@@ -63,6 +64,10 @@ class State:
 
     def _hold(self, module: Any, before: str = "") -> None:
         self._modules += module.modules()
+        for part in module.modules():
+            own = frozenset(map(id, part.buffers(recurse=False)))
+            if own:
+                self._buffered.append((part, own))
         self._note_padding(module, before)
 
     def _copy_of(self, module: Any) -> Any:
@@ -127,6 +132,7 @@ class State:
         before = [(held.tensor.data, _grad(held.tensor)) for _, held in everything]
         modes = [(m, m.training) for m in self._modules]
         padded = [(part, part.padding_idx) for part in self._with_padding]
+        plain = [_plain_attributes(part) for part, _ in self._buffered]
         for name, held in everything:
             _put_grad(held.tensor, None)
             if name in values:
@@ -142,6 +148,10 @@ class State:
             with self.seeded(), switches(self._torch):
                 yield
         finally:
+            now = [
+                (held.tensor, place) for (_, held), place in zip(everything, places, strict=True)
+            ]
+            self._put_plain(plain, {id(t) for t, place in now if _place(t) != place})
             for (name, held), place, (data, grad) in zip(everything, places, before, strict=True):
                 written = held.trained and name not in values and _place(held.tensor) != place
                 held.tensor.data = data
@@ -154,6 +164,13 @@ class State:
                 module.training = training
             for part, padding in padded:
                 part.padding_idx = padding
+
+    def _put_plain(self, before: Sequence[Mapping[str, Any]], written: Set[int]) -> None:
+        """Puts back the plain attributes of modules whose buffers were written to, and are put
+        back, too: one may say how much of a buffer is filled."""
+        for (part, own), attributes in zip(self._buffered, before, strict=True):
+            if not own.isdisjoint(written):
+                vars(part).update(attributes)
 
     @contextmanager
     def seeded(self) -> Iterator[None]:
@@ -265,6 +282,15 @@ def _grad(tensor: Any) -> Any:
 def _put_grad(tensor: Any, grad: Any) -> None:
     if tensor.is_leaf:
         tensor.grad = grad
+
+
+def _plain_attributes(module: Any) -> dict[str, Any]:
+    """The attributes of a module that are numbers, words or none."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if value is None or isinstance(value, (bool, int, float, str))
+    }
 
 
 def _place(tensor: Any) -> tuple[int, int]:

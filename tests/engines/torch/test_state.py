@@ -73,3 +73,24 @@ def test_what_cannot_be_copied_is_shared_and_named() -> None:
     assert answer.failure is None
     assert not answer.findings
     assert "cannot be copied: `0.lock`, `0.sine`" in " ".join(answer.notes)
+
+
+class Cached(torch.nn.Module):
+    """Keeps its frequencies in a buffer, and in an attribute how many of them are there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(8), persistent=False)
+        self.filled = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        size = len(x)
+        if self.filled < size:
+            self.kept[:size] = torch.arange(1.0, size + 1)
+            self.filled = size
+        return x / self.kept[:size]
+
+
+def test_a_cache_in_a_buffer_is_empty_at_every_call_or_full_at_every_call() -> None:
+    answer = examined(Cached(), {"x": [0.5, -1.0, 2.0]})
+    assert not answer.findings
