@@ -32,7 +32,7 @@ from gradcheck_cli.checks.spec_errors import BadSpec, not_there
 from gradcheck_cli.checks.subjects import Subjects, draws_others, raised_beside, where_it_runs
 from gradcheck_cli.checks.surrogate import Declared, covered, leave_out
 from gradcheck_cli.checks.traced_entry import traced_entry_of
-from gradcheck_cli.checks.wrong_gradient_causes import WRONG, WrongGradients
+from gradcheck_cli.checks.wrong_gradient_causes import WRONG, Corrections, WrongGradients
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.curve import Curve
 from gradcheck_cli.domain.dtypes import Array
@@ -95,8 +95,10 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
             if problem.behaviour:
                 answer = behave(engine, problem)
             else:
-                answer = _Examination(engine, problem, blaming).answer()
-                answer = over_the_domain(problem, answer, partial(_elsewhere, engine, blaming))
+                corrections: Corrections = {}
+                answer = _Examination(engine, problem, blaming, corrections).answer()
+                elsewhere = partial(_elsewhere, engine, blaming, corrections)
+                answer = over_the_domain(problem, answer, elsewhere)
     except BadSpec as error:
         answer = error.answer(problem)
     except NotDeclarable as error:
@@ -115,9 +117,11 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
     )
 
 
-def _elsewhere(engine: Engine, blaming: bool, problem: LayerProblem) -> LayerAnswer:
+def _elsewhere(
+    engine: Engine, blaming: bool, corrections: Corrections, problem: LayerProblem
+) -> LayerAnswer:
     try:
-        return _Examination(engine, problem, blaming).answer()
+        return _Examination(engine, problem, blaming, corrections).answer()
     except Exception as error:
         return LayerAnswer(failure=_failure(error, problem))
 
@@ -136,9 +140,13 @@ def _failure(error: BaseException, problem: LayerProblem) -> Failure:
 
 
 class _Examination:
-    """The subjects of one problem, and what is examined of them."""
+    """The subjects of one problem, and what is examined of them. `corrections` are known from other
+    points."""
 
-    def __init__(self, engine: Engine, problem: LayerProblem, blaming: bool) -> None:
+    def __init__(
+        self, engine: Engine, problem: LayerProblem, blaming: bool, corrections: Corrections
+    ) -> None:
+        self._corrections = corrections
         self._engine = engine
         self._blaming = blaming
         self._problem = problem
@@ -362,14 +370,14 @@ class _Examination:
             return findings
         narrow, highest = layer.narrow, layer.highest
         unstable = Blame(narrow, highest, layer.problem.dtype, find)
-        wrong = WrongGradients(self._engine, self._problem, highest, find, examine)
+        given = find, examine, self._corrections
+        wrong = WrongGradients(self._engine, self._problem, highest, *given)
         found = wrong.explained(unstable.explained(findings))
         self._notes.update(unstable.notes | wrong.notes)
         faults = unstable.faults | wrong.faults
         if unstable.narrow_alone:
-            own = WrongGradients(
-                self._engine, self._problem, narrow, find, examine, (*WRONG, *OF_ROUNDING)
-            )
+            codes = (*WRONG, *OF_ROUNDING)
+            own = WrongGradients(self._engine, self._problem, narrow, *given, codes)
             found = own.explained(found, unstable.narrow_alone)
             self._notes.update(own.notes)
             faults |= own.faults

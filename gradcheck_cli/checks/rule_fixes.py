@@ -123,13 +123,14 @@ class RuleFixes:
         self._layer = layer
         self._rule = rule
         self._rng = np.random.default_rng([problem.seed, 47])
+        self._expressions: dict[Place, Expression] = {}
 
     def tried(self) -> TriedCorrection | None:
         """The first correction with which the function is right at all fresh points where it
         runs."""
         try:
             for correction in islice(self._found(), TRIALS):
-                expression = Expression(correction.place)
+                expression = self._expression(correction.place)
                 with self._layer.written(expression, correction.expression, correction.names):
                     answers = [a for a in map(self._is_right, self._fresh()) if a is not None]
                 if answers and all(answers):
@@ -145,7 +146,7 @@ class RuleFixes:
         returned = None if read is None else returned_value(read, self._rule.index)
         if returned is None:
             return
-        expression = Expression(returned.place)
+        expression = self._expression(returned.place)
         with closing(self._bound({})) as here:
             program = self._program(here)
             if program is None:
@@ -153,6 +154,11 @@ class RuleFixes:
             with closing(self._bound(self._moved(here, NEAR))) as near:
                 runs = [_Run(one, self._rule, self._rng) for one in (here, near)]
                 yield from self._corrections(expression, returned, program, runs)
+
+    def _expression(self, place: Place) -> Expression:
+        if place not in self._expressions:
+            self._expressions[place] = Expression(place)
+        return self._expressions[place]
 
     def _program(self, subject: Subject) -> RuleProgram | None:
         """What the rule has to compute; None where that is not known as a program."""

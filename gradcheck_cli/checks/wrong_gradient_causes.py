@@ -11,7 +11,7 @@ import time
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 
 WRONG = (Codes.WRONG_GRADIENT, Codes.MISSING_GRADIENT, Codes.WRONG_SECOND_DERIVATIVE)
 
+Corrections: TypeAlias = "dict[tuple[Mode, str, str], TriedCorrection | None]"
+"""By mode, custom function and argument, what its rule has to return: it holds at every point."""
+
 DETACHED: CauseKind = "detached path"
 
 SECONDS: Seconds = 20.0
@@ -89,6 +92,7 @@ class WrongGradients:
         subject: Subject,
         find: Find,
         examine: Examine,
+        corrections: Corrections,
         codes: tuple[str, ...] = WRONG,
     ) -> None:
         self._engine = engine
@@ -100,7 +104,7 @@ class WrongGradients:
         self._designs = tuple(declared_in(problem).values())
         self._of_mode: dict[Mode, list[tuple[_Wrong, ...]]] = {}
         self._of_row: dict[bytes, tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]] = {}
-        self._corrections: dict[tuple[Mode, str, str], TriedCorrection | None] = {}
+        self._corrections = corrections
         self.notes: dict[str, None] = {}
         self.faults: dict[str, Finding] = {}
 
