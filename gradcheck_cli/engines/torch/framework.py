@@ -49,7 +49,7 @@ class Torch(TapeFramework):
     def array(self, values: Array) -> Any:
         # A copy, contiguous and writable: neither a read-only nor a strided array may leak in.
         if self._dtype in self._of_numpy and np.asarray(values).dtype == np.float64:
-            made = self._torch.empty(np.shape(values), dtype=self._dtype)
+            made = self._torch.empty(np.shape(values), dtype=self._dtype, device=HOST.device)
             with np.errstate(over="ignore", under="ignore"):
                 made.numpy()[...] = values  # at once in this dtype: another copy would be felt
             return made.to(self._device)
