@@ -101,18 +101,10 @@ class Torch(TapeFramework):
     ) -> tuple[list[Any], list[Any], Any]:
         if not self._levels:
             return super().jvp(function, primals, tangents)
-        moving = [i for i, x_dot in enumerate(tangents) if x_dot is not None]
-
-        def moved(*some: Any) -> list[Any]:
-            duals = list(primals)
-            for i, dual in zip(moving, some, strict=True):
-                duals[i] = dual
-            return function(duals)[0]
-
-        own, along = (tuple(arrays[i] for i in moving) for arrays in (primals, tangents))
+        moved, own, along = of_moving(function, primals, tangents)
         try:
             with without_compiler():
-                return *self._torch.func.jvp(moved, own, along), None
+                return *self._torch.func.jvp(lambda *duals: moved(*duals)[0], own, along), None
         except RuntimeError as error:
             if "setup_context" not in str(error):  # a function that `torch.func` does not take
                 raise
@@ -208,3 +200,20 @@ def _function(torch: Any, rule: Rule) -> Call:
     Stated.__name__ = rule.name
     apply: Call = Stated.apply
     return apply
+
+
+def of_moving(
+    function: Callable[[list[Any]], Targets], primals: Sequence[Any], tangents: Sequence[Any]
+) -> tuple[Callable[..., Targets], tuple[Any, ...], tuple[Any, ...]]:
+    """The function of those primals alone that have a tangent (not None), which `torch.func.jvp`
+    takes; these primals, and their tangents."""
+    moving = [i for i, x_dot in enumerate(tangents) if x_dot is not None]
+
+    def moved(*some: Any) -> Targets:
+        duals = list(primals)
+        for i, dual in zip(moving, some, strict=True):
+            duals[i] = dual
+        return function(duals)
+
+    own, along = (tuple(arrays[i] for i in moving) for arrays in (primals, tangents))
+    return moved, own, along

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from gradcheck_cli.engines.derivatives import Function, Targets
-from gradcheck_cli.engines.torch.framework import Torch
+from gradcheck_cli.engines.torch.framework import Torch, of_moving
 
 
 class Transforms(Torch):
@@ -51,16 +51,10 @@ class Transforms(Torch):
     ) -> tuple[list[Any], list[Any], Any]:
         """The jvp by `torch.func.jvp`."""
         parts = _Parts()
-        moving = [i for i, x_dot in enumerate(tangents) if x_dot is not None]
-
-        def moved(*some: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-            duals = list(primals)
-            for i, dual in zip(moving, some, strict=True):
-                duals[i] = dual
-            return parts.taken(function(duals))
-
-        own, along = (tuple(arrays[i] for i in moving) for arrays in (primals, tangents))
-        targets, pushed, rest = self._torch.func.jvp(moved, own, along, has_aux=True)
+        moved, own, along = of_moving(function, primals, tangents)
+        targets, pushed, rest = self._torch.func.jvp(
+            lambda *duals: parts.taken(moved(*duals)), own, along, has_aux=True
+        )
         return parts.targets(targets), parts.targets(pushed), parts.rest(rest)
 
 
