@@ -15,6 +15,7 @@ from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.walker import Call, Rule
 from gradcheck_cli.engines.temporarily import temporarily
+from gradcheck_cli.engines.torch.custom_operations import custom_operations_refusing
 from gradcheck_cli.engines.torch.startup import without_compiler, without_decompositions
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Torch(TapeFramework):
         forward_ad = self._torch.autograd.forward_ad
         # of a graph, whose backward may be differentiated
         inside = any(primal.requires_grad for primal in primals)
-        with forward_ad.dual_level(), without_compiler():
+        with forward_ad.dual_level(), without_compiler(), custom_operations_refusing():
             with nullcontext() if inside else without_decompositions():
                 duals = [
                     x if x_dot is None else forward_ad.make_dual(x, x_dot)
