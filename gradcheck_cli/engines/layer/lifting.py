@@ -26,6 +26,7 @@ from gradcheck_cli.engines.execution import Execution, Step
 from gradcheck_cli.engines.layer.recording import Recording
 from gradcheck_cli.engines.trace.symbols import ProgramWriter, Symbol
 from gradcheck_cli.engines.tracebacks import raise_if_internal
+from gradcheck_cli.formula.program import used_inputs
 from reference_engine.errors import ShapeError
 from reference_engine.traced import ROWS
 
@@ -77,8 +78,10 @@ class Lifted:
         return self
 
     def computes_as(self, other: Lifted) -> bool:
-        """Whether both execute the same operations, with the same numbers beside the leaves."""
+        """Whether both execute the same operations, with the same numbers beside the leaves. Pivots
+        of a factor that no output needs may be others."""
         mine, theirs = self.program, other.program
+        used = used_inputs(mine)
         return (
             mine.inputs == theirs.inputs
             and mine.outputs == theirs.outputs
@@ -87,6 +90,7 @@ class Lifted:
             and all(
                 np.array_equal(value, other.constants[name], equal_nan=True)
                 for name, value in self.constants.items()
+                if name in used
             )
         )
 
