@@ -103,6 +103,7 @@ OF_LAYERS: tuple[Implication, ...] = (
         frozenset({Codes.MODES_DISAGREE}),
         frozenset(
             {
+                Codes.NON_FINITE_OUTPUT,
                 Codes.WRONG_GRADIENT,
                 Codes.MISSING_GRADIENT,
                 Codes.WRONG_SHAPE_OR_DTYPE,

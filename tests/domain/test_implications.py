@@ -35,6 +35,8 @@ def test_a_wrong_gradient_implies_that_modes_disagree() -> None:
     assert without_implied([modes, infinite], OF_LAYERS) == [modes, infinite]
     forward = replace(infinite, mode="forward")
     assert without_implied([modes, forward], OF_LAYERS) == [forward]
+    output = found(Codes.NON_FINITE_OUTPUT, mode="reverse")
+    assert without_implied([modes, output], OF_LAYERS) == [output]
     of_jax = replace(wrong, engine="jax")
     assert without_implied([modes, of_jax], OF_LAYERS) == [modes, of_jax]
 
