@@ -187,6 +187,16 @@ def test_where_the_gradient_stops() -> None:
         assert stretch(cause) == "jax.lax.stop_gradient(jnp.linalg.norm(x))"
 
 
+def test_a_stop_that_cancels_is_no_cause_of_lost_digits() -> None:
+    """The largest logit is stopped in a log-softmax; without it the sums round in another order."""
+    x = {"x": [0.0, 200.0]}
+    problem = layer_problem(jax.nn.log_softmax, x, dtype="float64", modes=("forward",))
+    implementation = replace(problem.implementation, engine="jax")
+    answer = examine(engine(), replace(problem, implementation=implementation))
+    assert [finding.code for finding in answer.findings if finding.severity == "error"] == ["GC302"]
+    assert all(f.cause is None or f.cause.kind != "detached path" for f in answer.findings)
+
+
 def test_a_backward_of_another_dtype_is_traced_as_any_other() -> None:
     """`convert_element_type` is no row of the table, so nothing is known of it as one."""
 
