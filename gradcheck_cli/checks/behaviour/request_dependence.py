@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from gradcheck_cli.checks.behaviour.baseline import Bench, Fault, raised
 from gradcheck_cli.domain.codes import Codes, Severity
 from gradcheck_cli.engines.layer.subject import Call
+
+_REQUIRES_GRADIENT = re.compile(r"requires?[ _]grad")
 
 MOST = 4  # subsets and outputs that are requested by themselves; a mistake shows in the first
 
@@ -23,18 +26,24 @@ def requested(bench: Bench) -> Iterator[Fault]:
 
 
 def _without_gradients(bench: Bench) -> Iterator[Fault]:
-    """A RuntimeError is a note: a layer that needs its graph, since it differentiates by its inputs
-    or registers a hook, says so itself, and none of its numbers is wrong."""
+    """That the graph is missing is a note: a layer that differentiates by its inputs or registers a
+    hook says so itself, and none of its numbers is wrong. Any other error is met by all who only
+    evaluate the layer."""
     where = "when no gradients are tracked"
     try:
         ran = bench.subject.run(Call(tracking=False))
     except Exception as error:
-        severity: Severity | None = "note" if isinstance(error, RuntimeError) else None
+        severity: Severity | None = "note" if _lacks_graph(error) else None
         yield raised(Codes.REQUEST_DEPENDENT, where, error, severity)
         return
     found = bench.differ(bench.first, ran, lambda: bench.bars, bench.near, ())
     if found is not None:
         yield Fault(Codes.REQUEST_DEPENDENT, found.depending(where))
+
+
+def _lacks_graph(error: Exception) -> bool:
+    """Whether it was raised since something does not require a gradient, as its words are."""
+    return isinstance(error, RuntimeError) and bool(_REQUIRES_GRADIENT.search(str(error)))
 
 
 def subsets(bench: Bench) -> list[tuple[str, ...]]:
@@ -52,7 +61,7 @@ def _some_gradients(bench: Bench, needs_graph: bool) -> Iterator[Fault]:
         try:
             ran = bench.run(Call(wrt=wrt))
         except Exception as error:
-            if needs_graph and isinstance(error, RuntimeError):
+            if needs_graph and _lacks_graph(error):
                 continue  # it needs the graph of another input
             yield raised(Codes.REQUEST_DEPENDENT, where, error)
             return

@@ -23,6 +23,14 @@ def test_a_layer_that_needs_its_graph_has_a_note() -> None:
     assert "no gradients are tracked" in answer.findings[0].message
 
 
+def test_a_layer_that_raises_for_another_reason_has_an_error() -> None:
+    def unmatched(x):
+        return x if torch.is_grad_enabled() else x @ torch.ones(7, dtype=x.dtype)
+
+    answer = examined(unmatched, X, behaviour=True)
+    assert [(one.code, one.severity) for one in answer.findings] == [("GC608", "error")]
+
+
 def test_a_layer_that_needs_its_graph_has_its_faults_too() -> None:
     def depends(x, scale):
         return force(x, scale if scale.requires_grad else 2 * scale)
