@@ -9,7 +9,7 @@ BROWSER := $(VENV)/.browser-found
 TIMES := 1
 DRAWS := 10
 
-.PHONY: help demo test test-all plain fuzz draws snapshots lint format docs site bench clean
+.PHONY: help demo test test-all plain fuzz draws snapshots lint style types compiled format docs site bench clean
 
 help:
 	@echo "make demo    run the example specs on the reference engine, PyTorch, TensorFlow and JAX"
@@ -27,19 +27,19 @@ help:
 	@echo "make clean   remove .venv and caches"
 
 # The examples hold gradients that fail, which is what they show: findings do not fail the demo.
-demo: $(STAMP)
+demo: compiled
 	$(BIN)/gradcheck run specs/examples specs/layers/code --exit-zero
 
-test: $(STAMP) $(BROWSER)
+test: compiled $(BROWSER)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not exhaustive"
 
-test-all: $(STAMP) $(BROWSER)
+test-all: compiled $(BROWSER)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-plain: $(STAMP)
+plain: compiled
 	$(BIN)/python benchmarks/verdicts.py plain
 
-fuzz: $(STAMP)
+fuzz: compiled
 	$(BIN)/python -m tests.fuzz --times $(TIMES)
 
 draws: $(STAMP)
@@ -48,12 +48,16 @@ draws: $(STAMP)
 snapshots: $(STAMP)
 	UPDATE_SNAPSHOTS=1 $(BIN)/python -m pytest -q tests/cli tests/report
 
-lint: $(STAMP)
+lint: style types
+
+style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/vulture
+
+types: $(STAMP)
+	$(BIN)/mypy
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
@@ -92,8 +96,11 @@ $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[all,dev]'
 	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
-	$(BIN)/python -m compileall -q gradcheck_cli reference_engine
 	touch $(STAMP)
+
+# Python does so itself, unless an image forbids it: every worker would then compile what has changed.
+compiled: $(STAMP)
+	@$(BIN)/python -m compileall -q gradcheck_cli reference_engine
 
 # The site has an environment of its own: what builds it needs nothing of the project.
 $(SITE)/bin/zensical: constraints.txt

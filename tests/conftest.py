@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -218,6 +219,17 @@ def judged() -> Callable[..., Judged]:
         return decide(made, dtype, seed=seed, named=named, change=change)
 
     return judge_it
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[Any]:
+    """What pytest makes of the tests is kept, also where an image forbids Python to keep bytecode:
+    that takes longer than reading it all."""
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, False
+    try:
+        return (yield)
+    finally:
+        sys.dont_write_bytecode = before
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,81 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from docs import generate
-from tests.acceptance import test_layers_of_users
-from tests.cli.calling import environment
+from tests.acceptance.conftest import EXAMPLES, LAYERS, ROOT, Run
 
 pytestmark = pytest.mark.exhaustive
 
-ROOT = Path(__file__).parents[2]
-FOLDER = "specs/examples/"
+FOLDER = f"{EXAMPLES}/"
 ENGINES = ("reference", "torch", "tensorflow", "jax")
 NO_NUMPY = ("numpy", "GC705")  # it differentiates no formulas
 NUMBER = r"-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan)"
 
 
-@dataclass(frozen=True)
-class Run:
-    """What the command behind the table left: exit code, screen, JSON report and table."""
-
-    code: int
-    screen: str
-    report: dict[str, Any]
-    matrix: str
-
-    def result(self, spec: str) -> dict[str, Any]:
-        found: dict[str, Any]
-        (found,) = [result for result in self.report["results"] if result["spec"] == spec]
-        return found
-
-    def findings(self, spec: str, **where: Any) -> list[dict[str, Any]]:
-        found = self.result(spec)["findings"]
-        return [f for f in found if all(f[key] == value for key, value in where.items())]
-
-    def readings(self, spec: str) -> dict[str, str]:
-        """By "engine dtype mode", what the screen shows for it, in one line."""
-        shown: dict[str, str] = {}
-        inside, where = False, ""
-        for line in self.screen.splitlines():
-            if header := re.match(r"(?:ok|FAIL) +(\w+)", line):
-                inside, where = header[1] == spec, ""
-            elif block := re.fullmatch(
-                r" {6}((?:reference|torch|tensorflow|jax) float\d\d.*)", line
-            ):
-                where = block[1]
-            elif inside and where and line.startswith(" " * 8):
-                shown[where] = f"{shown.get(where, '')} {line.strip()}".strip()
-        return shown
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    folder = tmp_path_factory.mktemp("examples")
-    report, table = folder / "report.json", folder / "matrix.md"
-    reports = ["--report", f"json={report}", "--report", f"matrix={table}"]
-    done = subprocess.run(
-        [sys.executable, "-m", "gradcheck_cli", *generate.MATRIX_COMMAND, "-v", *reports],
-        cwd=ROOT,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=300,
-        check=False,
-    )
-    report_text, matrix = report.read_text("utf-8"), table.read_text("utf-8")
-    return Run(done.returncode, done.stdout, json.loads(report_text), matrix)
+@pytest.fixture
+def run(examples: Run) -> Run:
+    return examples
 
 
 def test_the_folders_fail_with_an_exit_code(run: Run) -> None:
@@ -91,19 +36,21 @@ def test_the_demo_shows_what_tests_run() -> None:
     """So that CI, which runs all tests, need not run the demo as well."""
     makefile = (ROOT / "Makefile").read_text("utf-8")
     (folders,) = re.findall(r"^demo:.*\n\t\S+/gradcheck run (.*) --exit-zero$", makefile, re.M)
-    assert folders.split() == [FOLDER.rstrip("/"), test_layers_of_users.FOLDER]
+    assert folders.split() == [EXAMPLES, LAYERS]
 
 
-def test_the_page_shows_the_table_of_a_fresh_run(run: Run) -> None:
-    page = generate.MATRIX_PAGE.read_text("utf-8")
-    assert page == generate.with_matrix(page, run.matrix), "run `python docs/generate.py --matrix`"
+def test_the_page_shows_the_table_of_a_fresh_run(run: Run, matrix: Path) -> None:
+    page, table = generate.MATRIX_PAGE.read_text("utf-8"), matrix.read_text("utf-8")
+    assert page == generate.with_matrix(page, table), "run `python docs/generate.py --matrix`"
 
 
-def test_every_cell_of_the_table_is_a_verdict(run: Run) -> None:
+def test_every_cell_of_the_table_is_a_verdict(run: Run, matrix: Path) -> None:
     """A cell is a pass, a finding about numbers, or a refusal that says why; never a crash."""
     layers = ("reference", "symbolic")  # which run no layers
     formulas = {r["spec"] for r in run.report["results"] if r["path"].startswith(FOLDER)}
-    header, _, *rows = (line for line in run.matrix.splitlines() if line.startswith("|"))
+    header, _, *rows = (
+        line for line in matrix.read_text("utf-8").splitlines() if line.startswith("|")
+    )
     engines = header.strip("| ").split(" | ")[1:]
     for row in rows:
         name, _, *cells = (cell.strip(" `") for cell in row.strip("|").split("|"))

@@ -2,46 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.calling import environment
+from tests.acceptance.conftest import Run
 
 pytestmark = pytest.mark.exhaustive
 
-ROOT = Path(__file__).parents[2]
-FOLDER = "specs/layers/code"
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
-    """What it printed, and its report."""
-    report = tmp_path_factory.mktemp("layers") / "report.json"
-    command = ["run", FOLDER, "-v", "--report", f"json={report}"]
-    done = subprocess.run(
-        [sys.executable, "-m", "gradcheck_cli", *command],
-        cwd=ROOT,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout, json.loads(report.read_text("utf-8"))
-
 
 @pytest.fixture
-def results(run: tuple[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    assert run[1]["errors"] == []
-    return {result["spec"]: result for result in run[1]["results"]}
+def results(layers: Run) -> dict[str, dict[str, Any]]:
+    assert layers.code == 0, layers.screen
+    assert layers.report["errors"] == []
+    return {result["spec"]: result for result in layers.report["results"]}
 
 
 # 1/exp(x) as it is written first shows a defect, which its spec accepts with a reason: zero at 60
@@ -99,8 +74,8 @@ def test_what_has_a_formula_beside_it_faces_the_certified_truth(results: dict[st
     assert "certified" not in {check["truth"] for check in results["lstm_tagger"]["checks"]}
 
 
-def test_the_custom_loss_has_its_known_numbers(run: tuple[str, dict[str, Any]]) -> None:
-    mine = run[0].partition("ok    keras_custom_loss")[2].partition("float64 reverse")[2]
+def test_the_custom_loss_has_its_known_numbers(layers: Run) -> None:
+    mine = layers.screen.partition("ok    keras_custom_loss")[2].partition("float64 reverse")[2]
     shown = " ".join(mine.split()[:60])
     assert "value = 2.762641767681032," in shown
     assert "d/dkernel = [[-1.7600984777091067," in shown

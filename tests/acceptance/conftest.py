@@ -1,0 +1,108 @@
+"""The specs that come with gradcheck, each run once as a user runs it; the modules here read what
+came out."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docs import generate
+from gradcheck_cli.cli import execution
+from gradcheck_cli.domain.report import Report
+from gradcheck_cli.report.json_report import as_json
+from tests.cli.calling import Screen, call_here, environment
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = "specs/examples"
+PLANTED = "specs/planted"
+LAYERS = "specs/layers/code"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a command left: exit code, screen and JSON report."""
+
+    code: int
+    screen: str
+    report: dict[str, Any]
+
+    def result(self, spec: str) -> dict[str, Any]:
+        found: dict[str, Any]
+        (found,) = [result for result in self.report["results"] if result["spec"] == spec]
+        return found
+
+    def findings(self, spec: str, **where: Any) -> list[dict[str, Any]]:
+        found = self.result(spec)["findings"]
+        return [f for f in found if all(f[key] == value for key, value in where.items())]
+
+    def readings(self, spec: str) -> dict[str, str]:
+        """By "engine dtype mode", what the screen shows for it, in one line."""
+        shown: dict[str, str] = {}
+        inside, where = False, ""
+        for line in self.screen.splitlines():
+            if header := re.match(r"(?:ok|FAIL) +(\w+)", line):
+                inside, where = header[1] == spec, ""
+            elif block := re.fullmatch(
+                r" {6}((?:reference|torch|tensorflow|jax) float\d\d.*)", line
+            ):
+                where = block[1]
+            elif inside and where and line.startswith(" " * 8):
+                shown[where] = f"{shown.get(where, '')} {line.strip()}".strip()
+        return shown
+
+
+def run_of(folder: Path, *arguments: str, **variables: str) -> Run:
+    """`gradcheck ARGUMENTS` at the top of the checkout, with a report in `folder`."""
+    report = folder / "report.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "gradcheck_cli", *arguments, "--report", f"json={report}"],
+        cwd=ROOT,
+        env=environment(**variables),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        timeout=300,
+        check=False,
+    )
+    return Run(done.returncode, done.stdout, json.loads(report.read_text("utf-8")))
+
+
+@pytest.fixture(scope="session")
+def matrix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the run of the examples puts the table."""
+    return tmp_path_factory.mktemp("matrix") / "matrix.md"
+
+
+@pytest.fixture(scope="session")
+def examples(tmp_path_factory: pytest.TempPathFactory, matrix: Path) -> Run:
+    """The command behind the table of all examples on all engines."""
+    reports = ("-v", "--report", f"matrix={matrix}")
+    return run_of(tmp_path_factory.mktemp("examples"), *generate.MATRIX_COMMAND, *reports)
+
+
+@pytest.fixture(scope="session")
+def layers(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run_of(tmp_path_factory.mktemp("layers"), "run", LAYERS, "-v")
+
+
+@pytest.fixture(scope="session")
+def self_test() -> tuple[Screen, dict[str, Any]]:
+    """What `gradcheck self-test` shows of the planted bugs, and the report that it has read."""
+    reports: list[Report] = []
+
+    def kept(*given: Any) -> Report:
+        reports.append(run(*given))
+        return reports[-1]
+
+    run = execution.execute
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(execution, "execute", kept)
+        screen = call_here("self-test", PLANTED, cwd=ROOT)
+    return screen, as_json(*reports)
