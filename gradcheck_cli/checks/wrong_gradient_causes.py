@@ -411,9 +411,9 @@ def _rule(call: CustomCall, name: str, mode: Mode) -> Rule:
 def _detached(finding: Finding, cut: GradientBarrier) -> Cause:
     what = " ".join(cut.place.text.split())
     story = f"with `{what}` in the graph there is a gradient"
-    if finding.entries:
-        worst = finding.entries[0]
-        truth, computed = worst.truth or 0.0, worst.computed or 0.0
+    worst = finding.entries[0] if finding.entries else None
+    if worst is not None and worst.computed is not None:
+        truth, computed = worst.truth or 0.0, worst.computed
         right, seen = apart(_rounded(truth, computed), computed)
         story = f"with `{what}` in the graph the entry is {right} and not {seen}"
     return Cause(

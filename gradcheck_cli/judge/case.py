@@ -28,6 +28,7 @@ from gradcheck_cli.judge.failures import (
 )
 from gradcheck_cli.judge.findings import (
     engine_findings,
+    entries_of,
     finding,
     guard_findings,
     point_findings,
@@ -268,6 +269,9 @@ def _judge_missing(
                 Codes.WRONG_SECOND_DERIVATIVE,
                 f"no {DERIVATIVES[order_of(evaluation.mode)]} for `{name}`, but it is not zero",
             )
+        places = np.argwhere(nonzero)
+        places = places[np.argsort(-np.abs(block.value[nonzero]), kind="stable")]
+        entries, more = entries_of(case, evaluation.mode, name, block, places, None, None)
         got.findings.append(
             finding(
                 case,
@@ -275,6 +279,8 @@ def _judge_missing(
                 what,
                 evaluation=evaluation,
                 input=name,
+                entries=entries,
+                more=more,
                 truth_source=source_of(case, block),
             )
         )

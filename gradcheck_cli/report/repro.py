@@ -44,9 +44,7 @@ _TORCH = Language(
     reverse="""
 def by_reverse(function, name, index):
     def derivative(inputs):
-        (x_bar,) = torch.autograd.grad(
-            function(inputs), inputs[name], create_graph=True, allow_unused=True
-        )
+        (x_bar,) = torch.autograd.grad(function(inputs), inputs[name], allow_unused=True)
         return None if x_bar is None else x_bar[index]
 
     return derivative
@@ -75,6 +73,18 @@ def by_forward(function, name, index):
     return derivative
 """
 """Forward mode of PyTorch where nothing inside is in forward mode."""
+
+_REVERSE_AGAIN = """
+def by_reverse(function, name, index):
+    def derivative(inputs):
+        (x_bar,) = torch.autograd.grad(
+            function(inputs), inputs[name], create_graph=True, allow_unused=True
+        )
+        return None if x_bar is None else x_bar[index]
+
+    return derivative
+"""
+"""Reverse mode of PyTorch where what it gives is differentiated again."""
 
 _COMPILED_REVERSE = """
 def by_compiled_reverse(function, name, index):
@@ -274,7 +284,8 @@ class _Derivative:
         """The definitions of the transforms, those of PyTorch as its engines take them."""
         compiles = self._is_torch and self.compiles
         if "reverse" in (modes[:1] if compiles else modes):
-            yield self.language.reverse
+            again = self._is_torch and not compiles and len(modes) > 1
+            yield _REVERSE_AGAIN if again else self.language.reverse
         if compiles and "reverse" in modes[1:]:
             yield _COMPILED_REVERSE
         if "forward" in modes:

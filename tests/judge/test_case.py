@@ -32,6 +32,12 @@ def statuses(made: Case) -> list[str]:
     return [check.status for check in judge(made)[0]]
 
 
+def test_a_gradient_that_is_missing_is_told_with_its_largest_true_entry() -> None:
+    (found,) = judge(case([answer({"x": None})], {"x": block(1.0)}))[1]
+    (entry,) = found.entries
+    assert (entry.computed, entry.truth) == (None, 1.0)
+
+
 def single(g: Any, truth: TruthBlock, **fields: Any) -> Case:
     return case([answer({"x": g})], {"x": truth}, **fields)
 

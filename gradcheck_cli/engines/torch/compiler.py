@@ -26,7 +26,8 @@ from gradcheck_cli.engines.torch.transforms import Transforms, unmarked
 from gradcheck_cli.engines.tracebacks import one_line
 
 REFUSED = "torch.compile does not take this derivative"
-_RAISED = re.compile(r"got (\w+\(.{,150})", re.DOTALL)
+_RAISED = re.compile(r"got (\w+)\([\"'](.+?)(?:\. |\\n|[\"']\)|$)", re.MULTILINE)
+_ASSERTED = re.compile(r"INTERNAL ASSERT FAILED at \W*\S*?(\w+\.\w+)\W+(\d+)")
 _MOST_COMPILED = 64
 """Functions that are kept compiled; a formula has one for each mode and dtype."""
 
@@ -78,15 +79,18 @@ def compiled_derivative(
             with torch.no_grad():  # no derivative is taken from outside
                 return compiled(function, dict(inputs), *rest)
         except (TorchDynamoException, FailOnRecompileLimitHit) as error:
-            raise Unsupported(f"{REFUSED}: {_reason(error)}") from error
+            raise Unsupported(f"{REFUSED}: {reason_of(error)}") from error
 
     return called
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """What the compiler stumbled over, in a line: where it ran an operation, what that raised."""
-    raised = _RAISED.search(str(error))
-    return raised[1] if raised else one_line(error)
+    asserted, raised = _ASSERTED.search(str(error)), _RAISED.search(str(error))
+    if asserted:
+        place = f"{asserted[1]}:{asserted[2]}"
+        return f"PyTorch fails an assertion of its own while it traces ({place})"
+    return f"{raised[1]}: {raised[2]}" if raised else one_line(error)
 
 
 class CompiledTorch(Transforms):

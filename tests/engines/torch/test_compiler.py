@@ -12,6 +12,7 @@ import pytest
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Mode, Problem, Projection
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.torch.compiled import INDUCTOR
+from gradcheck_cli.engines.torch.compiler import reason_of
 from gradcheck_cli.engines.torch.engine import TorchCompileEngine
 
 X = np.array([0.3, -1.2, 2.1])
@@ -73,3 +74,16 @@ def test_stages_and_the_compiler_of_the_machine_are_known_before_pytorch_is() ->
     assert capabilities.stages[-1] == INDUCTOR
     assert [tool.what for tool in capabilities.tools] == ["a C++ compiler"]
     assert not capabilities.by_default
+
+
+def test_what_the_compiler_stumbled_over_is_one_sentence() -> None:
+    said = "Dynamo failed to run FX node: got {}\n\nfrom user code:\n   File"
+    why = 'RuntimeError(\'is_inference() INTERNAL ASSERT FAILED at "/w/aten/Stubs.cpp":66, please'
+    assert reason_of(ValueError(said.format(why))) == (
+        "PyTorch fails an assertion of its own while it traces (Stubs.cpp:66)"
+    )
+    why = "AssertionError(\"Convert to FakeTensors with 'a' or 'b'. Found in aten.norm(Grad\")"
+    assert reason_of(ValueError(said.format(why))) == (
+        "AssertionError: Convert to FakeTensors with 'a' or 'b'"
+    )
+    assert reason_of(ValueError("no\nmore")) == "ValueError: no"
