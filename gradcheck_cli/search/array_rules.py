@@ -217,11 +217,12 @@ def _clip(rounding: Rounding, x: Enclosed, *, min: Any = None, max: Any = None) 
 
 @rule("sign")
 def _sign(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """Off by 2 where the engine may see the other sign."""
+    """Off by 2 where the engine may see the other sign. It has a jump at 0."""
     with np.errstate(all="ignore"):
         settled = (x.least > x.error) | (x.error == 0)
     a = np.where(settled, 0.0, 2.0)
-    return unrounded(np.sign(x.lo), np.sign(x.hi), np.zeros(a.shape), a, x.bad, x.undefined)
+    undefined = x.undefined | ((x.lo <= 0) & (x.hi >= 0))
+    return unrounded(np.sign(x.lo), np.sign(x.hi), np.zeros(a.shape), a, x.bad, undefined)
 
 
 # Moves.

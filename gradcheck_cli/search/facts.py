@@ -11,6 +11,7 @@ of those that compute the same, so that a product of equal factors is seen to be
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,8 @@ import numpy as np
 from gradcheck_cli.domain.program import Node, Program
 from gradcheck_cli.search.enclosed import Enclosed
 from gradcheck_cli.search.faithful import kernel_of
+from reference_engine.rules import axes_of
+from reference_engine.traced import ROWS
 
 _SPREADS = ("reshape", "broadcast_to", "expand_dims")
 Fact = Callable[[Enclosed, list[Any]], Enclosed]
@@ -74,22 +77,38 @@ class _Finder:
             return self._of_sum(node)
         return None
 
-    def _source(self, index: int) -> int:
-        """The node whose numbers this one repeats."""
-        while self._nodes[index].op in _SPREADS:
-            index = self._nodes[index].args[0]
-        return index
-
     def _tops(self, index: int, of: int) -> bool:
-        """Whether the node is the largest of those numbers, or their logsumexp."""
-        node = self._nodes[self._source(index)]
-        return node.op in ("max", "logsumexp") and node.args[0] == of
+        """Whether the node has, beside each of those numbers, the largest of some numbers with this
+        one among them, or their logsumexp."""
+        groups = self._groups(index, ("max", "logsumexp"), of)
+        return groups is not None and np.array_equal(*groups)
+
+    def _groups(self, index: int, rows: tuple[str, ...], of: int) -> tuple[Any, Any] | None:
+        """The numbers of the node `of`, by which of its reductions (`rows`) they go into, and which
+        of these stands beside each in the node `index`, which repeats such reductions."""
+        moves = []
+        while self._nodes[index].op in _SPREADS:
+            moves.append(self._nodes[index])
+            index = self._nodes[index].args[0]
+        node, shape = self._nodes[index], self._nodes[of].shape
+        if node.op not in rows or node.args[0] != of:
+            return None
+        axes = axes_of(node.keywords.get("axis"), len(shape))
+        kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+        labels = np.arange(math.prod(kept))
+        beside = labels.reshape(node.shape)
+        for move in reversed(moves):
+            beside = ROWS[move.op].raw(beside, **move.keywords)
+        if np.broadcast_shapes(beside.shape, shape) != shape:
+            return None
+        return np.broadcast_to(labels.reshape(kept), shape), np.broadcast_to(beside, shape)
 
     def _of_sum(self, node: Node) -> Fact | None:
         inner = self._nodes[node.args[0]]
         if inner.op == "equal":
             for one, other in (inner.args, inner.args[::-1]):
-                if self._extreme(other, one):
+                groups = self._groups(other, ("max", "min"), one)
+                if groups is not None and _whole(*groups, node.keywords.get("axis")):
                     return _at_least_one
         if inner.op == "multiply":
             for one, other in (inner.args, inner.args[::-1]):
@@ -99,10 +118,6 @@ class _Finder:
                     return _between(other, node.keywords)
         return None
 
-    def _extreme(self, index: int, of: int) -> bool:
-        node = self._nodes[self._source(index)]
-        return node.op in ("max", "min") and node.args[0] == of
-
     def _same_axis(self, node: Node, shares: Node) -> bool:
         rank = len(shares.shape)
         axis = node.keywords.get("axis")
@@ -110,6 +125,15 @@ class _Finder:
         return len(axes) == 1 and (
             rank == 1 if axes[0] is None else axes[0] % rank == shares.keywords["axis"] % rank
         )
+
+
+def _whole(groups: Any, beside: Any, axis: Any) -> bool:
+    """Whether each sum along the axes has all numbers of a group, each beside its own extreme."""
+    summed = axes_of(axis, groups.ndim)
+    rows = np.moveaxis(groups, summed, range(-len(summed), 0))
+    rows = rows.reshape(-1, math.prod(groups.shape[i] for i in summed))
+    held = (np.sum(row == row[0]) == np.sum(groups == row[0]) for row in rows)
+    return np.array_equal(groups, beside) and all(held)
 
 
 def _narrowed(x: Enclosed, lo: Any, hi: Any) -> Enclosed:
