@@ -12,10 +12,12 @@ from gradcheck_cli.search.enclosed import (
     Bounds,
     Enclosed,
     Exceeds,
+    Flags,
     Mask,
     Rounding,
     between,
     exact,
+    literals,
     made,
     outward,
     unrounded,
@@ -56,8 +58,19 @@ def _compared(x: Enclosed, y: Enclosed) -> tuple[Bounds, Bounds, Bounds]:
     x, y = as_enclosed(x), as_enclosed(y)
     with np.errstate(all="ignore"):
         lo, hi = x.lo - y.hi, x.hi - y.lo
-        e = np.where(x.bad | y.bad, np.inf, x.error + y.error)
+        kept = (keeps_sign(x) & _nothing(y)) | (keeps_sign(y) & _nothing(x))
+        e = np.where(kept, 0.0, x.error + y.error)
+        e = np.where(x.bad | y.bad, np.inf, e)
     return _without_nan(lo, -np.inf), _without_nan(hi, np.inf), e
+
+
+def keeps_sign(x: Enclosed) -> Flags:
+    """Whether the computed number has the sign of the exact one, and is 0 where that is."""
+    return np.asarray((x.d < 1) & (x.a == 0))
+
+
+def _nothing(x: Enclosed) -> Flags:
+    return np.asarray((x.most == 0) & (x.a == 0))
 
 
 def _without_nan(bounds: Bounds, end: float) -> Bounds:
@@ -180,15 +193,14 @@ def _where(rounding: Rounding, mask: Mask, x: Enclosed, y: Enclosed) -> Enclosed
 
 @rule("maximum")
 def _maximum(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
-    """The difference of two largest numbers is at most that of one pair. Where one number is at
-    least 0, a negative one counts with its absolute error alone."""
+    """|e| <= max(dx, dy) |max(x, y)| + max(ax, ay) for d below 1: the smaller number y, which may
+    be computed as the larger, is computed as y + dy |y| + ay at most, which grows with y."""
     x, y = as_enclosed(x), as_enclosed(y)
     lo, hi = np.maximum(x.lo, y.lo), np.maximum(x.hi, y.hi)
-    positive = (x.lo >= 0) | (y.lo >= 0)
     small = (x.d < 1) & (y.d < 1)
     with np.errstate(all="ignore"):
-        d = np.where(positive & small, np.maximum(x.d, y.d), 0.0)
-        a = np.where(positive & small, x.a + y.a, np.maximum(x.error, y.error))
+        d = np.where(small, np.maximum(x.d, y.d), 0.0)
+        a = np.where(small, np.maximum(x.a, y.a), np.maximum(x.error, y.error))
     for one, other in ((x, y), (y, x)):  # one of them alone, for certain
         with np.errstate(all="ignore"):
             ahead = one.lo - one.error > other.hi + other.error
@@ -211,15 +223,37 @@ def _relu(rounding: Rounding, x: Enclosed) -> Enclosed:
 @rule("clip")
 def _clip(rounding: Rounding, x: Enclosed, *, min: Any = None, max: Any = None) -> Enclosed:
     if min is not None:
-        x = _maximum(rounding, x, exact(np.full(x.lo.shape, float(min))))
-    return x if max is None else _minimum(rounding, x, exact(np.full(x.lo.shape, float(max))))
+        x = _maximum(rounding, x, _literal(rounding, min, x))
+    return x if max is None else _minimum(rounding, x, _literal(rounding, max, x))
+
+
+@rule("hardtanh")
+def _hardtanh(rounding: Rounding, x: Enclosed, *, min: Any = -1.0, max: Any = 1.0) -> Enclosed:
+    return _clip(rounding, x, min=min, max=max)
+
+
+def _literal(rounding: Rounding, number: Any, like: Enclosed) -> Enclosed:
+    return literals(rounding, np.full(like.lo.shape, float(number)))
+
+
+@rule("leaky_relu")
+def _leaky_relu(rounding: Rounding, x: Enclosed, *, negative_slope: float = 0.01) -> Enclosed:
+    """The larger of x and slope x, or the smaller where the slope is above 1: so it is computed,
+    too, as a product with at most 1 is not rounded beyond its factor."""
+    scaled = multiply(rounding, x, _literal(rounding, negative_slope, x))
+    return (_maximum if negative_slope <= 1 else _minimum)(rounding, x, scaled)
+
+
+@rule("stop_gradient")
+def _stop_gradient(rounding: Rounding, x: Any) -> Any:
+    return x
 
 
 @rule("sign")
 def _sign(rounding: Rounding, x: Enclosed) -> Enclosed:
     """Off by 2 where the engine may see the other sign. It has a jump at 0."""
     with np.errstate(all="ignore"):
-        settled = (x.least > x.error) | (x.error == 0)
+        settled = (x.least > x.error) | keeps_sign(x)
     a = np.where(settled, 0.0, 2.0)
     undefined = x.undefined | ((x.lo <= 0) & (x.hi >= 0))
     return unrounded(np.sign(x.lo), np.sign(x.hi), np.zeros(a.shape), a, x.bad, undefined)

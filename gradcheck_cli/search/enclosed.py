@@ -14,6 +14,7 @@ operation; bounds d and a are moved up.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -151,6 +152,23 @@ def between(lo: Any, hi: Any) -> Enclosed:
     low, high = np.asarray(lo, np.float64), np.asarray(hi, np.float64)
     zero, no = np.zeros(low.shape), np.zeros(low.shape, np.bool_)
     return Enclosed(low, high, zero, zero, no, no)
+
+
+def literals(rounding: Rounding, values: Any) -> Enclosed:
+    """Numbers of a kernel; those that the dtype does not hold are rounded to it, or to float64
+    themselves."""
+    found = exact(values)
+    with np.errstate(all="ignore"):
+        size = np.abs(found.lo)
+        whole = np.frexp(found.lo)[0] / rounding.unit
+        held = (whole == np.rint(whole)) & (size >= rounding.normal) & (size <= rounding.largest)
+        held |= found.lo == 0
+        off = np.where(held, 0.0, rounding.unit + 2.0**-52)
+        slop = np.where(held, 0.0, size * 2.0**-51)
+        a = np.where(held | (size >= rounding.normal), 0.0, rounding.least)
+        lo, hi = found.lo - slop, found.hi + slop
+    beyond = ~(size <= rounding.largest)
+    return replace(found, lo=lo, hi=hi, d=off, a=np.where(beyond, np.inf, a), bad=beyond)
 
 
 class Exceeds(Exception):

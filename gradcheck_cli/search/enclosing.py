@@ -19,7 +19,8 @@ from gradcheck_cli.search import (  # noqa: F401 - they fill the table of rules
     special_rules,
 )
 from gradcheck_cli.search.batching import Batch
-from gradcheck_cli.search.enclosed import Enclosed, Mask, Rounding, between, exact, up
+from gradcheck_cli.search.enclosed import Enclosed, Mask, Rounding, between, literals, up
+from gradcheck_cli.search.expanded import expanded
 from gradcheck_cli.search.facts import facts_of, merged
 from gradcheck_cli.search.faithful import BEYOND_THRESHOLD, kernel_of
 from gradcheck_cli.search.rules import RULES, read, stays_broken
@@ -39,11 +40,10 @@ class BoxProgram:
         fmt: FloatFormat,
         rounding: Rounding,
     ) -> None:
-        program = merged(program)
+        program = merged(expanded(program))
         self._program = program
         self._facts = facts_of(program)
         self._constants = constants
-        self._format = fmt
         self._rounding = rounding
         self._batched: dict[int, Batch] = {}
         for node in program.nodes:
@@ -103,12 +103,12 @@ class BoxProgram:
         value = np.asarray(self._constants[name])
         if value.dtype.kind != "f":
             return value
-        return _rounded(np.broadcast_to(value, (size, *value.shape)), self._format)
+        return literals(self._rounding, np.broadcast_to(value, (size, *value.shape)))
 
     def _constant(self, node: Node) -> Any:
         if node.kind == "bool":
             return np.asarray(node.value)
-        return _rounded(np.asarray(float(node.value or 0.0)), self._format)
+        return literals(self._rounding, np.asarray(float(node.value or 0.0)))
 
 
 def _approximated(found: Enclosed, beyond: Any, part: float) -> Enclosed:
@@ -118,15 +118,6 @@ def _approximated(found: Enclosed, beyond: Any, part: float) -> Enclosed:
     off = np.where(mask.true | mask.computed_true, part, 0.0)
     lo, hi = found.lo - np.abs(found.lo) * off, found.hi + np.abs(found.hi) * off
     return replace(found, lo=lo, hi=hi, d=up(found.d + 2 * off * (1 + found.d)))
-
-
-def _rounded(values: Array, fmt: FloatFormat) -> Enclosed:
-    """Numbers of a kernel; those that the dtype does not hold are rounded to it, or to float64
-    themselves."""
-    found = exact(values)
-    off = np.where(fmt.round(values) == values, 0.0, fmt.unit_roundoff + 2.0**-52)
-    slop = np.where(off > 0, np.abs(values) * 2.0**-51, 0.0)
-    return Enclosed(found.lo - slop, found.hi + slop, off, found.a, found.bad, found.undefined)
 
 
 def _filled(values: Array, size: int) -> Array:

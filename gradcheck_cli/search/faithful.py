@@ -13,15 +13,17 @@ from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
 
 _TORCH = """
 _log_softmax _log_softmax_backward_data _softmax _softmax_backward_data _to_copy _unsafe_view abs
-acos acosh add alias amax amin arctan asin asinh atan atan2 atanh bitwise_and bitwise_not bitwise_or
-bmm cat clamp clamp_max clamp_min clone cos cosh cumsum detach digamma div dot elu elu_backward eq
-erf erfc exp exp2 expand expm1 fill flip full_like ge gelu gelu_backward gt hypot index_select le
-lgamma linalg_vector_norm log log10 log1p log2 log_sigmoid_backward logaddexp logical_and
-logical_not logical_or logsumexp lt masked_fill max maximum mean min minimum mm mul mv ne neg
-new_zeros ones_like permute polygamma pow reciprocal relu repeat reshape roll rsqrt rsub select
-select_backward sgn sigmoid sigmoid_backward sign silu silu_backward sin sinh slice slice_backward
-softplus softplus_backward sqrt squeeze stack std sub sum t tan tanh tanh_backward
-threshold_backward to transpose unsqueeze var view where xlogy zeros_like
+acos acosh add alias amax amin arctan asin asinh atan atan2 atanh bitwise_and
+bitwise_not bitwise_or bmm cat clamp clamp_max clamp_min clone cos cosh cumsum detach digamma div
+dot elu elu_backward eq erf erfc exp exp2 expand expm1 fill flip full_like ge gelu gelu_backward gt
+hardtanh hardtanh_backward huber_loss huber_loss_backward hypot index_select le leaky_relu
+leaky_relu_backward lgamma linalg_vector_norm log log10 log1p log2 log_sigmoid_backward logaddexp
+logical_and logical_not logical_or logit logit_backward logsumexp lt masked_fill max maximum mean
+min minimum mm mse_loss mse_loss_backward mul mv ne neg new_zeros ones_like permute polygamma pow
+reciprocal relu repeat reshape roll rsqrt rsub select select_backward sgn sigmoid sigmoid_backward
+sign silu silu_backward sin sinc sinh slice slice_backward softplus softplus_backward special_entr
+sqrt squeeze stack std sub sum t tan tanh tanh_backward threshold_backward to transpose unsqueeze
+var view where xlogy zeros_like
 """
 _JAX = """
 abs acos acosh add add_any and asin asinh atan atan2 atanh broadcast_in_dim cbrt clamp concatenate

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from gradcheck_cli.search.enclosed import Bounds, Enclosed, Exceeds, Rounding, exact, up
+from gradcheck_cli.search.enclosed import Bounds, Enclosed, Exceeds, Rounding, exact, literals, up
 from gradcheck_cli.search.function_rules import along, library, moved, steady
 from gradcheck_cli.search.rules import (
     RULES,
@@ -30,6 +30,7 @@ _NARROW_ERF = 2.0**-21
 _TRIGAMMA = 2.0**-29
 """Relative. PyTorch's series is off by 2^-31.5 in float64."""
 _LEAST_GAMMA = 1.4616321449683623  # where lgamma is least above 0
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 _SUBNORMAL = 2.3e-308  # below that SciPy gives 0
 
 
@@ -137,6 +138,13 @@ def _elu(rounding: Rounding, x: Enclosed, *, alpha: float = 1.0) -> Enclosed:
     return library(rounding, x, (low, high), along(x.d), a, least=steady(rounding))
 
 
+@rule("selu")
+def _selu(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """A multiple of elu."""
+    found = _elu(rounding, x, alpha=_SELU_ALPHA)
+    return multiply(rounding, found, literals(rounding, np.full(x.lo.shape, _SELU_SCALE)))
+
+
 @rule("softsign")
 def _softsign(rounding: Rounding, x: Enclosed) -> Enclosed:
     size = RULES["abs"](rounding, x)
@@ -156,6 +164,51 @@ def _one_minus_square(rounding: Rounding, x: Enclosed) -> Enclosed:
     found = multiply(rounding, subtract(rounding, one, x), add(rounding, one, x))
     lo, hi = np.maximum(found.lo, 1 - x.most**2 - 1e-12 * (1 + x.most**2)), np.minimum(found.hi, 1)
     return replace(found, lo=lo, hi=hi)
+
+
+# Probabilities.
+
+
+@rule("logit_slope")
+def _logit_slope(rounding: Rounding, x: Enclosed) -> Enclosed:
+    one = exact(np.ones(x.lo.shape))
+    return divide(rounding, one, multiply(rounding, x, subtract(rounding, one, x)))
+
+
+@rule("logit")
+def _logit(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """As the logarithm of x / (1 - x), which grows."""
+    odds = divide(rounding, x, subtract(rounding, exact(np.ones(x.lo.shape)), x))
+    found: Enclosed = RULES["log"](rounding, odds)
+    with np.errstate(all="ignore"):
+        lo, hi = (scipy.special.logit(np.clip(end, 0, 1)) for end in (x.lo, x.hi))
+    lo, hi = (end + slop for end, slop in ((lo, -1e-14), (hi, 1e-14)))
+    undefined = found.undefined | (x.lo <= 0) | (x.hi >= 1)
+    return replace(found, lo=np.fmax(found.lo, lo), hi=np.fmin(found.hi, hi), undefined=undefined)
+
+
+@rule("entr")
+def _entr(rounding: Rounding, x: Enclosed) -> Enclosed:
+    return negative(rounding, multiply(rounding, x, RULES["log"](rounding, x)))
+
+
+@rule("sinc")
+def _sinc(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """sin(pi x) / (pi x): of slope below 1.4, and least beside x = 1.43. Its argument is rounded,
+    which costs as much as the quotient."""
+    with np.errstate(all="ignore"):
+        ends = np.sinc(x.lo), np.sinc(x.hi)
+        falls = (x.most <= 1) & ((x.lo >= 0) | (x.hi <= 0))
+        far = np.where(x.least > 1, 1 / (np.pi * x.least), 1.0)
+        lo = np.where(
+            falls, np.minimum(*ends), np.where(x.most <= 1, 0.0, -np.minimum(0.2173, far))
+        )
+        hi = np.where(falls, np.maximum(*ends), far)
+        a = up(1.4 * moved(x) + 8 * rounding.library)
+        beyond = ~(3.15 * (x.most + moved(x)) < rounding.largest)  # then pi x is infinite
+    ends, zero = (lo - 2.0**-45, hi + 2.0**-45), np.zeros(a.shape)
+    a = np.where(beyond, np.inf, a)
+    return library(rounding, x, ends, zero, a, beyond, within=(-0.2173, 1.0))
 
 
 # Gamma, above 0. Elsewhere nothing is known.

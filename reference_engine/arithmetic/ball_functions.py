@@ -36,14 +36,16 @@ def _with(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
 
 def _beside_0(x: Any) -> Any:
     """What a square root is taken of. A ball that holds 0 and more says nothing of a derivative,
-    nor that there is none; 0 itself does."""
-    if x.contains(0) and not x == 0:  # of a ball with a radius neither != nor == is certain
+    nor that there is none; 0 itself does, and what has no value keeps none."""
+    if x.contains(0) and not (
+        x == 0 or x.is_nan()
+    ):  # of a ball with a radius neither != nor == is certain
         raise Undecided("the ball under a square root holds 0")
     return x
 
 
 def _cbrt(x: Any) -> Any:
-    if x == 0:
+    if x == 0 or x.is_nan():
         return x
     if x > 0:
         return x.root(3)
@@ -98,7 +100,7 @@ def _power(x: Any, n: Any) -> Any:
     if n > 0 and n.is_integer() and x.mid() == 0:  # Arb takes the logarithm of such a ball
         bound = x.rad() ** n
         return bound.union(-bound)
-    if not (x > 0 or x < 0 or n.is_integer()):
+    if not (x > 0 or x < 0 or n.is_integer() or x.is_nan()):
         raise Undecided("the ball under a power holds 0")
     return x**n
 
@@ -114,7 +116,7 @@ def _signed_power(x: Any, n: float) -> Any:
         if n < 1:
             note_tie("power")
         return arb(0)
-    if not (x > 0 or x < 0):
+    if not (x > 0 or x < 0 or x.is_nan()):
         raise Undecided("the ball under a power holds 0")
     return x.sgn() * abs(x) ** arb(n)
 

@@ -31,6 +31,7 @@ LOST = ("gradient-inaccurate", "gradient-underflow-to-zero")
         ("x * log(x)", 0.0, nan, nan, {"undefined"}),
         ("sqrt(x * x)", 0.0, 0.0, nan, {"gradient-nonfinite"}),
         ("x ** 0.3", 0.0, 0.0, inf, {"undefined"}),
+        ("sqrt(1 / x)", 0.0, inf, nan, {"undefined"}),
         ("abs(x)", 0.0, 0.0, 0.0, set()),
         ("abs(x)", 0.0, 0.0, nan, {"gradient-nonfinite"}),
         ("1 / exp(x)", 95.0, 0.0, nan, {"gradient-nonfinite"}),

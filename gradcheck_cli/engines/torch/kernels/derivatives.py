@@ -54,12 +54,12 @@ def _hardtanh(g: Any, x: Any, low: float, high: float) -> Any:
 
 
 def _mse(g: Any, x: Any, y: Any, reduction: int) -> Any:
-    return 2 * (x - y) * g / (x.size if reduction == 1 else 1)
+    return (2 / x.size if reduction == 1 else 2.0) * (x - y) * g
 
 
 def _huber(g: Any, x: Any, y: Any, reduction: int, delta: float) -> Any:
     slope = clamped(x - y, -float(delta), float(delta))
-    return slope * g / (x.size if reduction == 1 else 1)
+    return (1 / x.size if reduction == 1 else 1.0) * slope * g
 
 
 def _layer_norm(
