@@ -62,9 +62,21 @@ def test_a_broken_graph_has_a_note() -> None:
 
 
 def test_a_layer_that_the_compiler_leaves_out_has_a_note() -> None:
-    subject = subject_of(TorchCompileEngine(), torch.compiler.disable(layer), x=[0.5, 1.5])
+    inner = torch.compiler.disable(layer)
+    subject = subject_of(TorchCompileEngine(), lambda x: inner(x), x=[0.5, 1.5])
     assert FELL_BACK in subject.notes
     assert NOTE not in subject.notes
+
+
+def test_layers_of_one_factory_do_not_use_up_each_others_compilations() -> None:
+    def with_activation(function: Any) -> Any:
+        return lambda x: function(x) * x
+
+    one = torch._dynamo.config.patch(recompile_limit=1)
+    with one, torch.compiler.set_stance(force_backend="aot_eager"):
+        for function in (torch.sin, torch.tanh):
+            subject = subject_of(TorchCompileEngine(), with_activation(function), x=[0.5, 1.5])
+            assert FELL_BACK not in subject.notes
 
 
 LADDER = ("no compiler", "early", "late")

@@ -56,6 +56,19 @@ def clock_stands_still() -> None:
     callback_handler.register_end_callback(end)
 
 
+_COMPILED_LAST: list[str] = []  # the layer, at most one
+
+
+def forget_others(layer: str) -> None:
+    """Dynamo lets go of what it compiled for other layers: it counts by the code object of Python,
+    which layers of one class share, and runs uncompiled what comes after the eighth."""
+    from torch._dynamo import reset_code_caches
+
+    if [layer] != _COMPILED_LAST:
+        reset_code_caches()
+        _COMPILED_LAST[:] = [layer]
+
+
 def at_stage(torch: Any, stage: str) -> AbstractContextManager[Any]:
     """Meanwhile everything that is compiled goes up to this stage and no further; with another
     name, or none, through all."""

@@ -42,6 +42,7 @@ from gradcheck_cli.engines.torch.compiled import (
     as_written,
     at_stage,
     clock_stands_still,
+    forget_others,
     is_at_hand,
     is_compiled,
     keeping_buffers,
@@ -96,6 +97,7 @@ class TorchSubject(LayerSubject):
         self._needs_graph = False
         self._compiled = self.compiles
         if self.compiles:
+            forget_others(repr(request.implementation))
             self._function = torch.compile(self._function)
         self._results = Results(
             "floating torch.Tensor",
