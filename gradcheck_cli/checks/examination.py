@@ -17,6 +17,7 @@ from gradcheck_cli.checks.by_design import FIRST_ORDER_ONLY, Design, not_held
 from gradcheck_cli.checks.casts import Casts, casts_of, wrong_without
 from gradcheck_cli.checks.compiled import Examined, blamed_on_a_stage
 from gradcheck_cli.checks.failures import modes_of
+from gradcheck_cli.checks.framework_rules import alone
 from gradcheck_cli.checks.large import Projected
 from gradcheck_cli.checks.layer_case import Gradients
 from gradcheck_cli.checks.lifted import LiftedTruth, lifted_truth
@@ -36,7 +37,7 @@ from gradcheck_cli.checks.wrong_gradient_causes import WRONG, Corrections, Wrong
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.curve import Curve
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.evaluation import SECOND, Failure
+from gradcheck_cli.domain.evaluation import SECOND, Failure, Mode
 from gradcheck_cli.domain.graph import Graph
 from gradcheck_cli.domain.implementation import Surrogate
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
@@ -44,6 +45,7 @@ from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit import patience
+from gradcheck_cli.engines.layer.custom import CustomCall
 from gradcheck_cli.engines.layer.declared import NotDeclarable
 from gradcheck_cli.engines.layer.isolation import surroundings
 from gradcheck_cli.engines.layer.loading import NoSuchLayer, on_the_path
@@ -383,6 +385,11 @@ class _Examination:
             faults |= own.faults
         return (*found, *faults.values())
 
+    def _alone(self, call: CustomCall, mode: Mode) -> LayerAnswer:
+        """What is found out about a call by itself."""
+        problem = alone(self._problem, self._problem.dtype, call, mode)
+        return examine(self._engine, problem, blaming=False)
+
     @property
     def _name(self) -> str:
         return self._engine.capabilities.name
@@ -401,7 +408,10 @@ class _Examination:
         for finding in answer.findings:
             if finding.mode and finding.code in WRONG:
                 wrong.setdefault(finding.mode, set()).add(finding.input)
-        fresh: Callable[[], SecondOrder] = partial(SecondOrder, layer, wrong, self._program)
+        by_itself = self._alone if self._blaming else None
+        fresh: Callable[[], SecondOrder] = partial(
+            SecondOrder, layer, wrong, self._program, by_itself
+        )
         second = fresh()
         yield from second.steps()
         findings = yield from self._on_stages(second.findings, layer, lambda: _of(fresh()))

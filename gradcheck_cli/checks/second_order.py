@@ -22,7 +22,7 @@ from gradcheck_cli.checks.layer_case import Evaluations, LayerCase
 from gradcheck_cli.checks.lifted import narrowed
 from gradcheck_cli.checks.program_truth import ProgramTruth, is_certified
 from gradcheck_cli.checks.protocol import Steps
-from gradcheck_cli.checks.second_order_causes import SecondOrderCauses
+from gradcheck_cli.checks.second_order_causes import Alone, SecondOrderCauses
 from gradcheck_cli.checks.shape import moving_size, output_shape
 from gradcheck_cli.checks.small import is_small
 from gradcheck_cli.checks.subjects import where_it_runs
@@ -71,13 +71,15 @@ class SecondOrder:
     `wrong` are the leaves whose first derivative is wrong, by mode: they are left out of the
     compositions of that mode, and those by reverse mode of all, as differences of the gradient may
     be the truth. It is the certified one about `program` where that is sure. Third derivatives have
-    no other truth; they are left out where the second one that they differentiate is wrong."""
+    no other truth; they are left out where the second one that they differentiate is wrong. `alone`
+    examines what the layer calls."""
 
     def __init__(
         self,
         layer: BoundLayer,
         wrong: Mapping[str, Set[str | None]],
-        program: ProgramTruth | None = None,
+        program: ProgramTruth | None,
+        alone: Alone | None,
     ) -> None:
         self._layer = layer
         self._program = program
@@ -85,7 +87,7 @@ class SecondOrder:
         self.checks: tuple[Check, ...] = ()
         self.findings: tuple[Finding, ...] = ()
         self.notes: list[str] = []
-        self._causes = SecondOrderCauses(layer.narrow, self.notes)
+        self._causes = SecondOrderCauses(layer.narrow, alone, self.notes)
 
     def steps(self) -> Steps[None]:
         """Examines them; a note where they are not looked at."""
@@ -175,7 +177,8 @@ class SecondOrder:
         )
         self.checks += checks
         place = raised_at(error) or found.place
-        self.findings += (replace(found, place=place, detail=short_traceback(error)),)
+        found = replace(found, place=place, detail=short_traceback(error))
+        self.findings += (self._causes.named(found),)
 
 
 class HessianCase(LayerCase):

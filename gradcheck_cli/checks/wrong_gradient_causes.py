@@ -7,7 +7,6 @@ had in the run. Where all are right, calls that cut are let through: the gradien
 
 from __future__ import annotations
 
-import time
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -17,6 +16,14 @@ import numpy as np
 
 from gradcheck_cli.checks.blame import Find
 from gradcheck_cli.checks.by_design import declared_in
+from gradcheck_cli.checks.framework_rules import (
+    alone,
+    convention,
+    executed,
+    in_time,
+    lone_branch,
+    wrong_rule,
+)
 from gradcheck_cli.checks.products import (
     Product,
     difference,
@@ -30,14 +37,13 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
-from gradcheck_cli.domain.implementation import ByDesign, Implementation
+from gradcheck_cli.domain.implementation import ByDesign
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Cause, CauseKind, Finding
 from gradcheck_cli.domain.scale import scale_of
-from gradcheck_cli.domain.spec import Input
-from gradcheck_cli.domain.thresholds import MATCHES, SAME_ERROR, Seconds
+from gradcheck_cli.domain.thresholds import MATCHES, SAME_ERROR
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, Rule
 from gradcheck_cli.engines.layer.declared import Declared, NotDeclarable
@@ -57,9 +63,6 @@ Corrections: TypeAlias = "dict[tuple[Mode, str, str], TriedCorrection | None]"
 """By mode, custom function and argument, what its rule has to return: it holds at every point."""
 
 DETACHED: CauseKind = "detached path"
-
-SECONDS: Seconds = 20.0
-"""For the calls of one layer: a hundred small functions, a few large ones."""
 
 
 class Examine(Protocol):
@@ -105,6 +108,8 @@ class WrongGradients:
         self._of_mode: dict[Mode, list[tuple[_Wrong, ...]]] = {}
         self._of_row: dict[bytes, tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]] = {}
         self._corrections = corrections
+        self._framework = engine.capabilities.name
+        self._own: dict[Mode, tuple[list[_Wrong], dict[str, CustomCall]]] = {}
         self.notes: dict[str, None] = {}
         self.faults: dict[str, Finding] = {}
 
@@ -150,9 +155,45 @@ class WrongGradients:
             reaches = one.call.live is None or self._reaches(one.call, finding)
             if reaches is not False:
                 return self._with_fix(_as_wrong(finding, one, shown=bool(reaches)), one)
-        # digits that a right derivative has lost are luck in a run that rounds otherwise
-        cut = self._cut(finding) if finding.code in WRONG else None
-        return finding if cut is None else replace(finding, cause=cut)
+        if finding.code not in WRONG:
+            return finding  # digits that a right derivative has lost may be luck in another run
+        cause = self._cut(finding) or self._of_the_framework(finding)
+        return finding if cause is None else replace(finding, cause=cause)
+
+    def _of_the_framework(self, finding: Finding) -> Cause | None:
+        """The operation of the framework whose derivative is wrong, and reaches the entry."""
+        traced = self._find(finding)
+        if finding.code not in WRONG or traced is None:
+            return None
+        mode: Mode = "forward" if finding.mode == "forward" else "reverse"
+        if mode not in self._own:
+            self._own[mode] = self._own_rules(traced.row, mode)
+        wrong, kinks = self._own[mode]
+        for one in wrong:
+            if finding.input in one.call.reaches:
+                numbers = one.stated, one.right
+                return wrong_rule(finding, one.call, one.name, numbers, self._framework)
+        lone = lone_branch(finding, self._subject.record(traced.row))
+        if lone is not None:
+            return lone
+        on_the_way = {n: call for n, call in kinks.items() if finding.input in call.reaches}
+        return convention(finding, on_the_way) if on_the_way else None
+
+    def _own_rules(self, row: Array, mode: Mode) -> tuple[list[_Wrong], dict[str, CustomCall]]:
+        """The framework's operations whose derivatives are wrong, and those that stand on a kink:
+        wrong along a random direction, and right as far as there is a derivative."""
+        wrong: list[_Wrong] = []
+        kinks: dict[str, CustomCall] = {}
+        for call in in_time(executed(self._subject.record(row)), self.notes):
+            problem = alone(self._problem, self._subject.dtype, call, mode)
+            with closing(Subjects(self._engine, problem).bound(problem.dtype)) as subject:
+                if not wrong_products(subject, problem.seed, mode):
+                    continue
+            found = self._alone(call, mode)
+            wrong += found[:1]
+            if not found:
+                kinks.setdefault(call.name, call)
+        return wrong, kinks
 
     def _with_fix(self, finding: Finding, one: _Wrong) -> Finding:
         """The finding with what the backward has to return instead, where that makes its entry
@@ -166,7 +207,10 @@ class WrongGradients:
             # reads the frameworks' tables of operations, for which a run without a fix has no use
             from gradcheck_cli.checks.rule_fixes import RuleFixes
 
-            problem, rule = self._as_problem(one.call, mode), _rule(one.call, one.name, mode)
+            problem, rule = (
+                alone(self._problem, self._subject.dtype, one.call, mode),
+                _rule(one.call, one.name, mode),
+            )
             fixes = RuleFixes(self._engine, problem, self._subject, rule)
             self._corrections[key] = where_it_runs(fixes.tried, None)
         tried = self._corrections[key]
@@ -209,15 +253,11 @@ class WrongGradients:
         """The first wrong call of each function, by its arguments."""
         if mode in self._of_mode:
             return self._of_mode[mode]
-        until = time.perf_counter() + SECONDS
         calls = self._subject.functions()
         found: dict[str, tuple[_Wrong, ...]] = {}
-        for done, call in enumerate(calls):
+        for call in in_time(calls, self.notes):
             if call.name in found or not call.moving or self._is_meant(call.name):
                 continue
-            if time.perf_counter() > until:
-                self.notes[f"{done} of {len(calls)} calls of custom functions were examined"] = None
-                break
             wrong = self._alone(call, mode)
             if wrong:
                 found[call.name] = wrong
@@ -277,7 +317,7 @@ class WrongGradients:
         direction where it is large."""
         if call.live is None:
             return (_Wrong(call, "", "", "", None),)
-        problem = self._as_problem(call, mode)
+        problem = alone(self._problem, self._subject.dtype, call, mode)
         subjects = Subjects(self._engine, problem)
         subject = subjects.bound(problem.dtype)
         try:
@@ -294,39 +334,6 @@ class WrongGradients:
             and finding.severity == "error"
             and finding.input
             and finding.mode in (mode, None)
-        )
-
-    def _as_problem(self, call: CustomCall, mode: Mode) -> LayerProblem:
-        """The function as a layer of its own; the layer itself where it is nothing else."""
-        problem = replace(self._problem, dtype=self._subject.dtype, modes=(mode,))
-        if call.live is None:
-            return problem
-        start = {
-            name: Input(name, v, name in call.moving, is_complex=name in call.complex_values)
-            for name, v in call.values.items()
-        }
-        alone = Implementation(
-            problem.implementation.engine,
-            call.name,
-            problem.implementation.folder,
-            problem.implementation.span,
-            live=call.live,
-        )
-        spec = replace(
-            problem.spec,
-            points=(start,),
-            wrt=call.moving,
-            implementations=(alone,),
-            by_design=(),
-            model=None,
-            order=1,
-            pointed=False,
-        )
-        return replace(
-            problem,
-            spec=spec,
-            implementation=alone,
-            point=0,
         )
 
 

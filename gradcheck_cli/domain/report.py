@@ -46,6 +46,9 @@ CauseKind = Literal[
     "inaccurate kernel",
     "wrong rule",
     "detached path",
+    "framework's rule",
+    "convention at a kink",
+    "lone branch",
 ]
 """What can spoil a gradient; `explain.causes` has a sentence for each."""
 

@@ -70,6 +70,7 @@ class Step:
     place: Place | None = None  # in the user's file
     elementwise: bool = False  # known to make each element of those that meet it by broadcasting
     of_choices: Callable[[Sequence[High]], Sequence[High]] | None = None  # `exact`, of masks alone
+    live: Callable[[Sequence[Native]], Sequence[Native]] | None = None  # `low`, with its derivative
 
 
 class Conversions(Protocol):

@@ -1,7 +1,8 @@
 """A forward and a backward of NumPy functions: where they are, and how the second is called.
 
     backward(upstream)            of an object that remembers its last forward run
-    backward(upstream, cache)     where forward gives (output, cache)
+    backward(upstream, cache)     where forward gives (output, cache); of one input the name may be
+                                  any but the input's
     backward(upstream, x, w)      with the inputs of forward, by name or in their order
 
 A parameter `out`, `output` or `y` of the last kind is the output. With several outputs `upstream`
@@ -23,7 +24,7 @@ from gradcheck_cli.engines.errors import WrongKind
 from gradcheck_cli.engines.layer.binding import Arranged, BadCall, arrange, called
 from gradcheck_cli.engines.layer.loading import NoSuchLayer, load_layer, what_it_has
 
-Style = Literal["upstream", "cache", "inputs"]
+Style = Literal["upstream", "cache", "input or cache", "inputs"]
 
 WAYS = "backward(upstream), backward(upstream, cache), or backward(upstream, x, ...)"
 CACHES = ("cache", "ctx", "context", "saved", "residuals")
@@ -99,7 +100,7 @@ class Convention:
         """What backward gives."""
         if self.style == "upstream":
             return pair.backward(upstream, **self.extra)
-        if self.style == "cache":
+        if self.style in ("cache", "input or cache"):
             return pair.backward(upstream, ran.cache, **self.extra)
         if self.by_name:
             known = {**ran.inputs, **dict.fromkeys(OUTPUTS, ran.output), **ran.inputs}
@@ -110,9 +111,12 @@ class Convention:
         """One forward run."""
         args, kwargs = self.arguments(inputs)
         result = called(pair.forward, args, kwargs)
-        if self.style != "cache":
+        two = isinstance(result, tuple) and len(result) == 2
+        if self.style == "input or cache" and not two:
+            return Run(inputs, result, inputs[self.order[0]])
+        if self.style in ("upstream", "inputs"):
             return Run(inputs, result, None)
-        if not isinstance(result, tuple) or len(result) != 2:
+        if not two:
             raise WrongKind("backward takes a cache, so forward has to give (output, cache)")
         return Run(inputs, *result)
 
@@ -145,6 +149,8 @@ def convention(
         style = "upstream"
     elif not by_name and len(rest) == 1 and (rest[0] in CACHES or len(order) != 1):
         style = "cache"
+    elif not by_name and len(rest) == 1:
+        style = "input or cache"
     elif not by_name and not open_ended and len(rest) != len(order):
         shown = ", ".join(p.name for p in places)
         raise BadCall(f"backward({shown}) is none of {WAYS}")

@@ -185,6 +185,7 @@ class TensorFlowRecorder(Observer):
             args=tuple(self._slot(inputs[i]) for i in holes),
             results=results,
             low=call.low,
+            live=call.live,
             wide=call.wide,
             exact=call.exact(),
             moves=name in DATA_MOVEMENT or name in EXACT_SELECTIONS,
@@ -241,6 +242,13 @@ class _Call:
 
     def low(self, given: Sequence[Any]) -> list[Any]:
         return self._run(self._inputs(given), self._attributes)
+
+    def live(self, given: Sequence[Any]) -> list[Any]:
+        """The operation, on the tapes that watch its arguments."""
+        inputs = self._inputs(given)
+        outputs = self._run(inputs, self._attributes)
+        execute.record_gradient(self._name, inputs, self._attributes, outputs)
+        return outputs
 
     def wide(self, given: Sequence[Array]) -> list[Array]:
         tensors = [tf.constant(x) for x in given]

@@ -89,9 +89,13 @@ class Call:
         return args, kwargs
 
     def low(self, given: Sequence[Any]) -> list[Any]:
-        args, kwargs = self._filled(self._spared(given))
         with torch.no_grad():
-            return list(tensors(self._func(*args, **kwargs)))
+            return self.live(self._spared(given))
+
+    def live(self, given: Sequence[Any]) -> list[Any]:
+        """The operation, in autograd's graph where its arguments are."""
+        args, kwargs = self._filled(given)
+        return list(tensors(self._func(*args, **kwargs)))
 
     def wide(self, given: Sequence[Any]) -> list[Array]:
         if self._func is _AS_BITS:  # of the dtypes that they were

@@ -131,6 +131,7 @@ class TorchRecorder(Observer):
                 args=args,
                 results=results,
                 low=call.low,
+                live=call.live,
                 wide=call.wide,
                 exact=call.exact(name, moves, partial(self._of_run, args, results)),
                 moves=moves or name in EXACT_SELECTIONS,

@@ -66,6 +66,13 @@ def test_a_backward_may_ask_for_the_output() -> None:
     assert np.allclose(gradients(subject)["x"], np.diag(1 - np.tanh(X) ** 2), rtol=1e-15)
 
 
+def test_the_cache_of_one_input_may_have_any_name() -> None:
+    subject = bound(pair(lambda x: (np.tanh(x), np.cosh(x)), lambda up, c: up / c**2), {"x": X})
+    assert np.allclose(gradients(subject)["x"], np.diag(1 - np.tanh(X) ** 2), rtol=1e-14)
+    subject = bound(pair(np.sin, lambda up, angle: up * np.cos(angle)), {"x": X})
+    assert np.array_equal(gradients(subject)["x"], np.diag(np.cos(X)))
+
+
 def test_a_cache_goes_from_forward_to_backward_of_functions_found_by_their_prefix(
     tmp_path: Any,
 ) -> None:

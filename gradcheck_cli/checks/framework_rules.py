@@ -1,0 +1,213 @@
+"""Functions and operations that a layer calls, each examined by itself, at the numbers that it had;
+and the words for an operation of the framework whose own derivative is wrong, where nothing that
+the user stated is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Mode, order_of
+from gradcheck_cli.domain.implementation import Implementation
+from gradcheck_cli.domain.layer import LayerProblem
+from gradcheck_cli.domain.report import Cause, Finding
+from gradcheck_cli.domain.scale import scale_of
+from gradcheck_cli.domain.spec import Input
+from gradcheck_cli.domain.thresholds import Seconds
+from gradcheck_cli.domain.thresholds import Step as Length
+from gradcheck_cli.engines.execution import Step
+from gradcheck_cli.engines.layer.custom import CustomCall, IsolatedCall
+from gradcheck_cli.engines.layer.recording import Recording
+
+SECONDS: Seconds = 20.0
+"""For the calls of one layer: a hundred small functions, a few large ones."""
+
+
+BESIDE: Length = 2.0**-20
+"""How far beside the point a comparison is made again, of the size of what is compared."""
+
+
+def in_time(calls: Iterable[CustomCall], notes: dict[str, None]) -> Iterator[CustomCall]:
+    """The calls, until the time is over: then there is a note."""
+    until = time.perf_counter() + SECONDS
+    for done, call in enumerate(calls):
+        if time.perf_counter() > until:
+            notes[f"{done} calls were examined by themselves; there was no time for more"] = None
+            break
+        yield call
+
+
+def alone(problem: LayerProblem, dtype: str, call: CustomCall, mode: Mode) -> LayerProblem:
+    """The call as a layer of its own; the layer itself where it is nothing else."""
+    problem = replace(problem, dtype=dtype, modes=(mode,))
+    if call.live is None:
+        return problem
+    start = {
+        name: Input(name, v, name in call.moving, is_complex=name in call.complex_values)
+        for name, v in call.values.items()
+    }
+    old = problem.implementation
+    own = Implementation(old.engine, call.name, old.folder, old.span, live=call.live)
+    spec = replace(
+        problem.spec,
+        points=(start,),
+        wrt=call.moving,
+        implementations=(own,),
+        by_design=(),
+        model=None,
+        order=order_of(mode),
+        pointed=False,
+    )
+    return replace(problem, spec=spec, implementation=own, point=0)
+
+
+def executed(recording: Recording) -> Iterator[CustomCall]:
+    """The operations of the forward pass that the outputs depend on, those first that are nearest
+    to them, as functions of their floating arguments. They give what the cotangents came to."""
+    bars = recording.bars
+    stated = {recording.slots[node] for node in recording.stated}
+    steps, reached = _reached(recording)
+    for step in reversed(steps):
+        wanted = [place for place, slot in enumerate(step.results) if slot in bars]
+        moving = [place for place, slot in enumerate(step.args) if reached[slot]]
+        if wanted and moving and stated.isdisjoint(step.results):
+            yield _as_call(recording, step, moving, wanted, reached[step.results[0]])
+
+
+def _reached(recording: Recording) -> tuple[list[Step], dict[int, frozenset[str]]]:
+    """The steps that the outputs depend on, and of every slot the leaves that it depends on."""
+    execution, bars = recording.execution, recording.bars
+    steps = [execution.steps[place] for place in execution.needed(recording.outputs)]
+    leaf_of = {slot: name for name, slot in recording.gradients.items() if slot is not None}
+    reached: dict[int, frozenset[str]] = {}
+    for step in steps:
+        for slot in step.args:
+            if slot not in reached:  # a leaf, or a constant
+                reached[slot] = frozenset(
+                    [leaf_of[bars[slot]]] if bars.get(slot) in leaf_of else ()
+                )
+        through = [reached[slot] for slot in step.args]
+        reached.update(dict.fromkeys(step.results, frozenset[str]().union(*through)))
+    return steps, reached
+
+
+def lone_branch(finding: Finding, recording: Recording) -> Cause | None:
+    """The cause of a finding where a comparison has another result at this point alone."""
+    execution = recording.execution
+    steps, reached = _reached(recording)
+    for step in steps:
+        values = [execution.values(slot) for slot in step.args]
+        through = [slot for slot in step.args if finding.input in reached[slot]]
+        if not through or execution.values(step.results[0]).dtype != bool:
+            continue
+
+        def beside(sign: int, step: Step = step, values: Sequence[Array] = values) -> Array:
+            given = [
+                execution.conversions.native(x + sign * BESIDE * scale_of(x), slot.native)
+                if finding.input in reached[place] and slot.format is not None
+                else slot.native
+                for place, slot, x in zip(
+                    step.args, (execution.slots[s] for s in step.args), values, strict=True
+                )
+            ]
+            return execution.conversions.numpy(step.low(given)[0])
+
+        here = execution.values(step.results[0])
+        if np.any((here != beside(1)) & (here != beside(-1))):
+            return _lone(finding, step)
+    return None
+
+
+def _lone(finding: Finding, step: Step) -> Cause:
+    place = step.place
+    alone = f"`{step.name}` has another result at this point than on both sides of it"
+    return Cause(
+        op=step.name,
+        phase="forward",
+        span=place.span if place else finding.span,
+        text=place.text if place else step.name,
+        detail=f"{alone}; the derivative is that of the branch it chooses",
+        story=f"{alone}, and chooses a branch with another derivative",
+        kind="lone branch",
+        engine_op=step.name,
+        proof="every operation by itself is right at these numbers",
+        source=place.source if place else None,
+    )
+
+
+def _as_call(
+    recording: Recording,
+    step: Step,
+    moving: Sequence[int],
+    wanted: Sequence[int],
+    reaches: frozenset[str],
+) -> CustomCall:
+    slots = recording.execution.slots
+    places = [place for place, slot in enumerate(step.args) if slots[slot].format is not None]
+    places = [place for place in places if slots[step.args[place]].size == 1 or place in moving]
+    names = {place: f"argument {place + 1}" for place in places}
+    values = {names[place]: recording.execution.values(step.args[place]) for place in places}
+    natives = [slots[slot].native for slot in step.args]
+    return CustomCall(
+        name=step.name,
+        live=IsolatedCall(step.name, partial(_run, step, wanted), natives, places),
+        values=values,
+        moving=tuple(names[place] for place in moving if place in names),
+        reaches=reaches,
+        positions={name: place for place, name in names.items()},
+        place=step.place,
+    )
+
+
+def _run(step: Step, wanted: Sequence[int], *given: Any) -> list[Any]:
+    results = (step.live or step.low)(given)
+    return [results[place] for place in wanted]
+
+
+def wrong_rule(
+    finding: Finding, call: CustomCall, name: str, numbers: tuple[str, str], framework: str
+) -> Cause:
+    """The cause of a finding, for an operation that hands on `numbers` (as stated, and right)."""
+    stated, right = numbers
+    way = "forward" if finding.mode == "forward" else "reverse"
+    of_it = f"{framework}'s {way} mode has {stated} for {name} of `{call.name}`"
+    return Cause(
+        op=call.name,
+        phase="backward",
+        span=call.place.span if call.place else finding.span,
+        text=call.place.text if call.place else call.name,
+        detail=f"{of_it}; its derivative is {right}",
+        story=f"{of_it}; correct: {right}",
+        kind="framework's rule",
+        engine_op=call.name,
+        proven=True,
+        proof=f"by itself, at the same numbers, `{call.name}` disagrees with finite differences",
+        source=call.place.source if call.place else None,
+    )
+
+
+def convention(finding: Finding, calls: Mapping[str, CustomCall]) -> Cause:
+    """The cause of a finding where operations stand on kinks and the layer does not."""
+    first, *_ = (call for call in calls.values())
+    named = " and ".join(f"`{name}`" for name in calls)
+    many = len(calls) > 1
+    stand = f"{named} {'stand on kinks' if many else 'stands on a kink'} here"
+    return Cause(
+        op=first.name,
+        phase="backward",
+        span=first.place.span if first.place else finding.span,
+        text=first.place.text if first.place else first.name,
+        detail=f"{stand}, and the layer has a derivative",
+        story=f"{stand}: what {'they hand' if many else 'it hands'} on is a convention, and the "
+        "layer has a derivative",
+        kind="convention at a kink",
+        engine_op=first.name,
+        proof="every other operation by itself is right at these numbers",
+        source=first.place.source if first.place else None,
+    )

@@ -1,0 +1,80 @@
+"""Wrong gradients that no function of the user's states: the operation of the framework, the kinks
+that cancel, the comparison that holds at one point alone; with their lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import pytest
+import tensorflow as tf
+import torch
+
+from gradcheck_cli.checks.examination import examine
+from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.report import Finding
+from tests.checks.making import layer_problem
+from tests.conftest import loaded
+
+
+@torch.library.custom_op("gradcheck_tests::wrong_cube", mutates_args=())
+def wrong_cube(x: torch.Tensor) -> torch.Tensor:
+    return x**3
+
+
+def _setup(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _backward(ctx: Any, g: Any) -> Any:
+    (x,) = ctx.saved_tensors
+    return 2 * g * x**2
+
+
+wrong_cube.register_autograd(_backward, setup_context=_setup)
+
+
+def softplus(x: Any) -> Any:
+    """log(1 + exp(x)), which is smooth at 0, of two functions that are not."""
+    return torch.relu(x) + torch.log1p(torch.exp(-x.abs()))
+
+
+def cubed(x: Any) -> Any:
+    return torch.sin(x) * wrong_cube(x)
+
+
+def doubled(x: Any) -> Any:
+    """2 x, but for the derivative at 0."""
+    return jnp.where(x == 0, x, 2 * x)
+
+
+def _found(engine: str, layer: Any, x: list[float], *modes: Mode) -> Finding:
+    problem = layer_problem(layer, {"x": x}, engine=engine, modes=("reverse", *modes))
+    answer = examine(loaded(engine), problem)
+    (found,) = (one for one in answer.findings if one.severity == "error")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("engine", "layer", "x", "kind", "op", "text"),
+    [
+        ("torch", softplus, [0.0, 1.0], "convention at a kink", "aten.relu", "torch.relu(x)"),
+        ("torch", cubed, [0.5, 2.0], "framework's rule", "gradcheck_tests.", "wrong_cube(x)"),
+        ("jax", doubled, [0.0, 1.0], "lone branch", "eq", "x == 0"),
+    ],
+)
+def test_the_operation_is_named_with_its_line(
+    engine: str, layer: Any, x: list[float], kind: str, op: str, text: str
+) -> None:
+    found = _found(engine, layer, x)
+    assert found.cause is not None
+    assert (found.code, found.cause.kind, found.cause.text) == ("GC101", kind, text)
+    assert found.cause.op.startswith(op)
+    assert found.cause.proven == (kind == "framework's rule")
+
+
+def test_the_operation_with_a_wrong_second_derivative_is_named() -> None:
+    """github.com/tensorflow/tensorflow/issues/61117"""
+    found = _found("tensorflow", tf.reduce_prod, [0.0, 1.0], "reverse-over-reverse")
+    assert (found.code, found.mode) == ("GC106", "reverse-over-reverse")
+    assert found.message.endswith(": `Prod` by itself, too")
