@@ -176,9 +176,9 @@ class SecondOrder:
             for key in hessian.keys
         )
         self.checks += checks
+        found = self._causes.named(found)
         place = raised_at(error) or found.place
-        found = replace(found, place=place, detail=short_traceback(error))
-        self.findings += (self._causes.named(found),)
+        self.findings += (replace(found, place=place, detail=short_traceback(error)),)
 
 
 class HessianCase(LayerCase):

@@ -163,17 +163,18 @@ class WrongGradients:
     def _of_the_framework(self, finding: Finding) -> Cause | None:
         """The operation of the framework whose derivative is wrong, and reaches the entry."""
         traced = self._find(finding)
-        if finding.code not in WRONG or traced is None:
+        if finding.code not in WRONG:
             return None
+        row = np.ones(sum(y.size for y in self._subject.outputs)) if traced is None else traced.row
         mode: Mode = "forward" if finding.mode == "forward" else "reverse"
         if mode not in self._own:
-            self._own[mode] = self._own_rules(traced.row, mode)
+            self._own[mode] = self._own_rules(row, mode)
         wrong, kinks = self._own[mode]
         for one in wrong:
             if finding.input in one.call.reaches:
                 numbers = one.stated, one.right
                 return wrong_rule(finding, one.call, one.name, numbers, self._framework)
-        lone = lone_branch(finding, self._subject.record(traced.row))
+        lone = lone_branch(finding, self._subject.record(row))
         if lone is not None:
             return lone
         on_the_way = {n: call for n, call in kinks.items() if finding.input in call.reaches}
