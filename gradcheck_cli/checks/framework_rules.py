@@ -184,7 +184,7 @@ def wrong_rule(
         text=call.place.text if call.place else call.name,
         detail=f"{of_it}; its derivative is {right}",
         story=f"{of_it}; correct: {right}",
-        kind="framework's rule",
+        kind="operation's rule",
         engine_op=call.name,
         proven=True,
         proof=f"by itself, at the same numbers, `{call.name}` disagrees with finite differences",

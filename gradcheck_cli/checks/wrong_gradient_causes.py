@@ -163,8 +163,6 @@ class WrongGradients:
     def _of_the_framework(self, finding: Finding) -> Cause | None:
         """The operation of the framework whose derivative is wrong, and reaches the entry."""
         traced = self._find(finding)
-        if finding.code not in WRONG:
-            return None
         row = np.ones(sum(y.size for y in self._subject.outputs)) if traced is None else traced.row
         mode: Mode = "forward" if finding.mode == "forward" else "reverse"
         if mode not in self._own:

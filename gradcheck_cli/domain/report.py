@@ -46,7 +46,7 @@ CauseKind = Literal[
     "inaccurate kernel",
     "wrong rule",
     "detached path",
-    "framework's rule",
+    "operation's rule",
     "convention at a kink",
     "lone branch",
 ]

@@ -59,7 +59,7 @@ def _found(engine: str, layer: Any, x: list[float], *modes: Mode) -> Finding:
     ("engine", "layer", "x", "kind", "op", "text"),
     [
         ("torch", softplus, [0.0, 1.0], "convention at a kink", "aten.relu", "torch.relu(x)"),
-        ("torch", cubed, [0.5, 2.0], "framework's rule", "gradcheck_tests.", "wrong_cube(x)"),
+        ("torch", cubed, [0.5, 2.0], "operation's rule", "gradcheck_tests.", "wrong_cube(x)"),
         ("jax", doubled, [0.0, 1.0], "lone branch", "eq", "x == 0"),
     ],
 )
@@ -70,7 +70,7 @@ def test_the_operation_is_named_with_its_line(
     assert found.cause is not None
     assert (found.code, found.cause.kind, found.cause.text) == ("GC101", kind, text)
     assert found.cause.op.startswith(op)
-    assert found.cause.proven == (kind == "framework's rule")
+    assert found.cause.proven == (kind == "operation's rule")
 
 
 def test_the_operation_with_a_wrong_second_derivative_is_named() -> None:

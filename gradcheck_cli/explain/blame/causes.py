@@ -59,7 +59,8 @@ CAUSES: dict[CauseKind, str] = {
     "wrong rule": "The custom derivative is not the derivative of the function.",
     "detached path": "A number that depends on the input is taken out of the graph, so nothing of "
     "its derivative comes back.",
-    "framework's rule": "The framework's own derivative of the operation is not its derivative.",
+    "operation's rule": "What the framework has as the derivative of the operation is not its "
+    "derivative.",
     "convention at a kink": "Operations stand on kinks, where what they hand on is a convention; "
     "their kinks cancel, so the whole has a derivative, and the conventions do not add up to it.",
     "lone branch": "A comparison has another result at this point than on both sides of it, so the "
