@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -269,10 +270,18 @@ class _LayerLifting(_Lifting):
         return Lifted(self._writer.program(output), self._writer.constants, tuple(self._islands))
 
     def _island(self, step: Step, numbers: Sequence[int], refusal: NotLifted) -> Sequence[Any]:
-        """The step as a line through its values. Raises the refusal where it is too large, or does
-        not give the same again."""
+        """The step with its masks as they are at the point, as any index is; else as a line through
+        its values. Raises the refusal where it is too large, or does not give the same again."""
         values, writer = self._execution.values, self._writer
-        moving = [slot for slot in dict.fromkeys(step.args) if slot in self._symbols]
+        depending = [slot for slot in dict.fromkeys(step.args) if slot in self._symbols]
+        moving = [slot for slot in depending if values(slot).dtype.kind != "b"]
+        if not moving:
+            raise refusal
+        if len(moving) < len(depending) and step.exact is not None:
+            masks = {slot for slot in depending if slot not in moving}
+            args = [values(slot) if slot in masks else self._at(slot) for slot in step.args]
+            with suppress(ShapeError, TypeError, ValueError):
+                return step.exact(args)
         at, value = (np.concatenate([values(s).ravel() for s in of]) for of in (moving, numbers))
         call = partial(self._run, step, moving, numbers)
         floats = at.dtype == np.float64 == value.dtype

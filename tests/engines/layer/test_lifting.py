@@ -23,6 +23,14 @@ def cut(x: Any) -> Any:
     return y[:, 1:].reshape(-1)
 
 
+def put(x: Any) -> Any:
+    """By masks that depend on x, of which one selects nothing."""
+    y = torch.zeros_like(x)
+    y[x > 0] = x[x > 0].exp()
+    y[x < -9] = x[x < -9].log()
+    return y
+
+
 def looped(x: Any) -> Any:
     for _ in range(3):
         x = torch.sin(x) + 0.1 * x.mean()
@@ -46,6 +54,7 @@ class Stated(torch.autograd.Function):
     [
         torch.exp,
         cut,
+        put,
         looped,
         Stated.apply,
         lambda x: torch.stack([x[0], x[1] * x[0]]).softmax(-1).log(),
