@@ -141,7 +141,14 @@ class Shadow:
                 self._unenclosed.add(place)
                 results = self.numbers.by_kernel(step, args)
             for slot, value in zip(step.results, results, strict=True):
-                exact[slot] = shaped(value, self.execution, slot)
+                chosen = self._is_whole(slot)  # by the numbers of the run, and stays so
+                own = given(self.execution, slot, self.numbers) if chosen else value
+                exact[slot] = shaped(own, self.execution, slot)
+
+    def _is_whole(self, slot: int) -> bool:
+        """Whether the slot has integers: what was cast, an order, the place of a maximum."""
+        is_whole = self.execution.slots[slot].format is None
+        return is_whole and self.execution.values(slot).dtype.kind in "iu"
 
     def _is_exact(self, step: Step) -> bool:
         """Whether it has integers, booleans and keys of random numbers alone, which the run has

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Mode, Problem, Projection, TraceRequest
@@ -24,6 +25,7 @@ from gradcheck_cli.engines.trace.shadow import (
 )
 from reference_engine.arithmetic.arbs import objects, precision
 from reference_engine.op import TABLE
+from tests.checks.making import subject_of, torch_engine
 from tests.every import by_family
 from tests.reference_engine.samples import SAMPLES, Sample
 
@@ -150,3 +152,16 @@ def test_sharp_is_narrower_than_the_last_digit() -> None:
 def test_float64_takes_numbers_as_they_are() -> None:
     assert FLOAT64.lift(np.array([1, 2])).dtype.kind == "i"
     assert FLOAT64.lift(np.float32([0.1])).tolist() == [float(np.float32(0.1))]
+
+
+def test_integers_are_those_of_the_run() -> None:
+    """A number that was cast to an index stays one, and moves numbers that are exact."""
+
+    def layer(x: Any) -> Any:
+        return torch.index_select(x, 0, torch.tensor([1.0, 0.0]).long()).exp()
+
+    recording = subject_of(torch_engine(), layer, x=[0.3, -1.2]).record(np.ones(2))
+    execution, output = recording.execution, recording.outputs[0]
+    assert output is not None
+    exact = shadow(execution, execution.needed([output]), Numbers(FIRST_BITS))
+    np.testing.assert_allclose(to_float(exact[output]), np.exp([-1.2, 0.3]), rtol=1e-15)
