@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
 
 from gradcheck_cli import specfile
 from gradcheck_cli.domain.options import Layered, RunOptions
@@ -34,46 +38,82 @@ order: 3
 THIRD = "reverse-over-reverse-over-reverse"
 
 
-def checked(folder: Path, text: str, *options: str) -> str:
-    (folder / "spec.yaml").write_text(text)
-    return call_here("run", "spec.yaml", "--engine", "torch,reference", *options, cwd=folder).out
+SPECS = {
+    "right": RIGHT,
+    "cut": CUT,
+    "cut_twice": CUT.replace(" - stop_gradient(sin(x)) * step", ""),
+    "root": "inputs: {x: 0.0}\nmodel: sqrt(x)\norder: 3\n",
+    "eigenvalues": (
+        "inputs: {x: [[2.0, 1.0], [1.0, 3.0]]}\nmodel: sum(eigvalsh(x) ** 3)\norder: 3\n"
+    ),
+    "kink": "inputs: {x: [0.0, 2.0]}\nmodel: sum(abs(x) ** 3 + abs(x))\norder: 3\n",
+}
 
 
-def test_right_third_derivatives_pass(tmp_path: Path) -> None:
-    (result,) = json.loads(checked(tmp_path, RIGHT, "--format", "json"))["results"]
+@dataclass(frozen=True)
+class Checked:
+    """What one run says of all of them."""
+
+    screen: str
+    results: dict[str, Any]
+
+    def messages(self, spec: str) -> list[str]:
+        return [finding["message"] for finding in self.results[spec]["findings"]]
+
+    def said(self, label: str, spec: str) -> int:
+        """How often the screen says this of a spec."""
+        return len(re.findall(rf"^{re.escape(label)} \S+  {spec}  ", self.screen, re.M))
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
+    folder = tmp_path_factory.mktemp("third")
+    for name, text in SPECS.items():
+        (folder / f"{name}.yaml").write_text(text)
+    options = ("--engine", "torch,reference", "--report", "json=report.json")
+    screen = call_here("run", ".", *options, cwd=folder).out
+    report = json.loads((folder / "report.json").read_text())
+    return Checked(screen, {result["spec"]: result for result in report["results"]})
+
+
+def test_right_third_derivatives_pass(checked: Checked) -> None:
+    result = checked.results["right"]
     assert result["status"] == "passed"
     assert not result["findings"]
     modes = {check["mode"] for check in result["checks"]}
     assert {THIRD, "forward-over-reverse-over-reverse"} <= modes
 
 
-def test_a_third_derivative_that_is_cut_off_is_wrong(tmp_path: Path) -> None:
-    found = checked(tmp_path, CUT)
-    assert "error[GC106]" in found
-    assert THIRD in found
-    assert "no third derivative for `x.x`, but it is not zero" in found
-    assert found.count("error[GC106]") == 1
+def test_a_third_derivative_that_is_cut_off_is_wrong(checked: Checked) -> None:
+    findings = checked.results["cut"]["findings"]
+    (message,) = {f["message"] for f in findings if f["code"] == "GC106"}
+    assert "no third derivative for `x.x`, but it is not zero" in message
+    assert THIRD in {finding["mode"] for finding in findings}
+    assert checked.said("error[GC106]", "cut") == 1
 
 
-def test_nothing_is_said_of_the_derivative_of_what_is_wrong(tmp_path: Path) -> None:
-    second = CUT.replace(" - stop_gradient(sin(x)) * step", "")
-    found = checked(tmp_path, second)
-    assert "no second derivative for `x.x`" in found
-    assert "third derivative for" not in found
+def test_nothing_is_said_of_the_derivative_of_what_is_wrong(checked: Checked) -> None:
+    said = " ".join(checked.messages("cut_twice"))
+    assert "no second derivative for `x.x`" in said
+    assert "third derivative for" not in said
 
 
-def test_a_point_without_a_derivative_is_said_once(tmp_path: Path) -> None:
-    found = checked(tmp_path, "inputs: {x: 0.0}\nmodel: sqrt(x)\norder: 3\n")
-    assert "GC402" in found
-    assert found.count("warning[GC501]") == 1
+def test_a_point_without_a_derivative_is_said_once(checked: Checked) -> None:
+    assert "GC402" in {finding["code"] for finding in checked.results["root"]["findings"]}
+    assert checked.said("warning[GC501]", "root") == 1
 
 
-def test_what_is_not_certified_is_undecided(tmp_path: Path) -> None:
-    text = "inputs: {x: [[2.0, 1.0], [1.0, 3.0]]}\nmodel: sum(eigvalsh(x) ** 3)\norder: 3\n"
-    (result,) = json.loads(checked(tmp_path, text, "--format", "json"))["results"]
-    third = [one for one in result["findings"] if "third derivative" in one["message"]]
+def test_what_is_not_certified_is_undecided(checked: Checked) -> None:
+    found = checked.results["eigenvalues"]["findings"]
+    third = [one for one in found if "third derivative" in one["message"]]
     assert {one["code"] for one in third} == {"GC501"}
-    assert not [one for one in result["findings"] if one["mode"] == THIRD]
+    assert not [one for one in found if one["mode"] == THIRD]
+
+
+def test_a_kink_of_a_lower_order_leaves_nothing_to_say_of_the_third(checked: Checked) -> None:
+    result = checked.results["kink"]
+    assert {finding["code"] for finding in result["findings"]} == {"GC401"}
+    assert result["status"] == "passed"
 
 
 def test_the_direction_of_one_number_is_one() -> None:
@@ -87,10 +127,3 @@ def test_the_direction_of_one_number_is_one() -> None:
         assert problem.along == {"x": 1.0}
         assert problem.program is spec.program
         assert look.truth.program is not spec.program
-
-
-def test_a_kink_of_a_lower_order_leaves_nothing_to_say_of_the_third(tmp_path: Path) -> None:
-    kink = "inputs: {x: [0.0, 2.0]}\nmodel: sum(abs(x) ** 3 + abs(x))\norder: 3\n"
-    (result,) = json.loads(checked(tmp_path, kink, "--format", "json"))["results"]
-    assert {finding["code"] for finding in result["findings"]} == {"GC401"}
-    assert result["status"] == "passed"
