@@ -17,7 +17,7 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.report import Check, Entry, Finding, Indexing
 from gradcheck_cli.engines.torch.compiled import FELL_BACK, NO_FORWARD_MODE, NOTE, THE_BACKEND
-from gradcheck_cli.engines.torch.engine import TorchCompileEngine
+from gradcheck_cli.engines.torch.engine import TorchCompileEngine, TorchEngine
 from tests.checks.making import examined, subject_of
 
 
@@ -59,6 +59,21 @@ def test_a_broken_graph_has_a_note() -> None:
     found = examined(compiled, {"x": [0.5, 1.5]}, dtype="float32")
     assert found.findings == ()
     assert any("torch.compile breaks its graph once" in note for note in found.notes)
+
+
+calls = 0
+
+
+def test_what_is_compiled_for_each_value_has_a_note() -> None:
+    def counted(x: torch.Tensor) -> torch.Tensor:
+        global calls
+        calls += 1
+        return x * (0.0 * calls + 1.0)
+
+    compiled = torch.compile(counted, backend=aot_autograd(fw_compiler=as_traced))
+    found = [subject_of(TorchEngine(), compiled, x=[0.5, 1.5]).notes for _ in range(2)]
+    note = "torch.compile compiles the layer anew for each value of `G['calls']`"
+    assert [note in notes for notes in found] == [False, True]
 
 
 def test_a_layer_that_the_compiler_leaves_out_has_a_note() -> None:

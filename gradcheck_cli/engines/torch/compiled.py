@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -111,6 +112,36 @@ class GraphBreaks:
         count = sum(reasons.values())
         breaks = "breaks its graph once" if count == 1 else f"breaks its graph {count} times"
         return [f"torch.compile {breaks}, and runs uncompiled what is there: {first}"]
+
+
+_OF_A_VALUE = re.compile(r"\d+/\d+: (.+?) == ")  # Dynamo's words for a guard that has failed
+
+
+class Recompilations:
+    """Sees where Dynamo compiles something again because a value has changed, from its making on.
+    Another dtype, shape or layout is no such value."""
+
+    def __init__(self) -> None:
+        self._before = _compilations()
+
+    def notes(self) -> list[str]:
+        """A sentence that names the value; none where nothing was compiled again."""
+        before = {id(one) for one in self._before}
+        reasons = [one.recompile_reason for one in _compilations() if id(one) not in before]
+        values = [found[1] for why in reasons if (found := _OF_A_VALUE.match(why or ""))]
+        return [
+            f"torch.compile compiles the layer anew for each value of `{v}`" for v in values[:1]
+        ]
+
+
+def _compilations() -> Sequence[Any]:
+    """What Dynamo has noted of its last compilations."""
+    if not is_at_hand():
+        return ()
+    from torch._dynamo.utils import get_compilation_metrics
+
+    found: Sequence[Any] = get_compilation_metrics()
+    return found
 
 
 def _graph_breaks() -> Mapping[str, int]:

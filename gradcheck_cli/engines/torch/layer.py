@@ -39,6 +39,7 @@ from gradcheck_cli.engines.torch.compiled import (
     STAGES,
     THE_BACKEND,
     GraphBreaks,
+    Recompilations,
     as_written,
     at_stage,
     clock_stands_still,
@@ -160,7 +161,7 @@ class TorchSubject(LayerSubject):
     def _first_outputs(self) -> tuple[Output, ...]:
         """The outputs of a first call. Some of several may not require grad, such as what a layer
         hands out for the record: that says that they have no derivatives."""
-        wrt, breaks = self.wrt, GraphBreaks()
+        wrt, breaks, anew = self.wrt, GraphBreaks(), Recompilations()
         with self.ready({}), nullcontext() if wrt else self.untracked():
             arrays = self.call(self.inputs({}, wrt))
         note = FELL_BACK if self._compiled and wrt and not is_compiled(arrays) else NOTE
@@ -168,7 +169,7 @@ class TorchSubject(LayerSubject):
         self._compiled = self._compiled or is_compiled(arrays)
         self._long = not self._compiled and has_many_operations(arrays)
         if self._compiled:
-            self.notes += (note, *breaks.notes())
+            self.notes += (note, *breaks.notes(), *anew.notes())
             self.stages = (*STAGES, backend)
         pairs = list(zip(self.output_names, arrays, strict=True))
         apart = [name for name, array in pairs if not array.requires_grad]
