@@ -47,9 +47,15 @@ class Pushes:
                 drawn[leaf.name] = fmt.round(np.stack(along) * tangent_scale(leaf.value))
         return drawn
 
-    def evaluation(self, subject: Subject, output: Array | None = None) -> Evaluation | None:
+    def evaluation(
+        self,
+        subject: Subject,
+        output: Array | None = None,
+        asked: Mapping[str, Array] | None = None,
+    ) -> Evaluation | None:
         """What forward mode gives of the subject, whose `output` may be known; None, and a note,
-        where there is no such mode."""
+        where there is no such mode. `asked` are masks of the columns by leaf that are pushed, where
+        not all are: the others are nan, and a leaf without any is left out."""
         started = time.perf_counter()
         problem = self._problem
         gradients: dict[str, Gradient] = {}
@@ -58,9 +64,10 @@ class Pushes:
         passes = 0
         try:
             for leaf in subject.leaves:
-                if not leaf.differentiable:
+                columns = None if asked is None else asked.get(leaf.name, np.zeros(0, np.bool_))
+                if not leaf.differentiable or (columns is not None and not np.any(columns)):
                     continue
-                found = self._pushed(subject, leaf.name, leaf.value.shape, refusals)
+                found = self._pushed(subject, leaf.name, leaf.value.shape, refusals, columns)
                 if found is not None:
                     gradients[leaf.name] = found
                     passes += self._columns(leaf.name, leaf.size)
@@ -84,12 +91,19 @@ class Pushes:
         )
 
     def _pushed(
-        self, subject: Subject, name: str, shape: tuple[int, ...], refusals: dict[str, None]
+        self,
+        subject: Subject,
+        name: str,
+        shape: tuple[int, ...],
+        refusals: dict[str, None],
+        asked: Array | None,
     ) -> Gradient | None:
         """The columns by one leaf, without values where no output ever has a tangent; None where
         there is no such mode."""
         directions = self.directions
         along = np.eye(math.prod(shape)) if directions is None else directions[name]
+        if asked is not None:
+            along = along[asked]
         try:
             columns = subject.jvps([{name: d.reshape(shape)} for d in along])
         except Unsupported as error:
@@ -99,7 +113,12 @@ class Pushes:
         if columns and all(column is None for column in columns):
             return Gradient(None)
         known = [np.zeros(size) if column is None else column for column in columns]
-        return Gradient(np.stack(known, axis=1) if known else np.zeros((size, 0)))
+        found = np.stack(known, axis=1) if known else np.zeros((size, 0))
+        if asked is None:
+            return Gradient(found)
+        whole = np.full((size, len(asked)), np.nan)
+        whole[:, asked] = found
+        return Gradient(whole)
 
     def _columns(self, name: str, size: int) -> int:
         return size if self.directions is None else len(self.directions[name])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from gradcheck_cli.domain.case import Case, CurveRequest, Suspect, TruthRequest
@@ -97,7 +98,11 @@ class CaseExamination(Examination):
 
     def steps(self) -> Steps[None]:
         self.case = yield from self.first_look()
-        if self._suspects() and not self.is_settled():
+        if not self._suspects():
+            pass
+        elif self.is_settled():
+            self.case = replace(self.case, settled=True)
+        else:
             self.case = yield from self.cost_of_rounding()
             if found := self._suspects():
                 self.case = yield from self.second_look(found)

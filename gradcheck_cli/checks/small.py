@@ -160,19 +160,22 @@ class Whole(Gradients):
         return replace(truth, blocks=blocks)
 
     def is_settled(self) -> bool:
-        """Where the truth is certified. What forward mode gave is compared with that in the highest
-        precision, too."""
+        """Where the truth is certified. Columns of forward mode that are not simply right are
+        compared with those in the highest precision, too."""
         case, layer = self.case, self.layer
         suspected = suspect_entries(case)
         if self.program is None or self._uncast or suspected is None:
             return False
-        pushed = any(np.any(off) for (mode, _), off in suspected.items() if mode == "forward")
-        if pushed and layer.highest is not layer.narrow:
+        pushed = [name for mode, name in suspected if mode == "forward"]
+        columns = {name: np.any(suspected["forward", name], axis=0) for name in pushed}
+        if any(map(np.any, columns.values())) and layer.highest is not layer.narrow:
             pulled = tuple(one for one in case.evaluations if one.mode == "reverse")
-            if not lose_little(replace(case, evaluations=pulled)):
+            if not lose_little(replace(case, evaluations=pulled), suspected):
                 return False
-            case = replace(case, wide={**case.wide, **self.pushed_again(layer.highest)})
-        return lose_little(case)
+            again = self.pushes.evaluation(layer.highest, self._truth.output, columns)
+            if again is not None:
+                case = replace(case, wide={**case.wide, (layer.name, "forward"): again})
+        return lose_little(case, suspected)
 
     def cost_of_rounding(self) -> Steps[Case]:
         """Of the program, at first for the suspect entries alone, without differences beside their

@@ -83,9 +83,10 @@ class Case:
     at them in `dtype`, and `zero` what it gives at 0 in their places, by mode. `named`
     are the engines that the user requested by name, `named_modes` likewise: there GC705 is an
     error, elsewhere a note. `no_truth` says why there is none. `unweighed`: what rounding may
-    cost was requested and could not be computed. `stages` are those of the engines' compilers, from
-    nothing compiled to everything. What is complex has pairs along its last axis: the real and the
-    imaginary parts.
+    cost was requested and could not be computed. `settled`: what is not simply right loses little,
+    whatever rounding may cost (`judge.lose_little`). `stages` are those of the engines' compilers,
+    from nothing compiled to everything. What is complex has pairs along its last axis: the real and
+    the imaginary parts.
     """
 
     spec: Spec
@@ -104,6 +105,7 @@ class Case:
     named_modes: frozenset[str] = frozenset()
     seed: int = 0
     unweighed: bool = False
+    settled: bool = False
     stages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     complex_leaves: frozenset[str] = frozenset()
     complex_output: bool = False

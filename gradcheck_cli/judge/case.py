@@ -184,6 +184,7 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
             repairable=_repairable(case, evaluation),
             documented=_documented(case, evaluation, name),
             unweighed=case.unweighed,
+            settled=case.settled,
             apart=apart.get(name, False),
         )
         findings = list(engine_findings(case, evaluation, name, block, judged))

@@ -102,9 +102,15 @@ class Evidence:
     @property
     def all_right(self) -> bool:
         """Whether there is nothing to say of any entry, as of nearly every block."""
-        if np.any(self.lost) or np.any(self.block.kind) or not np.all(self.right):
+        return self.plain and bool(np.all(self.right))
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether all entries are finite and smooth, and their truth is sharp: then the rows of the
+        table before that of what is right have nothing."""
+        if np.any(self.lost) or np.any(self.block.kind) or not np.all(np.isfinite(self.g)):
             return False
-        return not (np.any(self.too_wide) or np.any(self.overflows))
+        return not (np.any(self.apart) or np.any(self.too_wide))
 
     @cached_property
     def accepted(self) -> Accepted:
@@ -274,6 +280,8 @@ TABLE: tuple[Row, ...] = (
 """The first row that applies to an entry is its verdict. From the row of what is right on, what is
 left are finite numbers that are off: only they need the costly evidence."""
 
+_RIGHT = next(place for place, row in enumerate(TABLE) if row.verdict is Verdict.CORRECT)
+
 
 def _reported(of_point: bool) -> Mapping[Verdict, Row]:
     rows = {row.verdict: row for row in TABLE if row.code and row.of_point == of_point}
@@ -295,6 +303,7 @@ def judge_block(
     repairable: bool | None = None,
     documented: TruthBlock | None = None,
     unweighed: bool = False,
+    settled: bool = False,
     apart: Mask | bool = False,
 ) -> Judged:
     """The verdict of every entry of one block.
@@ -304,17 +313,17 @@ def judge_block(
     `repairable` says whether rounding may spoil the worst entry, as its operations show: where it
     may not, the floor is known. None where nobody looked at them. `documented` is what the engine
     says that it gives, where that is no exact derivative. `unweighed`: the cost of rounding in
-    `block` is not known. `apart` marks entries at kinks that cannot be right together
-    (`kinks.outside_hull`).
+    `block` is not known. `settled`: what is not simply right loses little, and nothing is said of
+    it. `apart` marks entries at kinks that cannot be right together (`kinks.outside_hull`).
     """
     evidence = Evidence(
         g, block, wide, lost, fmt, tolerance, repairable, documented, unweighed, apart
     )
     verdict = np.zeros(g.shape, dtype=np.int64)  # Verdict.CORRECT
-    if evidence.all_right:
+    if evidence.all_right or (settled and evidence.plain):
         return Judged(verdict, evidence.ulps)
     left = np.ones(g.shape, dtype=np.bool_)
-    for row in TABLE:
+    for row in TABLE[_RIGHT:] if evidence.plain else TABLE:
         mine = left & row.when(evidence)
         if mine.any():
             verdict[mine] = row.verdict

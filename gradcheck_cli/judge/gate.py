@@ -121,9 +121,9 @@ def rules_of(
         if mine.any():
             found.append(_pass(rule, judged.ulps[mine]))
             left &= ~mine
-    if left.any():
-        found.append(_pass("none", judged.ulps[left]))
-    return tuple(found)
+            if not left.any():
+                return tuple(found)
+    return (*found, _pass("none", judged.ulps[left]))
 
 
 def _pass(rule: Rule, ulps: Array) -> Pass:
@@ -158,7 +158,7 @@ def _masks(
 ) -> Iterator[tuple[Rule, Mask]]:
     """The entries that each rule allows, each rule from the numbers that it is about."""
     verdict = judged.verdict
-    for one, rule in OF_VERDICT.items():
+    for one, rule in OF_VERDICT.items() if np.any(verdict) else ():
         yield rule, np.asarray(verdict == one)
     smooth = block.kind == PointKind.SMOOTH
     yield "flushed", smooth & legitimately_flushed(g, block.value, fmt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -70,21 +71,20 @@ def _suspicious(case: Case, evaluation: Evaluation, truth: Truth) -> TraceReques
     return replace(request, output=off[0], output_target=off[1])
 
 
-def lose_little(case: Case) -> bool:
-    """Whether nothing is said of what is not simply right, whatever rounding costs: all of it lost
-    less than a quarter of its digits, and no error is the same in another precision, as far as
-    `case.wide` shows it."""
-    if case.truth is None or suspect_entries(case) is None:
-        return False
-    fmt = FORMATS[case.dtype]
+def lose_little(case: Case, suspected: Mapping[tuple[str, str], Array]) -> bool:
+    """Whether nothing is said of the `suspected` entries (of `suspect_entries`), whatever rounding
+    costs: all of them lost less than a quarter of their digits, and no error is the same in another
+    precision, as far as `case.wide` shows it."""
+    assert case.truth is not None
+    fmt, tolerance = FORMATS[case.dtype], case.spec.tolerance
     for evaluation in case.evaluations:
         for name, gradient in evaluation.gradients.items():
-            block = case.truth.blocks.get((evaluation.mode, name))
-            if block is None or gradient.values is None:
+            off = suspected.get((evaluation.mode, name))
+            if off is None or gradient.values is None or not np.any(off):
                 continue
+            block = case.truth.blocks[evaluation.mode, name]
             wide = wide_of(case, evaluation, name)
-            off = _off(gradient.values, block, case)
-            if np.any(off & ~loses_little(gradient.values, block, wide, fmt, case.spec.tolerance)):
+            if np.any(off & ~loses_little(gradient.values, block, wide, fmt, tolerance)):
                 return False
     return True
 
