@@ -27,7 +27,7 @@ from gradcheck_cli.truth.documented import documented
 from gradcheck_cli.truth.gradients import block_shapes
 from gradcheck_cli.truth.merge_certificates import alone, overlaid, remembered, remembered_output
 from gradcheck_cli.truth.numerics.noise import from_size
-from gradcheck_cli.truth.plain import PlainFunction, inlined
+from gradcheck_cli.truth.plain import inlined, plain_function
 from gradcheck_cli.truth.request_cache import Work, differences_of, sampled
 from gradcheck_cli.truth.subdifferential import hulls_of
 
@@ -89,7 +89,7 @@ def _lacks_differences(truth: Truth) -> bool:
 def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
     """All of it but the costs of rounding."""
     program = inlined(request.program)
-    at_point = PlainFunction(program, request.dtype).nodes(request.values)
+    at_point = plain_function(program, request.dtype).nodes(request.values)
     standing = on_a_kink(at_point, program, request.wrt)
     known = request.known
     balls = BallProgram(request)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,6 +12,7 @@ import numpy as np
 
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.kept import kept
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Node, Program
 
 STOP = "stop_gradient"
@@ -102,7 +105,7 @@ class PlainFunction:
         fmt = FORMATS[rounding]
         self._program = program
         self._start: list[Any] = [None] * len(program.nodes)
-        self._depends: dict[tuple[str, ...], frozenset[int]] = {}  # nodes, by the inputs that move
+        self._depends: dict[tuple[str, ...], dict[int, int]] = {}  # of `rounded_anew`
         self._steps: list[tuple[int, Callable[..., Any], tuple[int, ...], dict[str, Any]]] = []
         for index, node in enumerate(program.nodes):
             if node.op == CONSTANT:
@@ -132,20 +135,28 @@ class PlainFunction:
         """The value where the inputs `wrt`, and every number that depends on them, are moved by an
         ulp, up or down at random: its distance to the value is a sample of what rounding does
         (Parker, "Monte Carlo Arithmetic", 1997)."""
-        ulp = 2 * FORMATS["float64"].unit_roundoff
         key = tuple(wrt)
         if key not in self._depends:
-            self._depends[key] = moving(self._program, key)
-        depends = self._depends[key]
+            nodes = self._program.nodes
+            mine = [i for i in moving(self._program, key) if nodes[i].kind == "float"]
+            ends = itertools.accumulate(math.prod(nodes[i].shape) for i in mine)
+            self._depends[key] = dict(zip(mine, ends, strict=True))
+        ends_at = self._depends[key]
+        drawn = signs(rng, max(ends_at.values(), default=0))
+        drawn *= 2 * FORMATS["float64"].unit_roundoff
+        drawn += 1
 
         def moved(index: int, numbers: Any) -> Any:
-            array = np.asarray(numbers)
-            if array.dtype.kind != "f" or index not in depends:
+            if index not in ends_at:
                 return numbers
-            return array * (1 + ulp * signs(rng, array.shape))
+            end, array = ends_at[index], np.asarray(numbers)
+            return array * drawn[end - array.size : end].reshape(array.shape)
 
         found = self.nodes(values, moved)[self._program.output]
         return np.asarray(found, dtype=np.float64)
 
     def __call__(self, values: Mapping[str, Array]) -> Array:
         return np.asarray(self.nodes(values)[self._program.output], dtype=np.float64)
+
+
+plain_function = kept(PlainFunction)

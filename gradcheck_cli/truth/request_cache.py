@@ -30,7 +30,7 @@ from gradcheck_cli.truth.gradients import (
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.directions import Sampled, Values
 from gradcheck_cli.truth.numerics.noise import from_size, from_sums, measured
-from gradcheck_cli.truth.plain import PlainFunction, frozen, inlined
+from gradcheck_cli.truth.plain import frozen, inlined, plain_function
 
 NOISE_ROWS = 64  # rows for which the rounding of the output is summed up exactly, one walk each,
 MOVED_ROWS = 4  # and at other points than the one in question, two a column
@@ -106,7 +106,7 @@ def sampled(
     if second:
         function = _gradient_function(work, projection)
     else:
-        plain = PlainFunction(program, request.dtype)
+        plain = plain_function(program, request.dtype)
         rows = (
             None if projection.rows is None else projection.rows.reshape(len(projection.rows), -1)
         )

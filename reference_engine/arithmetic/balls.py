@@ -43,7 +43,11 @@ class Ball(Traced):
             return op.raw(*args)
         function = enclosure(op.name)
         if op.name != "where":  # which looks at what it is called with
-            args = [a if i in op.kinds else unwrap(a) for i, a in enumerate(args)]
+            kinds = op.kinds
+            args = [
+                a if i in kinds else a.value if type(a) is Ball else unwrap(a)
+                for i, a in enumerate(args)
+            ]
         return wrap(function(*args, **keywords))
 
 

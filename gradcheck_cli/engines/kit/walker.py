@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.kept import kept
 from gradcheck_cli.domain.keywords import KEYWORDS
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, CustomGradient, Node, Program
 from gradcheck_cli.domain.records import dataclass
@@ -193,6 +194,7 @@ def prepare(program: Program, arrays: Arrays, rounding: str, blame: int | None =
     return Prepared(program, arrays, tuple(steps), tuple(template), blame)
 
 
+@kept
 def rounded(program: Program, rounding: str) -> Program:
     """The program with its constants, and static arguments that are numbers (the bounds of `clip`),
     in the format `rounding`; those of custom gradients too. The very program where all of them are

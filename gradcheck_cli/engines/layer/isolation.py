@@ -35,7 +35,7 @@ def surroundings() -> Iterator[None]:
 
 @contextmanager
 def _put_back_afterwards() -> Iterator[None]:
-    folder, environment, path = _folder(), dict(os.environ), list(sys.path)
+    folder, environment, path = _folder(), _environment(), list(sys.path)
     errors, drawn = np.geterr(), _state()
     try:
         with warnings.catch_warnings():
@@ -45,7 +45,7 @@ def _put_back_afterwards() -> Iterator[None]:
         np.random.set_state(drawn[1])
         np.seterr(**errors)
         sys.path[:] = path
-        if dict(os.environ) != environment:
+        if _environment() != environment:
             _put_back(environment)
         if folder is not None:
             os.chdir(folder)
@@ -59,10 +59,16 @@ def _folder() -> str | None:
         return None
 
 
-def _put_back(environment: Mapping[str, str]) -> None:
-    for name in os.environ.keys() - environment.keys():
+def _environment() -> dict[Any, Any]:
+    """The environment, as `os.environ` holds it: its own `copy` decodes every name and value."""
+    return dict(vars(os.environ)["_data"])
+
+
+def _put_back(environment: Mapping[Any, Any]) -> None:
+    read = {os.environ.decodekey(n): os.environ.decodevalue(v) for n, v in environment.items()}
+    for name in os.environ.keys() - read.keys():
         del os.environ[name]
-    for name, value in environment.items():
+    for name, value in read.items():
         if os.environ.get(name) != value:
             os.environ[name] = value
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.kept import kept
 from gradcheck_cli.domain.program import CONSTANT, INPUT, CustomGradient, Node, Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import SAME_STEP, Cost
@@ -45,8 +46,7 @@ class BallProgram:
         self.wrt = request.wrt
         self.xs: list[Any] = [np.asarray(request.values[n], np.float64) for n in request.wrt]
         self._last: Recorded | None = None
-        still = set(range(len(self.program.nodes))) - moving(self.program, request.wrt)
-        self._nodes = Nodes(self.program, FORMATS[request.dtype], still)
+        self._nodes = _nodes(self.program, request.dtype, request.wrt)
         self._given: dict[str, Any] = {}
         for name in self.program.inputs:
             value = np.asarray(request.values[name])
@@ -184,6 +184,13 @@ class Nodes:
         return [None if i is None else slots[i] for i in program.outputs]
 
 
+@kept
+def _nodes(program: Program, dtype: str, wrt: tuple[str, ...]) -> Nodes:
+    """Where nodes that do not depend on `wrt` stand still."""
+    still = set(range(len(program.nodes))) - moving(program, wrt)
+    return Nodes(program, FORMATS[dtype], still)
+
+
 def _is_of_itself(node: Node) -> bool:
     """Whether a comparison is of a value with itself."""
     return node.op in ("equal", "not_equal") and len(set(node.args)) == 1
@@ -212,6 +219,7 @@ def _stated(custom: CustomGradient, fmt: FloatFormat) -> Callable[..., Any]:
     return found
 
 
+@kept
 def operations(program: Program) -> float:
     """Scalar operations of one evaluation; those of products of matrices are cheaper."""
     total = 0.0

@@ -11,7 +11,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from operator import mul
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Mode, Projectio
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import UNSEEN_ULPS
 from gradcheck_cli.truth.certified.ball_program import BallProgram, operations
-from gradcheck_cli.truth.certified.ties import Ties, around_jumps, disjoint, is_mild, reached
+from gradcheck_cli.truth.certified.ties import Ties, around_jumps, groups, is_mild
 from gradcheck_cli.truth.gradients import block_shapes, numbers_asked
 
 FIRST_BITS = 117  # 64 more than float64 has
@@ -39,6 +40,10 @@ DOMAIN = "the derivative has no value in exact arithmetic: a pole, or outside of
 STRANGE = "an input is nan"
 WIDE = f"the enclosure is still too wide at {MOST_BITS} bits"
 TOO_MUCH = "enclosing it would take too many operations"
+
+
+Along: TypeAlias = Mapping[str, Sequence[Sequence[Any]]]
+"""Directions (k, n) of some inputs, each a list of balls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +206,7 @@ class _Ziv(ABC):
         from reference_engine.arithmetic.balls import rounded_up
 
         finite = True
+        narrow = np.finfo(np.float64).tiny / UNSEEN_ULPS
         for name in self._shapes:
             flat = np.reshape(np.asarray(entries[name], dtype=object), -1)
             parts = (self._value, self._radius, self._sure, self._nowhere)
@@ -208,9 +214,10 @@ class _Ziv(ABC):
             open_ = np.flatnonzero(~sure & ~self._tied[name].reshape(-1))
             balls = [flat[i] for i in open_]
             middles = np.array([float(ball.mid()) for ball in balls])
-            limits = [arb(ulp) * UNSEEN_ULPS for ulp in self._fmt.ulp(middles).tolist()]
-            for i, ball, middle, limit in zip(open_, balls, middles.tolist(), limits, strict=True):
+            ulps = self._fmt.ulp(middles).tolist()
+            for i, ball, middle, ulp in zip(open_, balls, middles.tolist(), ulps, strict=True):
                 has_number = math.isfinite(middle) or has_value(ball)
+                limit = ulp * UNSEEN_ULPS if ulp >= narrow else arb(ulp) * UNSEEN_ULPS
                 nowhere[i] = not (has_number and self._defined(name, int(i)))
                 if nowhere[i]:
                     finite = False
@@ -322,7 +329,7 @@ class Blocks(_Ziv):
     def _by_rows(self, function: Callable[..., Any]) -> Mapping[str, Any]:
         from reference_engine.enclosing import ball_vjp
 
-        columns = self._projection.columns or {}
+        columns = _along(self._projection.columns)
         if not self._shares_rows(function):
             own = function is self._function
             ran = self._function.recorded(self._xs) if own else None
@@ -343,13 +350,13 @@ class Blocks(_Ziv):
         """Taken once in each precision for all modes."""
         ran = self._function.recorded(self._xs)
         if not ran.jacobian:
-            reach = reached(self._function.program, self._wrt)
+            found = groups(self._function.program, self._wrt)
             ran.jacobian.update(
-                self._pulled(ran.pull, {}) if reach is None else self._in_groups(ran.pull, reach)
+                self._pulled(ran.pull, {}) if found is None else self._in_groups(ran.pull, *found)
             )
         return ran.jacobian
 
-    def _pulled(self, pull: Callable[..., Any], columns: Mapping[str, Array]) -> dict[str, Any]:
+    def _pulled(self, pull: Callable[..., Any], columns: Along) -> dict[str, Any]:
         """A row for each cotangent."""
         rows: dict[str, list[Any]] = {name: [] for name in self._wrt}
         for cotangent in self._cotangents():
@@ -357,13 +364,15 @@ class Blocks(_Ziv):
                 rows[name].append(projected(x_bar.reshape(-1), columns.get(name)))
         return {name: np.array(found, dtype=object) for name, found in rows.items()}
 
-    def _in_groups(self, pull: Callable[..., Any], reach: Array) -> Mapping[str, Any]:
+    def _in_groups(
+        self, pull: Callable[..., Any], reach: Array, groups: Sequence[Sequence[int]]
+    ) -> Mapping[str, Any]:
         """Rows that no input reaches together come from one pass. (Curtis, Powell and Reid, On the
         estimation of sparse Jacobian matrices, J. Inst. Maths Applics 13, 1974.)"""
         from reference_engine.arithmetic.arbs import objects
 
         found = objects(np.zeros(reach.shape))
-        for group in disjoint(reach):
+        for group in groups:
             cotangent = np.zeros(len(reach))
             cotangent[group] = 1.0
             passed = np.concatenate([x.reshape(-1) for x in pull(cotangent.reshape(self._output))])
@@ -414,27 +423,32 @@ class Blocks(_Ziv):
 
         rows = self._projection.rows
         weights = np.ones(self._output) if rows is None else np.reshape(rows[0], self._output)
+        firsts = _along(self._projection.firsts)
         columns: dict[str, list[Any]] = {name: [] for name in self._shapes}
         for second, tangents in self._tangents():
             found = ball_hvp(self._function, self._xs, tangents, weights)
             for first, x_dot in zip(self._wrt, found, strict=True):
-                along = (self._projection.firsts or {}).get(first)
                 block = str(HessianBlock(first, second))
                 if block in columns:
-                    columns[block].append(projected(x_dot.reshape(-1), along))
+                    columns[block].append(projected(x_dot.reshape(-1), firsts.get(first)))
         return {
             name: np.array(found, dtype=object).T if found else np.empty(self._shapes[name], object)
             for name, found in columns.items()
         }
 
 
-def projected(balls: Any, directions: Array | None) -> Any:
+def _along(directions: Mapping[str, Array] | None) -> Along:
+    from reference_engine.arithmetic.arbs import objects
+
+    given = directions or {}
+    return {name: [objects(one).ravel().tolist() for one in along] for name, along in given.items()}
+
+
+def projected(balls: Any, directions: Sequence[Sequence[Any]] | None) -> Any:
     """A flat array of balls, or its products with the directions."""
     if directions is None:
         return balls
-    from reference_engine.arithmetic.arbs import objects
-
-    return [np.sum(balls * objects(direction).reshape(-1)) for direction in directions]
+    return [sum(map(mul, balls.tolist(), direction)) for direction in directions]
 
 
 class _Stated(Blocks):

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gradcheck_cli.domain.kept import kept
 from gradcheck_cli.domain.program import Node, Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.truth.plain import STOP, elementwise
@@ -167,6 +168,13 @@ def _folded(hot: Any, shape: tuple[int, ...]) -> Any:
 
 def _any(hot: Any) -> Any:
     return np.bitwise_or.reduce(hot, axis=None)
+
+
+@kept
+def groups(program: Program, wrt: tuple[str, ...]) -> tuple[Mask, list[list[int]]] | None:
+    """What `reached` gives, and its rows in groups that are `disjoint`."""
+    reach = reached(program, wrt)
+    return None if reach is None else (reach, disjoint(reach))
 
 
 def reached(program: Program, wrt: Sequence[str]) -> Mask | None:
