@@ -59,6 +59,7 @@ class Admissible:
         self._subject = subject
         self.dtype, self.outputs, self.stencils = subject.dtype, subject.outputs, subject.stencils
         self.stages, self.at_stage = subject.stages, subject.at_stage
+        self.is_fresh = subject.is_fresh
         self.differentiate, self.assume_digits = subject.differentiate, subject.assume_digits
         self.written, self.casts, self.functions = subject.written, subject.casts, subject.functions
         self.lift, self.lines, self.seen = subject.lift, subject.lines, subject.seen

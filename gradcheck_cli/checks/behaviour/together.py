@@ -151,13 +151,16 @@ class _ComparedPasses:
 def _of_a_fresh_layer(
     bench: Bench, values: Mapping[str, Array], there: CallResult
 ) -> Iterator[Doubt]:
-    """A layer that is bound anew is given other values, those with equal rows expanded."""
+    """A layer that is bound anew is given other values, those with equal rows expanded. It is the
+    same one where nothing is made anew."""
+    call = Call(values=values, inputs="expanded", cotangents=bench.row[None])
 
     def run() -> CallResult:
+        if not bench.subject.is_fresh:
+            return bench.subject.run(call)
         subject = bench.fresh(values)
         try:
-            row = bench.row[None]
-            return subject.run(Call(values=values, inputs="expanded", cotangents=row))
+            return subject.run(call)
         finally:
             subject.close()
 

@@ -11,10 +11,13 @@ import inspect
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from gradcheck_cli.domain.placement import Placement
 from gradcheck_cli.engines.errors import EngineFault
+
+Products: TypeAlias = tuple[Any, ...]
+"""How PyTorch computes products."""
 
 
 @contextmanager
@@ -61,14 +64,14 @@ def products_kept(torch: Any) -> Iterator[None]:
         put_products(torch, before)
 
 
-def products_of(torch: Any) -> tuple[Any, ...]:
+def products_of(torch: Any) -> Products:
     """How PyTorch computes products."""
     backends = torch.backends
     reduced = [getattr(backends.cuda.matmul, setting) for setting in _REDUCED]
     return _precision(torch), backends.cudnn.allow_tf32, *reduced
 
 
-def put_products(torch: Any, found: tuple[Any, ...]) -> None:
+def put_products(torch: Any, found: Products) -> None:
     """Lets PyTorch compute products as `products_of` found it."""
     if products_of(torch) != found:
         precision, tf32, *reduced = found

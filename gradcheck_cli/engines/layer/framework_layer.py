@@ -62,6 +62,7 @@ class FrameworkLayer(ABC):
         self._declared_value: Callable[[Mapping[str, Array]], Array] | None = None
         self.interleaves = True  # two forward runs may come before a backward pass
         self.stages: tuple[str, ...] = ()  # of a compiler, from nothing compiled to everything
+        self.is_fresh = True
         self.runs_once = False  # a backward pass frees what the next one needs
 
     # What a framework says

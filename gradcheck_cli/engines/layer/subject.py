@@ -159,6 +159,7 @@ class Subject(Protocol):
     outputs: tuple[Output, ...]  # of the first call, which is made when the subject is bound
     notes: tuple[str, ...]  # sentences for a person ("dropout: random numbers ...")
     stages: tuple[str, ...]  # of a compiler, from nothing compiled to everything; none without one
+    is_fresh: bool  # what it calls was made for it, and no other subject calls the same
     stencils: Stencils
 
     @property

@@ -11,8 +11,9 @@ from functools import cache, partial
 from typing import Any, cast
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
 
+from gradcheck_cli.engines.torch.calls import tensors
 from gradcheck_cli.engines.torch.kernels import (
     CHOICES,
     CHOSEN,
@@ -31,10 +32,10 @@ _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 def composition(func: Any, args: Any, kwargs: Any) -> Callable[..., Any] | None:
     """The operation as a function that runs others; None where it is to run by itself: it has rows,
     or PyTorch has no parts of it."""
-    tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
-    if any(x.is_complex() for x in tensors):
-        return _of_complex(func, all(type(x).__name__ != "ComplexTensor" for x in tensors))
-    return _of_real(func) if any(x.is_floating_point() for x in tensors) else None
+    given = list(tensors([args, *kwargs.values()]))
+    if any(x.is_complex() for x in given):
+        return _of_complex(func, all(type(x).__name__ != "ComplexTensor" for x in given))
+    return _of_real(func) if any(x.is_floating_point() for x in given) else None
 
 
 @cache

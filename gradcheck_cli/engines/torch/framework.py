@@ -33,7 +33,9 @@ class Torch(TapeFramework):
         self._torch = torch
         self._calls = table
         self._device = device
+        self._is_here = device == HOST.device
         self._dtype = getattr(torch, dtype)
+        self._is_double = self._dtype is torch.float64
         self._levels = False
         self._of_numpy = (torch.float64, torch.float32, torch.float16)
         self.kinds = {"float": self._dtype, "int": torch.int64, "bool": torch.bool}
@@ -49,14 +51,18 @@ class Torch(TapeFramework):
 
     def array(self, values: Array) -> Any:
         # A copy, contiguous and writable: neither a read-only nor a strided array may leak in.
-        if self._dtype in self._of_numpy and np.asarray(values).dtype == np.float64:
-            made = self._torch.empty(np.shape(values), dtype=self._dtype, device=HOST.device)
-            with np.errstate(over="ignore", under="ignore"):
-                made.numpy()[...] = values  # at once in this dtype: another copy would be felt
-            return made.to(self._device)
+        values = np.asarray(values)
+        if self._dtype in self._of_numpy and values.dtype == np.float64:
+            made = self._torch.empty(values.shape, dtype=self._dtype, device=HOST.device)
+            if self._is_double:
+                made.numpy()[...] = values
+            else:
+                with np.errstate(over="ignore", under="ignore"):
+                    made.numpy()[...] = values  # at once in this dtype: another copy would be felt
+            return made if self._is_here else made.to(self._device)
         tensor = self._torch.tensor(np.ascontiguousarray(values).reshape(np.shape(values)))
         wanted = self._dtype if tensor.is_floating_point() else tensor.dtype
-        is_there = wanted is tensor.dtype and self._device == HOST.device
+        is_there = wanted is tensor.dtype and self._is_here
         return tensor if is_there else tensor.to(self._device, wanted)
 
     def leaf(self, values: Array) -> Any:

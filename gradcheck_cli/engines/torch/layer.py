@@ -51,7 +51,7 @@ from gradcheck_cli.engines.torch.compiled import (
 from gradcheck_cli.engines.torch.lazy import initialised
 from gradcheck_cli.engines.torch.memory import Watch, laid_out
 from gradcheck_cli.engines.torch.passes import LayerTorch, as_pairs
-from gradcheck_cli.engines.torch.state import State, switches
+from gradcheck_cli.engines.torch.state import State
 
 # In what PyTorch says of a function without forward mode, and of a scripted module.
 _NO_JVP = ("jvp", "forward", "stateless api")
@@ -89,8 +89,9 @@ class TorchSubject(LayerSubject):
         self._module: Any = None
         rounded, floats = getattr(torch, request.rounding), getattr(torch, request.dtype)
         self.state = State(torch, rounded, floats, device, request.seed)
-        with self.state.seeded(), switches(torch):
-            load_layer(request.implementation)  # a module may draw numbers when it is imported
+        if request.implementation.live is None:  # a module may draw numbers when it is imported
+            with self.state.loading():
+                load_layer(request.implementation)
         with self.state.seeded():
             self._function, target = self._found()
         if is_at_hand():  # the layer may be compiled by its author
@@ -130,6 +131,7 @@ class TorchSubject(LayerSubject):
             self._args, self._kwargs = implementation.args, dict(implementation.kwargs)
             separate = found.setup_context is not torch.autograd.Function.setup_context
             self._skip, self._keywords = 0 if separate else 1, False  # `ctx`
+            self.is_fresh = implementation.live is None
             return found.apply, found.forward
         found, self._args, self._kwargs = constructed(found, implementation)
         self._skip, self._keywords = 0, True
@@ -140,6 +142,7 @@ class TorchSubject(LayerSubject):
         if not callable(found):
             raise not_callable(found, implementation)
         self.state.borrow(found)
+        self.is_fresh = found is not implementation.live
         return found, found
 
     def _arranged(self, target: Any, names: Sequence[str]) -> Arranged:
@@ -240,7 +243,9 @@ class TorchSubject(LayerSubject):
         leaves, handed = {}, {}
         for name, base in self._base.items():
             tensor = self.leaf_array(name, values[name]) if name in values else base.detach()
-            if layout == "contiguous":
+            if not wrt and layout == "contiguous":  # nothing hangs on it
+                leaves[name] = handed[name] = tensor if name in values else tensor.clone()
+            elif layout == "contiguous":
                 leaves[name] = tensor.requires_grad_(name in wrt)
                 own = name in values and name not in wrt  # made for this call, and no leaf
                 handed[name] = tensor if own else leaves[name].clone()
@@ -350,7 +355,8 @@ class TorchSubject(LayerSubject):
 
     def pass_back(self, vjp: VJP, cotangents: Sequence[Any], keep: bool) -> list[Any]:
         self.fw.keeps_graph = keep
-        return [None if grad is None else as_pairs(grad) for grad in vjp(cotangents)]
+        found = vjp(cotangents)
+        return [g if g is None or not g.is_complex() else as_pairs(g) for g in found]
 
     def learns(self, error: Exception, first: bool, call: Call) -> bool:
         if not self.fw.accumulating and ".backward()" in str(error):

@@ -36,8 +36,9 @@ class LayerRecorder(TorchRecorder):
         self._functions: list[Any] = []  # held, so that their metadata stays
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
-        for argument in tree_leaves((args, kwargs)):
-            self.gives(argument)
+        if not self.composed:  # a forward pass alone: no node of autograd is asked for
+            for argument in tree_leaves((args, kwargs)):
+                self.gives(argument)
         return super().run(func, args, kwargs)
 
     def gives(self, tensor: Any) -> None:

@@ -26,7 +26,7 @@ class LayerTorch(Torch):
 
     def numpy(self, array: Any) -> Array:
         """Complex numbers as pairs along a last axis."""
-        return super().numpy(as_pairs(array))
+        return super().numpy(as_pairs(array) if array.is_complex() else array)
 
     def tape(self, sources: Sequence[Any]) -> AbstractContextManager[tuple[Tape, list[Any]]]:
         return nullcontext((_LayerGraph(self), list(sources)))
@@ -71,10 +71,24 @@ def _requested(
     cotangents: Sequence[Any],
     how: Mapping[str, bool],
 ) -> Sequence[Any]:
-    grads: Sequence[Any] = torch.autograd.grad(
-        outputs, leaves, cotangents, allow_unused=True, **how
+    """By the call that `torch.autograd.grad` ends with where nothing stands in for it. Before that
+    it compares shapes, which are known here to be right: this alone imports the symbols of the
+    compiler, a second that no derivative needs, and takes a third of a small pass."""
+    if torch.overrides.has_torch_function((*outputs, *leaves)):
+        grads: Sequence[Any] = torch.autograd.grad(
+            outputs, leaves, cotangents, allow_unused=True, **how
+        )
+        return grads
+    found: Sequence[Any] = torch.autograd.graph._engine_run_backward(
+        outputs,
+        cotangents,
+        how["retain_graph"],
+        how["create_graph"],
+        tuple(leaves),
+        True,  # a leaf may have no part in the outputs
+        accumulate_grad=False,
     )
-    return grads
+    return found
 
 
 def _accumulated(

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Role
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.engines.kit.device_setup import products_of, put_products
+from gradcheck_cli.engines.kit.device_setup import Products, products_of, put_products
 from gradcheck_cli.engines.layer.capture import captures
 from gradcheck_cli.engines.layer.isolation import Randomness
 
@@ -35,7 +35,7 @@ class State:
     counts with are `_counters`."""
 
     def __init__(self, torch: Any, rounded: Any, floats: Any, device: str, seed: int) -> None:
-        self._torch = torch
+        self.torch = torch
         self._device = torch.device(device)
         self._rounded, self._floats = rounded, floats
         self.named: dict[str, HeldVariable] = {}
@@ -47,6 +47,7 @@ class State:
         self._streams = _streams(torch, self._device)
         self._random = [stream.start(seed) for stream in self._streams]
         self._others = Randomness(seed)
+        self._products: Products = ()
 
     def copied(self, module: Any) -> Any:
         """A copy of a module in the dtype, whose tensors are the layer's."""
@@ -85,7 +86,7 @@ class State:
             return copy.deepcopy(module, {id(value): value for value in shared.values()})
 
     def _note_padding(self, module: Any, before: str = "") -> None:
-        for name, part in _padded(self._torch, module):
+        for name, part in _padded(self.torch, module):
             self._with_padding.append(part)
             self.notes.append(
                 f"row {part.padding_idx} of `{before}{name}weight` is padding (`padding_idx`), to "
@@ -94,7 +95,7 @@ class State:
 
     def borrow(self, function: Any) -> None:
         """The tensors that a function captured, which stay the user's own."""
-        torch = self._torch
+        torch = self.torch
         for capture in captures(function):
             name, found = capture.name, capture.value
             if isinstance(found, torch.nn.Module):
@@ -117,17 +118,29 @@ class State:
             self.named[name] = HeldVariable(tensor, data, "captured", tensor.requires_grad)
 
     def settle(self, values: Mapping[str, Array], made: Made) -> None:
-        """What the request gives some of the tensors."""
+        """What the request gives some of the tensors. Now everything is made that calls find."""
+        self._products = products_of(self.torch)
         for name in values.keys() & self.named.keys():
             held = self.named[name]
             held.data = made(name, values[name])
             if held.role != "captured":
                 held.tensor.data = held.data
 
-    @contextmanager
-    def ready(self, values: Mapping[str, Any], original: Callable[[str], Any]) -> Iterator[None]:
+    def ready(
+        self, values: Mapping[str, Any], original: Callable[[str], Any]
+    ) -> AbstractContextManager[None]:
         """Every tensor at its numbers, or at those of `values`; everything put back at the end.
         `original` makes the numbers of a parameter anew, where a call has written to them."""
+        around = _Around(self, self._products)
+        return around if self.bare else self._holding(values, original, around)
+
+    @contextmanager
+    def _holding(
+        self,
+        values: Mapping[str, Any],
+        original: Callable[[str], Any],
+        around: AbstractContextManager[None],
+    ) -> Iterator[None]:
         everything = [*self.named.items(), *(("", held) for held in self._counters)]
         before = [(held.tensor.data, _grad(held.tensor)) for _, held in everything]
         modes = [(m, m.training) for m in self._modules]
@@ -145,7 +158,7 @@ class State:
         for part, _ in padded:
             part.padding_idx = None
         try:
-            with self.seeded(), switches(self._torch):
+            with around:
                 yield
         finally:
             now = [
@@ -172,16 +185,22 @@ class State:
             if not own.isdisjoint(written):
                 vars(part).update(attributes)
 
-    @contextmanager
-    def seeded(self) -> Iterator[None]:
+    def seeded(self) -> AbstractContextManager[None]:
         """Seeds the random numbers, and puts the user's own state back afterwards."""
-        before = [stream.get() for stream in self._streams]
-        self.again()
-        try:
-            yield
-        finally:
-            for stream, state in zip(self._streams, before, strict=True):
-                stream.put(state)
+        return _Around(self)
+
+    def loading(self) -> AbstractContextManager[None]:
+        """The same, and puts back what a module switches for the whole framework as it is
+        imported."""
+        return _Around(self, products_of(self.torch))
+
+    def drawing(self) -> list[Any]:
+        """The state of the user's own random numbers."""
+        return [stream.get() for stream in self._streams]
+
+    def put_drawing(self, states: Sequence[Any]) -> None:
+        for stream, state in zip(self._streams, states, strict=True):
+            stream.put(state)
 
     def again(self) -> None:
         """Random numbers from the seed on. Who calls this stands in `seeded`."""
@@ -197,7 +216,7 @@ class State:
     def drawn(self) -> bool:
         """Whether random numbers were drawn since `seeded`."""
         pairs = zip(self._streams, self._random, strict=True)
-        drawn = any(not self._torch.equal(stream.get(), state) for stream, state in pairs)
+        drawn = any(not self.torch.equal(stream.get(), state) for stream, state in pairs)
         return drawn or self._others.drawn()
 
     @contextmanager
@@ -298,25 +317,46 @@ def _place(tensor: Any) -> tuple[int, int]:
     return tensor._version, tensor.data_ptr()
 
 
-@contextmanager
-def switches(torch: Any) -> Iterator[None]:
-    """What a layer may switch for the whole framework."""
-    tracking, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
-    anomaly, strict = torch.is_anomaly_enabled(), torch.are_deterministic_algorithms_enabled()
-    threads, products = torch.get_num_threads(), products_of(torch)
-    try:
-        yield
-    finally:
+class _Around(AbstractContextManager[None]):
+    """Inside, random numbers are those from the seed on. Afterwards those of the user's go on, and
+    with `products`, how the framework computed them before, all is back that a layer may switch for
+    the whole framework. (A class: the generators of `contextmanager` would cost a small call as
+    much as the call.)"""
+
+    def __init__(self, state: State, products: Products | None = None) -> None:
+        self._state = state
+        self._torch = state.torch
+        self._products = products
+
+    def __enter__(self) -> None:
+        torch = self._torch
+        self._drawing = self._state.drawing()
+        self._state.again()
+        if self._products is not None:
+            self._tracking, self._dtype = torch.is_grad_enabled(), torch.get_default_dtype()
+            self._anomaly = torch.is_anomaly_enabled()
+            self._strict = torch.are_deterministic_algorithms_enabled()
+            self._threads = torch.get_num_threads()
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            if self._products is not None:
+                self._switch_back(self._products)
+        finally:
+            self._state.put_drawing(self._drawing)
+
+    def _switch_back(self, products: Products) -> None:
+        torch = self._torch
         put_products(torch, products)
-        torch.set_grad_enabled(tracking)
-        if torch.get_default_dtype() is not dtype:
-            torch.set_default_dtype(dtype)
-        if torch.is_anomaly_enabled() != anomaly:
-            torch.autograd.set_detect_anomaly(anomaly)
-        if torch.are_deterministic_algorithms_enabled() != strict:
-            torch.use_deterministic_algorithms(strict)
-        if torch.get_num_threads() != threads:
-            torch.set_num_threads(threads)
+        torch.set_grad_enabled(self._tracking)
+        if torch.get_default_dtype() is not self._dtype:
+            torch.set_default_dtype(self._dtype)
+        if torch.is_anomaly_enabled() != self._anomaly:
+            torch.autograd.set_detect_anomaly(self._anomaly)
+        if torch.are_deterministic_algorithms_enabled() != self._strict:
+            torch.use_deterministic_algorithms(self._strict)
+        if torch.get_num_threads() != self._threads:
+            torch.set_num_threads(self._threads)
 
 
 def _can_be_copied(value: Any) -> bool:

@@ -103,3 +103,13 @@ def test_second_derivatives_that_pytorch_refuses_are_said_to_be_refused() -> Non
     report = check(recomputed, torch.tensor([0.3, -1.2]), order=2, dtypes=["float64"])
     assert [finding.code for finding in report.findings] == ["GC106"]
     assert "use_reentrant=True" in report.findings[0].message
+
+
+def test_symbols_of_the_compiler_are_not_asked_for_a_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch imports them, which takes a second, where `torch.autograd.grad` compares shapes."""
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(torch.autograd, "_make_grads", refused)
+    assert check(lambda x: torch.sin(x), torch.ones(2), modes="reverse").passed
