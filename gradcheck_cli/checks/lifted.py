@@ -3,8 +3,11 @@ layer itself before anything is believed of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,6 +19,7 @@ from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Leaf, word_of
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.thresholds import BUBBLE, LIFTED_NOISE, OPERATIONS, SAME_STEP, SHOWS, Step
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
@@ -34,7 +38,7 @@ from gradcheck_cli.truth.certified.enclosed_products import (
 )
 from gradcheck_cli.truth.numerics.noise import from_size
 from gradcheck_cli.truth.of_layers import projected, ulp_perturbed
-from gradcheck_cli.truth.plain import PlainFunction
+from gradcheck_cli.truth.plain import plain_function
 from gradcheck_cli.truth.safe_values import values_of
 
 Values = Mapping[str, Array]
@@ -58,14 +62,20 @@ class LiftedTruth(ProgramTruth):
 
     def __init__(self, layer: BoundLayer) -> None:
         subject = layer.highest
-        lifted, self.radii = with_islands(subject.lift())
         rng = np.random.default_rng([layer.problem.seed, 41])
         near = [point for _ in range(DRAWS) for point in _both_ways(subject, rng)]
-        _compare(layer, lifted, near)
-        self._lifted = lifted
-        stated = with_literals(lifted)
-        super().__init__(layer, stated.program, stated.constants)
-        self.islands = ", ".join(dict.fromkeys(f"`{island.name}`" for island in lifted.islands))
+        self.radii = {}
+        made = _remembered(layer, near)
+        if made is None:
+            lifted, self.radii = with_islands(subject.lift())
+            made = _Made(lifted, with_literals(lifted))
+            _compare(layer, made, near)
+            _remember(layer, made)
+        self._made, self._lifted = made, made.lifted
+        super().__init__(layer, made.stated.program, made.stated.constants)
+        self.islands = ", ".join(
+            dict.fromkeys(f"`{island.name}`" for island in made.lifted.islands)
+        )
         if self.islands:
             self.origin = f"from the trace; {self.islands} by differences"
 
@@ -126,7 +136,7 @@ class LiftedTruth(ProgramTruth):
         it. The bisection of a root has such stairs, of which each is flat."""
         leaf, axis = self._axis(name, column)
         ends = [{name: _moved(leaf, part * axis)} for part in (-BUBBLE, BUBBLE)]
-        run = _Nearby(self.layer.highest, self._lifted)
+        run = _Nearby(self.layer.highest, self._made)
         low, high = (run.exact_value(end, self.layer.problem.dtype) for end in ends)
         width = (ends[1][name] - ends[0][name]).flat[column]
         with np.errstate(all="ignore"):
@@ -140,7 +150,7 @@ class LiftedTruth(ProgramTruth):
         along = ALONG[:2] if self.has_islands else ALONG
         near = [{name: _moved(leaf, part * axis)} for part in along]
         try:
-            _compare(self.layer, self._lifted, near)
+            _compare(self.layer, self._made, near)
         except NotLifted:
             return True
         return False
@@ -181,16 +191,64 @@ def by_differences(layer: BoundLayer, reason: str) -> str:
     return f"{layer.name}: no certified truth ({reason}); finite differences decide"
 
 
-def _compare(layer: BoundLayer, lifted: Lifted, near: Sequence[Values]) -> None:
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A lifted program, and the same with literals for constants."""
+
+    lifted: Lifted
+    stated: Lifted
+
+
+_LAST: WeakKeyDictionary[Any, tuple[Hashable, _Made]] = WeakKeyDictionary()
+"""What a live layer was lifted to when it was last checked, and of which leaves. In the next dtype,
+and at other values, it mostly executes the same operations: a program that gives its values there,
+at the point as nearby, need not be recorded again."""
+
+
+def _remembered(layer: BoundLayer, near: Sequence[Values]) -> _Made | None:
+    """The program of the last check, if it is the layer's function here, too."""
+    live = layer.problem.implementation.live
+    try:
+        key, made = _LAST.get(live, (None, None))
+    except TypeError:  # not hashable, or there are no weak references to it
+        return None
+    if made is None or key != _leaves_of(layer):
+        return None
+    try:
+        _compare(layer, made, near, of_elsewhere=True)
+    except NotLifted:
+        return None
+    return made
+
+
+def _remember(layer: BoundLayer, made: _Made) -> None:
+    live = layer.problem.implementation.live
+    if live is None or made.lifted.islands:
+        return
+    with suppress(TypeError):
+        _LAST[live] = _leaves_of(layer), made
+
+
+def _leaves_of(layer: BoundLayer) -> Hashable:
+    return tuple(
+        (leaf.name, leaf.role, leaf.value.shape, leaf.value.dtype, leaf.differentiable)
+        for leaf in layer.highest.leaves
+    )
+
+
+def _compare(
+    layer: BoundLayer, made: _Made, near: Sequence[Values], of_elsewhere: bool = False
+) -> None:
     """Raises NotLifted where the program and the layer differ at the points `near`, which stand on
     either side of the point by turns, by more than their rounding does. Their difference at the
     point is rounding, too, as far as the last digit of the largest output goes: each step was
     compared there. Where rounding leaves no digits to compare, the layer has to execute the same
-    program at these points."""
-    subject, seed = layer.highest, layer.problem.seed
+    program at these points. `of_elsewhere`: it was recorded elsewhere, and its steps were not
+    compared here."""
+    subject, seed, lifted = layer.highest, layer.problem.seed, made.lifted
     stirs = [ulp_perturbed(subject, seed + turn) for turn in range(STIRS)]
     rng = np.random.default_rng([seed, 43])
-    program = _Nearby(subject, lifted)
+    program = _Nearby(subject, made)
     here = {leaf.name: leaf.value for leaf in subject.leaves if leaf.differentiable}
     points = [here, *stirs, *near]
     mine = np.stack([program.value(point) for point in points])
@@ -205,9 +263,12 @@ def _compare(layer: BoundLayer, lifted: Lifted, near: Sequence[Values]) -> None:
         own = np.fmax.reduce(np.abs(anew - mine[1 + STIRS :]), axis=0, initial=0.0)
         size = np.max(np.abs(there), initial=0.0, where=np.isfinite(there))
         noise = from_size(there[0], OPERATIONS) + np.max(moved[:STIRS], axis=0) + own
+        if of_elsewhere and not np.all(np.abs(off[0]) <= noise):
+            raise NotLifted("it is another function here")
         noise += np.fmin(np.abs(off[0]), from_size(size, OPERATIONS))
     if not np.all(noise <= SAME_STEP * size):
-        if not lifted.islands and all(_runs_alike(layer, lifted, point) for point in near):
+        alike = not (of_elsewhere or lifted.islands)
+        if alike and all(_runs_alike(layer, lifted, point) for point in near):
             return
         raise NotLifted("its values next to the point have lost half of their digits, or jump")
     if not np.all(moved[STIRS:] <= LIFTED_NOISE * noise):
@@ -267,11 +328,11 @@ def narrowed(block: TruthBlock, found: EnclosedArray) -> TruthBlock:
 class _Nearby:
     """The lifted program, as a function of the leaves that move."""
 
-    def __init__(self, subject: Subject, lifted: Lifted) -> None:
-        self._program = lifted.program
-        self._function = PlainFunction(lifted.program, "float64")
+    def __init__(self, subject: Subject, made: _Made) -> None:
+        self._program = made.lifted.program
+        self._function = plain_function(self._program, "float64")
         self._given = {word_of(leaf.name): leaf.value for leaf in subject.leaves}
-        self._given |= lifted.constants
+        self._given |= made.lifted.constants
 
     def value(self, moved: Values) -> Array:
         return self._function(self._inputs(moved)).reshape(-1)

@@ -15,6 +15,7 @@ from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.lifted import LiftedTruth, lifted_truth
 from gradcheck_cli.checks.subjects import Subjects
 from gradcheck_cli.domain.truth import PointKind, Truth
+from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.lifting import NotLifted
 from gradcheck_cli.truth.blocks import Differences
 from tests.checks.making import examined, layer_problem, torch_engine
@@ -229,3 +230,30 @@ def test_a_number_in_the_code_is_exact(one: Any) -> None:
     x = {"x": np.array([-1e-12, -0.5])}
     answer = examined(lambda x: torch.log(one - torch.exp(x)), x, dtype="float64")
     assert {finding.code for finding in answer.findings} == {"GC301", "GC303"}
+
+
+def test_a_layer_is_lifted_again_where_it_is_another_function(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slope = [2.0]
+
+    def layer(x: Any) -> Any:
+        return torch.sin(x * slope[0]) if x[0] > 0 else torch.exp(x)
+
+    lifts: list[str] = []
+    lift = LayerSubject.lift
+
+    def counted(self: LayerSubject) -> Any:
+        lifts.append(self.dtype)
+        return lift(self)
+
+    monkeypatch.setattr(LayerSubject, "lift", counted)
+    above, below = np.array([0.3, 0.5]), np.array([-0.3, 0.5])
+    counts = []
+    for x, factor in ((above, 2.0), (above, 2.0), (2 * above, 2.0), (above, 2.5), (below, 2.5)):
+        slope[0] = factor
+        for dtype in ("float32", "float64"):
+            (check, *_) = examined(layer, {"x": x}, dtype=dtype).checks
+            assert (check.status, check.truth) == ("passed", FROM_THE_TRACE)
+        counts.append(len(lifts))
+    assert counts == [1, 1, 1, 2, 3]
