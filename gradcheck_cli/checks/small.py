@@ -195,9 +195,11 @@ class Whole(Gradients):
 
     def _judge_as_float32(self) -> bool:
         """From now on, by what float32 can give, where float64 numbers were seen to be float32 on
-        their way through the layer, past all that is watched; whether that is so."""
+        their way through the layer, past all that is watched; whether that is so. A layer that was
+        lifted does nothing unwatched: its noise is what it loses in float64."""
         problem = self.layer.problem
-        if problem.dtype != "float64" or not self._truth.cast:
+        is_watched = isinstance(self.program, LiftedTruth)
+        if problem.dtype != "float64" or not self._truth.cast or is_watched:
             return False
         self.layer = replace(self.layer, problem=replace(problem, dtype="float32"))
         self._truth.dtype = "float32"

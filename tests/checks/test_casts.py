@@ -190,6 +190,14 @@ def test_it_is_said_where_and_what_digits_count() -> None:
     assert note.endswith("its float64 gradient is judged at bfloat16 precision")
 
 
+def test_digits_that_float64_loses_are_no_cast() -> None:
+    """What was lifted has nowhere to be float32; its values jump by as much as if it had been."""
+    inputs = {"x": np.array([1e-9, 0.5])}
+    answer = examined(lambda x: torch.log(1 - torch.exp(-x)), inputs, modes=REVERSE)
+    assert told(answer) == {"GC301"}
+    assert not answer.notes
+
+
 def test_behaviour_has_the_same_digits() -> None:
     for layer in (Automatic(), Half, Forgetful):
         assert not behaviour(layer, {"x": normal(2, 5)}, dtype="float32")
