@@ -4,8 +4,8 @@
 
 `cases/search.jsonl` has a case a line: `breaks`, the kinds that occur in the domain, each with a
 point at which PyTorch was run and compared with derivatives in 120 digits of mpmath; `safe`, the
-kinds that cannot occur, by hand and by 6,000 points that did not contradict. Of other kinds nothing
-is claimed. Every third case is kept apart: nothing is tuned with it.
+kinds that cannot occur, by hand and by 120 to 6,000 points that did not contradict. Of others
+nothing is claimed. Every third case is kept apart: nothing is tuned with it.
 
 Exit code 1 if a kind that occurs is called proven absent.
 """

@@ -25,7 +25,7 @@ from gradcheck_cli.search.box import Domain, Ordinals, domain_of
 from gradcheck_cli.search.estimates import Estimator
 from gradcheck_cli.search.kinds import suspects
 from gradcheck_cli.search.probes import probes
-from gradcheck_cli.search.runs import BATCH, Runner
+from gradcheck_cli.search.runs import Runner
 from gradcheck_cli.search.searching import Searching
 from gradcheck_cli.search.truths import PointTruth
 
@@ -43,7 +43,33 @@ _WHOLE = (
     *("sum({})", "mean({})", "logsumexp({})", "max({})", "norm({})", "sum(softmax({}) * w)"),
     *("log_softmax({})[0]", "sum(({}) * w)", "min({})", "prod({})", "sum(cumsum({}) * w)"),
 )
+_OF_MATRICES = (
+    *(
+        "sum({0})",
+        "norm({0})",
+        "sum(({0}) @ m)",
+        "sum((({0}) @ m)**2)",
+        "sum(({0}) @ v)",
+        "max({0})",
+    ),
+    *("sum(exp({0} - max({0}, axis={1}, keepdims=True)))", "sum(exp({0} - max({0}, axis={1})))"),
+    *("sum(exp({0} - logsumexp({0}, axis={1})))", "sum(logsumexp({0}, axis={1})**2)"),
+    *("sum(softmax({0}, axis={1}) * m)", "sum(log_softmax({0}, axis={1}) * m)"),
+    *("sum(mean({0}, axis={1})**2)", "sum(var({0}, axis={1}))", "sum(min({0}, axis={1}) * v)"),
+    *("sum(({0}) / (1 + sum(abs({0}), axis={1})))", "sum(({0}) * transpose({0}))"),
+    *(
+        "sum(where({0} > m, {0}, exp(m)))",
+        "sum(clip({0}, -0.3, 0.7)**2)",
+        "sum(sqrt(1 + ({0})**2))",
+    ),
+)
 _CONSTANTS = ("1", "2", "0.5", "3", "1e-3", "10", "1e-6", "0.1")
+_MATRIX = 4  # numbers, in two rows
+_FIXED = {
+    "m": "{value: [[0.5, -1.5], [2, 0.25]], requires_grad: false}",
+    "v": "{value: [0.75, -2], requires_grad: false}",
+}
+_MANY = 1 << 14  # points of one call
 _ENDS = (0.0, 1e-30, 1e-3, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0, 80.0, 100.0, 1e4, 1e20)
 
 
@@ -65,13 +91,16 @@ class Attack:
     def formula(self) -> tuple[Spec, str] | None:
         """A random spec and a dtype; None for one that is no formula."""
         rng = self._rng
-        size = int(rng.choice((0, 0, 0, 2, 3)))
+        size = int(rng.choice((0, 0, 0, 2, 3, _MATRIX)))
         names = ["x", "y"][: 1 + int(rng.integers(2))]
         text = self._expression(names, int(rng.integers(1, 5)))
         inputs = {name: self._input(size) for name in names if name in _names(text)}
         if not inputs:
             return None
-        if size:
+        if size == _MATRIX:
+            text = str(rng.choice(_OF_MATRICES)).format(f"({text})", int(rng.integers(2)))
+            inputs |= {name: value for name, value in _FIXED.items() if name in _names(text)}
+        elif size:
             text = str(rng.choice(_WHOLE)).format(text)
         if "w" in _names(text):
             inputs["w"] = "{value: [0.5, -1, 2], requires_grad: false}" if size == 3 else "w"
@@ -86,7 +115,8 @@ class Attack:
         low, high = sorted(self._rng.choice(_ENDS, 2) * self._rng.choice((-1.0, 1.0), 2))
         high = high if high > low else low + 1.0
         value = low + 0.618 * (high - low)
-        return f"{{value: {[value] * size if size else value}, domain: [{low}, {high}]}}"
+        start: Any = [[value] * 2] * 2 if size == _MATRIX else [value] * size if size else value
+        return f"{{value: {start}, domain: [{low}, {high}]}}"
 
     def _expression(self, names: list[str], depth: int) -> str:
         rng = self._rng
@@ -110,26 +140,26 @@ class Attack:
         )
         proven = [one.kind for one in found if one.verdict == "proven-absent"]
         self.proofs += len(proven)
-        for begin in range(0, points if proven else 0, 4 * BATCH):
+        for begin in range(0, points if proven else 0, _MANY):
             self._driven(self._attacked(spec, domain, proven, begin))
 
     def _attacked(self, spec: Spec, domain: Domain, proven: list[Kind], turn: int) -> Steps[None]:
         program = rounded(spec.program, domain.dtype)
-        runner = Runner(self._name, program, domain, spec.wrt)
+        runner = Runner(self._name, program, domain, spec.wrt, _MANY)
         if runner.batched is None:
             return
         estimator = Estimator(runner.batched, spec.wrt, domain.dtype)
-        points = self._points(domain) if turn else probes(domain, (), self._rng)
-        for begin in range(0, len(points) - BATCH + 1, BATCH):
-            some = points[begin : begin + BATCH]
-            answers = yield from runner.at(some)
-            self.points += len(some)
-            estimate = estimator(runner.values(some), BATCH)
-            sizes = suspects(answers, estimate, domain.format)
-            for kind in proven:
-                for index in np.argsort(-sizes[kind])[:4]:
-                    if sizes[kind][index] > 0:
-                        yield from self._judge(spec, runner, some[index], kind)
+        points = self._points(domain)
+        if not turn:
+            special = probes(domain, (), self._rng)[:_MANY]
+            points[: len(special)] = special
+        answers = yield from runner.at(points)
+        self.points += len(points)
+        sizes = suspects(answers, estimator(runner.values(points), _MANY), domain.format)
+        for kind in proven:
+            for index in np.argsort(-sizes[kind])[:4]:
+                if sizes[kind][index] > 0:
+                    yield from self._judge(spec, runner, points[index], kind)
 
     def _judge(self, spec: Spec, runner: Runner, point: Ordinals, kind: Kind) -> Steps[None]:
         answers = yield from runner.singly(point[None])
@@ -144,7 +174,7 @@ class Attack:
 
     def _points(self, domain: Domain) -> Ordinals:
         """Points uniform in their count, and beside the ends."""
-        shape = (4 * BATCH, domain.size)
+        shape = (_MANY, domain.size)
         drawn = self._rng.integers(domain.low, domain.high + 1, size=shape, dtype=np.int64)
         ends = np.where(self._rng.random(shape) < 0.5, domain.low, domain.high)
         near = domain.inside(ends + self._rng.integers(-1000, 1000, size=shape))
