@@ -28,14 +28,19 @@ from gradcheck_cli.engines.layer.recording import Recording
 SECONDS: Seconds = 20.0
 """For the calls of one layer: a hundred small functions, a few large ones."""
 
+OWN_SECONDS: Seconds = 5.0
+"""For the framework's operations, in each mode: they are right, but for one or two."""
+
 
 BESIDE: Length = 2.0**-20
 """How far beside the point a comparison is made again, of the size of what is compared."""
 
 
-def in_time(calls: Iterable[CustomCall], notes: dict[str, None]) -> Iterator[CustomCall]:
+def in_time(
+    calls: Iterable[CustomCall], notes: dict[str, None], seconds: float = SECONDS
+) -> Iterator[CustomCall]:
     """The calls, until the time is over: then there is a note."""
-    until = time.perf_counter() + SECONDS
+    until = time.perf_counter() + seconds
     for done, call in enumerate(calls):
         if time.perf_counter() > until:
             notes[f"{done} calls were examined by themselves; there was no time for more"] = None

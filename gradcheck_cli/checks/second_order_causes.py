@@ -10,7 +10,7 @@ from typing import cast
 
 import numpy as np
 
-from gradcheck_cli.checks.framework_rules import executed, in_time
+from gradcheck_cli.checks.framework_rules import OWN_SECONDS, executed, in_time
 from gradcheck_cli.checks.hessian import PAIRED, plain_name
 from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.codes import Codes
@@ -78,7 +78,7 @@ class SecondOrderCauses:
         row = rng.standard_normal(sum(output.size for output in self._subject.outputs))
         found: dict[str, CustomCall] = {}
         notes: dict[str, None] = {}
-        for call in in_time(executed(self._subject.record(row)), notes):
+        for call in in_time(executed(self._subject.record(row)), notes, OWN_SECONDS):
             if call.name not in found and any(
                 one.code == Codes.WRONG_SECOND_DERIVATIVE and one.severity == "error"
                 for one in alone(call, mode).findings

@@ -17,6 +17,7 @@ import numpy as np
 from gradcheck_cli.checks.blame import Find
 from gradcheck_cli.checks.by_design import declared_in
 from gradcheck_cli.checks.framework_rules import (
+    OWN_SECONDS,
     alone,
     convention,
     executed,
@@ -183,7 +184,7 @@ class WrongGradients:
         wrong along a random direction, and right as far as there is a derivative."""
         wrong: list[_Wrong] = []
         kinks: dict[str, CustomCall] = {}
-        for call in in_time(executed(self._subject.record(row)), self.notes):
+        for call in in_time(executed(self._subject.record(row)), self.notes, OWN_SECONDS):
             problem = alone(self._problem, self._subject.dtype, call, mode)
             with closing(Subjects(self._engine, problem).bound(problem.dtype)) as subject:
                 if not wrong_products(subject, problem.seed, mode):
