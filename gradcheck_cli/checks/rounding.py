@@ -3,7 +3,7 @@ those in the highest precision than rounding explains."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -53,33 +53,33 @@ class Errors:
     """The errors of row @ J by one leaf in a narrow dtype, in which its entries are `mine`, while
     they are `right` in the highest precision: the `largest` in ulps, and how many entries (`count`)
     are off by more than FEW_ULPS. An entry of a product that cancels to nothing is measured against
-    the `usual` size of entries."""
+    the `usual` size of entries. Of the arrays, only these entries are kept."""
 
     def __init__(self, mine: Float, right: Float, fmt: FloatFormat) -> None:
-        self._mine, self._right, self._fmt = mine, right, fmt
+        self._fmt = fmt
         self.usual = _usual(right)
         self.largest = 0.0
         places = []
         with np.errstate(all="ignore"):
             for inside in parts(right.size):
-                felt = self.felt(inside)
+                felt = self.felt(mine[inside], right[inside])
                 worse = np.flatnonzero(~(felt <= FEW_ULPS) & np.isfinite(right[inside]))
                 places.append(worse + inside.start)
                 finite = np.isfinite(felt)
                 self.largest = float(np.max(felt, initial=self.largest, where=finite))
         self._worse = np.concatenate([np.zeros(0, dtype=int), *places])
+        self._mine, self._right = mine[self._worse], right[self._worse]
         self.count = self._worse.size
 
-    def felt(self, inside: slice) -> Float:
-        """In ulps."""
-        right = self._right[inside]
-        off = np.abs(self._mine[inside] - right)
+    def felt(self, mine: Float, right: Float) -> Float:
+        """The errors of some entries in ulps."""
+        off = np.abs(mine - right)
         return np.asarray(off / self._fmt.ulp(np.fmax(np.abs(right), self.usual)))
 
     def within(self, cost: Float) -> bool:
         """Whether rounding that costs an entry so much, (n,) or (1,), explains all of them, and
         none has lost half of its digits."""
-        mine, right = self._mine[self._worse], self._right[self._worse]
+        mine, right = self._mine, self._right
         cost = cost if cost.size == 1 else cost[self._worse]
         fmt = self._fmt
         with np.errstate(all="ignore"):
@@ -119,42 +119,74 @@ class Rounding:
     def compare(self, k: int, wide: Mapping[str, Float | None]) -> None:
         """Keeps the entries of row k @ J that are off in the narrow dtype, with what rounding costs
         there."""
-        row = self._truth.rows[k]
-        ran = self._narrow.run(Call(cotangents=row[None]))
-        self.backward += 1
-        fmt = FORMATS[self._problem.dtype]
-        costs: dict[str, Float] | None = None
-        noise: dict[str, Float] | None = None
-        for name, right in wide.items():
-            found = ran.gradients.get(name)
-            if found is None or right is None:
-                continue
-            mine = found[0]
-            errors = Errors(mine, right, fmt)
+        row, fmt = self._truth.rows[k], FORMATS[self._problem.dtype]
+        every = {name: Errors(mine, right, fmt) for name, mine, right in self._both(row, wide)}
+        for name, errors in every.items():
             self.ulps[name] = max(self.ulps[name], errors.largest)
-            # The rounding of the cotangent alone costs a usual entry half an ulp: its terms add up
-            # as those of the product do, along other signs.
-            least = max(fmt.unit_roundoff * errors.usual, self._usual_costs.get(name, 0.0))
-            explained = errors.within(np.array([least]))
-            if not explained:
-                costs = self._moved(k, row, wide) if costs is None else costs
-                explained = errors.within(costs[name])
-            if explained or costs is None:
-                if errors.count:
-                    self.explained[name].append(Pass("rounding", errors.count, errors.largest))
-                continue
-            noise = self._noise(k, row, wide) if noise is None else noise
-            cost, zero = self._weighed(name, row, right, costs[name], noise[name])
-            with np.errstate(all="ignore"):
-                off, felt = np.abs(mine - right), errors.felt(slice(None))
-                ulps = off / fmt.ulp(right)
-                half = felt > 2.0 ** (ERROR_BITS * fmt.bits)
-                bar = FIRST_ORDER_SLACK * cost + FEW_ULPS * fmt.ulp(right)
-                odd = (half & ~zero) | ~(off <= bar)
-                odd &= np.isfinite(right)
-            self._explain(name, "zero", felt[(felt > FEW_ULPS) & ~odd & zero])
-            self._explain(name, "rounding", felt[(felt > FEW_ULPS) & ~odd & ~zero])
-            self._keep(k, name, mine, right, ulps, cost, odd)
+        # The rounding of the cotangent alone costs a usual entry half an ulp: its terms add up as
+        # those of the product do, along other signs.
+        costs = {
+            name: np.array([max(fmt.unit_roundoff * one.usual, self._usual_costs.get(name, 0.0))])
+            for name, one in every.items()
+        }
+        left = self._unexplained(every, costs)
+        if not left:
+            return
+        costs = self._moved(k, row, wide)
+        left = self._unexplained(left, costs)
+        if not left:
+            return
+        noise = self._noise(k, row, wide)
+        for name, mine, right in self._both(row, wide):
+            if name in left:
+                self._judge(k, name, mine, right, left[name], costs[name], noise[name])
+
+    def _both(
+        self, row: Float, wide: Mapping[str, Float | None]
+    ) -> Iterator[tuple[str, Float, Float]]:
+        """By leaf, row @ J in the narrow dtype and in the highest precision."""
+        gradients = dict(self._narrow.run(Call(cotangents=row[None])).gradients)
+        self.backward += 1
+        for name, right in wide.items():
+            mine = gradients.pop(name, None)  # not kept: each may be as large as the layer
+            if mine is not None and right is not None:
+                yield name, mine[0], right
+
+    def _unexplained(
+        self, every: Mapping[str, Errors], costs: Mapping[str, Float]
+    ) -> dict[str, Errors]:
+        """Those that rounding at these costs does not explain."""
+        left = {}
+        for name, errors in every.items():
+            if not errors.within(costs[name]):
+                left[name] = errors
+            elif errors.count:
+                self.explained[name].append(Pass("rounding", errors.count, errors.largest))
+        return left
+
+    def _judge(
+        self,
+        k: int,
+        name: str,
+        mine: Float,
+        right: Float,
+        errors: Errors,
+        moved: Float,
+        noise: Float,
+    ) -> None:
+        """Keeps the entries of a leaf that are off, where rounding does not explain all of them."""
+        fmt = FORMATS[self._problem.dtype]
+        cost, zero = self._weighed(name, self._truth.rows[k], right, moved, noise)
+        with np.errstate(all="ignore"):
+            off, felt = np.abs(mine - right), errors.felt(mine, right)
+            ulps = off / fmt.ulp(right)
+            half = felt > 2.0 ** (ERROR_BITS * fmt.bits)
+            bar = FIRST_ORDER_SLACK * cost + FEW_ULPS * fmt.ulp(right)
+            odd = (half & ~zero) | ~(off <= bar)
+            odd &= np.isfinite(right)
+        self._explain(name, "zero", felt[(felt > FEW_ULPS) & ~odd & zero])
+        self._explain(name, "rounding", felt[(felt > FEW_ULPS) & ~odd & ~zero])
+        self._keep(k, name, mine, right, ulps, cost, odd)
 
     def _weighed(
         self, name: str, row: Float, right: Float, moved: Float, noise: Float
@@ -240,6 +272,7 @@ def changes_of_row(
     rng = np.random.default_rng(seed)
     values = {leaf.name: stirred(leaf, move, rng) for leaf in truth.leaves}
     there = truth.pulled(row * (1 + move * signs(rng, row.shape)), values)
+    del values  # as large as the layer
     changes = {}
     for leaf in truth.leaves:
         here, moved = gradient[leaf.name], there[leaf.name]
@@ -247,8 +280,8 @@ def changes_of_row(
             changes[leaf.name] = np.zeros(leaf.size)
             continue
         with np.errstate(all="ignore"):
-            found = moved - here
-            np.abs(found, out=found)
-        found[~np.isfinite(found)] = 0.0
-        changes[leaf.name] = found
+            moved -= here
+            np.abs(moved, out=moved)
+        moved[~np.isfinite(moved)] = 0.0
+        changes[leaf.name] = moved
     return changes

@@ -63,12 +63,14 @@ class FloatFormat:
         return np.dtype(self.name)
 
     def round(self, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """The values rounded to this format, as float64 (which holds all of them exactly)."""
+        """The values rounded to this format, as float64 (which holds all of them exactly): the very
+        array where they are of the format, because a copy may be as large as a layer."""
         wide = np.asarray(values, dtype=np.float64)
         if self.name == "float64":
             return wide
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            return wide.astype(self.numpy_dtype()).astype(np.float64)
+            narrow = wide.astype(self.numpy_dtype())
+        return wide if np.array_equal(narrow, wide) else narrow.astype(np.float64)
 
 
 FORMATS: dict[str, FloatFormat] = {

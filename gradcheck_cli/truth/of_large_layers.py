@@ -199,14 +199,17 @@ class Projections:
         moved = {n: w for n, w in along.items() if np.any(w)}
         low, high = self._room(moved)
         together = TOGETHER // max(sum(w.size for w in moved.values()), 1)
+        used: dict[str, Array] = {}  # memory of the last point, where points come one by one
 
         def at(step: float) -> dict[str, Array]:
             found = {}
             for name, weights in moved.items():
                 value = self._leaf(name).value
-                there = weights * step
+                there = np.multiply(weights, step, out=used.get(name))
                 there += value.reshape(-1)
                 found[name] = there.reshape(value.shape)
+                if together < 2:
+                    used[name] = there
             return found
 
         def seen(values: Float) -> Float:

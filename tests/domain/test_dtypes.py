@@ -112,6 +112,8 @@ def test_ties_go_to_even(name: str) -> None:
     fmt = FORMATS[name]
     unit = 2 * fmt.unit_roundoff
     assert fmt.round([1 + unit / 2, 1 + 3 * unit / 2]).tolist() == [1.0, 1 + 2 * unit]
+    already = np.array([1.0, 1 + 2 * unit])
+    assert fmt.round(already) is already
 
 
 def test_round_keeps_what_is_no_number(fmt: FloatFormat) -> None:

@@ -22,7 +22,7 @@ from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.report import Report, SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines import devices
-from gradcheck_cli.run import local
+from gradcheck_cli.run import crew, local
 from gradcheck_cli.run.pool import Pool
 from gradcheck_cli.run.session import run
 
@@ -86,6 +86,37 @@ def test_many_specs_finish_while_others_are_read(
     finished = [event.result for event in events if isinstance(event, SpecFinished)]
     assert [result.spec for result in finished] == [one.name for one in specs]
     assert _report(events).results == tuple(finished)
+
+
+DRAWN = """
+inputs:
+  x: {shape: [12, 3], distribution: normal}
+  w: {shape: [3, 3], distribution: normal}
+order: 2
+model: sum(tanh(x @ w) ** 2)
+"""  # inputs, and directions of second derivatives
+
+
+@pytest.mark.exhaustive
+def test_what_is_drawn_does_not_depend_on_the_number_of_workers(
+    spec: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crew, "USUAL_TASK_S", 100.0)  # a second worker pays at once
+    specs = [spec(f"name: drawn{i}\n{DRAWN}") for i in range(3)]
+    one, two, other = (
+        [_without_times(result) for result in _report(run(specs, options)).results]
+        for options in (
+            _options("reference", jobs=1, seed=5),
+            _options("reference", jobs=2, seed=5),
+            _options("reference", jobs=1, seed=6),
+        )
+    )
+    assert two == one != other
+
+
+def _without_times(result: SpecResult) -> SpecResult:
+    checks = tuple(replace(check, duration_s=0.0) for check in result.checks)
+    return replace(result, duration_s=0.0, checks=checks)
 
 
 def test_a_right_spec_passes_with_its_numbers(spec: Read) -> None:

@@ -181,8 +181,11 @@ class Bench:
         for leaf in self.leaves.values():
             if leaf.role == "input":
                 entry = point[leaf.name]
-                value = leaf.value * (1 + step * signs(rng, leaf.value.shape))
-                moved[leaf.name] = np.clip(value, entry.low, entry.high)
+                value = np.asarray(signs(rng, leaf.value.shape))
+                value *= step  # in place: further arrays of its size would be felt
+                value += 1.0
+                value *= leaf.value
+                moved[leaf.name] = np.clip(value, entry.low, entry.high, out=value)
         return moved
 
     def ran_at(self, values: Mapping[str, Array]) -> CallResult | None:

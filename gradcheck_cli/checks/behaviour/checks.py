@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from gradcheck_cli.checks.behaviour.baseline import Bench, Fault
@@ -15,14 +15,18 @@ from gradcheck_cli.checks.behaviour.request_dependence import requested, used_ou
 from gradcheck_cli.checks.behaviour.together import EVERY, Check, Doubt, doubts_of
 from gradcheck_cli.checks.behaviour.where import Where
 from gradcheck_cli.checks.findings import finding_for
+from gradcheck_cli.checks.shape import moving_size
 from gradcheck_cli.checks.spec_errors import BadSpec
 from gradcheck_cli.checks.subjects import Subjects
 from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.layer.loading import NoSuchLayer
+from gradcheck_cli.engines.layer.reused_memory import reused_memory
+from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 from gradcheck_cli.truth.safe_values import ONCE, RaisedLater
 
@@ -71,26 +75,32 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
             raise
         return LayerAnswer(notes=(f"its behaviour was not checked: {reason}",))
     try:
-        fresh = partial(subjects.bound, subject.dtype)
-        bench = Bench(subject, fresh, problem)
-        if not bench.leaves or not bench.size:
-            return LayerAnswer()
-        faults = _faults(bench)
-        digits = bench.digits() if any(fault.code in OF_DIGITS for fault in faults) else None
-        if digits:
-            bench = Bench(subject, fresh, problem, digits)
-            faults = _faults(bench)
-        nondeterministic = any(fault.nondeterministic for fault in faults)
-        if bench.first.random and not nondeterministic:
-            faults.insert(0, Fault(Codes.STOCHASTIC, DRAWS))
-        where = Where(bench)
-        return LayerAnswer(
-            findings=tuple(_finding(problem, fault, where.of(fault)) for fault in faults),
-            notes=tuple(_notes(bench)),
-            nondeterministic=nondeterministic,
-        )
+        with reused_memory(moving_size(subject)):
+            return _behaviour(subject, partial(subjects.bound, subject.dtype), problem)
     finally:
         subject.close()
+
+
+def _behaviour(
+    subject: Subject, fresh: Callable[[Mapping[str, Array]], Subject], problem: LayerProblem
+) -> LayerAnswer:
+    bench = Bench(subject, fresh, problem)
+    if not bench.leaves or not bench.size:
+        return LayerAnswer()
+    faults = _faults(bench)
+    digits = bench.digits() if any(fault.code in OF_DIGITS for fault in faults) else None
+    if digits:
+        bench = Bench(subject, fresh, problem, digits)
+        faults = _faults(bench)
+    nondeterministic = any(fault.nondeterministic for fault in faults)
+    if bench.first.random and not nondeterministic:
+        faults.insert(0, Fault(Codes.STOCHASTIC, DRAWS))
+    where = Where(bench)
+    return LayerAnswer(
+        findings=tuple(_finding(problem, fault, where.of(fault)) for fault in faults),
+        notes=tuple(_notes(bench)),
+        nondeterministic=nondeterministic,
+    )
 
 
 def _faults(bench: Bench) -> list[Fault]:

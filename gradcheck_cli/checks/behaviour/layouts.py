@@ -79,7 +79,7 @@ def repeated(bench: Bench, values: Mapping[str, Array]) -> dict[str, Array]:
         if leaf.role == "input"
     }
     return {
-        name: np.repeat(value[:1], len(value), axis=0)
+        name: np.broadcast_to(value[:1].copy(), value.shape)
         for name, value in found.items()
         if value.ndim and len(value) > 1
     }

@@ -13,6 +13,7 @@ from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.thresholds import ROUNDING_GRAINS
 from gradcheck_cli.engines.layer.subject import Call, CallResult
 from gradcheck_cli.truth.numerics.noise import largest_of
+from gradcheck_cli.truth.numerics.probes import parts
 
 
 def linear(bench: Bench) -> Iterator[Fault]:
@@ -125,6 +126,8 @@ def times(ran: CallResult, factor: float, largest: float) -> CallResult:
     with np.errstate(over="ignore"):
         scaled = {n: g if g is None else factor * g for n, g in ran.gradients.items()}
     for gradient in scaled.values():
-        if gradient is not None:
-            gradient[~(np.abs(gradient) < largest)] = np.inf
+        flat = np.zeros(0) if gradient is None else gradient.reshape(-1)
+        for inside in parts(flat.size):
+            part = flat[inside]
+            part[~(np.abs(part) < largest)] = np.inf
     return CallResult(ran.output, scaled)

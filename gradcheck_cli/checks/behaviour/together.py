@@ -64,7 +64,6 @@ def _doubts(bench: Bench) -> Iterator[Doubt]:
     del there, other  # the next passes need its memory
     yield from _of_backward_passes(bench, values)
     del values
-    yield from _of_layouts(bench)
     yield from _of_requests(bench)
 
 
@@ -81,25 +80,32 @@ def _another(bench: Bench) -> tuple[Mapping[str, Array], CallResult] | None:
 
 
 def _of_backward_passes(bench: Bench, values: Mapping[str, Array]) -> Iterator[Doubt]:
-    """After a call with other values, and with one more between the forward run and these passes,
-    all over one graph: its first and its last pass are those of the first run. A multiple of the
-    upstream gradient is also one in another layout, and so are the ones of a sum."""
+    found = _off_in_passes(bench, values)
+    if found is not None:
+        once = _off_in_passes(bench, values) is None
+        yield Doubt((remembered, linear, of_upstream, of_inputs), again=found if once else None)
+
+
+def _off_in_passes(bench: Bench, values: Mapping[str, Array]) -> Apart | None:
+    """What differs first where inputs are transposed in memory, and passes go back over one graph
+    after a call with other values, and with one more between the forward run and these passes. A
+    multiple of the upstream gradient is also one in another layout, and so are the ones of a
+    sum."""
     negative, small = factors(bench)
     ones = np.ones(bench.size)
     passes: list[tuple[Array, Layout]] = [
-        (bench.row, "contiguous"),
         (np.zeros(bench.size), "contiguous"),
         (negative * bench.row, "transposed"),
         (small * bench.row, "sliced"),
         (ones, "expanded"),
         (bench.row + ones, "contiguous"),
-        (bench.row, "contiguous"),
     ]
     compared = _ComparedPasses(bench)
     ran = bench.subject.run(
         Call(
             cotangents=np.stack([part for part, _ in passes]),
             layouts=tuple(layout for _, layout in passes),
+            inputs="transposed",
             interleaved_inputs=values,
             retained=True,
             each=compared.take,
@@ -108,15 +114,15 @@ def _of_backward_passes(bench: Bench, values: Mapping[str, Array]) -> Iterator[D
     if ran.gradients:
         for place in range(len(passes)):
             compared.take(place, ran.row(place))
-    yield from compared.doubts
+    return compared.off or bench.apart(bench.first, ran, bench.near, ())
 
 
 class _ComparedPasses:
-    """What is off in the backward passes of one graph, which are compared one by one: each may be
-    as large as the layer."""
+    """What is `off` first in the backward passes of one graph, which are compared one by one: each
+    may be as large as the layer."""
 
     def __init__(self, bench: Bench) -> None:
-        self.doubts: list[Doubt] = []
+        self.off: Apart | None = None
         self._bench = bench
         self._total, self._near = bench.first, bench.near  # of a sum, once it is known
 
@@ -126,26 +132,21 @@ class _ComparedPasses:
         ran = CallResult(
             first.output, {n: g if g is None else g[None] for n, g in gradients.items()}
         )
-        if place == 1:
-            if any(not_zero(bench, ran)):
-                self.doubts.append(Doubt((linear,)))
-        elif place in (2, 3):
-            factor = factors(bench)[place - 2]
+        if place == 0:
+            for name, value in not_zero(bench, ran):
+                self.off = self.off or Apart(name, 0.0, value)
+        elif place in (1, 2):
+            factor = factors(bench)[place - 1]
             multiple = times(first, factor, FORMATS[bench.subject.dtype].largest)
             self._compare(multiple, ran, widened(bench.near, factor))
-        elif place == 4:
+        elif place == 3:
             self._near = sum_of([bench.near] * 3, bench.tight(ran))
             self._total = bench.added(first, ran)
-        elif place == 5:
-            self._compare(self._total, ran, self._near)
         else:
-            found = bench.apart(first, ran, bench.near)
-            if found is not None:
-                self.doubts.append(Doubt(again=found))
+            self._compare(self._total, ran, self._near)
 
     def _compare(self, expected: CallResult, ran: CallResult, bars: Bars) -> None:
-        if self._bench.apart(expected, ran, bars):
-            self.doubts.append(Doubt((linear, of_upstream)))
+        self.off = self.off or self._bench.apart(expected, ran, bars)
 
 
 def _of_a_fresh_layer(
@@ -167,22 +168,16 @@ def _of_a_fresh_layer(
     yield from _compared(bench, there, run, (remembered, of_inputs))
 
 
-def _of_layouts(bench: Bench) -> Iterator[Doubt]:
-    """The inputs in other layouts."""
-    ranks = [leaf.value.ndim for leaf in bench.subject.leaves if leaf.role == "input"]
-    layouts: list[Layout] = ["transposed"] if max(ranks, default=0) > 1 else []
-    layouts += ["sliced"] if max(ranks, default=0) else []
-    for layout in layouts:
-        run = partial(bench.run, Call(inputs=layout))
-        yield from _compared(bench, bench.first, run, (of_inputs,))
-
-
 def _of_requests(bench: Bench) -> Iterator[Doubt]:
+    """Without gradients; with some or all of them, where inputs are sliced in memory."""
     untracked = partial(bench.subject.run, Call(tracking=False))
     yield from _compared(bench, bench.first, untracked, (requested,), ())
-    for wrt in subsets(bench):
-        run = partial(bench.run, Call(wrt=wrt))
-        yield from _compared(bench, bench.first, run, (requested,), wrt)
+    wanted = subsets(bench)
+    if set(bench.leaves).difference(*wanted):
+        wanted.append(tuple(bench.leaves))
+    for wrt in wanted:
+        run = partial(bench.run, Call(wrt=wrt, inputs="sliced"))
+        yield from _compared(bench, bench.first, run, (requested, of_inputs), wrt)
 
 
 def _compared(

@@ -270,7 +270,7 @@ class JaxSubject(LayerSubject):
                 arrays, passes = self._values_at(inputs), []
                 self._interleave(call)
             random = call.watch and (self._random.drawn() or self._draws(inputs))
-            found = self.result(self.flat(arrays), wrt, passes)
+            found = self.result(self.flat(arrays), wrt, passes, self.fw.numpy)
         gradients = {**found.gradients, **dict.fromkeys(unreached)}
         return replace(found, gradients=gradients, random=random)
 

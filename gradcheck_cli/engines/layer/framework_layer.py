@@ -203,6 +203,10 @@ class FrameworkLayer(ABC):
         """Names of the leaves that are differentiated."""
         return tuple(leaf.name for leaf in self.leaves if leaf.differentiable)
 
+    def numbers(self, array: Any) -> Array:
+        """The numbers of an array, which may be in its own memory: to be read at once."""
+        return self.fw.numpy(array)
+
     def flat(self, arrays: Sequence[Any]) -> Array:
         """The numbers of outputs, one after the other, (m,)."""
         parts = [self.fw.numpy(array).reshape(-1) for array in arrays]

@@ -111,15 +111,16 @@ class LayerSubject(FrameworkLayer):
                 spoilt |= wrote
                 if call.each is None:
                     passes.append(grads)
-                    continue
-                found = self.result(output, wrt, [grads])
+                else:
+                    call.each(i, self.result(output, wrt, [grads], self.numbers).row(0))
                 del grads  # whose memory is needed for what comes next
-                call.each(i, found.row(0))
-                del found
+            del arrays, vjp  # as large as the layer, with its graph
             later = written()
             if call.each is not None:
                 return CallResult(output)
-            found = self.result(output, wrt, passes)
+            random = call.watch and self.drawn(inputs, draws)
+            del inputs, written
+            found = self.result(output, wrt, passes, self.fw.numpy)
             if not call.watch:
                 return found
             return CallResult(
@@ -130,7 +131,7 @@ class LayerSubject(FrameworkLayer):
                 changed_later=later,
                 upstream_changed=spoilt,
                 accumulated=self.accumulated(),
-                random=self.drawn(inputs, draws),
+                random=random,
             )
 
     def vjp(self, inputs: Mapping[str, Any], wrt: Sequence[str]) -> tuple[list[Any], VJP]:
@@ -162,21 +163,32 @@ class LayerSubject(FrameworkLayer):
         return grads, bool(written())
 
     def result(
-        self, output: Array, wrt: Sequence[str], passes: Sequence[Sequence[Any]]
+        self,
+        output: Array,
+        wrt: Sequence[str],
+        passes: Sequence[Sequence[Any]],
+        numbers: Callable[[Any], Array],
     ) -> CallResult:
-        """The gradients of all passes, by leaf. Raises WrongKind."""
+        """The gradients of all passes, by leaf; `numbers` gives those of an array. Raises
+        WrongKind."""
         gradients: dict[str, Array | None] = {}
         dtypes: dict[str, str] = {}
         shapes = {leaf.name: leaf.value.shape for leaf in self.leaves}
         for place, name in enumerate(wrt):
             parts = [grads[place] for grads in passes]
             known = [part for part in parts if part is not None]
-            gradients[name] = self._stacked(name, shapes[name], parts) if known else None
+            gradients[name] = self._stacked(name, shapes[name], parts, numbers) if known else None
             if known:
                 dtypes[name] = self.fw.dtype_of(known[0])
         return CallResult(output, gradients, dtypes)
 
-    def _stacked(self, name: str, shape: tuple[int, ...], parts: Sequence[Any]) -> Array:
+    def _stacked(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        parts: Sequence[Any],
+        numbers: Callable[[Any], Array],
+    ) -> Array:
         size = math.prod(shape)
         rows = []
         for part in parts:
@@ -185,7 +197,7 @@ class LayerSubject(FrameworkLayer):
                     f"the gradient of `{name}` has shape {tuple(part.shape)}, but `{name}` has "
                     f"shape {shape}"
                 )
-            rows.append(np.zeros(size) if part is None else self.fw.numpy(part).reshape(size))
+            rows.append(np.zeros(size) if part is None else numbers(part).reshape(size))
         return rows[0][None] if len(rows) == 1 else np.stack(rows)  # one may be as large as all
 
     def jvp(self, tangents: Mapping[str, Array]) -> Array | None:

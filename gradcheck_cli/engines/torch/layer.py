@@ -242,16 +242,20 @@ class TorchSubject(LayerSubject):
     ) -> _Handed:
         leaves, handed = {}, {}
         for name, base in self._base.items():
-            tensor = self.leaf_array(name, values[name]) if name in values else base.detach()
+            own = name in values and name not in wrt  # made for this call, and no leaf
+            if own:
+                tensor = self.leaf_array(name, values[name])
+            else:
+                tensor = (self._kept(name, values[name]) if name in values else base).detach()
             if not wrt and layout == "contiguous":  # nothing hangs on it
-                leaves[name] = handed[name] = tensor if name in values else tensor.clone()
+                leaves[name] = handed[name] = tensor if own else tensor.clone()
             elif layout == "contiguous":
                 leaves[name] = tensor.requires_grad_(name in wrt)
-                own = name in values and name not in wrt  # made for this call, and no leaf
                 handed[name] = tensor if own else leaves[name].clone()
             else:
-                tensor = laid_out(self.torch, tensor.clone(), layout)
-                leaves[name] = handed[name] = tensor.requires_grad_(name in wrt)
+                made = laid_out(self.torch, tensor, layout)
+                made = made.clone() if made.data_ptr() == tensor.data_ptr() else made
+                leaves[name] = handed[name] = made.requires_grad_(name in wrt)
         return _Handed(handed, leaves, bool(wrt))
 
     def primal(self, name: str, inputs: Mapping[str, Any]) -> Any:
@@ -352,6 +356,10 @@ class TorchSubject(LayerSubject):
             return self._batched.values(many, lambda moved: self.call({**inputs, **moved}))
 
     # Passes
+
+    def numbers(self, array: Any) -> Array:
+        same = array.dtype is self.torch.float64 and array.layout is self.torch.strided
+        return array.numpy(force=True) if same else self.fw.numpy(array)
 
     def pass_back(self, vjp: VJP, cotangents: Sequence[Any], keep: bool) -> list[Any]:
         self.fw.keeps_graph = keep
@@ -481,6 +489,7 @@ class TorchSubject(LayerSubject):
 
     def close(self) -> None:
         self.state.named.clear()
+        self._base.clear()
 
 
 def _is_function(torch: Any, found: Any) -> bool:

@@ -9,13 +9,13 @@ from gradcheck_cli.engines.layer.subject import Layout
 
 
 def laid_out(torch: Any, tensor: Any, layout: Layout) -> Any:
-    """A copy of the tensor with this memory layout."""
+    """The tensor with this memory layout: a copy, but for one that lies in memory like that."""
     if layout == "transposed":
         turned = tuple(reversed(range(tensor.dim())))
         return tensor.permute(turned).contiguous().permute(turned)
     if layout == "sliced" and tensor.dim():
         *outer, last = tensor.shape
-        wide = torch.full((*outer, 2 * last + 1), float("nan")).to(tensor.dtype)
+        wide = torch.tensor(float("nan")).to(tensor).expand(*outer, 2 * last + 1).clone()
         sliced = wide[..., 1::2]
         sliced.copy_(tensor)
         return sliced

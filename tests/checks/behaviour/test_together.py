@@ -30,11 +30,11 @@ class Counted:
 def test_a_right_layer_runs_a_few_times() -> None:
     layer = Counted()
     assert behaviour(layer, X, modes=("reverse",)) == {}
-    assert layer.runs == 9
+    assert layer.runs == 8
 
 
 def test_a_value_that_differs_in_a_single_run_is_no_layout() -> None:
-    with_others_beside = (4, 5, 7, 8, 9)
+    with_others_beside = (4, 5, 7, 8)
     for at in with_others_beside:
         found = behaviour(Counted(at, lambda x: torch.sin(x) * 1.5), X, modes=("reverse",))
         assert list(found) == ["GC602"], at
@@ -68,7 +68,7 @@ def test_each_check_is_named_by_what_is_off(monkeypatch: pytest.MonkeyPatch) -> 
     for layer in layers.values():
         behaviour(layer, X)
     assert found == [
-        {"linear", "of_upstream"},
+        {"remembered", "linear", "of_upstream", "of_inputs"},
         {"remembered", "of_inputs"},
         {"requested"},
         set(),
