@@ -18,8 +18,8 @@ from pathlib import Path
 from gradcheck_cli import specfile
 from gradcheck_cli.domain.events import Event, SpecFinished, Started
 from gradcheck_cli.domain.options import RunOptions
-from gradcheck_cli.run.memory import resident
 from gradcheck_cli.run.session import run
+from gradcheck_cli.run.workers.memory import resident
 
 COUNT = 1000
 PER_FILE = 100
@@ -64,8 +64,8 @@ def workers() -> dict[int, str]:
     for thread in Path(f"/proc/{os.getpid()}/task").iterdir():
         for pid in (thread / "children").read_text().split():
             words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-            if "gradcheck_cli.run.worker" in words:
-                target = words[words.index("gradcheck_cli.run.worker") + 1]
+            if "gradcheck_cli.run.workers.worker" in words:
+                target = words[words.index("gradcheck_cli.run.workers.worker") + 1]
                 found[int(pid)] = target.rpartition(":")[2]
     return found
 

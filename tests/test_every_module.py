@@ -31,10 +31,10 @@ tests/engines/*/test_layer.py try it through whole layers of the framework."""
 
 BY_THEIR_CALLERS = """
 gradcheck_cli/checks/behaviour/baseline.py
-gradcheck_cli/checks/entry_block.py
+gradcheck_cli/checks/large/entry_block.py
 gradcheck_cli/checks/examination.py
 gradcheck_cli/checks/forward_mode.py
-gradcheck_cli/checks/rounding.py
+gradcheck_cli/checks/certified/rounding.py
 gradcheck_cli/engines/eigen/operations.py
 gradcheck_cli/engines/eigen/writing.py
 gradcheck_cli/engines/kit/device_setup.py
@@ -43,15 +43,15 @@ gradcheck_cli/engines/trace/exact_kernels.py
 gradcheck_cli/engines/trace/local_errors.py
 gradcheck_cli/explain/blame/wording.py
 gradcheck_cli/report/blocks.py
-gradcheck_cli/run/process.py
-gradcheck_cli/run/worker.py
+gradcheck_cli/run/workers/process.py
+gradcheck_cli/run/workers/worker.py
 gradcheck_cli/testing/formulas.py
 gradcheck_cli/testing/layers.py
-gradcheck_cli/truth/bisect_entries.py
+gradcheck_cli/truth/layers/bisect_entries.py
 gradcheck_cli/truth/certified/ball_program.py
-gradcheck_cli/truth/of_large_layers.py
-gradcheck_cli/truth/request_cache.py
-gradcheck_cli/truth/second_order.py
+gradcheck_cli/truth/layers/projections.py
+gradcheck_cli/truth/formulas/request_cache.py
+gradcheck_cli/truth/layers/second_order.py
 reference_engine/arithmetic/ball_arrays.py
 reference_engine/arithmetic/ball_choices.py
 reference_engine/arithmetic/ball_functions.py
@@ -96,7 +96,10 @@ def test_every_module_with_logic_has_a_file_of_tests_its_name() -> None:
 
 
 def test_a_module_has_its_tests_at_the_same_place() -> None:
-    assert file_of_tests(ROOT / "gradcheck_cli/run/pool.py") == ROOT / "tests/run/test_pool.py"
+    assert (
+        file_of_tests(ROOT / "gradcheck_cli/run/workers/pool.py")
+        == ROOT / "tests/run/workers/test_pool.py"
+    )
     of_the_library = file_of_tests(ROOT / "reference_engine/tape.py")
     assert of_the_library == ROOT / "tests/reference_engine/test_tape.py"
     assert of_the_library.exists()

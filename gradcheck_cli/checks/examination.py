@@ -11,30 +11,30 @@ from typing import TypeAlias
 
 from gradcheck_cli.checks.admissible import kinds_of
 from gradcheck_cli.checks.behaviour import behave
-from gradcheck_cli.checks.blame import OF_ROUNDING, Blame, Find
 from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.by_design import FIRST_ORDER_ONLY, Design, not_held
 from gradcheck_cli.checks.casts import Casts, casts_of, wrong_without
+from gradcheck_cli.checks.causes.blame import OF_ROUNDING, Blame, Find
+from gradcheck_cli.checks.causes.framework_rules import alone
+from gradcheck_cli.checks.causes.traced_entry import traced_entry_of
+from gradcheck_cli.checks.causes.wrong_gradients import WRONG, Corrections, WrongGradients
+from gradcheck_cli.checks.certified.lifted import LiftedTruth, lifted_truth
+from gradcheck_cli.checks.certified.program_truth import ProgramProducts, ProgramTruth
 from gradcheck_cli.checks.compiled import Examined, blamed_on_a_stage
 from gradcheck_cli.checks.failures import modes_of
-from gradcheck_cli.checks.framework_rules import alone
-from gradcheck_cli.checks.large import Projected
+from gradcheck_cli.checks.large.projected import Projected
 from gradcheck_cli.checks.layer_case import Gradients
-from gradcheck_cli.checks.lifted import LiftedTruth, lifted_truth
 from gradcheck_cli.checks.model import Model
 from gradcheck_cli.checks.one_triangle import without_conventions
-from gradcheck_cli.checks.program_truth import ProgramProducts, ProgramTruth
 from gradcheck_cli.checks.protocol import FIXES, Steps
 from gradcheck_cli.checks.readings import readings_of
 from gradcheck_cli.checks.sampling import over_the_domain
-from gradcheck_cli.checks.second_order import SecondOrder
+from gradcheck_cli.checks.second_order.compositions import SecondOrder
 from gradcheck_cli.checks.shape import moving_size
 from gradcheck_cli.checks.small import Whole, is_small
 from gradcheck_cli.checks.spec_errors import BadSpec, not_there
 from gradcheck_cli.checks.subjects import Subjects, draws_others, raised_beside, where_it_runs
 from gradcheck_cli.checks.surrogate import Declared, covered, leave_out
-from gradcheck_cli.checks.traced_entry import traced_entry_of
-from gradcheck_cli.checks.wrong_gradient_causes import WRONG, Corrections, WrongGradients
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.curve import Curve
 from gradcheck_cli.domain.dtypes import Array
@@ -61,7 +61,7 @@ from gradcheck_cli.engines.tracebacks import (
     raise_if_internal,
     without_lines,
 )
-from gradcheck_cli.truth.safe_values import RaisedLater
+from gradcheck_cli.truth.layers.safe_values import RaisedLater
 
 Fresh: TypeAlias = Callable[[], Whole | ProgramProducts]
 """Makes an examination that has not begun."""
@@ -317,7 +317,7 @@ class _Examination:
         findings = self._blamed(findings, partial(traced_entry_of, examined.case), layer)
         if self._blaming and isinstance(examined, Whole):
             with examined.ours(FIXES):
-                from gradcheck_cli.checks.layer_fixes import with_fixes
+                from gradcheck_cli.checks.causes.layer_fixes import with_fixes
 
                 findings = with_fixes(self._engine, examined, findings)
         graphs, curve = self._pictures()

@@ -11,9 +11,9 @@ import numpy as np
 from gradcheck_cli.checks.admissible import Admissible
 from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.bounds import with_guards
+from gradcheck_cli.checks.certified.lifted import CONTRADICTED, LiftedTruth, by_differences
+from gradcheck_cli.checks.certified.program_truth import ProgramTruth
 from gradcheck_cli.checks.layer_case import Evaluations, Gradients
-from gradcheck_cli.checks.lifted import CONTRADICTED, LiftedTruth, by_differences
-from gradcheck_cli.checks.program_truth import ProgramTruth
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.checks.shape import moving_size, output_shape, output_size
 from gradcheck_cli.domain.case import Case
@@ -24,8 +24,8 @@ from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.judge import lose_little, suspect_entries, suspects
 from gradcheck_cli.truth.certified.enclosed_products import TooManyNumbers
-from gradcheck_cli.truth.of_layers import CallableTruth, own_size, ulp_perturbed
-from gradcheck_cli.truth.visibility import words_of_bubbles
+from gradcheck_cli.truth.layers.callables import CallableTruth, own_size, ulp_perturbed
+from gradcheck_cli.truth.layers.visibility import words_of_bubbles
 
 ENTRIES = 1024  # of a Jacobian that is computed whole
 PASSES = 64  # backward, for a whole Jacobian

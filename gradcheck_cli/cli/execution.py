@@ -99,7 +99,7 @@ def _events(
         run = session.run(recall.noted(specs), options)
         return recall.events(cast("Generator[Event, None, None]", run))
     from gradcheck_cli.cli.recalling import nothing_to_run
-    from gradcheck_cli.run.launch import end_prewarmed
+    from gradcheck_cli.run.workers.launch import end_prewarmed
 
     end_prewarmed()
     return recall.events(nothing_to_run(options))

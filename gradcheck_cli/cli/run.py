@@ -89,7 +89,7 @@ class Job:
 
 def run(context: click.Context, job: Job, interrupts: Interrupts) -> int:
     """Runs a job with the settings of a command that has `settings_options`; the exit code."""
-    from gradcheck_cli.run.launch import prewarm, prewarm_named
+    from gradcheck_cli.run.workers.launch import prewarm, prewarm_named
 
     prewarm()  # the reference engine's process starts while this one is still importing
     if context.params["device"] in (None, "cpu"):

@@ -92,7 +92,7 @@ def command(
     FILE has specs whose inputs have a `domain: [low, high]`: every number of the dtype in it is
     searched. An input without a domain keeps its value.
     """
-    from gradcheck_cli.run.launch import prewarm_named
+    from gradcheck_cli.run.workers.launch import prewarm_named
 
     engines = [name for names in engine for name in names]
     prewarm_named(engines or ["torch"])

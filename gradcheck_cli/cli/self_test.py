@@ -52,7 +52,7 @@ def command(folder: str | None, color: str | None, timeout: float | None) -> int
     The bugs are those that come with gradcheck, or the specs of FOLDER; each spec says in a comment
     `# expect: GC302` what it must raise.
     """
-    from gradcheck_cli.run.launch import prewarm
+    from gradcheck_cli.run.workers.launch import prewarm
 
     prewarm()
     from gradcheck_cli.report.console import make_console, print_lines

@@ -73,7 +73,7 @@ def command(
     result is a table of operations by what was found, unless --format says otherwise.
     """
     from gradcheck_cli.cli.execution import Interrupts
-    from gradcheck_cli.run.launch import prewarm
+    from gradcheck_cli.run.workers.launch import prewarm
 
     prewarm()
     with Interrupts() as interrupts:

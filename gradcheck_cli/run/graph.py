@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gradcheck_cli.checks.graphs import graph_with_numbers
+from gradcheck_cli.checks.certified.graphs import graph_with_numbers
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.evaluation import Failure, Mode

@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
+from gradcheck_cli.checks.certified.lifted_run import lifted_run
 from gradcheck_cli.checks.examination import examine
-from gradcheck_cli.checks.lifted_run import lifted_run
 from gradcheck_cli.checks.protocol import Ask, drive
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, LiftedRun, LiftRequest
@@ -20,10 +20,10 @@ from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.layer.isolation import surroundings
 from gradcheck_cli.engines.registry import Registered, engines, usual
-from gradcheck_cli.run.family import children_end
 from gradcheck_cli.run.finalize import settle
 from gradcheck_cli.run.plan import Plan, make_plan
 from gradcheck_cli.run.spec_state import Work
+from gradcheck_cli.run.workers.family import children_end
 
 
 def run_here(spec: Spec, options: RunOptions) -> SpecResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradcheck_cli.checks.lifted_run import DTYPE, lifting
+from gradcheck_cli.checks.certified.lifted_run import DTYPE, lifting
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.layer.lifting import LiftedLayer

@@ -33,7 +33,7 @@ from gradcheck_cli.domain.synonyms import synonym
 from gradcheck_cli.engines.devices import require
 from gradcheck_cli.engines.registry import Registered, usual
 from gradcheck_cli.run.directions import direction_along, kind_of, pairs_are_few, projection_of
-from gradcheck_cli.run.memory import usual_limit
+from gradcheck_cli.run.workers.memory import usual_limit
 
 DTYPES = ("float32", "float64")
 TIMEOUT_S = 60.0
@@ -289,7 +289,7 @@ def _third_look(
 ) -> tuple[list[PointPlan], list[str]]:
     """The look at derivatives of third order: those of second order of the derivative along a
     direction. Notes say why there is none."""
-    from gradcheck_cli.truth.directional_program import NoDirectional, directional
+    from gradcheck_cli.truth.formulas.directional_program import NoDirectional, directional
 
     spec, values = plan.spec, _values(plan.spec, index, dtype)
     source = (plan.seed, crc32(spec.name.encode()), index)

@@ -27,8 +27,8 @@ from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.formula.folding import folded_statements
 from gradcheck_cli.formula.program import used_inputs
 from gradcheck_cli.run.lift import lift
-from gradcheck_cli.run.pool import Pool
 from gradcheck_cli.run.session import run
+from gradcheck_cli.run.workers.pool import Pool
 
 MOST_TRIED = 400
 """Formulas that are run before the smallest so far is given."""

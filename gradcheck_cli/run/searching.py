@@ -26,8 +26,8 @@ from gradcheck_cli.engines.registry import Registered, engines, usual
 from gradcheck_cli.run.finalize import quoted
 from gradcheck_cli.run.journal import Journal
 from gradcheck_cli.run.plan import DTYPES, choose_engines
-from gradcheck_cli.run.pool import Pool
-from gradcheck_cli.run.task import Done, SoFar, Task
+from gradcheck_cli.run.workers.pool import Pool
+from gradcheck_cli.run.workers.task import Done, SoFar, Task
 from gradcheck_cli.search.box import domain_of
 from gradcheck_cli.specfile.moving import at_words
 

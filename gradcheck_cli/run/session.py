@@ -14,10 +14,10 @@ from gradcheck_cli.domain.report import UNUSABLE, Report, SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.run.executor import Examined, Executor
+from gradcheck_cli.run.executors.local import Local
 from gradcheck_cli.run.kept_results import KeptResults
-from gradcheck_cli.run.local import Local
 from gradcheck_cli.run.plan import choose_engines
-from gradcheck_cli.run.pool import Pool
+from gradcheck_cli.run.workers.pool import Pool
 from gradcheck_cli.version import VERSION
 
 
@@ -48,7 +48,7 @@ def _executor(options: RunOptions, pool: Pool | None) -> Executor:
     """Raises UsageError for a journal that cannot be written."""
     executor: Executor = Local(options, pool)
     if options.cluster:
-        from gradcheck_cli.run.cluster import Cluster
+        from gradcheck_cli.run.executors.cluster import Cluster
 
         executor = Cluster(options)
     if not options.resume:

@@ -16,8 +16,8 @@ from gradcheck_cli.domain.spec import Input, Spec
 from gradcheck_cli.domain.suite import SUITES, Sample, SuiteListing, SuiteRequest
 from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.run.plan import choose_engines, placed
-from gradcheck_cli.run.pool import Pool
-from gradcheck_cli.run.task import Done, Task
+from gradcheck_cli.run.workers.pool import Pool
+from gradcheck_cli.run.workers.task import Done, Task
 
 _LISTED_IN_S = 600.0  # all of PyTorch's samples take 20 s
 

@@ -16,9 +16,9 @@ from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.search.batching import NotBatched
 from gradcheck_cli.search.box import Domain, Ordinals
-from gradcheck_cli.search.enclosed import Exceeds, Rounding, between
-from gradcheck_cli.search.enclosing import BoxProgram
-from gradcheck_cli.truth.directional_program import NoDirectional, directional
+from gradcheck_cli.search.enclosures.enclosed import Exceeds, Rounding, between
+from gradcheck_cli.search.enclosures.enclosing import BoxProgram
+from gradcheck_cli.truth.formulas.directional_program import NoDirectional, directional
 
 _MOST = 4  # elements: each has a program of its own, of a few times the operations
 

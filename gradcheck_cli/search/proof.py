@@ -19,8 +19,8 @@ from gradcheck_cli.domain.thresholds import EXCUSED_MOVES, ROUNDED_AWAY
 from gradcheck_cli.search.bends import bends
 from gradcheck_cli.search.box import Domain, Ordinals
 from gradcheck_cli.search.budget import Budget
-from gradcheck_cli.search.enclosed import Enclosed, Rounding, between
-from gradcheck_cli.search.enclosing import BoxProgram
+from gradcheck_cli.search.enclosures.enclosed import Enclosed, Rounding, between
+from gradcheck_cli.search.enclosures.enclosing import BoxProgram
 from gradcheck_cli.search.goals import midway
 from gradcheck_cli.search.kinds import eps, half
 

@@ -31,18 +31,19 @@ from gradcheck_cli.domain.search import (
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.domain.thresholds import Enough, Seconds
 from gradcheck_cli.engines.kit.walker import rounded
-from gradcheck_cli.search import box_regions, regions
 from gradcheck_cli.search.batching import NotBatched, batched
 from gradcheck_cli.search.box import Domain, Ordinals, to_ordinals
 from gradcheck_cli.search.budget import Budget
-from gradcheck_cli.search.enclosed import LIBRARY_ULPS, Exceeds, Rounding
+from gradcheck_cli.search.enclosures.enclosed import LIBRARY_ULPS, Exceeds, Rounding
+from gradcheck_cli.search.enclosures.faithful import FLUSHING, unfaithful
 from gradcheck_cli.search.estimates import Answers, Estimator
-from gradcheck_cli.search.faithful import FLUSHING, unfaithful
 from gradcheck_cli.search.goals import Lines, Watch, directed, lines_through
 from gradcheck_cli.search.kinds import relative_errors, suspects
 from gradcheck_cli.search.probes import constants_of, probes
 from gradcheck_cli.search.proof import Proof
-from gradcheck_cli.search.reasons import Reasons
+from gradcheck_cli.search.regions import boxes as box_regions
+from gradcheck_cli.search.regions import intervals as regions
+from gradcheck_cli.search.regions.reasons import Reasons
 from gradcheck_cli.search.roundest import complexity, simpler
 from gradcheck_cli.search.runs import BATCH, Runner, filled
 from gradcheck_cli.search.truths import Failing, PointTruth

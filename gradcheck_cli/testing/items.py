@@ -20,8 +20,8 @@ from gradcheck_cli.domain.events import Finished
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.report import Report, SpecError
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.run.pool import Pool
 from gradcheck_cli.run.session import run
+from gradcheck_cli.run.workers.pool import Pool
 from gradcheck_cli.testing.report import NotRight, headline, mistakes_screen, screen
 
 

@@ -18,7 +18,7 @@ from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.run.plan import make_plan
 from gradcheck_cli.run.spec_state import Work
 from gradcheck_cli.truth import compute
-from gradcheck_cli.truth.screening import screen
+from gradcheck_cli.truth.formulas.screening import screen
 from tests.conftest import loaded, spec_of
 
 RIGHT = ("x ** 2", 2.0)

@@ -15,8 +15,8 @@ import tensorflow as tf
 import torch
 from jax import lax
 
-from gradcheck_cli.checks.blame import Blame
-from gradcheck_cli.checks.traced_entry import TracedEntry
+from gradcheck_cli.checks.causes.blame import Blame
+from gradcheck_cli.checks.causes.traced_entry import TracedEntry
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.report import Entry, Finding
 from gradcheck_cli.engines.base import Engine

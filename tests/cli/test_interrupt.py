@@ -142,7 +142,9 @@ def _workers_of(parent: int) -> list[str]:
             ["ps", "-eo", "args"], capture_output=True, text=True, check=True
         ).stdout.splitlines()
         found = [
-            line for line in listed if "gradcheck_cli.run.worker" in line and f" {parent}" in line
+            line
+            for line in listed
+            if "gradcheck_cli.run.workers.worker" in line and f" {parent}" in line
         ]
         if not found:
             return []

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gradcheck_cli.run import local
+from gradcheck_cli.run.executors import local
 
 from .calling import Screen, call_here
 

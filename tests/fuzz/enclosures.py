@@ -25,9 +25,9 @@ from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.search.batching import NotBatched
 from gradcheck_cli.search.box import Domain, Ordinals, domain_of
-from gradcheck_cli.search.enclosed import Enclosed, Exceeds, Rounding
-from gradcheck_cli.search.enclosing import BoxProgram
-from gradcheck_cli.search.faithful import FLUSHING, unfaithful
+from gradcheck_cli.search.enclosures.enclosed import Enclosed, Exceeds, Rounding
+from gradcheck_cli.search.enclosures.enclosing import BoxProgram
+from gradcheck_cli.search.enclosures.faithful import FLUSHING, unfaithful
 from gradcheck_cli.search.probes import probes
 from gradcheck_cli.search.runs import BATCH, Runner
 

@@ -12,7 +12,7 @@ from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.run import session
-from gradcheck_cli.run.pool import Pool
+from gradcheck_cli.run.workers.pool import Pool
 
 
 class Runner:

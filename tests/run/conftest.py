@@ -128,7 +128,7 @@ class Repeating(_Fake):
     """Sends the answer to its first question once more, as a second worker would."""
 
     def misbehave(self):
-        from gradcheck_cli.run import channel
+        from gradcheck_cli.run.workers import channel
 
         first = channel.packed(channel.Answer(0, None))
         _write_everywhere(first)

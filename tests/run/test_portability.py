@@ -13,8 +13,8 @@ import pytest
 OURS = """
 import os, pathlib, sys
 sys.path[:0] = os.environ["OURS"].split(os.pathsep)
-import gradcheck_cli.run.family as family
-import gradcheck_cli.run.pipes as pipes
+import gradcheck_cli.run.workers.family as family
+import gradcheck_cli.run.workers.pipes as pipes
 family.PROC = pathlib.Path("/nothing/like/proc")
 """
 MACOS = OURS + "import sysconfig; sysconfig.get_config_vars(); sys.platform = 'darwin'\n"

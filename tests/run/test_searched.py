@@ -21,10 +21,10 @@ from gradcheck_cli.domain.search import (
 )
 from gradcheck_cli.engines.reference.engine import ReferenceEngine
 from gradcheck_cli.engines.registry import engines
-from gradcheck_cli.run import worker
 from gradcheck_cli.run.finalize import Found, settle
 from gradcheck_cli.run.plan import make_plan
 from gradcheck_cli.run.searched import Searched
+from gradcheck_cli.run.workers import worker
 from tests.search.searched import spec_of
 
 SPEC = spec_of("{x: {value: 1, domain: [-20, 100]}}", "1 / exp(x)")

@@ -14,7 +14,7 @@ from gradcheck_cli.domain.options import Layered
 from gradcheck_cli.domain.search import Search, SearchAnswer, SearchProgress
 from gradcheck_cli.run import searching
 from gradcheck_cli.run.searching import SearchOptions, search
-from gradcheck_cli.run.task import Done, SoFar, Task
+from gradcheck_cli.run.workers.task import Done, SoFar, Task
 from tests.search.searched import spec_of
 
 SPEC = spec_of("{x: {value: 1, domain: [0, 1]}}", "x * x")

@@ -22,9 +22,10 @@ from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.report import Report, SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines import devices
-from gradcheck_cli.run import crew, local
-from gradcheck_cli.run.pool import Pool
+from gradcheck_cli.run.executors import local
 from gradcheck_cli.run.session import run
+from gradcheck_cli.run.workers import crew
+from gradcheck_cli.run.workers.pool import Pool
 
 Read = Callable[[str], Spec]
 GOOD = "name: good\ninputs: {x: 2.0}\nmodel: x ** 2\n"

@@ -3,7 +3,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.search.bends import bends
 from gradcheck_cli.search.box import to_ordinals
-from gradcheck_cli.search.enclosed import Rounding
+from gradcheck_cli.search.enclosures.enclosed import Rounding
 
 from .searched import domain_in, spec_of
 

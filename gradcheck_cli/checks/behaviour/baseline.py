@@ -21,9 +21,9 @@ from gradcheck_cli.engines.layer.source_lines import raised_at
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal, short_traceback
 from gradcheck_cli.explain.blame.values import apart
+from gradcheck_cli.truth.layers.safe_values import RaisedLater, moved_inside, tried, values_of
 from gradcheck_cli.truth.numerics.noise import largest_of, measured_of_layer
 from gradcheck_cli.truth.numerics.probes import parts
-from gradcheck_cli.truth.safe_values import RaisedLater, moved_inside, tried, values_of
 
 DRAWS = 2  # moves along random signs: what either does to a number is a fair sample of both
 TRIES = 4  # of other signs, where the layer refuses a point next to its own

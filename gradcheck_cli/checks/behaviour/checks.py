@@ -28,7 +28,7 @@ from gradcheck_cli.engines.layer.loading import NoSuchLayer
 from gradcheck_cli.engines.layer.reused_memory import reused_memory
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal
-from gradcheck_cli.truth.safe_values import ONCE, RaisedLater
+from gradcheck_cli.truth.layers.safe_values import ONCE, RaisedLater
 
 DRAWS = "the layer draws random numbers; gradcheck seeds them anew before every call"
 

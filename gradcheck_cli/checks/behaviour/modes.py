@@ -11,8 +11,8 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.thresholds import OPERATIONS
 from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.truth.layers.callables import own_size
 from gradcheck_cli.truth.numerics.probes import parts
-from gradcheck_cli.truth.of_layers import own_size
 
 
 def modes_agree(bench: Bench) -> Iterator[Fault]:

@@ -24,7 +24,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout
 from gradcheck_cli.engines.tracebacks import raise_if_internal
-from gradcheck_cli.truth.safe_values import RaisedLater
+from gradcheck_cli.truth.layers.safe_values import RaisedLater
 
 Check = Callable[[Bench], Iterator[Fault]]
 EVERY: tuple[Check, ...] = (remembered, linear, of_upstream, of_inputs, requested)

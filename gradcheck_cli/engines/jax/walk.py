@@ -26,7 +26,7 @@ from gradcheck_cli.engines.layer.recording import TooLarge
 from gradcheck_cli.engines.layer.source_lines import Places
 
 # JAX takes about three milliseconds to bind, differentiate, transpose and evaluate one: the search
-# that follows has 20 seconds for everything (`checks/blame.py`).
+# that follows has 20 seconds for everything (`checks/causes/blame.py`).
 MOST_EQUATIONS = 5000
 
 STOP = "stop_gradient"

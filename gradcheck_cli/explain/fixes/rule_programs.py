@@ -16,7 +16,7 @@ from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.trace.symbols import ProgramWriter, Symbol
 from gradcheck_cli.explain.fixes.custom_gradients import EXPANSIONS
-from gradcheck_cli.truth.directional_program import run_on_symbols
+from gradcheck_cli.truth.formulas.directional_program import run_on_symbols
 from gradcheck_cli.truth.plain import inlined
 
 UPSTREAM = "upstream"

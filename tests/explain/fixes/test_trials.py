@@ -13,7 +13,7 @@ from gradcheck_cli.domain.evaluation import Evaluation, Problem
 from gradcheck_cli.domain.fixes import Screened
 from gradcheck_cli.domain.report import Finding, Fix
 from gradcheck_cli.explain.fixes import trials
-from gradcheck_cli.truth.screening import screen
+from gradcheck_cli.truth.formulas.screening import screen
 from tests.conftest import Judged, loaded
 
 Judge = Callable[..., Judged]

@@ -21,8 +21,8 @@ from gradcheck_cli.explain.rewrites import CATALOGUE
 from gradcheck_cli.explain.rewrites.rule import Rewrite, Site
 from gradcheck_cli.truth import compute
 from gradcheck_cli.truth.certified.enclose import certify, certify_output
+from gradcheck_cli.truth.formulas.screening import failing_point, worst_error
 from gradcheck_cli.truth.plain import PlainFunction
-from gradcheck_cli.truth.screening import failing_point, worst_error
 from tests.conftest import array, loaded, program_of
 from tests.explain.rewrites.examples import EXAMPLES, Example
 

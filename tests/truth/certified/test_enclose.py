@@ -25,7 +25,7 @@ from gradcheck_cli.truth.certified.enclose import (
 )
 from tests.conftest import array, program_of, truth_of
 from tests.truth.exact import Exact
-from tests.truth.test_of_formulas import any_number, formulas, parses
+from tests.truth.formulas.test_compute import any_number, formulas, parses
 
 
 def certificates(

@@ -1,0 +1,240 @@
+"""Which operation of a layer spoils a number, and on which line of the user's file it stands.
+
+The layer runs once more and what it executes is written down (`recording`): then it is a program
+like any formula, and is explained as one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gradcheck_cli.checks.causes.traced_entry import TracedEntry
+from gradcheck_cli.domain.codes import UNSTABLE, Codes
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import TraceRequest
+from gradcheck_cli.domain.report import Cause, CauseKind, Finding
+from gradcheck_cli.domain.thresholds import SAME_ERROR, Seconds
+from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.kit.run_traced import proven
+from gradcheck_cli.engines.layer.recording import Recording
+from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.engines.tracebacks import is_internal, one_line
+from gradcheck_cli.explain.blame.explanation import OF_THE_OUTPUT, blame
+from gradcheck_cli.explain.blame.traces import traces_of
+from gradcheck_cli.explain.findings import unexplained
+
+OF_ROUNDING = (Codes.PRECISION_LOSS, Codes.UNDERFLOW_TO_ZERO)
+LOSSES: tuple[CauseKind, ...] = (
+    "absorption",
+    "absorbed epsilon",
+    "cancellation",
+    "saturation",
+    "sensitivity",
+    "underflow",
+    "square inside the derivative",
+)
+"""What an operation loses by rounding. A kernel, a rule or a convention may be wrong as well."""
+
+SECONDS: Seconds = 20.0
+"""For one layer at one point in one dtype: a dozen findings of small layers, one of a large one."""
+
+Find = Callable[[Finding], TracedEntry | None]
+"""From a finding to the entry that it is about."""
+
+
+class Blame:
+    """The causes of what is unstable in a layer. `subject` is the layer in the dtype `dtype` that
+    was judged, `highest` in the highest precision that it runs in. `notes` says what was not looked
+    at, and why; `faults` are GC706, once each."""
+
+    def __init__(self, subject: Subject, highest: Subject, dtype: str, find: Find) -> None:
+        self._subject = subject
+        self._highest = highest
+        self._dtype = dtype
+        self._find = find
+        self._recorded: tuple[bytes, Recording] | None = None  # the last row that was requested
+        self._until = time.perf_counter() + SECONDS
+        self._exactly: float | None = None  # of the last entry, where that is as wrong
+        self._enclosed = False  # and no operation of it was left to a kernel of float64
+        self.narrow_alone: set[str | None] = set()  # inputs that are wrong in this dtype alone
+        self.notes: dict[str, None] = {}
+        self.faults: dict[str, Finding] = {}
+
+    def explained(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        """The findings, with a cause where an operation is to blame; what is as wrong where the
+        same operations are done exactly is GC101, and what is right then is not."""
+        told: list[tuple[Finding, Finding]] = []
+        for finding in findings:
+            asks = finding.code in (*UNSTABLE, Codes.WRONG_GRADIENT) and finding.mode == "reverse"
+            asks = asks and finding.cause is None
+            told.append((finding, self._explained(finding) if asks else finding))
+        causes = {
+            (f.code, f.input): f.cause for _, f in told if f.cause and f.cause.phase == "forward"
+        }
+        renamed = [(was, now) for was, now in told if was.code != now.code]
+        return tuple(
+            _as_in_reverse(finding, renamed, causes.get((finding.code, finding.input)))
+            if finding.code in (*UNSTABLE, Codes.WRONG_GRADIENT) and finding.mode == "forward"
+            else finding
+            for _, finding in told
+        )
+
+    def _explained(self, finding: Finding) -> Finding:
+        if finding.code == Codes.WRONG_GRADIENT:
+            return self._lost(finding)
+        self._exactly, self._enclosed = None, False
+        cause = self._cause(finding)
+        if not self._is_no_rounding(finding):
+            return replace(finding, cause=cause)
+        wide, many = self._highest.dtype, finding.message.partition(": ")[0]
+        said = "wrong in every precision, so rounding is not the cause"
+        if not self._wrong_in_highest(finding):
+            self.narrow_alone.add(finding.input)
+            said = (
+                f"wrong in {self._dtype}, and rounding is not the cause: {wide} has no such error"
+            )
+        return replace(
+            finding, code=Codes.WRONG_GRADIENT, severity="error", message=f"{many}: {said}"
+        )
+
+    def _lost(self, finding: Finding) -> Finding:
+        """A gradient that is as wrong in another precision: GC301 where it is right as soon as an
+        operation that rounds is done exactly. What float32 absorbs float64 may absorb too."""
+        worst = finding.entries[0] if finding.entries else None
+        if worst is None or worst.computed is None or worst.truth is None:
+            return finding
+        cause = self._cause(replace(finding, code=Codes.PRECISION_LOSS))
+        if cause is None or not cause.proven or cause.repaired is None or cause.kind not in LOSSES:
+            return finding
+        bits = FORMATS[self._dtype].bits
+        lost = min(np.log2(max(worst.ulps or 1.0, 1.0)), bits)
+        many = finding.message.partition(": ")[0]
+        message = f"{many}: {lost:.0f} of {bits} bits lost in {self._dtype}"
+        return replace(finding, code=Codes.PRECISION_LOSS, message=message, cause=cause)
+
+    def _wrong_in_highest(self, finding: Finding) -> bool:
+        """Whether the entry is as far off in the highest precision."""
+        if self._highest is self._subject:
+            return True
+        traced, worst = self._find(finding), finding.entries[0]
+        if traced is None or worst.truth is None or worst.computed is None:
+            return False
+        found = self._highest.run(Call(cotangents=traced.row[None])).gradients.get(traced.leaf)
+        there = 0.0 if found is None else traced.of(found[0])
+        return abs(there - worst.truth) >= SAME_ERROR * abs(worst.computed - worst.truth)
+
+    def _is_no_rounding(self, finding: Finding) -> bool:
+        """Whether the same operations, done exactly, give the same wrong number."""
+        if finding.code not in OF_ROUNDING or finding.severity != "error":
+            return False
+        if self._exactly is None or not finding.entries:
+            return False
+        if self._highest is self._subject and not self._enclosed:
+            return False
+        worst = finding.entries[0]
+        if worst.computed is None or worst.truth is None:
+            return False
+        off = abs(worst.computed - worst.truth)
+        return abs(self._exactly - worst.computed) <= SAME_ERROR * off
+
+    def _cause(self, finding: Finding) -> Cause | None:
+        if time.perf_counter() > self._until:
+            self.notes["not every finding was traced: it would take too long"] = None
+            return None
+        try:
+            with np.errstate(all="ignore"):
+                if finding.code in OF_THE_OUTPUT:
+                    return self._of_the_output(finding.code)
+                traced = self._find(finding)
+                return None if traced is None else self._of_an_entry(finding, traced)
+        except EngineFault as fault:
+            self.notes[str(fault)] = None
+        except Exception as error:
+            if is_internal(error):
+                mistake = unexplained(finding, error)
+                self.faults[mistake.message] = mistake
+            else:  # the layer does not run while it is watched
+                self.notes[f"not traced: {one_line(error)}"] = None
+        return None
+
+    def _of_the_output(self, code: str) -> Cause | None:
+        """What spoils the element of the outputs that is off most."""
+        seen, right = self._subject.value({}), self._highest.value({})
+        off = np.abs(seen - right) / FORMATS[self._dtype].ulp(right)
+        place = int(np.argmax(np.where(np.isfinite(seen), np.nan_to_num(off), np.inf)))
+        row = np.zeros(seen.size)
+        row[place] = 1.0
+        recording = self._recording(row)
+        execution = replace(recording.execution, target=None)
+        target = float(right[place]) if np.isfinite(right[place]) else None
+        for output, slot in zip(self._subject.outputs, recording.outputs, strict=True):
+            if output.start <= place < output.start + output.size:
+                execution.output = slot
+                place -= output.start
+        request = TraceRequest(output=place, output_target=target)
+        return self._blamed(replace(recording, execution=execution), code, request, 0.0, target)
+
+    def _of_an_entry(self, finding: Finding, traced: TracedEntry) -> Cause | None:
+        worst = finding.entries[0]
+        recording = self._recording(traced.row)
+        slot = recording.gradients.get(traced.leaf)
+        execution = replace(recording.execution, target=slot, place=traced.flat)
+        request = TraceRequest(input=traced.leaf, column=traced.flat, target=worst.truth)
+        entry = 0.0 if worst.computed is None else worst.computed
+        recording = replace(recording, execution=execution)
+        return self._blamed(recording, finding.code, request, entry, worst.truth)
+
+    def _blamed(
+        self,
+        recording: Recording,
+        code: str,
+        request: TraceRequest,
+        entry: float,
+        target: float | None,
+    ) -> Cause | None:
+        narrow, wide = recording.traces(self._dtype)
+        trace = proven(recording.execution, narrow, request, entry, FORMATS[self._dtype])
+        self._exactly, self._enclosed = trace.exactly, trace.enclosed
+        traces = traces_of(recording.program, self._dtype, "reverse", trace, wide, target)
+        return blame(replace(traces, stated=recording.stated, executed=True), code)
+
+    def _recording(self, row: Array) -> Recording:
+        key = row.tobytes()
+        if self._recorded is None or self._recorded[0] != key:
+            self._recorded = key, self._subject.record(row)
+        return self._recorded[1]
+
+
+def _as_in_reverse(
+    finding: Finding, renamed: Sequence[tuple[Finding, Finding]], cause: Cause | None
+) -> Finding:
+    """A finding of forward mode: what is the same wrong number as in reverse mode has its name."""
+    for was, now in renamed:
+        if was.input == finding.input and _same_number(was, finding):
+            proof = _in_forward_mode(now.cause)
+            return replace(
+                finding, code=now.code, severity=now.severity, message=now.message, cause=proof
+            )
+    return replace(finding, cause=_in_forward_mode(cause)) if cause else finding
+
+
+def _same_number(one: Finding, other: Finding) -> bool:
+    """Whether the worst entries of both are the same one, and as far off."""
+    if not one.entries or not other.entries:
+        return False
+    a, b = one.entries[0], other.entries[0]
+    if a.computed is None or a.truth is None or b.computed is None:
+        return False
+    off = abs(a.computed - a.truth)
+    return a.index == b.index and bool(abs(a.computed - b.computed) <= SAME_ERROR * off)
+
+
+def _in_forward_mode(cause: Cause | None) -> Cause | None:
+    """Both modes compute the same values: what spoils one of them was proven in reverse mode."""
+    if cause is None:
+        return None
+    return replace(cause, proven=False, repaired=None, proof=f"in reverse mode, {cause.proof}")

@@ -1,0 +1,237 @@
+"""What to write instead in a layer: the catalogue works on its lifted program, and what it proposes
+is written into the user's own functions and run there, at the failing point and at fresh ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.checks.certified.lifted import LiftedTruth
+from gradcheck_cli.checks.small import Whole
+from gradcheck_cli.checks.subjects import where_it_runs
+from gradcheck_cli.domain.case import Case, TruthRequest
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Evaluation, Mode, Problem
+from gradcheck_cli.domain.fixes import Screened, Trial
+from gradcheck_cli.domain.place import Place
+from gradcheck_cli.domain.report import Cause, Finding
+from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.layer.lifting import Lifted
+from gradcheck_cli.engines.layer.readable import readable
+from gradcheck_cli.engines.layer.rewriting import Expression, NotRewritable, Seen
+from gradcheck_cli.engines.layer.subject import Call
+from gradcheck_cli.engines.tracebacks import as_failure, raise_if_internal
+from gradcheck_cli.explain.fixes import trials
+from gradcheck_cli.explain.fixes.trials import Tried
+from gradcheck_cli.explain.fixes.user_code import Rewording, reworded
+from gradcheck_cli.formula.program import used_inputs
+from gradcheck_cli.truth.formulas.screening import screen
+
+
+def with_fixes(engine: Engine, examined: Whole, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The findings about a small layer, with fixes where its forward was lifted."""
+    program = examined.program
+    if not findings or not isinstance(program, LiftedTruth):
+        return tuple(findings)
+    return _LayerFixes(engine, examined, program).added(findings)
+
+
+class _LayerFixes:
+    def __init__(self, engine: Engine, examined: Whole, program: LiftedTruth) -> None:
+        self._engine = engine
+        self._examined = examined
+        self._layer = examined.layer
+        self._words = program.words
+        self._request = _readable(program.request(examined.case.projections), program.constants)
+        self._case = self._in_words(examined.case)
+        self._rewordings: dict[int, Rewording] = {}  # by the identity of a program
+        self._expressions: dict[Place, Expression] = {}
+
+    def added(self, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+        mine = [self._finding_in_words(finding) for finding in findings]
+        request = trials.request(self._case, self._request, mine)
+        screened = None if request is None else self._in_user_code(screen(request))
+        answers: dict[Tried, Evaluation] = {}
+        if screened is not None:
+            for which in (trials.problems, trials.problems, trials.originals):
+                answers |= self._answers(dict(which(self._case, screened, mine, answers)))
+        found = trials.with_fixes(self._case, mine, screened, answers)
+        return tuple(
+            replace(finding, fix=one.fix, no_fix=one.no_fix)
+            for finding, one in zip(findings, found, strict=True)
+        )
+
+    # The layer as a formula
+
+    def _in_words(self, case: Case) -> Case:
+        """The case as that of the lifted program."""
+        request, words = self._request, self._words
+        assert case.truth is not None
+        blocks = {(mode, words[name]): one for (mode, name), one in case.truth.blocks.items()}
+        return replace(
+            case,
+            spec=replace(case.spec, program=request.program, wrt=request.wrt),
+            values=request.values,
+            projections=request.projections,
+            evaluations=tuple(map(self._evaluation_in_words, case.evaluations)),
+            truth=replace(case.truth, blocks=blocks),
+        )
+
+    def _evaluation_in_words(self, one: Evaluation) -> Evaluation:
+        gradients = {self._words[name]: gradient for name, gradient in one.gradients.items()}
+        return replace(one, gradients=gradients)
+
+    def _finding_in_words(self, finding: Finding) -> Finding:
+        return replace(
+            finding,
+            input=finding.input and self._words[finding.input],
+            cause=None if finding.cause is None else self._lifted_cause(finding.cause),
+        )
+
+    def _lifted_cause(self, cause: Cause) -> Cause:
+        """The cause, with the node of the lifted program that stands at its place."""
+        nodes = self._request.program.nodes
+        path = None if cause.source is None else cause.source.path
+        mine = [
+            index
+            for index, node in enumerate(nodes)
+            if node.source is not None and (node.source.path, node.span) == (path, cause.span)
+        ]
+        return replace(cause, node=mine[-1] if mine else None)
+
+    # In the user's code
+
+    def _in_user_code(self, screened: Screened) -> Screened:
+        """The trials, each with what the user would write for it where there are words for that.
+        Those come first, and of them what changes the smallest part of the code. The others are
+        formulas, which can be read where they are made of leaves alone."""
+        found = sorted(map(self._worded, screened.trials), key=self._rank)
+        leaves = set(self._words.values())
+        return replace(
+            screened,
+            trials=tuple(
+                trial
+                for trial in found
+                if trial.candidate.place or used_inputs(trial.candidate.part) <= leaves
+            ),
+        )
+
+    def _rank(self, trial: Trial) -> tuple[bool, float]:
+        found = self._rewordings.get(id(trial.candidate.program))
+        return trial.candidate.custom, np.inf if found is None else found.level
+
+    def _worded(self, trial: Trial) -> Trial:
+        candidate = trial.candidate
+        points = [point.values for point in trial.points[:2]]
+        found = reworded(
+            self._request.program,
+            candidate.program,
+            points,
+            partial(self._seen, points),
+            self._engine.capabilities.name,
+        )
+        if found is None or not self._can_be_written(found):
+            return trial
+        self._rewordings[id(candidate.program)] = found
+        written = f"{found.code.definitions}\n\n{found.code.expression}".strip()
+        place = found.place
+        return replace(
+            trial, candidate=replace(candidate, before=place.text, after=written, place=place)
+        )
+
+    def _seen(
+        self, points: Sequence[Mapping[str, Array]], place: Place
+    ) -> Sequence[Sequence[Seen]]:
+        """The evaluations of an expression; none where it cannot be watched, or where the layer
+        does not run while it is."""
+        subject = self._layer.highest
+        try:
+            if place not in self._expressions:
+                self._expressions[place] = Expression(place)
+            expression = self._expressions[place]
+            calls = [Call(self._moved(values), tracking=False) for values in points]
+            runs = [partial(subject.run, call) for call in calls]
+            return where_it_runs(lambda: [subject.seen(expression, run) for run in runs], [])
+        except NotRewritable:
+            return []
+
+    def _moved(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """The differentiated leaves at a point of the lifted program."""
+        narrow = self._layer.narrow
+        return {
+            leaf.name: np.asarray(values[self._words[leaf.name]])
+            for leaf in narrow.leaves
+            if leaf.differentiable
+        }
+
+    # Trials
+
+    def _answers(self, asked: Mapping[Tried, Problem]) -> dict[Tried, Evaluation]:
+        """What the layer gives with each candidate in it, or as it is."""
+        found: dict[Tried, Evaluation] = {}
+        for number in dict.fromkeys(tried.trial for tried in asked):
+            mine = {one: problem for one, problem in asked.items() if one.trial == number}
+            program = next(iter(mine.values())).program
+            rewording = self._rewordings.get(id(program))
+            if number is not None and rewording is None:
+                found |= {one: self._engine.evaluate(problem) for one, problem in mine.items()}
+                continue
+            with nullcontext() if rewording is None else self._written(rewording):
+                found |= {one: self._answer(one, problem) for one, problem in mine.items()}
+        return found
+
+    def _answer(self, tried: Tried, problem: Problem) -> Evaluation:
+        layer = self._layer
+        empty = Evaluation(layer.name, layer.narrow.dtype, layer.problem.dtype, tried.mode)
+        try:
+            return self._run(tried.mode, self._moved(problem.values)) or empty
+        except Exception as error:  # a candidate may raise where the layer does not
+            raise_if_internal(error)
+            return replace(empty, failure=as_failure(error))
+
+    def _can_be_written(self, found: Rewording) -> bool:
+        """Whether the function can have that code: a closure holds no other variables than its
+        own."""
+        try:
+            with self._written(found):
+                return True
+        except NotRewritable:
+            return False
+
+    def _written(self, found: Rewording) -> AbstractContextManager[None]:
+        expression = self._expressions[found.place]
+        return self._layer.narrow.written(expression, found.code.expression, _names(found))
+
+    def _run(self, mode: Mode, moved: Mapping[str, Array]) -> Evaluation | None:
+        """The layer at other values of its leaves. Tangents are those of a layer bound there."""
+        bound = {} if mode == "reverse" else moved
+        with self._layer.elsewhere(self._layer.narrow.dtype, bound) as there:
+            if there is None:
+                return None
+            if mode == "forward":
+                found = self._examined.pushed(there)
+            else:
+                ran = there.run(Call(moved, self._examined.cotangents))
+                found = self._examined.evaluation(there, ran, 0.0)
+            return None if found is None else self._evaluation_in_words(found)
+
+
+def _readable(request: TruthRequest, constants: Mapping[str, Array]) -> TruthRequest:
+    """The request about the same program as a person would write it."""
+    lifted = readable(Lifted(request.program, constants))
+    own = {n: v for n, v in request.values.items() if n in lifted.program.inputs}
+    bounds = {name: request.bounds[name] for name in own}
+    return replace(request, program=lifted.program, values=own, bounds=bounds)
+
+
+def _names(found: Rewording) -> dict[str, Any]:
+    """What the words of a framework mean, and the functions that are defined for a fix."""
+    names: dict[str, Any] = {}
+    exec("\n".join([*found.code.imports, found.code.definitions]), names)
+    del names["__builtins__"]
+    return names

@@ -1,0 +1,126 @@
+"""One product of a large Jacobian for each leaf: enough to tell a derivative that is wrong as a
+whole from one that is right."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradcheck_cli.checks.causes.traced_entry import TracedEntry
+from gradcheck_cli.domain.draws import signs
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.scale import scale_of
+from gradcheck_cli.domain.thresholds import PRODUCT_BARS, PRODUCT_BITS, SAME_FACTOR, Step
+from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.truth.layers.safe_values import values_of
+
+DRAWS = 2  # two ratios that agree are a factor
+LONGEST: Step = 2.0**-6  # of the size of the leaf
+SHORTEST: Step = 2.0**-24
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """row @ J_leaf @ direction: as stated by the backward, and from differences of the forward.
+    `factor` is what the first is of the second, where that is the same for all draws, with no more
+    digits than they have in common."""
+
+    leaf: str
+    stated: float
+    right: float
+    factor: float | None
+
+
+def wrong_products(subject: Subject, seed: int, mode: Mode) -> list[Product]:
+    """The leaves whose gradient by this mode is wrong along a random direction, for a random
+    cotangent.
+
+    Costs one backward pass and some twenty forward passes a leaf and draw.
+    """
+    rng = np.random.default_rng([seed, 11])
+    pairs: dict[str, list[tuple[float, float]]] = {}
+    wrong: set[str] = set()
+    for _ in range(DRAWS):
+        row = rng.standard_normal(sum(output.size for output in subject.outputs))
+        gradients = subject.run(Call(cotangents=row[None])).gradients if mode == "reverse" else {}
+        for leaf in subject.leaves:
+            if not leaf.differentiable:
+                continue
+            direction = signs(rng, leaf.value.shape) * scale_of(leaf.value)
+            gradient = gradients.get(leaf.name)
+            if mode == "forward":
+                pushed = subject.jvp({leaf.name: direction})
+                terms = np.zeros(1) if pushed is None else row * pushed
+            else:
+                terms = np.zeros(1) if gradient is None else gradient[0] * direction.reshape(-1)
+            stated = float(np.sum(terms))
+            right, bar = difference(subject, leaf.name, leaf.value, direction, row)
+            size = float(np.sum(np.abs(terms)))  # of terms that may cancel, as behind a softmax
+            digits = 2.0 ** -(PRODUCT_BITS * FORMATS[subject.dtype].bits)
+            if abs(stated - right) > PRODUCT_BARS * bar + digits * max(size, abs(right)):
+                wrong.add(leaf.name)
+            pairs.setdefault(leaf.name, []).append((stated, right))
+    return [
+        Product(name, *drawn[0], _factor(drawn)) for name, drawn in pairs.items() if name in wrong
+    ]
+
+
+def difference(
+    subject: Subject, name: str, value: Array, direction: Array, row: Array
+) -> tuple[float, float]:
+    """The derivative of row @ outputs along the direction, and an error bar: central differences,
+    each step a quarter of the last, until they no longer settle."""
+    best, bar, last = np.nan, np.inf, np.nan
+    step = LONGEST
+    while step >= SHORTEST:
+        moved = [{name: value + s * direction} for s in (step, -step)]
+        there, back = values_of(subject, moved, row.size)
+        estimate = float(row @ (there - back)) / (2 * step)
+        change = abs(estimate - last)
+        if change < bar:
+            best, bar = estimate, change
+        elif np.isfinite(bar):
+            break
+        last, step = estimate, step / 4
+    return best, bar
+
+
+def entry_by_mode(subject: Subject, traced: TracedEntry, mode: Mode) -> float | None:
+    """The traced entry of the Jacobian as the framework has it; None where nothing arrives."""
+    if mode == "reverse":
+        gradient = subject.run(Call(cotangents=traced.row[None])).row(0)[traced.leaf]
+        return None if gradient is None else traced.of(gradient)
+    leaf = next(leaf for leaf in subject.leaves if leaf.name == traced.leaf)
+    pushed = subject.jvp({leaf.name: _along(traced, leaf)})
+    return None if pushed is None else float(traced.row @ pushed)
+
+
+def entry_by_differences(subject: Subject, traced: TracedEntry) -> tuple[float, float]:
+    """The traced entry of the Jacobian, and an error bar."""
+    leaf = next(leaf for leaf in subject.leaves if leaf.name == traced.leaf)
+    size = scale_of(leaf.value)
+    moved = size * _along(traced, leaf)
+    found, bar = difference(subject, leaf.name, leaf.value, moved, traced.row)
+    return found / size, bar / size
+
+
+def _along(traced: TracedEntry, leaf: Leaf) -> Array:
+    """The direction in which the leaf moves for an entry, in its shape."""
+    along: Array = np.zeros(leaf.size)
+    along[traced.flat] = 1.0
+    if traced.direction is not None:
+        along = traced.direction
+    return along.reshape(leaf.value.shape)
+
+
+def _factor(pairs: list[tuple[float, float]]) -> float | None:
+    ratios = [stated / right for stated, right in pairs if right != 0]
+    if len(ratios) < DRAWS or not np.all(np.isfinite(ratios)):
+        return None
+    spread = max(ratios) - min(ratios)
+    if not spread <= SAME_FACTOR * abs(ratios[0] - 1):
+        return None
+    rounded = (float(f"{ratios[0]:.{digits}g}") for digits in range(1, 16))
+    return next((short for short in rounded if abs(short - ratios[0]) <= spread), ratios[0])

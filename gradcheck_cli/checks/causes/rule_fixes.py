@@ -1,0 +1,288 @@
+"""What to write in a hand-written derivative instead, as code of the framework at the user's line.
+
+The forward of the custom function is lifted; the vjp (or the jvp) of that program is what the rule
+has to return. First an edit of the user's own expression is looked for that gives it
+(`engines/layer/edits.py`), then the derivative itself is written in the variables that stand there.
+Both are tried: the function runs with the new code at fresh points, and the layer at its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import field, replace
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.checks.causes.products import wrong_products
+from gradcheck_cli.checks.subjects import Subjects, where_it_runs
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.layer import LayerProblem, word_of
+from gradcheck_cli.domain.place import Place
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.report import Entry, Fix
+from gradcheck_cli.domain.thresholds import ERROR_BITS, Step
+from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.layer.custom import Rule
+from gradcheck_cli.engines.layer.edits import Returned, edits, returned_value
+from gradcheck_cli.engines.layer.lifting import NotLifted, agree
+from gradcheck_cli.engines.layer.recording import TooLarge
+from gradcheck_cli.engines.layer.rewriting import Expression, NotRewritable, Seen
+from gradcheck_cli.engines.layer.source_lines import read_function
+from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.explain.fixes.code import Inline
+from gradcheck_cli.explain.fixes.dialects import dialect_of
+from gradcheck_cli.explain.fixes.rule_programs import (
+    UPSTREAM,
+    RuleProgram,
+    forward_program,
+    reverse_program,
+    tangent_of,
+)
+from gradcheck_cli.explain.fixes.user_code import in_names
+from gradcheck_cli.truth.formulas.directional_program import NoDirectional
+from gradcheck_cli.truth.plain import PlainFunction
+
+FRESH = 4  # points at which the function runs with the new code
+NEAR: Step = 2.0**-4  # of every number: another point of the same branches
+FAR: Step = 2.0**-2
+TRIALS = 8  # corrections that are tried in the function
+LARGEST = 10_000  # entries of the output: each edit is computed with as many
+_VARIABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """What stands at `place` becomes `expression`. That may call functions of `definitions`, which
+    are in `names` with what else it needs."""
+
+    place: Place
+    expression: str
+    definitions: str = ""
+    names: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def after(self) -> str:
+        return f"{self.definitions}\n\n{self.expression}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class TriedCorrection:
+    """A correction of `expression`, with which the function was `right` at so many of the fresh
+    `points`."""
+
+    correction: Correction
+    expression: Expression
+    right: int
+    points: int
+
+    @property
+    def written(self) -> tuple[Expression, str, Mapping[str, Any]]:
+        return self.expression, self.correction.expression, self.correction.names
+
+    def fix(self, entry: Entry, value: float, dtype: str) -> Fix | None:
+        """The correction as a fix of a finding with this worst entry, which has the `value` in the
+        corrected layer; None where that is still wrong."""
+        if entry.truth is None:
+            return None
+        ulps = float(abs(value - entry.truth) / FORMATS[dtype].ulp(entry.truth))
+        if not ulps <= 2.0 ** (ERROR_BITS * FORMATS[dtype].bits):
+            return None
+        correction = self.correction
+        return Fix(
+            before=correction.place.text,
+            after=correction.after,
+            model=correction.after,
+            rules=(),
+            condition="",
+            kink="",
+            custom=False,
+            value=value,
+            ulps_before=entry.ulps,
+            ulps_after=ulps,
+            points=self.points,
+            right=self.right,
+            place=correction.place,
+        )
+
+
+class RuleFixes:
+    """Looks for what a rule has to return. `problem` is the function alone, in the mode that is
+    wrong, and `layer` what calls it."""
+
+    def __init__(self, engine: Engine, problem: LayerProblem, layer: Subject, rule: Rule) -> None:
+        self._framework = engine.capabilities.name
+        self._subjects = Subjects(engine, problem)
+        self._problem = problem
+        self._layer = layer
+        self._rule = rule
+        self._rng = np.random.default_rng([problem.seed, 47])
+        self._expressions: dict[Place, Expression] = {}
+
+    def tried(self) -> TriedCorrection | None:
+        """The first correction with which the function is right at all fresh points where it
+        runs."""
+        try:
+            for correction in islice(self._found(), TRIALS):
+                expression = self._expression(correction.place)
+                with self._layer.written(expression, correction.expression, correction.names):
+                    answers = [a for a in map(self._is_right, self._fresh()) if a is not None]
+                if answers and all(answers):
+                    return TriedCorrection(correction, expression, len(answers), len(answers))
+        except NotRewritable:
+            pass  # no function of the user's returns it, as far as its source shows
+        return None
+
+    def _found(self) -> Iterator[Correction]:
+        """Expressions with which the rule returns the right numbers at two points, the smallest
+        change first."""
+        read = read_function(self._rule.function)
+        returned = None if read is None else returned_value(read, self._rule.index)
+        if returned is None:
+            return
+        expression = self._expression(returned.place)
+        with closing(self._bound({})) as here:
+            program = self._program(here)
+            if program is None:
+                return
+            with closing(self._bound(self._moved(here, NEAR))) as near:
+                runs = [_Run(one, self._rule, self._rng) for one in (here, near)]
+                yield from self._corrections(expression, returned, program, runs)
+
+    def _expression(self, place: Place) -> Expression:
+        if place not in self._expressions:
+            self._expressions[place] = Expression(place)
+        return self._expressions[place]
+
+    def _program(self, subject: Subject) -> RuleProgram | None:
+        """What the rule has to compute; None where that is not known as a program."""
+        (output, *others) = subject.outputs
+        if others or output.is_complex or output.size > LARGEST:
+            return None
+        try:
+            lifted = subject.lift().whole()
+            values = _words(subject) | dict(lifted.constants)
+            if self._rule.is_jvp:
+                moving = [word_of(name) for name in self._rule.moving]
+                found = forward_program(lifted.program, values, moving)
+            else:
+                found = reverse_program(lifted.program, values, word_of(self._rule.name))
+        except (NotLifted, TooLarge, Unsupported, NoDirectional):
+            return None
+        if found is None:
+            return None
+        return replace(found, constants={**lifted.constants, **found.constants})
+
+    def _corrections(
+        self,
+        expression: Expression,
+        returned: Returned,
+        program: RuleProgram,
+        runs: Sequence[_Run],
+    ) -> Iterator[Correction]:
+        points = [{**program.constants, **run.point} for run in runs]
+        right = [PlainFunction(program.program, "float64")(point) for point in points]
+        named = _named([run.seen(expression) for run in runs])
+        arrays = {
+            name: values[0].shape
+            for name, values in named.items()
+            if _VARIABLE.fullmatch(name) and values[0].dtype.kind == "f"
+        }
+        dialect = dialect_of(self._framework)
+        every = edits(returned, arrays, dialect.notation, sized=program.has_sizes)
+        tried = [run.seen(expression, [edit.whole for edit in every]).tried for run in runs]
+        for edit, *values in zip(every, *tried, strict=True):
+            if all(_is(value, one) for value, one in zip(values, right, strict=True)):
+                yield _correction(edit.place, Inline(edit.after, "", dialect.imports))
+        if program.has_sizes or program.has_shapes:
+            return
+        for place, own in returned.places:
+            others = {name: values for name, values in named.items() if name != own}
+            code = in_names(program.program, points, others, self._framework)
+            if code is not None:
+                yield _correction(place, code)
+
+    def _fresh(self) -> list[Mapping[str, Array]]:
+        with closing(self._bound({})) as subject:
+            return [self._moved(subject, FAR) for _ in range(FRESH)]
+
+    def _is_right(self, values: Mapping[str, Array]) -> bool | None:
+        """Whether the function is right for the argument, as it now stands; None where it does not
+        run."""
+        return where_it_runs(partial(self._is_right_where_it_runs, values), None)
+
+    def _is_right_where_it_runs(self, values: Mapping[str, Array]) -> bool:
+        mode: Mode = self._problem.modes[0]
+        with closing(self._bound(values)) as subject:
+            wrong = wrong_products(subject, self._problem.seed, mode)
+        return all(product.leaf != self._rule.name for product in wrong)
+
+    def _bound(self, values: Mapping[str, Array]) -> Subject:
+        return self._subjects.bound(self._problem.dtype, values)
+
+    def _moved(self, subject: Subject, part: float) -> dict[str, Array]:
+        """The leaves, moved by about this part of themselves."""
+        rng = self._rng
+        moved = {}
+        for leaf in subject.leaves:
+            if leaf.differentiable:
+                size = np.where(leaf.value == 0, 1.0, leaf.value) * rng.uniform(
+                    0.5, 1, leaf.value.shape
+                )
+                moved[leaf.name] = leaf.inside(leaf.value + part * size)
+        return moved
+
+
+class _Run:
+    """The rule at one point, with a random cotangent or random tangents: `point` has the inputs of
+    its program."""
+
+    def __init__(self, subject: Subject, rule: Rule, rng: np.random.Generator) -> None:
+        self._subject = subject
+        self.point = _words(subject)
+        (output,) = subject.outputs
+        self._run: Callable[[], object]
+        if rule.is_jvp:
+            shapes = {leaf.name: leaf.value.shape for leaf in subject.leaves}
+            tangents = {name: rng.standard_normal(shapes[name]) for name in rule.moving}
+            self.point |= {tangent_of(word_of(name)): u for name, u in tangents.items()}
+            self._run = partial(subject.jvp, tangents)
+        else:
+            row = rng.standard_normal(output.size)
+            self.point[UPSTREAM] = row.reshape(output.shape)
+            self._run = partial(subject.run, Call(cotangents=row[None]))
+
+    def seen(self, expression: Expression, others: Sequence[str] = ()) -> Seen:
+        """The last evaluation of what is returned. Raises NotRewritable where there is none."""
+        found = self._subject.seen(expression, self._run, others)
+        if not found:
+            raise NotRewritable("it has no numbers where it is evaluated")
+        return found[-1]
+
+
+def _words(subject: Subject) -> dict[str, Array]:
+    return {word_of(leaf.name): np.asarray(leaf.value) for leaf in subject.leaves}
+
+
+def _named(seen: Sequence[Seen]) -> dict[str, list[Array]]:
+    """The values of what has a name in every run."""
+    first, *others = (one.named for one in seen)
+    texts = [text for text in first if all(text in other for other in others)]
+    return {text: [one.named[text] for one in seen] for text in texts}
+
+
+def _is(values: Array | None, right: Array) -> bool:
+    return values is not None and values.shape == right.shape and agree(values, right)
+
+
+def _correction(place: Place, code: Inline) -> Correction:
+    names: dict[str, Any] = {}
+    exec("\n".join([*code.imports, code.definitions]), names)
+    del names["__builtins__"]
+    return Correction(place, code.expression, code.definitions, names)

@@ -1,0 +1,487 @@
+"""Why a gradient is wrong, and not by rounding: a custom function that states a wrong derivative,
+or a number that is taken out of the graph.
+
+Each call of a custom function is a small layer: it is examined by itself, at the numbers that it
+had in the run. Where all are right, calls that cut are let through: the gradient is right then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import numpy as np
+
+from gradcheck_cli.checks.by_design import declared_in
+from gradcheck_cli.checks.causes.blame import Find
+from gradcheck_cli.checks.causes.framework_rules import (
+    OWN_SECONDS,
+    alone,
+    convention,
+    executed,
+    in_time,
+    lone_branch,
+    wrong_rule,
+)
+from gradcheck_cli.checks.causes.products import (
+    Product,
+    difference,
+    entry_by_differences,
+    entry_by_mode,
+    wrong_products,
+)
+from gradcheck_cli.checks.small import is_small
+from gradcheck_cli.checks.subjects import Subjects, where_it_runs
+from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.draws import signs
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.implementation import ByDesign
+from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
+from gradcheck_cli.domain.place import Place
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.report import Cause, CauseKind, Finding
+from gradcheck_cli.domain.scale import scale_of
+from gradcheck_cli.domain.thresholds import MATCHES, SAME_ERROR
+from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, Rule
+from gradcheck_cli.engines.layer.declared import Declared, NotDeclarable
+from gradcheck_cli.engines.layer.source_lines import returned
+from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.engines.tracebacks import is_internal, one_line
+from gradcheck_cli.explain.blame.values import apart, number
+from gradcheck_cli.explain.findings import unexplained
+from gradcheck_cli.judge.kinks import MISFIT
+
+if TYPE_CHECKING:
+    from gradcheck_cli.checks.causes.rule_fixes import TriedCorrection
+
+WRONG = (Codes.WRONG_GRADIENT, Codes.MISSING_GRADIENT, Codes.WRONG_SECOND_DERIVATIVE)
+
+Corrections: TypeAlias = "dict[tuple[Mode, str, str], TriedCorrection | None]"
+"""By mode, custom function and argument, what its rule has to return: it holds at every point."""
+
+DETACHED: CauseKind = "detached path"
+
+
+class Examine(Protocol):
+    """`examine.examine`, which this module is a part of."""
+
+    def __call__(self, engine: Engine, problem: LayerProblem, *, blaming: bool) -> LayerAnswer: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Wrong:
+    """A call whose derivative is wrong for its argument `name`: what is stated and what is right,
+    in words, and the pattern."""
+
+    call: CustomCall
+    name: str
+    stated: str
+    right: str
+    pattern: str | None
+
+
+class WrongGradients:
+    """What makes gradients of one layer wrong. `subject` is the layer in the precision in which
+    they are, the highest one mostly; a function is wrong that has findings with these `codes`.
+    `notes` says what was not looked at, and why; `faults` are GC706, once each."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        problem: LayerProblem,
+        subject: Subject,
+        find: Find,
+        examine: Examine,
+        corrections: Corrections,
+        codes: tuple[str, ...] = WRONG,
+    ) -> None:
+        self._engine = engine
+        self._problem = problem
+        self._find = find
+        self._subject = subject
+        self._examine = examine
+        self._codes = codes
+        self._designs = tuple(declared_in(problem).values())
+        self._of_mode: dict[Mode, list[tuple[_Wrong, ...]]] = {}
+        self._of_row: dict[bytes, tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]] = {}
+        self._corrections = corrections
+        self._framework = engine.capabilities.name
+        self._own: dict[Mode, tuple[list[_Wrong], dict[str, CustomCall]]] = {}
+        self.notes: dict[str, None] = {}
+        self.faults: dict[str, Finding] = {}
+
+    def explained(
+        self, findings: Iterable[Finding], inputs: Container[str | None] | None = None
+    ) -> tuple[Finding, ...]:
+        """The findings; a gradient that is wrong (of these inputs, where given), with what makes it
+        so."""
+        found = tuple(
+            self._watched(f) if _asks(f) and (inputs is None or f.input in inputs) else f
+            for f in findings
+        )
+        cut = {f.input: f.cause for f in found if f.cause is not None and f.cause.kind == DETACHED}
+        both = (
+            replace(f, cause=cut[f.input])  # one graph has both modes
+            if f.mode == "forward" and f.code in WRONG and f.cause is None and f.input in cut
+            else f
+            for f in found
+        )
+        return tuple(_missing_if_cut(f) for f in both)
+
+    def _watched(self, finding: Finding) -> Finding:
+        try:
+            return self._explained(finding)
+        except Exception as error:
+            if is_internal(error):
+                fault = unexplained(finding, error)
+                self.faults[fault.message] = fault
+            else:  # the layer does not run while it is watched
+                self.notes[f"its functions could not be looked at: {one_line(error)}"] = None
+            return finding
+
+    def _explained(self, finding: Finding) -> Finding:
+        for every in self._wrong("forward" if finding.mode == "forward" else "reverse"):
+            # of several arguments, the one that is called as the input is
+            one = next((w for w in every if w.name == finding.input), every[0])
+            if one.call.live is None:
+                one = _of_the_layer(one.call, finding)
+            if one.call.live is None and finding.code not in WRONG:
+                continue  # digits may be lost in a right derivative
+            if finding.input is not None and finding.input not in one.call.reaches:
+                continue
+            reaches = one.call.live is None or self._reaches(one.call, finding)
+            if reaches is not False:
+                return self._with_fix(_as_wrong(finding, one, shown=bool(reaches)), one)
+        if finding.code not in WRONG:
+            return finding  # digits that a right derivative has lost may be luck in another run
+        cause = self._cut(finding) or self._of_the_framework(finding)
+        return finding if cause is None else replace(finding, cause=cause)
+
+    def _of_the_framework(self, finding: Finding) -> Cause | None:
+        """The operation of the framework whose derivative is wrong, and reaches the entry."""
+        traced = self._find(finding)
+        row = np.ones(sum(y.size for y in self._subject.outputs)) if traced is None else traced.row
+        mode: Mode = "forward" if finding.mode == "forward" else "reverse"
+        if mode not in self._own:
+            self._own[mode] = self._own_rules(row, mode)
+        wrong, kinks = self._own[mode]
+        for one in wrong:
+            if finding.input in one.call.reaches:
+                numbers = one.stated, one.right
+                return wrong_rule(finding, one.call, one.name, numbers, self._framework)
+        lone = lone_branch(finding, self._subject.record(row))
+        if lone is not None:
+            return lone
+        on_the_way = {n: call for n, call in kinks.items() if finding.input in call.reaches}
+        return convention(finding, on_the_way) if on_the_way else None
+
+    def _own_rules(self, row: Array, mode: Mode) -> tuple[list[_Wrong], dict[str, CustomCall]]:
+        """The framework's operations whose derivatives are wrong, and those that stand on a kink:
+        wrong along a random direction, and right as far as there is a derivative."""
+        wrong: list[_Wrong] = []
+        kinks: dict[str, CustomCall] = {}
+        for call in in_time(executed(self._subject.record(row)), self.notes, OWN_SECONDS):
+            problem = alone(self._problem, self._subject.dtype, call, mode)
+            with closing(Subjects(self._engine, problem).bound(problem.dtype)) as subject:
+                if not wrong_products(subject, problem.seed, mode):
+                    continue
+            found = self._alone(call, mode)
+            wrong += found[:1]
+            if not found:
+                kinks.setdefault(call.name, call)
+        return wrong, kinks
+
+    def _with_fix(self, finding: Finding, one: _Wrong) -> Finding:
+        """The finding with what the backward has to return instead, where that makes its entry
+        right."""
+        traced, worst = self._find(finding), finding.entries[0] if finding.entries else None
+        if traced is None or worst is None:
+            return finding
+        mode: Mode = "forward" if finding.mode == "forward" else "reverse"
+        key = mode, one.call.name, one.name
+        if key not in self._corrections:
+            # reads the frameworks' tables of operations, for which a run without a fix has no use
+            from gradcheck_cli.checks.causes.rule_fixes import RuleFixes
+
+            problem, rule = (
+                alone(self._problem, self._subject.dtype, one.call, mode),
+                _rule(one.call, one.name, mode),
+            )
+            fixes = RuleFixes(self._engine, problem, self._subject, rule)
+            self._corrections[key] = where_it_runs(fixes.tried, None)
+        tried = self._corrections[key]
+        if tried is None:
+            return finding
+
+        def value() -> float | None:
+            bound = Subjects(self._engine, self._problem).bound(self._problem.dtype)
+            with closing(bound) as subject:
+                return entry_by_mode(subject, traced, mode)
+
+        with self._subject.written(*tried.written):
+            found = where_it_runs(value, None)
+        fix = None if found is None else tried.fix(worst, found, self._problem.dtype)
+        return finding if fix is None else replace(finding, fix=fix)
+
+    def _reaches(self, call: CustomCall, finding: Finding) -> bool | None:
+        """Whether the wrong derivative of this function reaches the entry: differences of the layer
+        change where the function moves as its backward says. A layer may never use the gradient of
+        an argument for which it is wrong, as of a buffer that it overwrites. None where that cannot
+        be seen."""
+        traced, worst = self._find(finding), finding.entries[0] if finding.entries else None
+        if traced is None or worst is None or worst.truth is None or worst.computed is None:
+            return True  # it is wrong, and no entry speaks against it
+        if finding.mode != "reverse" or self._designs:
+            return True  # what is declared follows one backward, and one declaration
+        subject = Subjects(self._engine, self._problem).bound(self._subject.dtype)
+        try:
+            declared = Declared({0: ByDesign("", finding.span, function=call.name)}, {}, {})
+            subject.hold(declared)
+            found, bar = entry_by_differences(subject, traced)
+        except NotDeclarable:
+            return None
+        finally:
+            subject.close()
+        least = SAME_ERROR * abs(worst.computed - worst.truth)
+        return None if not bar <= least else abs(found - worst.truth) > least
+
+    def _wrong(self, mode: Mode) -> list[tuple[_Wrong, ...]]:
+        """The first wrong call of each function, by its arguments."""
+        if mode in self._of_mode:
+            return self._of_mode[mode]
+        calls = self._subject.functions()
+        found: dict[str, tuple[_Wrong, ...]] = {}
+        for call in in_time(calls, self.notes):
+            if call.name in found or not call.moving or self._is_meant(call.name):
+                continue
+            wrong = self._alone(call, mode)
+            if wrong:
+                found[call.name] = wrong
+        self._of_mode[mode] = list(found.values())
+        return self._of_mode[mode]
+
+    def _is_meant(self, name: str) -> bool:
+        """Whether the spec declares the derivative of this function."""
+        return any(design.function == name for design in self._designs)
+
+    def _cut(self, finding: Finding) -> Cause | None:
+        """The call without which the entry would be right."""
+        if finding.code == Codes.MISSING_GRADIENT:
+            return self._missing(finding)
+        traced = self._find(finding)
+        worst = finding.entries[0] if finding.entries else None
+        if traced is None or worst is None or worst.truth is None or worst.computed is None:
+            return None
+        key = traced.row.tobytes()
+        if key not in self._of_row:
+            self._of_row[key] = self._subject.uncut(traced.row)
+        plain, cuts = self._of_row[key]
+        off = abs(worst.computed - worst.truth)
+
+        def differs(gradients: Mapping[str, Array | None] | None, right: float) -> float:
+            gradient = (gradients or {}).get(traced.leaf)
+            if gradient is None:
+                return float("inf") if gradients is None else abs(right)
+            return abs(traced.of(gradient) - right)
+
+        if not differs(plain, worst.computed) <= SAME_ERROR * off:
+            return None  # another precision has another error: it is a matter of rounding
+        for cut in cuts:
+            if differs(cut.gradients, worst.truth) <= MATCHES * off:
+                return _detached(finding, cut)
+        return next((_overwritten(finding, cut) for cut in cuts if cut.overwrites), None)
+
+    def _missing(self, finding: Finding) -> Cause | None:
+        """The call without which there would be a gradient, and the right one, along a random
+        direction."""
+        rng = np.random.default_rng([self._problem.seed, 13])
+        subject = self._subject
+        row = rng.standard_normal(sum(output.size for output in subject.outputs))
+        leaf = next(leaf for leaf in subject.leaves if leaf.name == finding.input)
+        direction = signs(rng, leaf.value.shape) * scale_of(leaf.value)
+        right, _ = difference(subject, leaf.name, leaf.value, direction, row)
+        for cut in subject.uncut(row)[1]:
+            gradient = (cut.gradients or {}).get(leaf.name)
+            if gradient is None:
+                continue
+            if abs(float(gradient @ direction.reshape(-1)) - right) <= MATCHES * abs(right):
+                return _detached(finding, cut)
+        return None
+
+    def _alone(self, call: CustomCall, mode: Mode) -> tuple[_Wrong, ...]:
+        """What is wrong with the call as a layer of its own: examined where it is small, along one
+        direction where it is large."""
+        if call.live is None:
+            return (_Wrong(call, "", "", "", None),)
+        problem = alone(self._problem, self._subject.dtype, call, mode)
+        subjects = Subjects(self._engine, problem)
+        subject = subjects.bound(problem.dtype)
+        try:
+            if not is_small(subject):
+                products = wrong_products(subject, problem.seed, mode)
+                return tuple(_of_product(call, product) for product in products)
+        finally:
+            subject.close()
+        answer = self._examine(self._engine, problem, blaming=False)
+        return tuple(
+            _Wrong(call, finding.input, *_numbers(finding), finding.pattern)
+            for finding in answer.findings
+            if finding.code in self._codes
+            and finding.severity == "error"
+            and finding.input
+            and finding.mode in (mode, None)
+        )
+
+
+def _of_the_layer(call: CustomCall, finding: Finding) -> _Wrong:
+    """What is wrong with the layer is wrong with its only function."""
+    return _Wrong(call, finding.input or "", *_numbers(finding), None)
+
+
+def _of_product(call: CustomCall, product: Product) -> _Wrong:
+    along = " along a random direction"
+    pattern = None if product.factor is None else f"factor {product.factor:.6g}"
+    if product.factor == 0:
+        pattern = "all zeros"
+    stated, right = apart(product.stated, product.right)
+    return _Wrong(call, product.leaf, stated + along, right, pattern)
+
+
+def _asks(finding: Finding) -> bool:
+    """Whether it may be the fault of a custom gradient: what rounding spoils is proven."""
+    if finding.code in WRONG:
+        return finding.cause is None
+    unproven = not (finding.cause and finding.cause.proven)
+    return (
+        finding.code in (Codes.PRECISION_LOSS, Codes.UNDERFLOW_TO_ZERO)
+        and finding.severity == "error"
+        and unproven
+    )
+
+
+def _pattern(finding: Finding, one: _Wrong) -> str | None:
+    """The whole gradient's own, or that of the function."""
+    if finding.pattern is not None or one.pattern is None or finding.code == Codes.MISSING_GRADIENT:
+        return finding.pattern
+    return f"{one.pattern}, in `{one.call.name}` for `{one.name}`"
+
+
+def _as_wrong(finding: Finding, one: _Wrong, shown: bool) -> Finding:
+    """The finding as one of a wrong rule: what a wrong derivative gives is not lost by rounding,
+    even if it is nearly right, or zero. `shown`: differences show that it reaches the entry."""
+    cause = _stated_wrong(finding, one)
+    if not shown:
+        proof = f"{cause.proof}; that this makes the entry wrong could not be shown"
+        cause = replace(cause, proven=False, proof=proof)
+    found = replace(finding, cause=cause, pattern=_pattern(finding, one))
+    if finding.code in WRONG:
+        return found
+    many = finding.message.partition(": ")[0]
+    said = f"the custom derivative of `{one.call.name}` is wrong, so rounding is not the cause"
+    return replace(found, code=Codes.WRONG_GRADIENT, message=f"{many}: {said}")
+
+
+def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
+    call, name = one.call, one.name
+    stated, right = one.stated, one.right
+    stated_rule = _rule(call, name, "forward" if finding.mode == "forward" else "reverse")
+    rule = "jvp" if stated_rule.is_jvp else "backward"
+    place = returned(stated_rule.function, stated_rule.index) or call.place
+    return Cause(
+        op=call.name,
+        phase="backward",
+        span=place.span if place else finding.span,
+        text=place.text if place else call.name,
+        detail=f"your {rule} returns {stated} for `{name}`; the derivative of forward is {right}",
+        story=f"the {rule} of `{call.name}`{_where(call.place)} returns {stated} for `{name}`; "
+        f"correct: {right}",
+        kind="wrong rule",
+        proven=True,
+        proof=f"checked in isolation{' at the same inputs' if call.live else ''}, `{call.name}` "
+        "disagrees with finite differences of its own forward",
+        source=place.source if place else None,
+    )
+
+
+def _rule(call: CustomCall, name: str, mode: Mode) -> Rule:
+    """What states the derivative by an argument."""
+    of_both = call.jvp is not None and call.backward is call.jvp  # transposed in reverse mode
+    if mode == "forward" or of_both:
+        return Rule(call.jvp, call.tangent, True, name, call.moving)
+    return Rule(call.backward, call.positions.get(name, 0), False, name, call.moving)
+
+
+def _detached(finding: Finding, cut: GradientBarrier) -> Cause:
+    what = " ".join(cut.place.text.split())
+    story = f"with `{what}` in the graph there is a gradient"
+    worst = finding.entries[0] if finding.entries else None
+    if worst is not None and worst.computed is not None:
+        truth, computed = worst.truth or 0.0, worst.computed
+        right, seen = apart(_rounded(truth, computed), computed)
+        story = f"with `{what}` in the graph the entry is {right} and not {seen}"
+    return Cause(
+        op=cut.name,
+        phase="forward",
+        span=cut.place.span,
+        text=cut.place.text,
+        detail=f"the gradient of `{finding.input}` stops here: `{cut.name}` detaches a value",
+        story=story,
+        kind=DETACHED,
+        proven=True,
+        proof=f"in a run where `{cut.name}` passes its argument through, the gradient is right",
+        source=cut.place.source,
+    )
+
+
+def _missing_if_cut(finding: Finding) -> Finding:
+    """GC102 in place of GC101 where nothing arrives because the graph is cut: an output that is
+    stopped has zeros in JAX and TensorFlow, and in PyTorch none at all."""
+    cut = finding.cause is not None and finding.cause.kind == DETACHED
+    nothing = bool(finding.entries) and all(entry.computed == 0 for entry in finding.entries)
+    if finding.code != Codes.WRONG_GRADIENT or not cut or not nothing:
+        return finding
+    which = finding.message.partition(":")[0]
+    return replace(
+        finding, code=Codes.MISSING_GRADIENT, message=f"{which}: none arrives, but it is not zero"
+    )
+
+
+def _overwritten(finding: Finding, cut: GradientBarrier) -> Cause:
+    return Cause(
+        op=cut.name,
+        phase="forward",
+        span=cut.place.span,
+        text=cut.place.text,
+        detail=f"written to through `{cut.name}`: the derivative is computed from what stood there",
+        story=f"`{cut.name}` hides from the graph that a value is overwritten",
+        kind=DETACHED,
+        proof=f"without `{cut.name}` the framework refuses the backward pass, because a number "
+        "that it had kept was modified in place",
+        source=cut.place.source,
+    )
+
+
+def _numbers(finding: Finding) -> tuple[str, str]:
+    worst = finding.entries[0] if finding.entries else None
+    if worst is not None and worst.computed is not None and worst.truth is None:
+        _, _, how = finding.message.partition(MISFIT)
+        return number(worst.computed, 6), f"not one number here: {how}"
+    if worst is None or worst.truth is None:
+        return "nothing", "not zero"
+    if worst.computed is None:
+        return "nothing", number(worst.truth, 6)
+    return apart(worst.computed, _rounded(worst.truth, worst.computed))
+
+
+def _rounded(right: float, seen: float) -> float:
+    """Without the last digits, which differences do not know, where they do not matter."""
+    short = float(f"{right:.9g}")
+    return short if abs(short - right) <= MATCHES * abs(seen - right) else right
+
+
+def _where(place: Place | None) -> str:
+    return "" if place is None else f", called at {place.source.path}:{place.span.line},"

@@ -1,0 +1,256 @@
+"""The gradient of a large layer, entry by entry, compared with cotangent @ J of its lifted program.
+That is enclosed, so its bars are those of rounding, and not of differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+
+import numpy as np
+
+from gradcheck_cli.checks.certified.lifted import LiftedTruth
+from gradcheck_cli.checks.certified.rounding import changes_of_row, few_ulps
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.thresholds import (
+    ERROR_BITS,
+    FIRST_ORDER_SLACK,
+    NOTE_BITS,
+    ROUNDINGS,
+    SHOWS,
+)
+from gradcheck_cli.truth.certified.enclosed_products import EnclosedArray
+from gradcheck_cli.truth.layers.bisect_entries import COLUMNS, Column, Search
+from gradcheck_cli.truth.layers.callables import STIRRED, natural_size
+from gradcheck_cli.truth.layers.projections import Moving, Projections
+from gradcheck_cli.truth.numerics.differences import Estimate, Float
+from gradcheck_cli.truth.numerics.directions import Slope
+from gradcheck_cli.truth.numerics.probes import LEAST
+from gradcheck_cli.truth.numerics.verify_first import FIRST_LEVEL, even
+
+OPEN = "an operation is too near to a kink, or loses too many digits, for balls of float64"
+
+
+@dataclass(frozen=True, slots=True)
+class OffEntries:
+    """Entries of row @ J by one leaf that are off, the worst first: their places, how many there
+    are in all, what is `right` of the whole leaf, and what rounding may `cost` an entry of J
+    there."""
+
+    row: int
+    leaf: Leaf
+    flat: Array
+    count: int
+    right: EnclosedArray
+    cost: Float
+
+
+class EnclosedRows:
+    """Compares the gradient in the highest precision. `off` are its entries that are wrong by more
+    than rounding, of each leaf in the first row that shows some; `limits` by leaf (n,) the largest
+    errors that would not have shown in a product with a cotangent. `open` are the entries by leaf
+    (n,) whose bars are too wide to say anything. `reason` says in a sentence why none is
+    enclosed."""
+
+    def __init__(self, program: LiftedTruth, truth: Projections) -> None:
+        self._truth = truth
+        self._program = program
+        self._products = program.products()
+        self._words = program.words
+        self.origin = program.origin
+        self.source = f"certified, {program.origin}"
+        self.begin()
+
+    def begin(self) -> None:
+        """Forgets all that was compared."""
+        self.reason = ""
+        self.off: list[OffEntries] = []
+        self.pushes: dict[int, EnclosedArray] = {}
+        self.moved: dict[int, Moving] = {}  # along each of these
+        self.limits: dict[str, Float] = {
+            leaf.name: np.zeros(leaf.size) for leaf in self._truth.leaves
+        }
+        self.open: dict[str, Array] = {
+            leaf.name: np.zeros(leaf.size, dtype=bool) for leaf in self._truth.leaves
+        }
+
+    def compare(self, k: int, gradient: Mapping[str, Float | None]) -> None:
+        """Compares row k of the cotangents times J."""
+        from reference_engine.arithmetic.arbs import NotInBalls, Undecided
+
+        if self.reason:
+            return
+        truth = self._truth
+        try:
+            found = self._products.pulled(truth.rows[k])
+        except (NotInBalls, Undecided) as refusal:
+            self.reason = str(refusal)
+            return
+        right = {leaf.name: found[self._words[leaf.name]] for leaf in truth.leaves}
+        row = _Row(truth, k, gradient)
+        for leaf in truth.leaves:
+            self._compare_leaf(row, leaf, right[leaf.name])
+        if self._is_open() and all(
+            np.all(truth.mask(leaf) | self.open[leaf.name]) for leaf in truth.leaves
+        ):
+            self.reason = OPEN
+
+    def _compare_leaf(self, row: _Row, leaf: Leaf, right: EnclosedArray) -> None:
+        mine = row.gradient[leaf.name]
+        if mine is None:
+            return
+        natural = natural_size(row.size, leaf.value)
+        looked_at = np.isfinite(mine) & ~self._truth.mask(leaf)
+        self.open[leaf.name] |= looked_at & ~right.is_narrow(natural)
+        looked_at &= ~self.open[leaf.name]
+        fmt = FORMATS["float64"]
+        half = 2.0 ** (ERROR_BITS * fmt.bits) * fmt.ulp(right.value)
+        known = any(off.leaf.name == leaf.name for off in self.off)
+        still = np.zeros(leaf.size)
+        moved = (lambda: still) if known else (lambda: row.moved[leaf.name])
+        found = compared(mine, right, looked_at, moved, half)
+        limits = np.fmax(self.limits[leaf.name], found.limits)
+        self.limits[leaf.name] = np.where(self.open[leaf.name], 0.0, limits)
+        if found.worst.size and not known:
+            count = int(np.count_nonzero(found.off))
+            cost = ROUNDINGS * row.moved[leaf.name][found.worst] / LEAST
+            self.off.append(OffEntries(row.k, leaf, found.worst, count, right, cost))
+
+    # What is open
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Directions that leave open entries where they are."""
+        truth = self._truth
+        still = {leaf.name: truth.mask(leaf) | self.open[leaf.name] for leaf in truth.leaves}
+        with truth.as_at((still, truth.draws.by_entry)):
+            yield
+
+    def leave_open(self) -> bool:
+        """Directions move open entries alone from now on; whether there are any."""
+        for leaf in self._truth.leaves:
+            self._truth.exclude(leaf.name, self._truth.mask(leaf) | ~self.open[leaf.name])
+        return self._is_open()
+
+    def _is_open(self) -> bool:
+        return any(map(np.any, self.open.values()))
+
+    # What is off
+
+    def contradicted(self, off: OffEntries) -> bool:
+        """Whether differences of the layer contradict what is enclosed of the worst entry, and it
+        has other values than its program there: rounding misleads differences, too."""
+        truth, flat = self._truth, int(off.flat[0])
+        slope = truth.column(off.leaf, flat, truth.rows[off.row][None]).estimate
+        apart = abs(float(slope.value[0]) - float(off.right.value[flat]))
+        seen = apart > SHOWS * float(slope.error[0]) + float(off.right.radius[flat])
+        return seen and self._program.departs(off.leaf.name, flat)
+
+    def whole(self, off: OffEntries, gradient: Mapping[str, Float | None]) -> tuple[float, float]:
+        """What the gradient gives along a direction of all entries of the leaf, and what is
+        right."""
+        along = {off.leaf.name: self._truth.direction(0)[off.leaf.name]}
+        mine, right = (
+            self._truth.product({off.leaf.name: values}, along)
+            for values in (gradient[off.leaf.name], off.right.value)
+        )
+        return mine, right
+
+    def search(self, off: OffEntries, gradient: Mapping[str, Float | None]) -> Search:
+        """The search that ended at these entries, whose derivatives are enclosed."""
+        row = self._truth.rows[off.row]
+        found = Search(self._truth, row, gradient, 0, FIRST_LEVEL, 0.0)
+        found.columns += [Column(off.leaf, int(flat), self._slope(off, flat)) for flat in off.flat]
+        return found
+
+    def _slope(self, off: OffEntries, flat: int) -> Slope:
+        along = np.zeros(off.leaf.size)
+        along[flat] = 1.0
+        found = self.pushed({off.leaf.name: along})
+        estimate = Estimate(found.value, granted(found))
+        steepest = np.full(found.value.shape, np.max(np.abs(found.value), initial=0.0))
+        return Slope(estimate, even(estimate), steepest)
+
+    # Forward mode
+
+    def push(self, numbers: Iterable[int]) -> None:
+        """Encloses J @ direction along the directions of these numbers, as `pushes`."""
+        self.moved = dict.fromkeys(numbers, self._truth.moving())
+        from reference_engine.arithmetic.arbs import NotInBalls, Undecided
+
+        usual = np.asarray(np.max(np.abs(self._truth.output), initial=0.0))
+        try:
+            self.pushes = {number: self.pushed(self._truth.direction(number)) for number in numbers}
+        except (NotInBalls, Undecided) as refusal:
+            self.reason = str(refusal)
+            return
+        if not all(np.all(pushed.is_narrow(usual)) for pushed in self.pushes.values()):
+            self.reason = OPEN
+
+    def pushed(self, along: Mapping[str, Float]) -> EnclosedArray:
+        """J @ direction, (m,). Raises Undecided and NotInBalls."""
+        return self._products.pushed({self._words[name]: part for name, part in along.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Numbers beside what is enclosed of them: which are `off` by more than rounding, the `worst`
+    of those (places), and by number the largest error that would not have shown."""
+
+    off: Array
+    worst: Array
+    limits: Float
+
+
+def granted(right: EnclosedArray) -> Float:
+    """The error that is not looked into: roundings of the enclosed operations in another order, and
+    a quarter of the digits, which the judge passes without a word."""
+    fmt = FORMATS["float64"]
+    lost = 2.0 ** (NOTE_BITS * fmt.bits) * fmt.ulp(right.value)
+    return np.asarray(FIRST_ORDER_SLACK * right.radius + lost)
+
+
+def compared(
+    mine: Float,
+    right: EnclosedArray,
+    looked_at: Array,
+    moved: Callable[[], Float],
+    most: Float,
+) -> Compared:
+    """Numbers of float64 where they are `looked_at`. `moved` says, where it is needed, how far a
+    few ulps move each: where they move it as far as it is off, and that is at `most` so much, the
+    layer rounds more than the operations that were enclosed."""
+    with np.errstate(all="ignore"):
+        limits = granted(right)
+        apart = np.abs(mine - right.value)
+        off = looked_at & ~(apart <= limits)
+        if np.any(off):
+            cost = FIRST_ORDER_SLACK * ROUNDINGS * moved()
+            off &= ~((apart <= cost) & (apart <= most))
+        places = np.flatnonzero(off)
+        worst = places[np.argsort(-(apart / limits)[places], kind="stable")[:COLUMNS]]
+        return Compared(off, worst, np.where(looked_at, np.fmax(limits, apart), 0.0))
+
+
+class _Row:
+    """Row k of the cotangents, times J."""
+
+    def __init__(self, truth: Projections, k: int, gradient: Mapping[str, Float | None]) -> None:
+        self._truth = truth
+        self.k = k
+        self.gradient = gradient
+        self.size = np.asarray(np.linalg.norm(truth.rows[k] * truth.output))
+
+    @cached_property
+    def moved(self) -> dict[str, Float]:
+        """How far rounding moves each entry: the largest change of a few, when every number moves
+        by a few ulps."""
+        truth, row = self._truth, self._truth.rows[self.k]
+        move = few_ulps(truth.subject.dtype)
+        draws = [
+            changes_of_row(truth, row, self.gradient, move, [truth.seed, 43, self.k, draw])
+            for draw in range(STIRRED)
+        ]
+        return {name: np.max([draw[name] for draw in draws], axis=0) for name in self.gradient}

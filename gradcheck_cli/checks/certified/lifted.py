@@ -1,0 +1,352 @@
+"""The certified truth about a layer: its forward, lifted into a program, which is compared with the
+layer itself before anything is believed of it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.certified.islands import with_islands
+from gradcheck_cli.checks.certified.program_truth import ProgramTruth, is_certified
+from gradcheck_cli.checks.shape import moving_size
+from gradcheck_cli.checks.subjects import where_it_runs
+from gradcheck_cli.domain.draws import signs
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.layer import Leaf, word_of
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.scale import scale_of
+from gradcheck_cli.domain.thresholds import BUBBLE, LIFTED_NOISE, OPERATIONS, SAME_STEP, SHOWS, Step
+from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
+from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.layer.lifting import Lifted, NotLifted
+from gradcheck_cli.engines.layer.readable import with_literals
+from gradcheck_cli.engines.layer.recording import TooLarge
+from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.engines.tracebacks import raise_if_internal
+from gradcheck_cli.truth.blocks import Differences
+from gradcheck_cli.truth.certified.ball_program import exact_nodes
+from gradcheck_cli.truth.certified.enclosed_products import (
+    EnclosedArray,
+    TooManyNumbers,
+    require_few,
+)
+from gradcheck_cli.truth.layers.callables import projected, ulp_perturbed
+from gradcheck_cli.truth.layers.safe_values import values_of
+from gradcheck_cli.truth.numerics.noise import from_size
+from gradcheck_cli.truth.plain import plain_function
+
+Values = Mapping[str, Array]
+
+STIRS = 3  # points a few ulps away, where all is rounded anew
+DRAWS = 2  # of random directions, both ways along each
+CONTRADICTED = "differences of the layer contradict the derivative of the operations that ran"
+NEAR: Step = 2.0**-20  # of every number: what is missing shows beside 2^-50 of rounding
+FAR: Step = 2.0**-8  # about the longest step of a difference
+ALONG = (NEAR, -NEAR, FAR, -FAR)  # an axis
+
+
+class LiftedTruth(ProgramTruth):
+    """The truth about the forward of a layer as it ran.
+
+    The layer has values of float64. Raises NotLifted where the program is not its function at
+    points nearby, and what `Subject.lift` raises.
+    """
+
+    origin = "from the trace"
+
+    def __init__(self, layer: BoundLayer) -> None:
+        subject = layer.highest
+        rng = np.random.default_rng([layer.problem.seed, 41])
+        near = [point for _ in range(DRAWS) for point in _both_ways(subject, rng)]
+        self.radii = {}
+        made = _remembered(layer, near)
+        if made is None:
+            lifted, self.radii = with_islands(subject.lift())
+            made = _Made(lifted, with_literals(lifted))
+            _compare(layer, made, near)
+            _remember(layer, made)
+        self._made, self._lifted = made, made.lifted
+        super().__init__(layer, made.stated.program, made.stated.constants)
+        self.islands = ", ".join(
+            dict.fromkeys(f"`{island.name}`" for island in made.lifted.islands)
+        )
+        if self.islands:
+            self.origin = f"from the trace; {self.islands} by differences"
+
+    @property
+    def has_islands(self) -> bool:
+        """Whether operations that no row states are lines of the program: its first derivative is
+        that of the layer, with the bars of their differences, and no other is."""
+        return bool(self._lifted.islands)
+
+    def is_sure(self, truth: Truth) -> bool:
+        """Whether every entry is certified."""
+        return is_certified(truth.blocks.values())
+
+    def narrowed(self, truth: Truth, directions: Mapping[str, Array] | None) -> Truth:
+        """What differences of a small layer found, with what is enclosed of its program where that
+        has narrow bars. `directions` are those of forward mode by leaf, (k, n); without them it has
+        the whole Jacobian. Raises what `EnclosedProducts` raises."""
+        products = self.products()
+        found = [products.pulled(row) for row in np.eye(truth.output.size)]
+        blocks = dict(truth.blocks)
+        for name in self._moving:
+            rows = [row[self.words[name]] for row in found]
+            enclosed = EnclosedArray(
+                np.stack([row.value for row in rows]), np.stack([row.radius for row in rows])
+            )
+            blocks["reverse", name] = narrowed(truth.blocks["reverse", name], enclosed)
+            if ("forward", name) in blocks:
+                along = None if directions is None else directions[name]
+                block = blocks["reverse", name]
+                blocks["forward", name] = block if along is None else projected(block, along)
+        return replace(truth, blocks=blocks, origin=self.origin)
+
+    def agrees(
+        self, truth: Truth, gradients: Mapping[str, Array], found: Mapping[str, Differences]
+    ) -> bool:
+        """Whether no difference contradicts what is certified of reverse mode. Some stand for
+        `gradients`, which they vouch for along directions. Where the layer has the values of the
+        program along the axis of an entry, its difference was misled by their rounding, unless
+        exact values of the program say the same as that difference."""
+        for name, taken in found.items():
+            block = truth.blocks["reverse", name]
+            value = np.where(taken.vouched, gradients[name], taken.value)
+            with np.errstate(all="ignore"):
+                apart = np.abs(value - block.value) > SHOWS * taken.error + block.error
+            doubtful = (apart & np.isfinite(taken.error)) | (taken.kind != PointKind.SMOOTH)
+            for column in np.flatnonzero(np.any(doubtful & block.certified, axis=0)):
+                if self.departs(name, int(column)):
+                    return False
+                rows = apart[:, column] & block.certified[:, column]
+                derivative = np.where(rows, block.value[:, column], value[:, column])
+                if self._is_bubble(name, int(column), derivative, value[:, column]):
+                    return False
+        return True
+
+    def _is_bubble(self, name: str, column: int, derivative: Array, difference: Array) -> bool:
+        """Whether a `derivative` (m,) by one entry holds on a stretch that float32 has no second
+        number in: a difference of exact values across it is that of the layer, or far nearer to
+        it. The bisection of a root has such stairs, of which each is flat."""
+        leaf, axis = self._axis(name, column)
+        ends = [{name: _moved(leaf, part * axis)} for part in (-BUBBLE, BUBBLE)]
+        run = _Nearby(self.layer.highest, self._made)
+        low, high = (run.exact_value(end, self.layer.problem.dtype) for end in ends)
+        width = (ends[1][name] - ends[0][name]).flat[column]
+        with np.errstate(all="ignore"):
+            exact = (high - low) / width
+            bar = from_size(high, 1) / width  # both ends are rounded once
+            return bool(np.any(np.abs(exact - difference) + bar < np.abs(exact - derivative) / 2))
+
+    def departs(self, name: str, column: int) -> bool:
+        """Whether the layer has other values than its program along the axis of one entry."""
+        leaf, axis = self._axis(name, column)
+        along = ALONG[:2] if self.has_islands else ALONG
+        near = [{name: _moved(leaf, part * axis)} for part in along]
+        try:
+            _compare(self.layer, self._made, near)
+        except NotLifted:
+            return True
+        return False
+
+    def _axis(self, name: str, column: int) -> tuple[Leaf, Array]:
+        """A leaf, and 1 at one of its entries."""
+        (leaf,) = (leaf for leaf in self.layer.highest.leaves if leaf.name == name)
+        axis = np.zeros(leaf.value.shape)
+        axis.flat[column] = 1.0
+        return leaf, axis
+
+
+def lifted_truth(layer: BoundLayer, notes: dict[str, None]) -> LiftedTruth | None:
+    """The truth about the forward of a layer; None where it is not lifted, as where it does not run
+    while it is watched. `notes` is given the sentence that names what has no rows. Raises what the
+    layer raised at one call and not at the next."""
+    if layer.highest.digits != "float64":
+        return None  # a note says where it casts
+    try:
+        require_few(moving_size(layer.narrow))  # before it is lifted for nothing
+        return LiftedTruth(layer)
+    except TooManyNumbers as refusal:
+        notes[by_differences(layer, str(refusal))] = None
+    except NotLifted as refusal:
+        where = "" if refusal.place is None else f" (line {refusal.place.span.line})"
+        notes[by_differences(layer, f"{refusal}{where}")] = None
+    except (TooLarge, Unsupported):
+        pass  # nothing was promised
+    except Exception as error:
+        raise_if_internal(error)
+        if where_it_runs(layer.highest.lift, None) is not None:
+            raise
+    return None
+
+
+def by_differences(layer: BoundLayer, reason: str) -> str:
+    """Why finite differences stand in for a certified truth, in a sentence."""
+    return f"{layer.name}: no certified truth ({reason}); finite differences decide"
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A lifted program, and the same with literals for constants."""
+
+    lifted: Lifted
+    stated: Lifted
+
+
+_LAST: WeakKeyDictionary[Any, tuple[Hashable, _Made]] = WeakKeyDictionary()
+"""What a live layer was lifted to when it was last checked, and of which leaves. In the next dtype,
+and at other values, it mostly executes the same operations: a program that gives its values there,
+at the point as nearby, need not be recorded again."""
+
+
+def _remembered(layer: BoundLayer, near: Sequence[Values]) -> _Made | None:
+    """The program of the last check, if it is the layer's function here, too."""
+    live = layer.problem.implementation.live
+    try:
+        key, made = _LAST.get(live, (None, None))
+    except TypeError:  # not hashable, or there are no weak references to it
+        return None
+    if made is None or key != _leaves_of(layer):
+        return None
+    try:
+        _compare(layer, made, near, of_elsewhere=True)
+    except NotLifted:
+        return None
+    return made
+
+
+def _remember(layer: BoundLayer, made: _Made) -> None:
+    live = layer.problem.implementation.live
+    if live is None or made.lifted.islands:
+        return
+    with suppress(TypeError):
+        _LAST[live] = _leaves_of(layer), made
+
+
+def _leaves_of(layer: BoundLayer) -> Hashable:
+    return tuple(
+        (leaf.name, leaf.role, leaf.value.shape, leaf.value.dtype, leaf.differentiable)
+        for leaf in layer.highest.leaves
+    )
+
+
+def _compare(
+    layer: BoundLayer, made: _Made, near: Sequence[Values], of_elsewhere: bool = False
+) -> None:
+    """Raises NotLifted where the program and the layer differ at the points `near`, which stand on
+    either side of the point by turns, by more than their rounding does. Their difference at the
+    point is rounding, too, as far as the last digit of the largest output goes: each step was
+    compared there. Where rounding leaves no digits to compare, the layer has to execute the same
+    program at these points. `of_elsewhere`: it was recorded elsewhere, and its steps were not
+    compared here."""
+    subject, seed, lifted = layer.highest, layer.problem.seed, made.lifted
+    stirs = [ulp_perturbed(subject, seed + turn) for turn in range(STIRS)]
+    rng = np.random.default_rng([seed, 43])
+    program = _Nearby(subject, made)
+    here = {leaf.name: leaf.value for leaf in subject.leaves if leaf.differentiable}
+    points = [here, *stirs, *near]
+    mine = np.stack([program.value(point) for point in points])
+    there = values_of(subject, points, mine[0].size)
+    with np.errstate(all="ignore"):
+        same = (there == mine) | (np.isnan(there) & np.isnan(mine))
+        off = np.where(same, 0.0, there - mine)
+        moved = np.abs(off[1:] - off[0])
+        if lifted.islands:  # on either side of the point a line is as far from what it stands for
+            moved[STIRS:] = np.repeat(np.abs(off[1 + STIRS :: 2] - off[2 + STIRS :: 2]) / 2, 2, 0)
+        anew = np.stack([program.rounded_anew(point, rng) for point in near])
+        own = np.fmax.reduce(np.abs(anew - mine[1 + STIRS :]), axis=0, initial=0.0)
+        size = np.max(np.abs(there), initial=0.0, where=np.isfinite(there))
+        noise = from_size(there[0], OPERATIONS) + np.max(moved[:STIRS], axis=0) + own
+        if of_elsewhere and not np.all(np.abs(off[0]) <= noise):
+            raise NotLifted("it is another function here")
+        noise += np.fmin(np.abs(off[0]), from_size(size, OPERATIONS))
+    if not np.all(noise <= SAME_STEP * size):
+        alike = not (of_elsewhere or lifted.islands)
+        if alike and all(_runs_alike(layer, lifted, point) for point in near):
+            return
+        raise NotLifted("its values next to the point have lost half of their digits, or jump")
+    if not np.all(moved[STIRS:] <= LIFTED_NOISE * noise):
+        raise NotLifted("the operations that ran at this point are not its function nearby")
+
+
+def _runs_alike(layer: BoundLayer, lifted: Lifted, moved: Values) -> bool:
+    """Whether the layer executes the same program, with the same constants, at another point."""
+    with layer.elsewhere(layer.highest.dtype, moved) as there:
+        if there is None:
+            return False
+        try:
+            return there.lift().computes_as(lifted)
+        except (NotLifted, TooLarge):
+            return False
+
+
+def _both_ways(subject: Subject, rng: np.random.Generator) -> list[Values]:
+    """Two points near by, on either side of the point. No two numbers move equally far: what is
+    tied is tied no more."""
+    moving = [leaf for leaf in subject.leaves if leaf.differentiable]
+    along = {
+        leaf.name: signs(rng, leaf.value.shape) * rng.uniform(0.5, 1.0, leaf.value.shape)
+        for leaf in moving
+    }
+    return [
+        {leaf.name: _moved(leaf, way * along[leaf.name]) for leaf in moving}
+        for way in (NEAR, -NEAR)
+    ]
+
+
+def _moved(leaf: Leaf, parts: Array) -> Array:
+    """Its values, each moved by this part of itself, a zero of the leaf's size, inside its
+    domain."""
+    size = np.where(leaf.value == 0, scale_of(leaf.value), np.abs(leaf.value))
+    there = leaf.inside(leaf.value + parts * size)
+    return there if leaf.holds(there) else np.clip(there, leaf.low, leaf.high)
+
+
+def narrowed(block: TruthBlock, found: EnclosedArray) -> TruthBlock:
+    """The block with what is enclosed, where that is narrow: the bars of what was confirmed are no
+    bounds."""
+    value, radius = found.value, found.radius
+    better = (block.kind == PointKind.SMOOTH) & found.is_narrow(np.zeros(value.shape))
+    return replace(
+        block,
+        value=np.where(better, value, block.value),
+        error=np.where(better, radius, block.error),
+        lower=np.where(better, value, block.lower),
+        upper=np.where(better, value, block.upper),
+        stated=np.where(better, value, block.stated),
+        certified=block.certified | better,
+        confirmed=block.confirmed & ~better,
+    )
+
+
+class _Nearby:
+    """The lifted program, as a function of the leaves that move."""
+
+    def __init__(self, subject: Subject, made: _Made) -> None:
+        self._program = made.lifted.program
+        self._function = plain_function(self._program, "float64")
+        self._given = {word_of(leaf.name): leaf.value for leaf in subject.leaves}
+        self._given |= made.lifted.constants
+
+    def value(self, moved: Values) -> Array:
+        return self._function(self._inputs(moved)).reshape(-1)
+
+    def rounded_anew(self, moved: Values, rng: np.random.Generator) -> Array:
+        wrt = map(word_of, moved)
+        return self._function.rounded_anew(self._inputs(moved), wrt, rng).reshape(-1)
+
+    def exact_value(self, moved: Values, dtype: str) -> Array:
+        """Without rounding, with the constants of a dtype; nan where it is not enclosed."""
+        nodes = exact_nodes(self._program, self._inputs(moved), dtype)
+        output = self._program.output
+        shape = self._program.nodes[output].shape
+        return (np.full(shape, np.nan) if nodes is None else np.asarray(nodes[output])).reshape(-1)
+
+    def _inputs(self, moved: Values) -> dict[str, Array]:
+        return self._given | {word_of(name): value for name, value in moved.items()}

@@ -1,0 +1,277 @@
+"""A layer beside a program that it should equal, or that it is: certified truth about layers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.certified.graphs import graph_with_numbers
+from gradcheck_cli.checks.layer_case import Evaluations, Gradients
+from gradcheck_cli.checks.shape import output_shape, output_size
+from gradcheck_cli.domain.blocks import HessianBlock, blocks_in
+from gradcheck_cli.domain.case import Case, CurveRequest, TruthRequest
+from gradcheck_cli.domain.curve import MOST_DRAWN, Curve
+from gradcheck_cli.domain.draws import direction
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Evaluation, Failure, Mode, Projection
+from gradcheck_cli.domain.graph import Graph
+from gradcheck_cli.domain.layer import word_of
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.thresholds import WRITTEN_EXACTLY
+from gradcheck_cli.domain.truth import Documented, Truth, TruthBlock
+from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.truth import compute
+from gradcheck_cli.truth.certified.enclosed_products import EnclosedProducts
+from gradcheck_cli.truth.difference_curve import curve
+from gradcheck_cli.truth.formulas.directional_program import directional
+from gradcheck_cli.truth.layers.callables import projected
+
+ROWS = 4  # cotangents in place of all outputs of a large layer, as for formulas
+
+
+def is_certified(blocks: Iterable[TruthBlock]) -> bool:
+    """Whether every entry of these is certified."""
+    return all(bool(np.all(block.certified)) for block in blocks)
+
+
+class ProgramTruth:
+    """The truth about a program over the leaves of a layer, in terms of the leaves. The inputs of
+    `program` are the leaves, by their `words` (`domain.layer.word_of`), and `constants`."""
+
+    origin = ""  # of the program, where the spec does not state it
+    radii: Mapping[str, Array] | None = None  # of constants that are known to within these
+
+    def __init__(
+        self, layer: BoundLayer, program: Program, constants: Mapping[str, Array] | None = None
+    ) -> None:
+        self.layer = layer
+        self.program = program
+        self.constants = constants or {}
+        self.words = {leaf.name: word_of(leaf.name) for leaf in layer.narrow.leaves}
+        self._leaves = {word: name for name, word in self.words.items()}
+        self._known: dict[tuple[str, ...], Truth] = {}  # by modes and leaves, without costs
+        self._moving = tuple(leaf.name for leaf in layer.narrow.leaves if leaf.differentiable)
+
+    def truth(
+        self,
+        projections: Mapping[Mode, Projection],
+        costs: bool = False,
+        suspects: Mapping[tuple[str, str], Array] | None = None,
+    ) -> Truth:
+        """The truth about the formula, in terms of the leaves; `costs`: with what rounding may
+        cost, of `suspects` alone where these are given (`TruthRequest`)."""
+        found = self._computed(projections, self._moving, costs, suspects)
+        return replace(
+            found,
+            origin=self.origin,
+            output=found.output.reshape(output_shape(self.layer.narrow)),
+            output_error=found.output_error.reshape(output_shape(self.layer.narrow)),
+            blocks={(m, self._leaves[word]): b for (m, word), b in found.blocks.items()},
+            reasons={(m, self._leaves[w]): r for (m, w), r in found.reasons.items()},
+            uncertified={(m, self._leaves[w]): r for (m, w), r in found.uncertified.items()},
+            documented=tuple(self._in_leaves(one) for one in found.documented),
+        )
+
+    def second_order(
+        self, mode: Mode, projection: Projection, leaves: Sequence[str], costs: bool
+    ) -> tuple[Truth, dict[tuple[str, str], TruthBlock]]:
+        """The truth about the Hessian of one composition, and its blocks by pairs of `leaves`."""
+        found = self._computed({mode: projection}, tuple(leaves), costs)
+        words = self.words
+        blocks = {
+            (block.rows, block.columns): found.blocks[mode, str(named)]
+            for block in blocks_in(mode, leaves)
+            for named in (HessianBlock(words[block.rows], words[block.columns]),)
+        }
+        return replace(found, origin=self.origin), blocks
+
+    def derivative(self, along: Mapping[str, Array]) -> ProgramTruth:
+        """The truth about the derivative of the program along a direction (n,) a leaf. Raises
+        NoDirectional."""
+        shapes = {leaf.name: leaf.value.shape for leaf in self.layer.narrow.leaves}
+        direction = {self.words[name]: u.reshape(shapes[name]) for name, u in along.items()}
+        found = directional(self.program, self._values(), direction, self.layer.problem.dtype)
+        derivative = ProgramTruth(self.layer, found.program, {**self.constants, **found.constants})
+        derivative.origin = self.origin
+        return derivative
+
+    def products(self) -> EnclosedProducts:
+        """The products of the Jacobian of the layer in the highest precision, by words. Raises
+        TooManyNumbers."""
+        leaves = self.layer.highest.leaves
+        values = {self.words[leaf.name]: np.asarray(leaf.value) for leaf in leaves}
+        moving = tuple(self.words[name] for name in self._moving)
+        return EnclosedProducts(self.program, {**values, **self.constants}, moving, self.radii)
+
+    def _computed(
+        self,
+        projections: Mapping[Mode, Projection],
+        leaves: tuple[str, ...],
+        costs: bool,
+        suspects: Mapping[tuple[str, str], Array] | None = None,
+    ) -> Truth:
+        key = (*projections, *leaves)
+        request = replace(
+            self.request(projections, leaves), conditioning=costs, known=self._known.get(key)
+        )
+        if suspects is not None:
+            masks = {(mode, self.words[name]): mask for (mode, name), mask in suspects.items()}
+            request = replace(request, suspects=masks)
+        found = compute(request)
+        if not costs:
+            self._known[key] = found
+        return found
+
+    def graph(self) -> Graph | Failure | None:
+        """The program with numbers at the leaves; None where it depends on none that moves."""
+        problem = self.layer.problem
+        wrt = tuple(w for n in self._moving if (w := self.words[n]) in self.program.inputs)
+        if not wrt:
+            return None
+        found = graph_with_numbers(self.program, self._values(), wrt, problem.dtype)
+        if isinstance(found, Failure):
+            return found
+        point = problem.point if problem.spec.pointed else None
+        return replace(found, lifted=self.layer.name, point=point)
+
+    def curve(self) -> Curve | None:
+        """The error of difference quotients of the program; None where nothing moves, or too much
+        for a curve."""
+        leaves = self.layer.narrow.leaves
+        size = sum(leaf.size for leaf in leaves if leaf.name in self._moving)
+        if not 0 < size <= MOST_DRAWN:
+            return None
+        projections: dict[Mode, Projection] = {"reverse": Projection()}
+        known = self._computed(projections, self._moving, costs=False)
+        name = self.layer.problem.spec.name
+        return curve(CurveRequest(name, self.request(projections), known))
+
+    def _values(self) -> dict[str, Array]:
+        leaves = {self.words[leaf.name]: leaf.value for leaf in self.layer.narrow.leaves}
+        return {**leaves, **self.constants}
+
+    def _in_leaves(self, one: Documented) -> Documented:
+        """The documented approximation in terms of the leaves, at the place of the layer."""
+        blocks = {(m, self._leaves[word]): b for (m, word), b in one.blocks.items()}
+        return replace(one, blocks=blocks, span=self.layer.problem.implementation.span)
+
+    def request(
+        self, projections: Mapping[Mode, Projection], leaves: tuple[str, ...] = ()
+    ) -> TruthRequest:
+        """What asks for the truth about the program, in its words; of all leaves that are
+        differentiated, or of some."""
+        problem, words = self.layer.problem, self.words
+        shape = self.program.nodes[self.program.output].shape
+        entries = problem.spec.points[problem.point]
+        shapes = {leaf.name: leaf.value.shape for leaf in self.layer.narrow.leaves}
+
+        def in_words(along: Mapping[str, Array] | None) -> dict[str, Array] | None:
+            if along is None:
+                return None
+            return {words[n]: a.reshape(len(a), *shapes[n]) for n, a in along.items()}
+
+        return TruthRequest(
+            program=self.program,
+            values=self._values(),
+            bounds={
+                words[leaf.name]: (entries[leaf.name].low, entries[leaf.name].high)
+                if leaf.name in entries
+                else (-np.inf, np.inf)
+                for leaf in self.layer.narrow.leaves
+            }
+            | dict.fromkeys(self.constants, (-np.inf, np.inf)),
+            wrt=tuple(words[name] for name in leaves or self._moving),
+            dtype=problem.dtype,
+            projections={
+                mode: Projection(
+                    None if p.rows is None else p.rows.reshape(len(p.rows), *shape),
+                    in_words(p.columns),
+                    in_words(p.firsts),
+                )
+                for mode, p in projections.items()
+            },
+            seed=problem.seed,
+            exact=self._exact(),
+        )
+
+    def _exact(self) -> frozenset[str]:
+        """What nothing moves, and whose numbers all have so few digits that they were written
+        so."""
+        moving = {self.words[name] for name in self._moving}
+        bits = round(WRITTEN_EXACTLY * FORMATS[self.layer.problem.dtype].bits)
+        return frozenset(
+            name
+            for name, value in self._values().items()
+            if name not in moving and _has_bits(value, bits)
+        )
+
+
+def _has_bits(value: Array, bits: int) -> bool:
+    """Whether so many bits hold each of these numbers."""
+    scaled = np.ldexp(np.frexp(value.astype(np.float64))[0], bits)
+    return bool(np.all(scaled == np.rint(scaled)))
+
+
+class ProgramProducts(Gradients):
+    """Products of the Jacobian with random cotangents, and those of forward mode with random
+    directions and these, in place of the whole one."""
+
+    def __init__(self, layer: BoundLayer, truth: ProgramTruth) -> None:
+        super().__init__(layer)
+        self.program: ProgramTruth | None = truth
+        self._truth = truth
+        self._rows = self._drawn()
+        self.evaluate()
+
+    def _drawn(self) -> Array:
+        """Gaussian and of Rademacher in turn."""
+        problem = self.layer.problem
+        rng = np.random.default_rng([problem.seed, 23])
+        size = output_size(self.layer.narrow)
+        drawn = [direction(rng, size, turn) for turn in range(ROWS)]
+        return FORMATS[problem.dtype].round(np.stack(drawn))
+
+    @property
+    def cotangents(self) -> Array:
+        return self._rows
+
+    @property
+    def unsure(self) -> bool:
+        return False  # its truth is certified
+
+    def made(self, costs: bool = False) -> Case:
+        layer, directions = self.layer, self.pushes.directions
+        projections: dict[Mode, Projection] = {"reverse": Projection(self._rows)}
+        truth = self._truth.truth(projections, costs)
+        if self.has_forward and directions is not None:
+            projections["forward"] = Projection(self._rows, directions)
+            along = {
+                ("forward", name): projected(truth.blocks["reverse", name], d)
+                for name, d in directions.items()
+            }
+            truth = replace(truth, blocks={**truth.blocks, **along})
+        wide: Evaluations = {}
+        if layer.highest is not layer.narrow:
+            wide[layer.name, "reverse"] = self.reverse(layer.highest)
+            wide |= self.pushed_again(layer.highest) if costs else {}
+        return layer.case(projections, self.evaluations, truth, wide)
+
+    def pushed(self, subject: Subject) -> Evaluation | None:
+        found = self.pushes.evaluation(subject)
+        if found is None:
+            return None
+        products = {
+            name: replace(g, values=None if g.values is None else self._rows @ g.values)
+            for name, g in found.gradients.items()
+        }
+        return replace(found, gradients=products)
+
+    def reverse(self, subject: Subject) -> Evaluation:
+        """The products by reverse mode."""
+        started = time.perf_counter()
+        ran = subject.run(Call(cotangents=self._rows))
+        return self.evaluation(subject, ran, time.perf_counter() - started)

@@ -1,0 +1,1 @@
+"""Gradients too large for every entry: random directions, and which errors those find."""

@@ -1,0 +1,117 @@
+"""Forward mode of a large layer whose program is enclosed: J @ direction, output by output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import field, replace
+
+import numpy as np
+
+from gradcheck_cli.checks.certified.enclosed_rows import Compared, EnclosedRows, compared, granted
+from gradcheck_cli.checks.large.forward_mode import Forward
+from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.domain.thresholds import A_DIGIT, ERROR_BITS
+from gradcheck_cli.truth.certified.enclosed_products import EnclosedArray
+from gradcheck_cli.truth.numerics.differences import Float
+from gradcheck_cli.truth.numerics.probes import LEAST
+
+
+@dataclass
+class EnclosedForward(Forward):
+    """`rows` has what is enclosed along each direction. `limits` (m,) are the largest errors of an
+    output that would not have shown along one of them."""
+
+    rows: EnclosedRows = field(kw_only=True)
+    limits: Float | None = None
+
+    def __post_init__(self) -> None:
+        self.source = self.rows.source
+
+    def _along(self, number: int, along: Mapping[str, Float]) -> Iterator[Finding]:
+        narrow, highest = self.layer.narrow, self.truth.subject
+        pushed = self._pushed(narrow, along)
+        if not np.all(np.isfinite(pushed)):
+            yield from self._no_number(number, along, pushed)
+            return
+        wide = pushed if highest is narrow else self._pushed(highest, along)
+        found = self._compared(wide, self.rows.pushes[number])
+        if found.worst.size:
+            yield from self._off(number, along)
+            return
+        self.limits = found.limits if self.limits is None else np.fmax(self.limits, found.limits)
+        self._note_lost(wide, self.rows.pushes[number])
+        if highest is not narrow:
+            yield from self._lost(number, pushed, wide)
+
+    def _compared(self, mine: Float, right: EnclosedArray) -> Compared:
+        """What is less than half of the digits of the largest entry may be rounding: beside a
+        saturated 1 - tanh(x)^2 nothing tells it from a mistake."""
+        used = np.any(self.truth.rows != 0, axis=0)
+        found = compared(mine, right, used, lambda: np.zeros(mine.shape), np.asarray(0.0))
+        with np.errstate(all="ignore"):
+            apart = np.abs(mine - right.value)
+        off = found.off & ~(apart <= _half(right))
+        places = np.flatnonzero(off)
+        return replace(found, off=off, worst=places[np.argsort(-apart[places], kind="stable")])
+
+    def _note_lost(self, mine: Float, right: EnclosedArray) -> None:
+        """Says where no digit is right, and rounding beside the largest entry is an excuse; once,
+        along the first direction that shows it."""
+        used = np.any(self.truth.rows != 0, axis=0)
+        with np.errstate(all="ignore"):
+            part = np.abs(right.value) / np.max(np.abs(right.value), initial=0.0)
+            lost = used & (np.abs(mine - right.value) > granted(right))
+            lost &= np.abs(mine - right.value) > A_DIGIT * np.abs(right.value)
+        if np.any(lost) and not self.notes:
+            count = np.count_nonzero(lost)
+            self.notes.append(
+                f"{self.layer.name}: forward mode has no right digit in {count} of {mine.size} "
+                f"entries of a product; they are at most {np.max(part[lost]):.1g} of "
+                "the largest entry, beside which rounding may cost as much"
+            )
+
+    def _off(self, number: int, along: Mapping[str, Float]) -> Iterator[Finding]:
+        """By the leaves along which it is off by itself; where there are none, all together."""
+        told = False
+        for name, part in along.items():
+            found = self._of_leaves(number, {name: part}, name)
+            if found is not None:
+                told = True
+                yield found
+        found = None if told else self._of_leaves(number, along, None)
+        if found is not None:
+            yield found
+
+    def _of_leaves(
+        self, number: int, along: Mapping[str, Float], name: str | None
+    ) -> Finding | None:
+        mine, right = self._pushed(self.truth.subject, along), self.rows.pushed(along)
+        found = self._compared(mine, right)
+        if not found.worst.size:
+            return None
+        place = int(found.worst[0])
+        message = (
+            f"{self._product(number, name)} by forward mode is off in "
+            f"{np.count_nonzero(found.off)} of {mine.size} entries: entry {place} is "
+            f"{mine[place]:.9g}, the exact one is {right.value[place]:.9g} ± "
+            f"{right.radius[place]:.2g}"
+        )
+        return self._finding(Codes.WRONG_GRADIENT, message, name)
+
+    def caught(self) -> dict[str, float]:
+        """By leaf, the error of a single entry that would have been found for certain: directions
+        move each by LEAST of the least scale at least."""
+        if self.limits is None:
+            return {}
+        shown = float(np.max(self.limits, initial=0.0)) / LEAST
+        draws = self.truth.draws
+        return {leaf.name: shown / draws.least_scale(leaf) for leaf in self.truth.leaves}
+
+
+def _half(right: EnclosedArray) -> Float:
+    """Half of the digits of the largest entry: what rounding may cost any of them."""
+    largest = np.asarray(np.max(np.abs(right.value), initial=0.0))
+    return np.asarray(2.0 ** -(ERROR_BITS * FORMATS["float64"].bits) * largest)

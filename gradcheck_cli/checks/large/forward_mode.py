@@ -1,0 +1,212 @@
+"""Forward mode of a layer whose Jacobian is too large to be computed: J @ direction against the
+differences that were taken along it, as a whole and then leaf by leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import field, replace
+from typing import Literal
+
+import numpy as np
+
+from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.large.detection_power import Promise
+from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.domain.thresholds import FIRST_ORDER_SLACK, ROUNDINGS
+from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.engines.tracebacks import as_failure, raise_if_internal
+from gradcheck_cli.judge.failures import CODES_OF_FAILURES
+from gradcheck_cli.truth.layers.callables import ulp_perturbed
+from gradcheck_cli.truth.layers.projections import Moving, Projections
+from gradcheck_cli.truth.numerics.differences import Estimate, Float
+from gradcheck_cli.truth.numerics.verify_first import Probe
+
+State = Literal["checked", "left out", "failed"]
+
+
+@dataclass
+class Forward:
+    """Forward mode of a layer, whose differences are those of `truth`, `seen` along the directions
+    of these numbers; `moved` says what moved along each. `looks` are what was looked at, each with
+    bars that allow for the rounding of forward mode; `notes` say where there is no such mode."""
+
+    layer: BoundLayer
+    truth: Projections
+    moved: Mapping[int, Moving]
+    seen: Mapping[int, Probe | None]
+    state: State = "checked"
+    source = "finite-difference"
+    looks: dict[int, Probe | None] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def findings(self) -> Iterator[Finding]:
+        """What is wrong along the first direction that shows something."""
+        for number, moving in self.moved.items():
+            with self.truth.as_at(moving):
+                drawn = self.truth.direction(number)
+            along = {name: weights for name, weights in drawn.items() if np.any(weights)}
+            try:
+                found = list(self._along(number, along))
+            except Unsupported as error:
+                yield from self._unsupported(error)
+                return
+            except Exception as error:
+                raise_if_internal(error)
+                yield self._raised(error)
+                return
+            if found:
+                yield from found
+                return
+
+    def _along(self, number: int, along: Mapping[str, Float]) -> Iterator[Finding]:
+        truth, highest = self.truth, self.truth.subject
+        seen = self.seen[number]
+        if seen is None:
+            return
+        if seen.rough:
+            reason = "undecided: kinks are in the way of differences along random directions"
+            yield self._finding(Codes.UNDECIDED, reason, None)
+            return
+        pushed = self._pushed(self.layer.narrow, along)
+        odd = ~np.isfinite(pushed)
+        if np.any(odd):
+            yield from self._no_number(number, along, pushed)
+            return
+        wide = pushed if highest is self.layer.narrow else self._pushed(highest, along)
+        mine = truth.rows @ wide
+        off = ~(np.abs(mine - seen.estimate.value) <= seen.estimate.error)
+        if np.any(off):
+            seen = self._widened(seen, along, mine, wide)
+            off = ~(np.abs(mine - seen.estimate.value) <= seen.estimate.error)
+        self.looks[number] = seen
+        if np.any(off):
+            yield from self._wrong(number, seen, int(np.argmax(off)), along)
+        elif highest is not self.layer.narrow:
+            yield from self._lost(number, pushed, wide)
+
+    def _pushed(self, subject: Subject, along: Mapping[str, Float]) -> Float:
+        """J @ direction, (m,); zeros where the output itself is no number."""
+        shapes = {leaf.name: leaf.value.shape for leaf in subject.leaves}
+        pushed = subject.jvp({name: part.reshape(shapes[name]) for name, part in along.items()})
+        known = 0.0 if pushed is None else pushed
+        return np.where(np.any(self.truth.rows != 0, axis=0), known, 0.0)
+
+    def _widened(
+        self, seen: Probe, along: Mapping[str, Float], mine: Float, pushed: Float
+    ) -> Probe:
+        """With what rounding leaves open of J @ direction, where it is off by less than half of its
+        digits: how far it moves when all numbers move by a few ulps."""
+        highest, rows = self.truth.subject, self.truth.rows
+        near = 2.0 ** -(FORMATS[highest.dtype].bits / 2) * np.sqrt(rows**2 @ pushed**2)
+        within = np.abs(mine - seen.estimate.value) <= near
+        stirred = self.layer.bind(highest.dtype, ulp_perturbed(highest)) if np.any(within) else None
+        if stirred is None:
+            return seen
+        try:
+            there = rows @ self._pushed(stirred, along)
+        finally:
+            stirred.close()
+        spread = FIRST_ORDER_SLACK * ROUNDINGS * np.abs(there - mine)
+        error = seen.estimate.error + np.where(within & np.isfinite(spread), spread, 0.0)
+        return replace(seen, estimate=Estimate(seen.estimate.value, error))
+
+    def caught(self) -> dict[str, float]:
+        """By leaf, the error of a single entry that would have been found; nothing where no look
+        was finished."""
+        if not self.looks:
+            return {}
+        return Promise(self.truth, self.looks).caught(self.layer.problem.power)
+
+    # The messages
+
+    def _wrong(
+        self, number: int, seen: Probe, k: int, along: Mapping[str, Float]
+    ) -> Iterator[Finding]:
+        """The leaves along which it is wrong by itself; where there are none, all together."""
+        row, highest = self.truth.rows[k], self.truth.subject
+        half = 2.0 ** -(FORMATS[highest.dtype].bits / 2)
+        told = False
+        for name, part in along.items() if len(along) > 1 else ():
+            pushed = self._pushed(highest, {name: part})
+            mine = float(row @ pushed)
+            apart, bar = self.truth.glance({name: part}, row, mine, seen.level)
+            if abs(apart) > bar + half * float(np.linalg.norm(row * pushed)):
+                told = True
+                yield self._of_a_product(number, name, mine, mine + apart, bar)
+        if not told:
+            mine = float(row @ self._pushed(highest, along))
+            right, bar = seen.estimate.value[k], seen.estimate.error[k]
+            only = next(iter(along)) if len(along) == 1 else None
+            yield self._of_a_product(number, only, mine, right, bar)
+
+    def _of_a_product(
+        self, number: int, name: str | None, mine: float, right: float, bar: float
+    ) -> Finding:
+        message = (
+            f"{self._product(number, name)} by forward mode is {mine:.9g} on a random cotangent, "
+            f"differences give {right:.9g} ± {bar:.2g}"
+        )
+        return self._finding(Codes.WRONG_GRADIENT, message, name)
+
+    def _no_number(
+        self, number: int, along: Mapping[str, Float], pushed: Float
+    ) -> Iterator[Finding]:
+        """Where outputs have a tangent that is no number, by the leaves that make it so."""
+        alone = {
+            name: self._pushed(self.layer.narrow, {name: part}) for name, part in along.items()
+        }
+        every: list[tuple[str | None, Float]] = [
+            (name, one) for name, one in alone.items() if not np.all(np.isfinite(one))
+        ]
+        for name, found in every or [(None, pushed)]:
+            odd = ~np.isfinite(found)
+            code = Codes.NAN_GRADIENT if np.any(np.isnan(found)) else Codes.INFINITE_GRADIENT
+            words = "nan" if code == Codes.NAN_GRADIENT else "infinite"
+            message = (
+                f"{self._product(number, name)} by forward mode is {words} in "
+                f"{np.count_nonzero(odd)} of {odd.size} entries, where differences are finite"
+            )
+            yield self._finding(code, message, name)
+
+    def _lost(self, number: int, pushed: Float, wide: Float) -> Iterator[Finding]:
+        """What the narrow dtype makes of a product that is right in the highest precision: half of
+        its digits may be lost by rounding; nothing more is said of them here."""
+        rows, dtype = self.truth.rows, self.layer.problem.dtype
+        mine, right = rows @ pushed, rows @ wide
+        allowed = 2.0 ** -(FORMATS[dtype].bits / 2) * np.sqrt(rows**2 @ wide**2)
+        off = ~(np.abs(mine - right) <= allowed)
+        if np.any(off):
+            k = int(np.argmax(off))
+            message = (
+                f"{self._product(number, None)} by forward mode is {mine[k]:.9g} on a random "
+                f"cotangent in {dtype}, and {right[k]:.9g} in {self.truth.subject.dtype}"
+            )
+            yield self._finding(Codes.PRECISION_LOSS, message, None)
+
+    def _product(self, number: int, name: str | None) -> str:
+        part = f", the part of `{name}` alone," if name else ""
+        return f"J @ direction {number} (seed {self.layer.problem.seed}){part}"
+
+    def _finding(self, code: str, message: str, name: str | None) -> Finding:
+        found = self.layer.finding(code, message, "forward")
+        return replace(found, input=name, truth_source=self.source)
+
+    def _unsupported(self, error: Unsupported) -> Iterator[Finding]:
+        self.state = "left out"
+        if self.layer.problem.named_modes:
+            self.state = "failed"
+            yield replace(
+                self._finding(Codes.UNSUPPORTED_OPERATION, str(error), None), severity="error"
+            )
+        else:
+            self.notes.append(f"{self.layer.name}: forward mode was left out: {error}")
+
+    def _raised(self, error: Exception) -> Finding:
+        self.state = "failed"
+        failure = as_failure(error)
+        found = self._finding(CODES_OF_FAILURES[failure.kind], failure.message, None)
+        return replace(found, detail=failure.detail, place=failure.place, truth_source=None)

@@ -1,0 +1,300 @@
+"""A layer whose Jacobian is too large to be computed whole: random products of it against
+differences, the wrong entries behind a product that is off, and what was certain to be found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field
+
+import numpy as np
+
+from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.bounds import StillEntries
+from gradcheck_cli.checks.causes.traced_entry import TracedEntry
+from gradcheck_cli.checks.certified.enclosed_rows import EnclosedRows
+from gradcheck_cli.checks.certified.lifted import CONTRADICTED, LiftedTruth, by_differences
+from gradcheck_cli.checks.certified.rounding import Rounding
+from gradcheck_cli.checks.large.detection_power import EntryPromise, Promise
+from gradcheck_cli.checks.large.enclosed_forward import EnclosedForward
+from gradcheck_cli.checks.large.entry_block import JudgedPart, Part, judged_part, output_findings_of
+from gradcheck_cli.checks.large.forward_mode import Forward
+from gradcheck_cli.checks.large.random_directions import (
+    RandomDirections,
+    by_a_difference,
+    undecided,
+)
+from gradcheck_cli.checks.protocol import Steps
+from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.report import Check, Finding, Pass, Status
+from gradcheck_cli.judge.gate import merged
+from gradcheck_cli.truth.certified.enclosed_products import TooManyNumbers
+from gradcheck_cli.truth.layers.projections import Projections
+from gradcheck_cli.truth.numerics.verify_first import FIRST_LEVEL
+
+WIDE = "its bars in float64 are wider than those of differences should be"
+STRANGE = 4  # entries without a number that get a difference each
+
+
+@dataclass
+class Projected:
+    """The layer of one problem, looked at along random directions."""
+
+    layer: BoundLayer
+    lifted: LiftedTruth | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        layer = self.layer
+        self._truth = Projections(layer.highest, layer.bounds, layer.problem.seed)
+        self._leaves = {leaf.name: leaf for leaf in self._truth.leaves}
+        self._truth.rows[:, ~np.isfinite(self._truth.output)] = 0.0
+        self._value = self._truth.output
+        self._truth.output = np.where(np.isfinite(self._truth.output), self._truth.output, 0.0)
+        self._rounding = Rounding(self.layer.problem, self.layer.narrow, self._truth)
+        self._sound = False  # whether differences agree with every product
+        self._passed: dict[str, list[Pass]] = {name: [] for name in self._leaves}
+        self._findings: list[Finding] = []
+        self.traced: dict[Finding, TracedEntry] = {}  # the entries that findings are about
+        self._along = RandomDirections(layer, self._truth, self._kept)
+        self._enclosed = self._enclosing()
+        self._still = StillEntries()
+        self._caught: dict[str, float] = {}
+        self._promised: list[str] = []
+        self._forward: list[Forward] = []  # where its products were looked at
+
+    def judged(self) -> Steps[tuple[tuple[Check, ...], tuple[Finding, ...]]]:
+        """Checks and findings."""
+        started = time.perf_counter()
+        layer, problem = self.layer, self.layer.problem
+        value = self._value if layer.narrow is layer.highest else layer.narrow.value({})
+        if value is not self._value or not np.all(np.isfinite(value)):
+            self._findings += output_findings_of(layer, value, self._value)
+        self._sound = yield from self._confirm()
+        if self._sound:
+            self.notes += self._promised
+            self._findings += self._of_rounding()
+            self._findings += self._still.findings(layer, self._truth.rows[0])
+        else:
+            self._caught.clear()
+        self._findings += self._of_missing()
+        self._findings += self._of_strange()
+        if "forward" in problem.modes and layer.narrow.mode != "forward":
+            self._forward_mode()
+        requested = (None, *problem.modes)
+        self._findings = [finding for finding in self._findings if finding.mode in requested]
+        if self._findings or self._truth.unsure:
+            yield from layer.doubt()
+        checks = tuple(self._checks(time.perf_counter() - started))
+        return checks, tuple(self._findings)
+
+    def _forward_mode(self) -> None:
+        """Of what is enclosed, then of what was looked at along random directions."""
+        every: list[Forward] = []
+        if self._enclosed is not None:
+            rows = self._enclosed
+            every.append(EnclosedForward(self.layer, self._truth, rows.moved, {}, rows=rows))
+        if self._along.moved:
+            every.append(Forward(self.layer, self._truth, self._along.moved, self._along.looks))
+        for forward in every:
+            self._findings += forward.findings()
+            self.notes += forward.notes
+            self._forward.append(forward)
+            if forward.state != "checked":
+                return
+
+    @property
+    def is_enclosed(self) -> bool:
+        """Whether what is enclosed of the lifted layer is what the layer computes."""
+        return self._enclosed is not None and self._sound
+
+    # Products
+
+    def _confirm(self) -> Steps[bool]:
+        """Whether differences agree with every product; what does not is located and reported."""
+        if not self._leaves:
+            return False
+        along, rows = self._along, self._enclosed
+        count = along.count()
+        narrow = [self._rounding] if self.layer.narrow is not self.layer.highest else []
+        along.sweep(range(count), [*narrow, *([rows] if rows else []), self._still])
+        if rows is None or not (yield from self._is_enclosed(rows, count)):
+            self._enclosed = None
+            return (yield from self._by_differences(count))
+        sound = not self._of_entries(rows)
+        if rows.leave_open():
+            along.promise.why = "too near to a kink, or lose too many digits, to be enclosed"
+            along.sweep(range(count))
+            sound &= yield from self._by_differences(count)
+        return sound
+
+    def _by_differences(self, count: int) -> Steps[bool]:
+        """Whether differences along random directions agree with the gradient of what moves."""
+        agree = yield from self._along.agree(count)
+        self._findings += self._along.findings
+        if agree:
+            self._promise_kept(self._along.promise)
+        return agree
+
+    def _promise_kept(self, promise: Promise) -> None:
+        """What was certain to be found of the entries that move now."""
+        layer, power = self.layer, self.layer.problem.power
+        self._caught = _larger_of([self._caught, promise.caught(power)])
+        self._promised += promise.words(layer.name, layer.narrow.dtype, power)
+        if promise.says_nothing(power):
+            reason = "values are too noisy for differences along random directions to tell"
+            self._findings.append(undecided(layer, reason))
+
+    # Entries
+
+    def _enclosing(self) -> EnclosedRows | None:
+        if self.lifted is None:
+            return None
+        try:
+            return EnclosedRows(self.lifted, self._truth)
+        except TooManyNumbers as refusal:
+            self.notes.append(by_differences(self.layer, str(refusal)))
+        return None
+
+    def _is_enclosed(self, rows: EnclosedRows, count: int) -> Steps[bool]:
+        """Whether what is enclosed of the products, and along `count` directions, can decide about
+        entries; a note says why where it cannot."""
+        with rows.aside():
+            if "forward" in self.layer.problem.modes:
+                rows.push(range(count))
+            if rows.off:
+                yield from self.layer.doubt()
+            if any(rows.contradicted(off) for off in rows.off):
+                rows.reason = CONTRADICTED
+            promise = EntryPromise(self._truth, rows.limits, self._along.promise.squares)
+            if not rows.off and not promise.kept(self.layer.problem.power):
+                rows.reason = WIDE
+            if rows.reason:
+                self.notes.append(by_differences(self.layer, rows.reason))
+                return False
+            self._promise_kept(promise)
+        return True
+
+    def _of_entries(self, rows: EnclosedRows) -> bool:
+        """Whether something was found."""
+        before = len(self._findings)
+        for off in rows.off:
+            gradient = self._truth.pulled(self._truth.rows[off.row])
+            search = rows.search(off, gradient)
+            outputs, more = search.rows()
+            part = Part.of_search(search, outputs, rows.origin)
+            columns = part.columns[off.leaf.name]
+            columns.whole, columns.cost = rows.whole(off, gradient), off.cost
+            judged = self._kept(judged_part(self.layer, part, more, off.count))
+            # what is too small for its bar was seen beside others: the promise says so
+            self._findings += [one for one in judged if one.code != Codes.UNDECIDED]
+        return len(self._findings) > before
+
+    def _kept(self, judged: JudgedPart) -> list[Finding]:
+        """The findings about a part; which entries they are about, and by which rules others
+        passed, is kept."""
+        self.traced |= judged.traced
+        for name, passes in judged.passed.items():
+            self._passed[name] += passes
+        return judged.findings
+
+    def _of_missing(self) -> Iterator[Finding]:
+        """No gradient at all is right only where nothing changes along the whole leaf."""
+        truth = self._truth
+        for name in sorted(self._along.missing):
+            mask = truth.excluded[name]
+            truth.exclude(name, None)
+            drawn = {name: truth.direction(0)[name]}
+            truth.exclude(name, mask)
+            apart, bar = truth.glance(drawn, truth.rows[0], 0.0, FIRST_LEVEL)
+            if abs(apart) > bar:
+                message = f"no gradient for `{name}`, but its derivative is not zero"
+                yield by_a_difference(self.layer, Codes.MISSING_GRADIENT, message, name)
+
+    def _of_strange(self) -> Iterator[Finding]:
+        """Entries that are nan or infinite, against careful differences along some of them."""
+        for name, mask in self._along.strange.items():
+            leaf = self._leaves[name]
+            part = Part.of_entries(self._truth, leaf, np.flatnonzero(mask)[:STRANGE])
+            many = int(np.count_nonzero(mask))
+            yield from self._kept(judged_part(self.layer, part, False, many))
+
+    def _of_rounding(self) -> Iterator[Finding]:
+        """The first product that is off in a leaf speaks for it."""
+        told: set[str] = set()
+        for off in self._rounding.off:
+            if off.leaf.name in told:
+                continue
+            part = Part.of_rounding(
+                off.leaf, off.flat, off.narrow, off.wide, off.cost, self._truth.rows[off.row]
+            )
+            found = self._kept(judged_part(self.layer, part, False, off.count))
+            told.update({off.leaf.name} if found else ())
+            yield from found
+
+    def _passed_by(self, name: str, mode: Mode) -> Iterator[Pass]:
+        """By which rules the entries of a leaf pass, each rule once."""
+        compared = self._sound or (mode != self.layer.narrow.mode and bool(self._forward))
+        certified = self._certified(name)
+        if certified:
+            yield Pass("enclosed", certified)
+        if compared and certified < self._leaves[name].size:
+            yield Pass("products", self._leaves[name].size - certified)
+        if mode == self.layer.narrow.mode:
+            yield from merged([*self._rounding.explained[name], *self._passed[name]])
+
+    def _certified(self, name: str) -> int:
+        """How many entries of the leaf were compared with what is enclosed."""
+        open_ = None if self._enclosed is None else self._enclosed.open[name]
+        return 0 if open_ is None else int(np.count_nonzero(~open_))
+
+    def _source_of(self, name: str, failed: bool) -> str:
+        """Where the truth about a leaf comes from."""
+        if self._enclosed is not None and self._certified(name):
+            return self._enclosed.source
+        if any(f.code == Codes.UNDECIDED for f in self._findings):
+            return "undecided"
+        return "finite-difference" if failed or self._along.only_wide else "confirmed"
+
+    def _checks(self, seconds: float) -> Iterator[Check]:
+        problem, own = self.layer.problem, self.layer.narrow.mode
+        failed = {f.input for f in self._findings if f.severity == "error" and f.mode == own}
+        for mode in FIRST_ORDER:
+            forward = self._forward if mode == "forward" else []
+            states = {one.state for one in forward}
+            if mode not in problem.modes or "left out" in states:
+                continue
+            wrong = {f.input for f in self._findings if f.severity == "error" and f.mode == mode}
+            worse: Status = "error" if "failed" in states else "failed"
+            caught = self._caught
+            if forward and caught:
+                caught = _larger_of(one.caught() for one in forward)
+            for name in self._leaves:
+                bad = name in wrong or None in wrong
+                yield Check(
+                    engine=self.layer.name,
+                    dtype=problem.dtype,
+                    mode=mode,
+                    input=name,
+                    status=worse if bad else "passed",
+                    point=self.layer.point,
+                    max_ulps=self._rounding.ulps[name] if mode == own and not bad else None,
+                    passed_by=() if bad else tuple(self._passed_by(name, mode)),
+                    truth=self._source_of(name, name in failed),
+                    caught=caught.get(name),
+                    power=problem.power if caught else None,
+                    forward=self._truth.forward,
+                    backward=self._truth.backward + self._rounding.backward,
+                    duration_s=seconds,
+                )
+
+
+def _larger_of(every: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The largest number by each name."""
+    found: dict[str, float] = {}
+    for one in every:
+        for name, number in one.items():
+            found[name] = max(number, found.get(name, 0.0))
+    return found

@@ -1,0 +1,273 @@
+"""A large gradient along random directions, compared with differences; where a product is off, the
+wrong entries behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.large.detection_power import Promise
+from gradcheck_cli.checks.large.entry_block import JudgedPart, Part, judged_part
+from gradcheck_cli.checks.protocol import Steps
+from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.domain.thresholds import (
+    ERROR_BITS,
+    FIRST_ORDER_SLACK,
+    ROUNDINGS,
+    Step,
+)
+from gradcheck_cli.truth.layers.bisect_entries import Search
+from gradcheck_cli.truth.layers.callables import ulp_perturbed
+from gradcheck_cli.truth.layers.projections import USUAL, Moving, Projections
+from gradcheck_cli.truth.numerics.differences import Float
+from gradcheck_cli.truth.numerics.probes import MOST_DIRECTIONS, dot
+from gradcheck_cli.truth.numerics.verify_first import Probe
+
+PART: Step = 0.37  # of a cotangent: no power of two, so that everything is rounded anew
+SEARCHES = 4  # that end with nothing but kinks
+
+
+class Comparison(Protocol):
+    """Of the gradient in the highest precision, cotangent by cotangent."""
+
+    def begin(self) -> None:
+        """Forgets all that was compared."""
+
+    def compare(self, k: int, gradient: Mapping[str, Float | None]) -> None:
+        """Compares row k of the cotangents times J."""
+
+
+@dataclass
+class RandomDirections:
+    """The gradient in the highest precision along the directions of `truth`. `keep` is given what
+    was found of entries. `missing` are the leaves without a gradient, `strange` masks (n,) of
+    entries that are no numbers: neither moves. `looks` by number of their direction are what
+    differences say, `moved` is what moved at each. `only_wide`: the gradient is wrong in the
+    highest precision alone."""
+
+    layer: BoundLayer
+    truth: Projections
+    keep: Callable[[JudgedPart], list[Finding]]
+    missing: set[str] = field(default_factory=set)
+    strange: dict[str, Array] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    looks: dict[int, Probe | None] = field(default_factory=dict)
+    moved: dict[int, Moving] = field(default_factory=dict)
+    only_wide: bool = False
+
+    def __post_init__(self) -> None:
+        self.promise = Promise(self.truth, self.looks)
+        self._expected: dict[int, Float] = {}
+        self._searches = 0
+
+    def agree(self, count: int) -> Steps[bool]:
+        """Whether differences along random directions, `count` at first, agree with all products of
+        what moves."""
+        first, contradicted = self.truth.at_once(0, self._of(0))
+        if first is None and not contradicted:
+            # kinks or poles are near some entries: do steps in proportion to each stay clear of
+            # them?
+            draws = self.truth.draws
+            draws.by_entry = True
+            first, _ = self.truth.at_once(0, self._of(0))
+            draws.by_entry = first is not None
+        if first is not None:
+            self._keep(0, first)
+        done = 0
+        while done < count:
+            for number in range(done, count):
+                if number not in self.looks and not (yield from self._look(number)):
+                    return False
+            done = count
+            if not self.promise.kept(self.layer.problem.power) and count < MOST_DIRECTIONS:
+                count += 1
+                self.sweep(range(done, count))
+        return True
+
+    def _keep(self, number: int, found: Probe | None) -> None:
+        self.looks[number] = found
+        self.moved[number] = self.truth.moving()
+
+    def _of(self, number: int) -> Float:
+        """The products of the gradient with a direction, (k,)."""
+        return np.asarray(self._expected[number][int(self.truth.draws.by_entry)])
+
+    def count(self) -> int:
+        """As many as the power that was requested takes, if the bars are as usual."""
+        needed = partial(self.promise.needed, power=self.layer.problem.power)
+        counts = range(1, MOST_DIRECTIONS)
+        count = next((n for n in counts if needed(n) >= USUAL), MOST_DIRECTIONS)
+        self.truth.wanted = needed(count)
+        return count
+
+    def sweep(self, numbers: range, comparisons: Sequence[Comparison] = ()) -> None:
+        """All products of the gradient with these directions; `comparisons` see each row of it."""
+        truth = self.truth
+        before = -1
+        while before != self._odd():  # what is no number must not move in any product
+            before = self._odd()
+            found = {number: np.zeros((2, len(truth.rows))) for number in numbers}
+            squares = np.zeros(2)
+            for one in comparisons:
+                one.begin()
+            gradients = truth.products_of_rows()
+            for k in range(len(truth.rows)):
+                gradient = next(gradients)
+                self._set_aside(gradient)
+                for number in numbers:
+                    found[number][:, k] = truth.products(gradient, number)
+                squares += truth.squares(gradient)
+                for one in comparisons:
+                    one.compare(k, gradient)
+                del gradient  # the next one needs its memory
+            self._expected.update(found)
+            self.promise.squares = squares / len(truth.rows)
+
+    def _odd(self) -> int:
+        return sum(int(np.count_nonzero(mask)) for mask in self.truth.excluded.values())
+
+    def _set_aside(self, gradient: Mapping[str, Float | None]) -> None:
+        """Leaves without a gradient and entries that are no numbers are looked at by themselves."""
+        for leaf in self.truth.leaves:
+            name, values = leaf.name, gradient[leaf.name]
+            if values is None:
+                self.missing.add(name)
+                self.truth.exclude(name, np.ones(leaf.size, dtype=bool))
+            elif not np.isfinite(dot(values, values)):
+                odd = ~np.isfinite(values)
+                if np.any(odd):
+                    self.strange[name] = self.strange.get(name, False) | odd
+                    self.truth.exclude(name, self.truth.mask(leaf) | odd)
+
+    def _look(self, number: int) -> Steps[bool]:
+        expected = self._of(number)
+        found = self.truth.confirmed(number, expected)
+        if found is None and not self.truth.draws.by_entry:  # every step left the domain
+            self.truth.draws.by_entry = True
+            expected = self._of(number)
+            found = self.truth.confirmed(number, expected)
+        if self.truth.unsure:
+            yield from self.layer.doubt()
+        if found is not None:
+            self._allow_for_rounding(number, found, expected)
+        self._keep(number, found)
+        if found is not None and found.confirmed:
+            return True
+        if found is None:
+            self.findings.append(
+                undecided(self.layer, "no step could be taken along a random direction")
+            )
+            return False
+        return (yield from self._locate(number, found, expected))
+
+    def _allow_for_rounding(self, number: int, found: Probe, expected: Float) -> None:
+        """Widens the bars of what is off by less than half of its digits by what rounding leaves
+        open of the gradient: how far it moves when all numbers move by a few ulps and the
+        cotangent, of which it is linear, is another part of itself."""
+        truth, fmt = self.truth, FORMATS[self.layer.highest.dtype]
+        apart = np.abs(found.estimate.value - expected)
+        off = ~found.agrees & (apart <= 2.0 ** -(ERROR_BITS * fmt.bits) * np.abs(expected))
+        for k in np.flatnonzero(off):
+            moved = truth.pulled(PART * truth.rows[k], ulp_perturbed(self.layer.highest))
+            there = float(truth.products(moved, number)[int(truth.draws.by_entry)]) / PART
+            found.estimate.error[k] += FIRST_ORDER_SLACK * ROUNDINGS * abs(there - expected[k])
+        found.agrees = apart <= found.estimate.error
+
+    # What is wrong
+
+    def _locate(self, number: int, found: Probe, expected: Float) -> Steps[bool]:
+        """Names the entries; whether nothing but kinks was in the way."""
+        yield from self.layer.doubt()
+        apart = found.estimate.value - expected
+        with np.errstate(all="ignore"):
+            k = int(np.argmax(np.abs(apart) / found.estimate.error))
+        if found.agrees[k]:  # kinks alone, at which all is well along this direction
+            k = int(np.argmax(found.sides.kind))
+        row = self.truth.rows[k]
+        gradient = self.truth.pulled(row)
+        search = Search(self.truth, row, gradient, number, found.level, float(apart[k]))
+        search.run()
+        rows, more = search.rows()
+        part = Part.of_search(search, rows)
+        judged = judged_part(self.layer, part, more)
+        told, only_kinks = judged.findings, judged.harmless
+        self.findings += self.keep(judged)
+        if not told and self._only_in_float64(found, part):
+            return False
+        if not told or (only_kinks and not search.complete):
+            if only_kinks or found.agrees[k]:
+                self.findings.append(undecided(self.layer, "too many entries stand on kinks"))
+            else:
+                self.findings += self._unlocated(number, k, found, expected)
+            return False
+        if not only_kinks:
+            return False
+        self._searches += 1
+        if self._searches == SEARCHES:
+            self.findings.append(undecided(self.layer, "too many entries stand on kinks"))
+            return False
+        # what stands on kinks is right, and has been set aside: once more without it
+        self.sweep(range(max(self._expected) + 1))
+        for again in list(self.looks):
+            if not (yield from self._look(again)):
+                return False
+        return True
+
+    def _only_in_float64(self, found: Probe, part: Part) -> bool:
+        """Whether the gradient is wrong in the highest precision alone: differences decide then."""
+        if self.layer.narrow is self.layer.highest or not part.columns:
+            return False
+        self.only_wide = True
+        reason = (
+            f"the gradient in {self.layer.highest.dtype} is wrong, so only a few entries of that "
+            f"in {self.layer.narrow.dtype} were compared with differences"
+        )
+        self.findings.append(undecided(self.layer, reason))
+        return True
+
+    def _unlocated(self, number: int, k: int, found: Probe, expected: Float) -> Iterator[Finding]:
+        """By leaf, as far as one is wrong by itself."""
+        truth, row = self.truth, self.truth.rows[k]
+        gradient = truth.pulled(row)
+        told = False
+        with truth.as_at(self.moved[number]):  # what was looked at since moves again
+            for name, part in truth.direction(number).items():
+                mine = truth.product(gradient, {name: part})
+                apart, bar = truth.glance({name: part}, row, mine, found.level)
+                if abs(apart) > bar:
+                    told = True
+                    yield self._along_a_direction(number, name, mine, mine + apart, bar)
+        if not told:
+            value, error = found.estimate.value[k], found.estimate.error[k]
+            yield self._along_a_direction(number, None, expected[k], value, error)
+
+    def _along_a_direction(
+        self, number: int, name: str | None, mine: float, right: float, bar: float
+    ) -> Finding:
+        whose = f" of `{name}`" if name else ""
+        message = (
+            f"the gradient{whose} along a random direction (number {number}, seed "
+            f"{self.layer.problem.seed}) is {mine:.9g}, differences give {right:.9g} ± {bar:.2g}: "
+            "wrong, and no single entry stands out"
+        )
+        return by_a_difference(self.layer, Codes.WRONG_GRADIENT, message, name)
+
+
+def by_a_difference(layer: BoundLayer, code: str, message: str, name: str | None = None) -> Finding:
+    """A finding about a leaf of a large layer, from differences."""
+    found = layer.finding(code, message, layer.narrow.mode)
+    return replace(found, input=name, truth_source="finite-difference")
+
+
+def undecided(layer: BoundLayer, reason: str) -> Finding:
+    """What differences could not decide."""
+    found = by_a_difference(layer, Codes.UNDECIDED, f"undecided: {reason}")
+    return replace(found, engine=None, mode=None)

@@ -1,0 +1,128 @@
+"""Why a second derivative is wrong: the custom function on its way, and what loses terms in it; or
+the operation whose own second derivative is wrong in the framework."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+
+from gradcheck_cli.checks.causes.framework_rules import OWN_SECONDS, executed, in_time
+from gradcheck_cli.checks.second_order.hessian import PAIRED, plain_name
+from gradcheck_cli.domain.blocks import HessianBlock
+from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.evaluation import Mode, modes_in
+from gradcheck_cli.domain.layer import LayerAnswer
+from gradcheck_cli.domain.place import Place
+from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.engines.layer.custom import CustomCall
+from gradcheck_cli.engines.layer.source_lines import returned
+from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal
+
+Alone = Callable[[CustomCall, Mode], LayerAnswer]
+"""Examines a call by itself, in a composition of modes; None where that is not asked for."""
+
+
+class SecondOrderCauses:
+    """The custom functions and operations of one layer. `notes` is given why they could not be
+    looked at."""
+
+    def __init__(self, subject: Subject, alone: Alone | None, notes: list[str]) -> None:
+        self._subject = subject
+        self._alone = alone
+        self._notes = notes
+        self._own: dict[Mode, list[CustomCall]] = {}
+
+    def named(self, finding: Finding) -> Finding:
+        """A wrong second derivative with the function that loses it, and its line; any other
+        finding unchanged."""
+        if finding.code != Codes.WRONG_SECOND_DERIVATIVE:
+            return finding
+        calls = [call for call in self._functions if _is_on_the_way(call, finding)]
+        for call in calls:
+            by, place = _what_loses(call, finding)
+            if by:
+                message = f"{finding.message}: {by}"
+                return replace(finding, message=message, place=place or call.place)
+        if not calls:
+            return self._of_the_framework(finding)
+        if len({call.name for call in calls}) != 1:
+            return finding
+        (call, *_) = calls
+        message = f"{finding.message}: `{call.name}` is the only custom function on the way"
+        rule = call.backward if _inner(finding) == "reverse" else call.jvp
+        return replace(finding, message=message, place=returned(rule, None) or call.place)
+
+    def _of_the_framework(self, finding: Finding) -> Finding:
+        """The finding with the operations that have it by themselves."""
+        mode = cast("Mode | None", finding.mode)
+        if mode is None or self._alone is None:
+            return finding
+        if mode not in self._own:
+            self._own[mode] = self._wrong_alone(mode, self._alone)
+        calls = [call for call in self._own[mode] if _is_on_the_way(call, finding)]
+        if not calls:
+            return finding
+        names = " and ".join(f"`{call.name}`" for call in calls)
+        by = "itself" if len(calls) == 1 else "themselves"
+        message = f"{finding.message.rstrip('.')}: {names} by {by}, too"
+        place = calls[0].place or finding.place
+        return replace(finding, message=message, place=place)
+
+    def _wrong_alone(self, mode: Mode, alone: Alone) -> list[CustomCall]:
+        rng = np.random.default_rng(len(self._subject.outputs))
+        row = rng.standard_normal(sum(output.size for output in self._subject.outputs))
+        found: dict[str, CustomCall] = {}
+        notes: dict[str, None] = {}
+        for call in in_time(executed(self._subject.record(row)), notes, OWN_SECONDS):
+            if call.name not in found and any(
+                one.code == Codes.WRONG_SECOND_DERIVATIVE and one.severity == "error"
+                for one in alone(call, mode).findings
+            ):
+                found[call.name] = call
+        self._notes.extend(notes)
+        return list(found.values())
+
+    @cached_property
+    def _functions(self) -> Sequence[CustomCall]:
+        try:
+            return self._subject.functions()
+        except Exception as error:  # the layer does not run while it is watched
+            raise_if_internal(error)
+            self._notes.append(f"its functions could not be looked at: {one_line(error)}")
+            return ()
+
+
+def _inner(finding: Finding) -> Mode:
+    return modes_in(finding.mode or "")[-1]
+
+
+def _is_on_the_way(call: CustomCall, finding: Finding) -> bool:
+    block = finding.input
+    return block is None or any(
+        HessianBlock.is_of(block, plain_name(leaf)) for leaf in call.reaches
+    )
+
+
+def _what_loses(call: CustomCall, finding: Finding) -> tuple[str, Place | None]:
+    """Why a function has no second derivative in the composition of a finding, and where; no words
+    where nothing is known against it."""
+    inner = _inner(finding)
+    if inner == "reverse" and call.once and not finding.entries:
+        by = f"`once_differentiable` forbids a second derivative of `{call.name}`"
+        return by, returned(call.backward, None)
+    if inner == "reverse" and call.saves:
+        by = f"`{call.name}` saves a value of its forward that is no input and no output"
+        return f"{by}: its derivative is lost", call.saves
+    if place := call.stops.get(inner):
+        rule = "jvp" if inner == "forward" or call.backward is call.jvp else "backward"
+        by = f"`{call.name}` stops the gradient of a value that its {rule} uses"
+        return f"{by}: its derivative is lost", place
+    if finding.mode == PAIRED and call.lone_jvp:
+        by = f"PyTorch does not differentiate the jvp of `{call.name}` in forward mode"
+        return by, None
+    return "", None

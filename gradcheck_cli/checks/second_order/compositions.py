@@ -1,0 +1,405 @@
+"""Second and third derivatives of a layer: what its backward gives when it is differentiated
+again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Set
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.certified.lifted import narrowed
+from gradcheck_cli.checks.certified.program_truth import ProgramTruth, is_certified
+from gradcheck_cli.checks.layer_case import Evaluations, LayerCase
+from gradcheck_cli.checks.protocol import Steps
+from gradcheck_cli.checks.second_order.causes import Alone, SecondOrderCauses
+from gradcheck_cli.checks.second_order.enclosed_hessian import (
+    EnclosedBlocks,
+    enclosed_alone,
+    enclosed_hessian,
+    is_settled,
+)
+from gradcheck_cli.checks.second_order.hessian import Given, Hessian, block_name, plain_name
+from gradcheck_cli.checks.shape import moving_size, output_shape
+from gradcheck_cli.checks.small import is_small
+from gradcheck_cli.checks.subjects import where_it_runs
+from gradcheck_cli.domain.blocks import HessianBlock
+from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import (
+    SECOND,
+    Evaluation,
+    Gradient,
+    Mode,
+    Projection,
+    modes_in,
+    order_of,
+)
+from gradcheck_cli.domain.implications import OF_ORDERS, without_implied
+from gradcheck_cli.domain.report import Check, Finding
+from gradcheck_cli.domain.thresholds import OPERATIONS, SAME_STEP
+from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
+from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.layer.source_lines import raised_at
+from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal, short_traceback
+from gradcheck_cli.truth.certified.enclosed_products import EnclosedArray
+from gradcheck_cli.truth.formulas.compute import NOT_CERTIFIED
+from gradcheck_cli.truth.formulas.directional_program import NoDirectional
+from gradcheck_cli.truth.layers.callables import STIR, STIRRED, stirred
+from gradcheck_cli.truth.layers.second_order import Blocks, Weights
+from gradcheck_cli.truth.layers.weighing import move_of
+from gradcheck_cli.truth.numerics.noise import from_size
+
+ABSORBED = (
+    "the derivative is below the rounding of the function, and is off: rounding may absorb it"
+)
+MOST = 4096  # entries: a Hessian is as tall as there are
+DRAWS = 2
+
+T = TypeVar("T")
+Named = dict[tuple[str, str], T]
+"""By mode and the name of a block."""
+
+
+class SecondOrder:
+    """Second and third derivatives of a layer by the compositions that its problem asks for.
+    `wrong` are the leaves whose first derivative is wrong, by mode: they are left out of the
+    compositions of that mode, and those by reverse mode of all, as differences of the gradient may
+    be the truth. It is the certified one about `program` where that is sure. Third derivatives have
+    no other truth; they are left out where the second one that they differentiate is wrong. `alone`
+    examines what the layer calls."""
+
+    def __init__(
+        self,
+        layer: BoundLayer,
+        wrong: Mapping[str, Set[str | None]],
+        program: ProgramTruth | None,
+        alone: Alone | None,
+    ) -> None:
+        self._layer = layer
+        self._program = program
+        self._wrong = {mode: set(leaves) for mode, leaves in wrong.items()}
+        self.checks: tuple[Check, ...] = ()
+        self.findings: tuple[Finding, ...] = ()
+        self.notes: list[str] = []
+        self._causes = SecondOrderCauses(layer.narrow, alone, self.notes)
+
+    def steps(self) -> Steps[None]:
+        """Examines them; a note where they are not looked at."""
+        requested = [mode for mode in SECOND if mode in self._layer.problem.modes]
+        if moving_size(self._layer.narrow) > MOST:
+            self.notes.append(f"second derivatives of more than {MOST} numbers are not checked")
+            return
+        left_out: dict[str, list[Mode]] = {}
+        for mode in requested:
+            reason = yield from self._in_mode(mode)
+            if reason:
+                left_out.setdefault(reason, []).append(mode)
+        for reason, modes in left_out.items():
+            names = " and ".join(mode.replace("-", " ") for mode in modes)
+            third = " and third" if order_of(requested[-1]) > 2 else ""
+            what = f"second{third} derivatives" if modes == requested else names
+            verb = "was" if what == names and len(modes) == 1 else "were"
+            self.notes.append(f"{self._layer.name}: {what} {verb} left out: {reason}")
+        self.findings = tuple(without_implied(self.findings, OF_ORDERS))
+
+    def _in_mode(self, mode: Mode) -> Steps[str]:
+        """Examines one composition; why it is left out, where it is."""
+        first = frozenset[str | None]().union(
+            *(self._wrong.get(one, ()) for one in ("reverse", *modes_in(mode)))
+        )
+        second = self._wrong.get("-over-".join(modes_in(mode)[1:]), set())
+        hessian = Hessian(self._layer, first | second, mode)
+        self._note_wrong(hessian, "second" if second - first else "first")
+        if not hessian.leaves:
+            return ""
+        try:
+            examined = HessianCase(hessian, self._program_of(hessian))
+        except Unsupported as error:
+            return str(error)
+        except Exception as error:
+            raise_if_internal(error)
+            if modes_in(mode)[-1] == "forward":  # a tangent need not have a derivative
+                return f"{type(error).__name__}: {one_line(error)}"
+            self._not_again(error, hessian)
+            return ""
+        yield from examined.steps()
+        if examined.findings:
+            yield from self._layer.doubt()
+        self.checks += examined.checks
+        named = map(self._causes.named, examined.findings)
+        self.findings += (*named, *examined.mistakes)
+        blocks = [one.input or "" for one in examined.findings if one.severity == "error"]
+        self._wrong[mode] = {
+            leaf.name
+            for leaf in hessian.leaves
+            if any(HessianBlock.is_of(block, plain_name(leaf.name)) for block in blocks)
+        }
+        return ""
+
+    def _program_of(self, hessian: Hessian) -> ProgramTruth | None:
+        """The program whose Hessian is the truth, where there is one."""
+        if self._program is None or not hessian.along:
+            return self._program
+        try:
+            return self._program.derivative(hessian.along)
+        except NoDirectional as why:
+            self.notes.append(f"third derivatives are not certified: {why}")
+            return None
+
+    def _note_wrong(self, hessian: Hessian, lower: str) -> None:
+        """Says by which leaves there are no derivatives, as those of a `lower` order are wrong."""
+        checked = {leaf.name for leaf in hessian.leaves}
+        left = ", ".join(f"`{leaf.name}`" for leaf in hessian.moving if leaf.name not in checked)
+        order = "third" if order_of(hessian.mode) > 2 else "second"
+        words = f"{order} derivatives by {left} are not checked: the {lower} is wrong"
+        note = f"{self._layer.name} {self._layer.problem.dtype}: {words}"
+        if left and note not in self.notes:
+            self.notes.append(note)
+
+    def _not_again(self, error: Exception, hessian: Hessian) -> None:
+        """The backward itself could not be differentiated."""
+        mode = hessian.mode
+        name, problem, point = self._layer.name, self._layer.problem, self._layer.point
+        words = (str(error).strip() or type(error).__name__).splitlines()[0]
+        code = Codes.WRONG_SECOND_DERIVATIVE
+        found = self._layer.finding(
+            code, f"the gradient cannot be differentiated again: {words}", mode
+        )
+        checks = tuple(
+            Check(name, problem.dtype, mode, str(HessianBlock(*key)), "failed", point)
+            for key in hessian.keys
+        )
+        self.checks += checks
+        found = self._causes.named(found)
+        place = raised_at(error) or found.place
+        self.findings += (replace(found, place=place, detail=short_traceback(error)),)
+
+
+class HessianCase(LayerCase):
+    """The Hessian by one composition. Raises what the layer raises when its derivative is
+    differentiated, and Unsupported."""
+
+    def __init__(self, hessian: Hessian, program: ProgramTruth | None = None) -> None:
+        super().__init__(hessian.layer)
+        self._program = program
+        self._started = time.perf_counter()
+        self._hessian = hessian
+        self._mode = hessian.mode
+        narrow, highest = self.layer.narrow, self.layer.highest
+        self._mine = hessian.blocks(narrow)
+        self._right = self._mine if highest is narrow else hessian.blocks(highest)
+        self._entries = hessian.of_every_entry(highest) if hessian.firsts else self._right
+        self._truth = hessian.truth()
+        self._balls: EnclosedBlocks | None = None
+
+    @property
+    def unsure(self) -> bool:
+        return self._truth.unsure
+
+    def again(self, subject: Subject) -> Evaluations:
+        blocks = where_it_runs(lambda: self._hessian.blocks(subject), None)
+        if blocks is None:  # the truth decides alone
+            return {}
+        return {(self.layer.name, self._mode): self._evaluation(subject, blocks)}
+
+    def elsewhere(self, mode: Mode, values: Mapping[str, Array]) -> Mapping[str, Array | None]:
+        """Where JAX has nothing to differentiate it gives zeros."""
+        with self.layer.elsewhere(self.layer.narrow.dtype, values) as there:
+            found = {} if there is None else self._hessian.blocks(there)
+        return {block_name(key): block for key, block in found.items()}
+
+    def _weights(self) -> Weights | None:
+        """How far rounding moves the second derivatives, and of which entries the gradient itself
+        is in doubt. None where the layer does not run at other numbers."""
+        own = self._hessian.filled(self._entries)
+        rng = np.random.default_rng([self.layer.problem.seed, 31])
+        move = move_of(self.layer.highest.dtype)
+        changes = self._changes(own, move, DRAWS, rng)
+        stir = STIR * FORMATS[self.layer.highest.dtype].unit_roundoff
+        stirred = self._changes(own, stir, STIRRED, rng)
+        if changes is None or stirred is None:
+            return None
+        unit = FORMATS[self.layer.problem.dtype].unit_roundoff
+        with np.errstate(all="ignore"):
+            costs = {
+                key: np.sqrt(np.mean((change / move) ** 2, axis=0)) * unit
+                for key, change in changes.items()
+            }
+        return Weights(
+            {key: np.where(np.isfinite(cost), cost, 0.0) for key, cost in costs.items()},
+            {key: np.max(change, axis=0) for key, change in stirred.items()},
+            self._hessian.doubtful(),
+        )
+
+    def _changes(
+        self, own: Blocks, move: float, draws: int, rng: np.random.Generator
+    ) -> Blocks | None:
+        """How far each block moves, (draws, ...), when all numbers move by that part of
+        themselves."""
+        found: dict[tuple[str, str], list[Array]] = {key: [] for key in own}
+        for _ in range(draws):
+            values = {
+                leaf.name: stirred(leaf, move, rng)
+                for leaf in self._hessian.moving
+                if leaf.role != "captured"
+            }
+            with self.layer.elsewhere(self.layer.highest.dtype, values) as moved:
+                if moved is None:
+                    return None
+                there = self._hessian.filled(self._hessian.of_every_entry(moved))
+            for key, block in own.items():
+                with np.errstate(all="ignore"):
+                    change = np.abs(there[key] - block)
+                found[key].append(np.where(np.isfinite(change), change, 0.0))
+        return {key: np.stack(change) for key, change in found.items()}
+
+    def made(self, costs: bool = False) -> Case:
+        hessian, layer, mode = self._hessian, self.layer, self._mode
+        rows = None if output_shape(layer.narrow) == () else hessian.row[None]
+        columns = (
+            None if hessian.whole else {plain_name(n): d for n, d in hessian.directions.items()}
+        )
+        wide: dict[tuple[str, str], Evaluation] = {}
+        if layer.highest is not layer.narrow:
+            wide[layer.name, mode] = self._evaluation(layer.highest, self._right)
+        evaluation = replace(
+            self._evaluation(layer.narrow, self._mine),
+            forward=hessian.passes("forward"),
+            backward=hessian.passes("reverse"),
+            duration_s=time.perf_counter() - self._started,
+        )
+        firsts = {plain_name(n): d for n, d in hessian.firsts.items()} or None
+        projection = Projection(rows, columns, firsts)
+        found = self._certified(rows, costs)
+        if found is None:
+            found = self._undecided() if hessian.along else self._by_differences(costs)
+        case = layer.case({mode: projection}, (evaluation,), found, wide)
+        return replace(
+            case,
+            spec=replace(case.spec, wrt=tuple(plain_name(leaf.name) for leaf in hessian.leaves)),
+            values={plain_name(name): value for name, value in case.values.items()},
+        )
+
+    def _certified(self, rows: Array | None, costs: bool) -> Truth | None:
+        """The truth about the program. Where differences could decide, one that is not sure
+        throughout is given up."""
+        hessian, program = self._hessian, self._program
+        if program is None:
+            return None
+        if program.origin and not is_small(self.layer.narrow):
+            return self._enclosed(program, costs)
+        columns = None if hessian.whole else hessian.directions
+        projection = Projection(rows, columns, hessian.firsts or None)
+        leaves = [leaf.name for leaf in hessian.leaves]
+        truth, blocks = program.second_order(self._mode, projection, leaves, costs)
+        if not hessian.along and not is_certified(blocks.values()):
+            self._program = None
+            return None
+        found, reasons = self._settled(blocks, {})
+        return replace(truth, blocks=found, reasons=reasons)
+
+    def _enclosed(self, program: ProgramTruth, costs: bool) -> Truth | None:
+        """The truth about the program of a large layer: what is enclosed in float64, and where that
+        is too wide, or what rounding may cost is requested, differences."""
+        hessian = self._hessian
+        if self._balls is None:
+            self._balls = enclosed_hessian(program, hessian.row, hessian.directions)
+        if not self._balls:
+            return None
+        if hessian.along or (is_settled(self._balls) and not costs):
+            blocks = {key: enclosed_alone(ball) for key, ball in self._balls.items()}
+            why: Mapping[tuple[str, str], str] = {}
+        else:
+            under, why = self._differences(costs)
+            blocks = {key: narrowed(under[key], ball) for key, ball in self._balls.items()}
+        found, reasons = self._settled(hessian.along_rows(blocks), why)
+        return replace(self._truth_of(found, reasons), origin=program.origin)
+
+    def _settled(
+        self,
+        blocks: Mapping[tuple[str, str], TruthBlock],
+        why: Mapping[tuple[str, str], str],
+    ) -> tuple[Named[TruthBlock], Named[str]]:
+        """Certified blocks, and why entries of them are undecided."""
+        found: Named[TruthBlock] = {}
+        reasons: Named[str] = {}
+        for key, block in blocks.items():
+            name = (self._mode, block_name(key))
+            found[name] = self._open_where_absorbed(key, block)
+            if np.any(found[name].kind == PointKind.UNDECIDED):
+                absorbed = ABSORBED if is_certified([block]) else NOT_CERTIFIED
+                reasons[name] = why.get(key, absorbed)
+        return found, reasons
+
+    def _open_where_absorbed(self, key: tuple[str, str], block: TruthBlock) -> TruthBlock:
+        """The block, open where the truth and its error are roundings of the function itself: what
+        1 - y^2 absorbs is the same wrong number in every precision, and no operation of a second
+        derivative is traced that would tell it from a wrong rule."""
+        given = self._right.get(key)
+        own = np.zeros_like(block.value) if given is None else given
+        natural = self._truth.natural_block(*key)
+        if self._hessian.firsts:
+            natural = np.abs(self._hessian.firsts[key[0]]) @ natural
+        size = OPERATIONS * FORMATS[self.layer.highest.dtype].unit_roundoff * natural
+        with np.errstate(all="ignore"):
+            truth, off = np.abs(block.value), np.abs(own - block.value)
+            lost = (truth > 0) & (off > SAME_STEP * truth) & (np.fmax(off, truth) <= size)
+        lost &= block.certified & (own != 0)  # a number that became zero is lost, whatever did it
+        return replace(
+            block,
+            kind=np.where(lost, int(PointKind.UNDECIDED), block.kind),
+            error=np.where(lost, np.inf, block.error),
+            certified=block.certified & ~lost,
+        )
+
+    def _differences(
+        self, costs: bool
+    ) -> tuple[dict[tuple[str, str], TruthBlock], dict[tuple[str, str], str]]:
+        """Every block by differences of the gradient, and why entries are undecided."""
+        weights = self._weights() if costs else None
+        return self._truth.blocks(self._hessian.filled(self._entries), weights)
+
+    def _by_differences(self, costs: bool) -> Truth:
+        """The truth from differences of the gradient."""
+        entries, reasons = self._differences(costs)
+        return self._truth_of(self._named(self._hessian.along_rows(entries)), self._named(reasons))
+
+    def _undecided(self) -> Truth:
+        """No truth: differences of a second derivative see its rounding before they see the
+        third."""
+        shapes = {key: block.shape for key, block in self._hessian.filled(self._entries).items()}
+        blocks = {
+            key: enclosed_alone(EnclosedArray(np.zeros(shape), np.full(shape, np.inf)))
+            for key, shape in shapes.items()
+        }
+        why = dict.fromkeys(blocks, NOT_CERTIFIED)
+        return self._truth_of(self._named(blocks), self._named(why))
+
+    def _named(self, blocks: Mapping[tuple[str, str], T]) -> Named[T]:
+        return {(self._mode, block_name(key)): block for key, block in blocks.items()}
+
+    def _truth_of(self, blocks: Named[TruthBlock], reasons: Named[str]) -> Truth:
+        output = self.layer.highest.value({})
+        return Truth(
+            dtype=self.layer.problem.dtype,
+            output=output,
+            output_error=from_size(output, 16, self.layer.highest.dtype),
+            blocks=blocks,
+            reasons=reasons,
+        )
+
+    def _evaluation(self, subject: Subject, blocks: Given) -> Evaluation:
+        return Evaluation(
+            engine=self.layer.name,
+            dtype=subject.dtype,
+            rounding=self.layer.problem.dtype,
+            mode=self._mode,
+            output=subject.value({}).reshape(output_shape(subject)),
+            gradients={block_name(key): Gradient(block) for key, block in blocks.items()},
+        )

@@ -1,0 +1,188 @@
+"""The Hessian of a layer, by the leaves whose first derivative is right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from functools import partial
+
+import numpy as np
+
+from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.shape import moving_size, output_size
+from gradcheck_cli.checks.subjects import where_it_runs
+from gradcheck_cli.domain.blocks import PAIRED_ENTRIES, HessianBlock, blocks_in
+from gradcheck_cli.domain.draws import direction
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Mode, modes_in, order_of
+from gradcheck_cli.domain.scale import tangent_scale
+from gradcheck_cli.domain.truth import TruthBlock
+from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.truth.layers.callables import projected, transposed
+from gradcheck_cli.truth.layers.second_order import Blocks, SecondTruth
+
+REVERSE: Mode = "reverse-over-reverse"
+PAIRED: Mode = "forward-over-forward"
+COLUMNS = 16  # entries of all inputs for a whole Hessian; beyond that, DIRECTIONS a leaf
+DIRECTIONS = 2  # one Gaussian, one of Rademacher
+
+Given = Mapping[tuple[str, str], Array | None]
+"""Blocks (first, second), d(ds/da)/db along the directions of b; None where there is none."""
+
+
+class Hessian:
+    """The Hessian of a random product of the outputs, or of an output that is one number, by one
+    composition of modes. Of leaves whose first derivative is `wrong` (None: nobody knows of which)
+    there is no truth: differences of a wrong gradient. `leaves` are the others, `moving` all.
+
+    `directions` (k, n) of a leaf stand for its entries along the columns of a block; forward over
+    forward takes a pass a pair, so `firsts` (k, n) stand for them along its rows, too. Third order,
+    the product is differentiated `along` a direction (n,) of all `leaves` first.
+    """
+
+    def __init__(self, layer: BoundLayer, wrong: Set[str | None], mode: Mode) -> None:
+        self.layer = layer
+        self.mode = mode
+        narrow, problem = layer.narrow, layer.problem
+        fmt = FORMATS[problem.dtype]
+        rng = np.random.default_rng([problem.seed, 29])
+        size = output_size(narrow)
+        self.row = np.ones(1) if size == 1 else fmt.round(rng.standard_normal(size))
+        self.moving = [leaf for leaf in narrow.leaves if leaf.differentiable and leaf.size]
+        self.leaves = [leaf for leaf in self.moving if not {leaf.name, None} & wrong]
+        self.whole = moving_size(narrow) <= (PAIRED_ENTRIES if mode == PAIRED else COLUMNS)
+        paired = mode == PAIRED and not self.whole
+        self.directions: dict[str, Array] = {}
+        self.firsts: dict[str, Array] = {}
+        self.along: dict[str, Array] = {}
+        for leaf in self.leaves:
+            scale = tangent_scale(leaf.value)
+            drawn = np.stack([direction(rng, leaf.size, turn) for turn in range(DIRECTIONS)])
+            drawn = fmt.round(drawn * scale)
+            self.directions[leaf.name] = np.eye(leaf.size) if self.whole else drawn
+            if paired:
+                self.firsts[leaf.name], self.directions[leaf.name] = drawn[:1], drawn[1:]
+            if order_of(mode) > 2:
+                one = moving_size(narrow) == 1
+                self.along[leaf.name] = (
+                    np.ones(1) if one else fmt.round(direction(rng, leaf.size, 0) * scale)
+                )
+
+    def passes(self, mode: Mode) -> int:
+        """How many passes of a first-order mode one look takes."""
+        count = sum(len(directions) for directions in self.directions.values())
+        if self.mode == PAIRED:
+            count = len(self.keys) if self.firsts else count**2
+        return count * modes_in(self.mode).count(mode)
+
+    @property
+    def keys(self) -> list[tuple[str, str]]:
+        """The blocks that the composition computes."""
+        names = [leaf.name for leaf in self.leaves]
+        return [(block.rows, block.columns) for block in blocks_in(self.mode, names)]
+
+    def blocks(self, subject: Subject) -> Given:
+        """d(ds/da)/db along the directions of b, and of a where there are any; None where there is
+        none."""
+        return (
+            self._by_pairs(subject) if self.mode == PAIRED else self._by_columns(subject, self.mode)
+        )
+
+    def of_every_entry(self, subject: Subject) -> Given:
+        """The blocks, each with a row an entry: by reverse over reverse where the composition has
+        a row a direction."""
+        return self._by_columns(subject, REVERSE) if self.firsts else self.blocks(subject)
+
+    def along_rows(
+        self, blocks: Mapping[tuple[str, str], TruthBlock]
+    ) -> dict[tuple[str, str], TruthBlock]:
+        """The truth of what `blocks` gives, by the names of blocks."""
+        return {
+            key: transposed(projected(transposed(block), self.firsts[key[0]]))
+            if self.firsts
+            else block
+            for key, block in blocks.items()
+            if key in self.keys
+        }
+
+    def _by_pairs(self, subject: Subject) -> Given:
+        leaves = {leaf.name: leaf for leaf in self.leaves}
+        found: dict[tuple[str, str], Array | None] = {}
+        for a, b in self.keys:
+            rows = self.firsts[a] if self.firsts else np.eye(leaves[a].size)
+            parts = [
+                [
+                    subject.second_tangent(
+                        self.row,
+                        {a: first.reshape(leaves[a].value.shape)},
+                        {b: along.reshape(leaves[b].value.shape)},
+                    )
+                    for along in self.directions[b]
+                ]
+                for first in rows
+            ]
+            none = all(part is None for row in parts for part in row)
+            numbers = [[0.0 if part is None else part for part in row] for row in parts]
+            found[a, b] = None if none else np.array(numbers)
+        return found
+
+    def _by_columns(self, subject: Subject, mode: Mode) -> Given:
+        found: dict[tuple[str, str], Array | None] = {}
+        shapes = {leaf.name: leaf.value.shape for leaf in self.leaves}
+        firsts = {name: along.reshape(shapes[name]) for name, along in self.along.items()}
+        for second in self.leaves:
+            units = self.directions[second.name].reshape(-1, *shapes[second.name])
+            columns = [subject.hvp(mode, self.row, {second.name: unit}, firsts) for unit in units]
+            for first in self.leaves:
+                parts = [column.get(first.name) for column in columns]
+                known = [part for part in parts if part is not None]
+                zeros = np.zeros(first.size)
+                found[first.name, second.name] = (
+                    np.stack([zeros if p is None else p for p in parts], axis=1) if known else None
+                )
+        return found
+
+    def filled(self, blocks: Given) -> Blocks:
+        """Zeros where there is nothing: differences tell whether that is right."""
+        sizes = {leaf.name: leaf.size for leaf in self.leaves}
+        return {
+            (first, second): np.zeros((sizes[first], len(self.directions[second])))
+            if block is None
+            else block
+            for (first, second), block in blocks.items()
+        }
+
+    def truth(self) -> SecondTruth:
+        """Differences of the gradient in the highest precision."""
+        layer = self.layer
+        return SecondTruth(
+            layer.highest, self.row, self.directions, layer.bounds, layer.problem.dtype, self.along
+        )
+
+    def doubtful(self) -> dict[str, Array]:
+        """Entries of the gradient that is differentiated which are contradicted; of large layers
+        none is looked for."""
+        if not self.whole:
+            return {}
+        return self.truth().doubtful(dict(self._pushed()))
+
+    def _pushed(self) -> Iterator[tuple[str, Array]]:
+        """The gradient by forward mode, of the leaves that it reaches."""
+        for leaf in self.leaves:
+            units = np.eye(leaf.size).reshape(leaf.size, *leaf.value.shape)
+            parts = where_it_runs(partial(self._columns, leaf.name, units), None)
+            if parts is not None:  # without a forward mode differences of the value decide alone
+                yield leaf.name, parts
+
+    def _columns(self, name: str, units: Array) -> Array:
+        """row @ J along the units, (k,)."""
+        parts = [self.layer.highest.jvp({name: unit}) for unit in units]
+        return np.array([0.0 if part is None else float(self.row @ part) for part in parts])
+
+
+def plain_name(leaf: str) -> str:
+    """A block is named "a.b": the names of parameters must not have dots of their own."""
+    return leaf.replace(".", "_")
+
+
+def block_name(key: tuple[str, str]) -> str:
+    return str(HessianBlock(*map(plain_name, key)))

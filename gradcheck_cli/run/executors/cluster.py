@@ -1,0 +1,225 @@
+"""The executor of a cluster: specs are examined on the nodes of Dask, by our workers there."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import queue
+import uuid
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any
+
+from gradcheck_cli.domain.codes import CODES, Codes
+from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.events import EngineReady, Notice
+from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.report import Finding, SpecResult
+from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.engines.registry import engines, usual
+from gradcheck_cli.run.executor import Examined
+from gradcheck_cli.run.executors import node
+from gradcheck_cli.run.executors.shipping import shipped
+from gradcheck_cli.run.finalize import Found, settle
+from gradcheck_cli.run.plan import make_plan
+from gradcheck_cli.run.workers.cores import cores
+from gradcheck_cli.version import VERSION
+
+LOCAL = "local"
+_CONNECT_S = 30.0
+_AHEAD = 256  # specs for each node
+_SENT = 2  # batches for each thread of a node: the next is there when one is done
+_BATCH_S = 2.0  # a batch: what is reported at once, and what is lost with a node
+_USUAL_SPEC_S = 0.1  # until some were examined
+
+
+@dataclass(slots=True)
+class _Queue:
+    """Specs that need the same engines: those that wait, how many batches are on nodes, and what
+    the specs of those that came back took."""
+
+    engines: tuple[str, ...]
+    waiting: deque[int] = field(default_factory=deque)
+    sent: int = 0
+    done: int = 0
+    spent_s: float = 0.0
+
+    def size(self, threads: int) -> int:
+        """Specs of the next batch: a part of those that wait, so the last batches are short and all
+        nodes finish together (guided self-scheduling, Polychronopoulos and Kuck 1987)."""
+        fair = math.ceil(len(self.waiting) / (_SENT * threads))
+        spec_s = self.spent_s / self.done if self.done else _USUAL_SPEC_S
+        return max(1, min(fair, int(_BATCH_S / max(spec_s, 1e-3))))
+
+
+class Cluster:
+    """Examines specs on the nodes of `options.cluster`: the address of a Dask scheduler, or `local`
+    for a cluster of `options.jobs` nodes on this machine that ends with the run.
+
+    Specs go in batches, with the code that their layers reach, to nodes that have their engines.
+    Dask gives a batch to another node where one is lost.
+    """
+
+    def __init__(self, options: RunOptions) -> None:
+        self._address = options.cluster
+        self._jobs = options.jobs or cores()
+        self._options = replace(options, cluster="", resume="", jobs=1)
+        self._run = uuid.uuid4().hex
+        self._registered = engines()
+        self._specs: dict[int, Spec] = {}  # that are not finished
+        self._queues: dict[tuple[str, ...], _Queue] = {}  # by engines
+        self._arrived: queue.SimpleQueue[tuple[_Queue, Sequence[int], Any]] = queue.SimpleQueue()
+        self._finished: deque[Examined] = deque()
+        self._notices: list[Notice] = []
+        self._nodes: dict[str, Mapping[str, str]] = {}  # engines with their versions
+        self._threads: Mapping[str, int] = {}  # of each node
+        self._used: dict[str, str] = {}
+        self._client: Any = None
+        self._own: Any = None  # cluster
+
+    @property
+    def ahead(self) -> int:
+        return _AHEAD * max(len(self._nodes), 1)
+
+    def start(self) -> None:
+        try:
+            import dask
+            from distributed import Client, LocalCluster
+        except ImportError as error:
+            raise UsageError(
+                "--cluster needs dask.distributed, which is not installed",
+                "pip install 'gradcheck-cli[cluster]'",
+            ) from error
+        address: Any = self._address
+        if address == LOCAL:
+            with dask.config.set({"distributed.worker.profile.enabled": False}):
+                address = self._own = LocalCluster(
+                    n_workers=self._jobs,
+                    threads_per_worker=1,
+                    host="127.0.0.1",
+                    dashboard_address=None,
+                    silence_logs="ERROR",
+                )
+        try:
+            self._client = Client(address, timeout=_CONNECT_S, set_as_default=False)
+            self._meet_nodes()
+        except (OSError, ValueError) as error:
+            raise UsageError(f"--cluster: {self._address} cannot be reached: {error}") from error
+        if not self._nodes:
+            raise UsageError(f"--cluster: {self._address} has no nodes")
+
+    def _meet_nodes(self) -> None:
+        """Looks which nodes there are: a cluster may still be growing."""
+        self._threads = self._client.nthreads()
+        self._nodes = {name: self._nodes[name] for name in self._nodes if name in self._threads}
+        new = [name for name in self._threads if name not in self._nodes]
+        if not new:
+            return
+        answers = self._client.run(node.engines_here, workers=new, on_error="return")
+        for name, answer in answers.items():
+            if isinstance(answer, OSError):  # it is lost again
+                continue
+            if isinstance(answer, Exception):
+                raise answer
+            version, there = answer
+            if version != VERSION:
+                raise UsageError(
+                    f"{name} was written by gradcheck {version}, and this is {VERSION}"
+                )
+            self._nodes[name] = there
+
+    def _able(self, engines: Sequence[str]) -> list[str]:
+        return [name for name, there in self._nodes.items() if there.keys() >= set(engines)]
+
+    def submit(self, number: int, spec: Spec) -> None:
+        plan = make_plan(spec, self._options, self._registered)
+        for engine in plan.engines:
+            self._use(engine)
+        if not self._able(plan.engines):
+            wanted = ", ".join(plan.engines)
+            raise UsageError(f"no node of the cluster has all engines of `{spec.name}`: {wanted}")
+        self._specs[number] = spec
+        queue = self._queues.setdefault(plan.engines, _Queue(plan.engines))
+        queue.waiting.append(number)
+        self._send(queue)
+
+    def next(self) -> Examined | EngineReady | Notice:
+        while not self._finished:
+            if self._notices:
+                return self._notices.pop()
+            self._receive(*self._arrived.get())
+        return self._finished.popleft()
+
+    def _send(self, queue: _Queue) -> None:
+        """Sends waiting specs while one of their nodes would otherwise run out of work."""
+        threads = sum(self._threads[name] for name in self._able(queue.engines))
+        while queue.waiting and queue.sent < _SENT * max(threads, 1):
+            size = queue.size(max(threads, 1))
+            self._post(queue, [queue.waiting.popleft() for _ in range(size)])
+
+    def _post(self, queue: _Queue, numbers: Sequence[int]) -> None:
+        queue.sent += 1
+        able = self._able(queue.engines)
+        parcel = shipped([self._specs[number] for number in numbers])
+        future = self._client.submit(
+            node.examine,
+            pickle.dumps((self._run, self._options, parcel)),
+            key=f"gradcheck-{self._run}-{numbers[0]}-{len(numbers)}",
+            pure=False,
+            workers=None if len(able) == len(self._nodes) else able,
+            priority=-numbers[0],
+        )
+        future.add_done_callback(lambda done: self._arrived.put((queue, numbers, done)))
+
+    def _receive(self, queue: _Queue, numbers: Sequence[int], future: Any) -> None:
+        """Takes what came of a batch. Where nodes were lost with it, its specs go one by one."""
+        from distributed import KilledWorker
+
+        queue.sent -= 1
+        self._meet_nodes()
+        try:
+            seconds, results = future.result()
+        except KilledWorker as error:
+            if len(numbers) > 1:
+                for number in numbers:
+                    self._post(queue, [number])
+                return
+            seconds, results = 0.0, [self._lost(self._specs[numbers[0]], str(error))]
+        future.release()
+        for number, result in zip(numbers, results, strict=True):
+            del self._specs[number]
+            self._finished.append(Examined(number, result))
+        queue.done += len(results)
+        queue.spent_s += seconds
+        self._send(queue)
+
+    def engines(self) -> Mapping[str, str]:
+        return dict(self._used)
+
+    def close(self) -> None:
+        for part in (self._client, self._own):
+            if part is not None:
+                part.close()
+
+    def kill(self) -> None:
+        self.close()
+
+    def _use(self, engine: str) -> None:
+        """Notes an engine, and once which nodes have none."""
+        if engine in self._used:
+            return
+        there = {name: have[engine] for name, have in self._nodes.items() if engine in have}
+        self._used[engine] = next(iter(there.values()), "")
+        without = sorted(self._nodes.keys() - there.keys())
+        if without and there:
+            self._notices.append(Notice(f"{engine} is missing on {', '.join(without)}"))
+
+    def _lost(self, spec: Spec, detail: str) -> SpecResult:
+        """A spec whose nodes were lost each time, as those are that it takes all memory of."""
+        plan = make_plan(spec, self._options, self._registered)
+        row = CODES[Codes.ENGINE_CRASHED]
+        words = "every node that examined it was lost"
+        finding = Finding(row.code, row.severity, words, spec.span, detail=detail)
+        return settle(plan, self._options, usual(self._registered), Found(findings=[finding]))

@@ -1,0 +1,185 @@
+"""The executor of this machine: workers answer what the examinations of specs ask."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from gradcheck_cli.domain.evaluation import Problem, TrainingProblem
+from gradcheck_cli.domain.events import EngineReady
+from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.placement import HOST, Placement
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.report import SpecResult
+from gradcheck_cli.domain.search import SearchRequest
+from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.engines.registry import engines, usual
+from gradcheck_cli.run.executor import Examined
+from gradcheck_cli.run.finalize import settle
+from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, choose_engines, make_plan, placed
+from gradcheck_cli.run.spec_state import Batch, Work
+from gradcheck_cli.run.workers.pool import Pool
+from gradcheck_cli.run.workers.replies import failed
+from gradcheck_cli.run.workers.task import Done, SoFar, Task
+
+if TYPE_CHECKING:
+    from gradcheck_cli.run.searched import Searched
+
+_RUNS = count()  # of this process: several may share their workers
+_AHEAD = 256  # specs for each worker: enough to see that a further worker pays
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """What a task is about: the spec by number, and what was asked about it."""
+
+    spec: int
+    batch: Batch
+
+
+class Local:
+    """Examines specs on the workers of `pool`, or of a pool of its own. A pool that was brought is
+    left to whoever brought it, where the run ends in good order, and is empty after any other end.
+    """
+
+    def __init__(self, options: RunOptions, pool: Pool | None = None) -> None:
+        self._options = options
+        self._registered = engines()
+        self._borrowed = pool is not None
+        self._pool = pool or Pool(options.jobs, options.show_framework_output)
+        self._run = next(_RUNS)
+        self._works: dict[int, Work] = {}  # of specs that are not finished
+        self._finished: deque[Examined] = deque()
+        self._used: dict[str, None] = {}
+        self._versions: dict[str, str] = {}
+        self._known = Counter(options.baseline)
+
+    @property
+    def ahead(self) -> int:
+        return _AHEAD * self._pool.most
+
+    def start(self) -> None:
+        """The reference worker serves the truth in every run. Engines that the command line names
+        need not wait for the first spec either."""
+        self._start_engine("reference")
+        if self._options.engines.override:
+            for name in choose_engines(None, self._options, self._registered)[0]:
+                self._start_engine(name, placed(None, self._options))
+
+    def submit(self, number: int, spec: Spec) -> None:
+        plan = make_plan(spec, self._options, self._registered)
+        for name in plan.engines:
+            self._used[name] = None
+            self._start_engine(name, plan.placement)
+        self._works[number] = Work(plan, self._searched(spec))
+        self._go_on(number)
+
+    def _searched(self, spec: Spec) -> Searched | None:
+        """The searches of a spec; few runs have any."""
+        budget = self._options.search.resolve(spec.search, 0.0)
+        if not budget:
+            return None
+        from gradcheck_cli.run.searched import Searched
+
+        searched = Searched(spec, budget, self._options, self._registered)
+        for name in searched.engines:
+            self._start_engine(name)
+        return searched
+
+    def next(self) -> Examined | EngineReady:
+        while not self._finished:
+            message = self._pool.results.get()
+            if isinstance(message, Done):
+                self._receive(message)
+                continue
+            if isinstance(message, SoFar):
+                continue
+            known = message.engine in self._versions  # on another device
+            self._versions[message.engine] = message.version
+            if message.engine in self._used and not known:
+                return EngineReady(message.engine, message.version, message.seconds)
+        return self._finished.popleft()
+
+    def engines(self) -> Mapping[str, str]:
+        return {
+            name: self._versions.get(name) or self._registered[name].version or ""
+            for name in self._used
+        }
+
+    def close(self) -> None:
+        if not self._borrowed:
+            self._pool.close()
+
+    def kill(self) -> None:
+        self._pool.kill()
+
+    def _start_engine(self, name: str, placement: Placement = HOST) -> None:
+        found = self._registered[name].engine
+        if found is not None and placement.kind not in found.capabilities.devices:
+            placement = HOST
+        self._pool.start(name, self._registered[name].target, placement)
+
+    def _go_on(self, number: int) -> None:
+        """Goes on with a spec until it has to wait for answers, or is done."""
+        work = self._works[number]
+        while work.waiting == 0 and not work.done:
+            for batch in work.next_batches():
+                work.waiting += 1
+                self._pool.submit(self._task(number, batch))
+        if work.waiting == 0:
+            self._finished.append(Examined(number, self._settled(self._works.pop(number))))
+            for engine in {None, *work.plan.engines}:
+                self._pool.forget((self._run, number, engine))
+
+    def _task(self, number: int, batch: Batch) -> Task:
+        plan, engine = self._works[number].plan, batch.engine
+        limit = _seconds(batch) or plan.timeout
+        return Task(
+            key=_Key(number, batch),
+            engine=engine or "reference",
+            questions=batch.questions,
+            timeout=limit if engine else max(limit, TRUTH_TIMEOUT_S),
+            priority=number,
+            memory=plan.memory,
+            group=(self._run, number, engine),
+            placement=plan.placement_of(engine) if engine else HOST,
+        )
+
+    def _receive(self, done: Done) -> None:
+        key: _Key = done.task.key
+        work, engine = self._works[key.spec], key.batch.engine
+        work.waiting -= 1
+        work.seconds[engine] = work.seconds.get(engine, 0.0) + done.seconds
+        for place, answer in zip(key.batch.places, _filled(done), strict=True):
+            work.keep(place, answer)
+        self._go_on(key.spec)
+
+    def _settled(self, work: Work) -> SpecResult:
+        every = usual(self._registered)
+        return settle(work.plan, self._options, every, work.found(), self._known)
+
+
+def _seconds(batch: Batch) -> float:
+    """What searches may take, which have a budget of their own; 0 for other questions."""
+    return sum(one.limit for one in batch.questions if isinstance(one, SearchRequest))
+
+
+def _filled(done: Done) -> Iterator[Any]:
+    """The answers, and the failure in place of each that is missing."""
+    yield from done.answers
+    missing = done.task.questions[len(done.answers) :]
+    if not missing:
+        return
+    assert done.failure is not None
+    failure = replace(done.failure, message=f"{done.failure.message} (in {_what(missing[0])})")
+    for question in missing:
+        yield failed(done.task.engine, question, failure)
+
+
+def _what(question: Any) -> str:
+    if isinstance(question, Problem):
+        return f"{question.dtype} {question.mode}"
+    return f"{question.dtype} training" if isinstance(question, TrainingProblem) else question.dtype

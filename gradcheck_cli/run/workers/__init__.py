@@ -1,0 +1,1 @@
+"""Worker processes: started, asked, answered, watched, ended."""

@@ -1,0 +1,227 @@
+"""One worker of an engine: a thread, and a process that is started again where it died."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections import Counter
+from functools import partial
+from typing import Any, Protocol
+
+from gradcheck_cli.domain.evaluation import Failure
+from gradcheck_cli.domain.placement import HOST, Placement
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.tracebacks import short_dump
+from gradcheck_cli.run.workers import channel, memory
+from gradcheck_cli.run.workers.process import Died, Process, Spent, TimedOut, TookTooMuch
+from gradcheck_cli.run.workers.replies import answering
+from gradcheck_cli.run.workers.task import Done, Imported, SoFar, Task
+
+IMPORT_LIMIT_S = 300.0  # a cold disk may need a minute for a framework; a hung import must end
+SECOND_CHANCE = 0.5  # of the time that each task of a group had before one of them hung
+_HOPELESS_HANGS = 2
+_IMPORT_ATTEMPTS = 2  # a worker that dies twice before it is ready would die again
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How the workers of an engine are started: its name and class "module:Class", where it
+    computes, whether what it prints is shown, and the working folder (None: that of this
+    process)."""
+
+    engine: str
+    target: str
+    placement: Placement = HOST
+    show_output: bool = False
+    folder: str | None = None
+
+
+class Tasks(Protocol):
+    """Where a worker gets its tasks and leaves its answers: the crew that it is of."""
+
+    def take(self, keeper: Keeper) -> Task | None: ...
+
+    def so_far(self, known: SoFar) -> None: ...
+
+    def done(self, done: Done) -> None: ...
+
+    def ready(self, message: Imported) -> None: ...
+
+    def leave(self, keeper: Keeper, task: Task | None = None) -> bool: ...
+
+
+class Keeper(threading.Thread):
+    """Keeps one worker of an engine alive and fed."""
+
+    def __init__(self, tasks: Tasks, how: How) -> None:
+        super().__init__(name=f"keeper of {how.engine}", daemon=True)
+        self._tasks = tasks
+        self._how = how
+        self._engine = how.engine
+        self._process: Process | None = None
+        self._lock = threading.Lock()  # a worker is never born after `kill`
+        self._killed = False
+        self._hopeless: Failure | None = None
+        self._hung: Counter[Any] = Counter()  # how often tasks of a group had no answer in time
+        self._answered: dict[Any, list[Task]] = {}  # by group
+        self._met: set[Any] = set()  # groups that the process was asked about, two of them at most
+        self._asked = 0  # tasks of the process
+        self._last: Any = None  # group
+        self.is_ready = False
+
+    @property
+    def held(self) -> int:
+        """Bytes of memory of the worker, 0 where it is not ready."""
+        process = self._process
+        return (memory.resident(process.pid) or 0) if process and self.is_ready else 0
+
+    def forget(self, group: object) -> None:
+        """Nothing more is asked about the group."""
+        self._hung.pop(group, None)
+        self._answered.pop(group, None)
+
+    def kill(self) -> None:
+        with self._lock:
+            self._killed = True
+            if self._process is not None:
+                self._process.kill()
+
+    def run(self) -> None:
+        if self._ensure() is not None or not self._tasks.leave(self):
+            self._serve()
+        if self._process is not None:
+            if self._killed:
+                self._process.release()
+            else:
+                self._process.close()
+
+    def _serve(self) -> None:
+        while (task := self._tasks.take(self)) is not None:
+            done = self._perform(task)
+            if self._hopeless is not None and self._tasks.leave(self, task):
+                return
+            self._tasks.done(done)
+
+    def _perform(self, task: Task) -> Done:
+        """A crash counts where the worker was asked what this spec asked, all of it and nothing
+        else: it may be what another spec left. Elsewhere all of it is asked again, of a worker of
+        its own: so a spec gets what it gets alone, where it crashes at its hundredth call, too."""
+        before = list(self._answered.get(task.group, ()))
+        alone = self._met <= {task.group} and self._asked == len(before)
+        done = self._attempt(task)
+        if not alone and done.failure is not None and done.failure.kind == "crashed":
+            for earlier in before:
+                self._attempt(earlier)
+            done = self._attempt(task)
+        if done.failure is None:
+            self._answered.setdefault(task.group, []).append(task)
+        return done
+
+    def _attempt(self, task: Task) -> Done:
+        hangs = self._hung[task.group]
+        if hangs == _HOPELESS_HANGS:  # each costs its time and an import
+            words = f"was not asked: {hangs} questions about it had no answer in time"
+            return Done(task, failure=Failure("timed-out", words))
+        process = self._ensure()
+        if process is None:
+            return Done(task, failure=self._hopeless)
+        boundary = self._asked > 0 and task.group != self._last
+        if len(self._met) < 2:
+            self._met.add(task.group)
+        self._asked += 1
+        self._last = task.group
+        start = time.monotonic()
+        answers: list[Any] = []
+        failure = None
+        limit = task.timeout * SECOND_CHANCE**hangs
+        try:
+            process.ask(task.questions, boundary)
+            for question in task.questions:
+                tell = partial(self._tell, task, question)
+                answer = process.answer(start + limit, task.memory * 1e9, tell)
+                answers.append(answering(answer, question, self._engine))
+        except Spent:
+            self._drop()
+            return self._attempt(task)
+        except TimedOut:
+            self._drop()
+            if task.group is not None:
+                self._hung[task.group] += 1
+            failure = Failure("timed-out", f"gave no answer within {limit:g} s")
+        except TookTooMuch as error:
+            self._drop()
+            failure = Failure("out-of-memory", str(error))
+        except (Died, EngineFault) as error:
+            words = short_dump(process.last_words)
+            self._drop()
+            failure = Failure("crashed", f"the worker process {_was(error)}", words)
+        except Exception as error:  # a thread that ends would leave the run waiting for ever
+            self._drop()
+            words = f"the question could not be asked: {type(error).__name__}: {error}"
+            failure = Failure("raised", words, traceback.format_exc())
+        return Done(task, answers, failure, time.monotonic() - start)
+
+    def _tell(self, task: Task, question: object, value: Any) -> None:
+        self._tasks.so_far(SoFar(task, answering(value, question, self._engine)))
+
+    def _ensure(self) -> Process | None:
+        """A worker that is ready, or None where there is no hope of one (`_hopeless` says why)."""
+        if self._process is not None or self._hopeless is not None:
+            return self._process
+        for _ in range(_IMPORT_ATTEMPTS):
+            with self._lock:
+                if self._killed:
+                    return None
+                try:
+                    how = self._how
+                    process = self._process = Process(
+                        how.target, how.show_output, how.placement, how.folder
+                    )
+                except OSError as error:
+                    words = f"the worker process cannot be started: {error}"
+                    self._hopeless = Failure("crashed", words)
+                    return None
+            failure = self._await_import(process)
+            if failure is None:
+                return process
+            self._drop()
+            self._hopeless = failure
+            if failure.kind != "crashed":
+                break
+        return None
+
+    def _await_import(self, process: Process) -> Failure | None:
+        try:
+            message = process.receive(time.monotonic() + IMPORT_LIMIT_S)
+        except TimedOut:
+            words = f"{self._engine} was not imported within {IMPORT_LIMIT_S:g} s"
+            return Failure("timed-out", words, process.last_words)
+        except Died as error:
+            words = f"the worker process {_was(error)} while {self._engine} was being imported"
+            return Failure("crashed", words, process.last_words)
+        if isinstance(message, channel.Unusable):
+            what = "imported" if message.detail else "used"
+            words = f"{self._engine} cannot be {what}: {message.message}"
+            return Failure("raised", words, message.detail)
+        if not isinstance(message, channel.Ready):
+            return Failure("crashed", f"the worker process of {self._engine} broke its channel")
+        self._hopeless = None
+        self.is_ready = True
+        self._tasks.ready(Imported(self._engine, message.version, message.seconds))
+        return None
+
+    def _drop(self) -> None:
+        with self._lock:
+            process, self._process = self._process, None
+        self._met.clear()
+        self._asked = 0
+        if process is not None:
+            process.release()
+
+
+def _was(error: Died | EngineFault) -> str:
+    """ "killed by SIGSEGV" reads "was killed by SIGSEGV"; the other ends are verbs already."""
+    words = f"broke its channel: {error}" if isinstance(error, EngineFault) else str(error)
+    return f"was {words}" if words.startswith("killed") else words

@@ -1,0 +1,80 @@
+"""The workers of a run: a crew for each engine."""
+
+from __future__ import annotations
+
+import queue
+
+from gradcheck_cli.domain.placement import HOST, Placement
+from gradcheck_cli.run.workers.cores import cores
+from gradcheck_cli.run.workers.crew import Crew
+from gradcheck_cli.run.workers.keeper import How
+from gradcheck_cli.run.workers.task import Done, Imported, SoFar, Task
+
+
+class Pool:
+    """Runs tasks on worker processes; what comes back stands in `results` as Imported, SoFar
+    and Done.
+
+    Each engine has up to `jobs` workers. Without that number there are no more workers at work
+    than processors, and one for each engine. They work in `folder`, or where this process does.
+    After `close` and `kill` the pool is empty and can be used again: `start` starts fresh workers.
+    """
+
+    def __init__(
+        self, jobs: int | None = None, show_output: bool = False, folder: str | None = None
+    ) -> None:
+        self.results: queue.SimpleQueue[Imported | SoFar | Done] = queue.SimpleQueue()
+        self._jobs = jobs
+        self._show_output = show_output
+        self._folder = folder
+        self._crews: dict[tuple[str, Placement], Crew] = {}
+
+    @property
+    def most(self) -> int:
+        """Workers that one engine may have."""
+        return self._jobs or cores()
+
+    def start(self, engine: str, target: str, placement: Placement = HOST) -> None:
+        """Starts the first worker for `engine`, whose class is "module:Class", unless that was
+        done. It has workers of its own for each placement: what a framework has set up for a device
+        stays.
+
+        Workers import at the same time, so the sooner they are all started the better.
+        """
+        if (engine, placement) not in self._crews:
+            how = How(engine, target, placement, self._show_output, self._folder)
+            self._crews[engine, placement] = Crew(how, self.results, self._may_grow)
+
+    def submit(self, task: Task) -> None:
+        self._crews[task.engine, task.placement].submit(task)
+
+    def forget(self, group: object) -> None:
+        """Nothing more is asked about the group."""
+        for crew in self._crews.values():
+            crew.forget(group)
+
+    def close(self) -> None:
+        """Ends all workers in good order. Every task must be done."""
+        for crew in self._crews.values():
+            crew.finish()
+        self._empty()
+
+    def kill(self) -> None:
+        """Ends all workers at once, whatever they do. Tasks under way are lost."""
+        for crew in self._crews.values():
+            crew.kill()
+        self._empty()
+
+    def _may_grow(self, workers: int) -> bool:
+        """Whether an engine with so many workers may have another."""
+        if self._jobs:
+            return workers < self._jobs
+        return sum(crew.at_work for crew in list(self._crews.values())) < cores()
+
+    def _empty(self) -> None:
+        """Waits for workers that end. What is started after that are workers of its own, and none
+        of the old answers reaches it."""
+        ended, self._crews = self._crews, {}
+        self.results = queue.SimpleQueue()
+        for crew in ended.values():
+            crew.join()

@@ -1,0 +1,586 @@
+"""Rules of rows that choose, compare, move and add up numbers (see `rules`)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.search.enclosures.enclosed import (
+    Bounds,
+    Enclosed,
+    Exceeds,
+    Flags,
+    Mask,
+    Rounding,
+    between,
+    exact,
+    literals,
+    made,
+    outward,
+    unrounded,
+    up,
+)
+from gradcheck_cli.search.enclosures.rules import (
+    RULES,
+    Rule,
+    multiply,
+    negative,
+    products,
+    relative,
+    rule,
+    sqrt,
+    sums,
+)
+from reference_engine.rules import axes_of
+from reference_engine.traced import ROWS
+
+
+def as_enclosed(x: Any) -> Enclosed:
+    """Masks as 0 and 1, and whole numbers."""
+    if isinstance(x, Enclosed):
+        return x
+    if not isinstance(x, Mask):
+        return exact(x)
+    no = np.zeros(x.true.shape, np.bool_)
+    apart = np.where(x.agree, 0.0, 1.0)
+    lo, hi = np.where(x.false, 0.0, 1.0), np.where(x.true, 1.0, 0.0)
+    return Enclosed(lo, hi, np.zeros(lo.shape), apart, no, no)
+
+
+# Comparisons and choices.
+
+
+def _compared(x: Enclosed, y: Enclosed) -> tuple[Bounds, Bounds, Bounds]:
+    """The range of x - y, and how far the computed numbers may be from it."""
+    x, y = as_enclosed(x), as_enclosed(y)
+    with np.errstate(all="ignore"):
+        lo, hi = x.lo - y.hi, x.hi - y.lo
+        kept = (keeps_sign(x) & _nothing(y)) | (keeps_sign(y) & _nothing(x))
+        e = np.where(kept, 0.0, x.error + y.error)
+        e = np.where(x.bad | y.bad, np.inf, e)
+    return _without_nan(lo, -np.inf), _without_nan(hi, np.inf), e
+
+
+def keeps_sign(x: Enclosed) -> Flags:
+    """Whether the computed number has the sign of the exact one, and is 0 where that is."""
+    return np.asarray((x.d < 1) & (x.a == 0))
+
+
+def _nothing(x: Enclosed) -> Flags:
+    return np.asarray((x.most == 0) & (x.a == 0))
+
+
+def _without_nan(bounds: Bounds, end: float) -> Bounds:
+    return np.where(np.isnan(bounds), end, bounds)
+
+
+def _around(lo: Bounds, hi: Bounds, e: Bounds) -> tuple[Bounds, Bounds]:
+    """The range of the computed difference."""
+    with np.errstate(all="ignore"):
+        low, high = np.where(e == 0, lo, lo - e), np.where(e == 0, hi, hi + e)
+    return _without_nan(low, -np.inf), _without_nan(high, np.inf)
+
+
+def _mask(rounding: Rounding, x: Enclosed, y: Enclosed, strict: bool) -> Mask:
+    """x > y, or x >= y."""
+    lo, hi, e = _compared(x, y)
+    e = np.where((e > 0) & rounding.flush, e + rounding.normal, e)
+    low, high = _around(lo, hi, e)
+    true, false = (hi > 0, lo <= 0) if strict else (hi >= 0, lo < 0)
+    computed_true = high > 0 if strict else high >= 0
+    computed_false = low <= 0 if strict else low < 0
+    settled = (true != false) & (computed_true == true) & (computed_false == false)
+    return Mask(
+        true, false, computed_true, computed_false, (e == 0) | settled, (lo <= 0) & (hi >= 0)
+    )
+
+
+@rule("greater")
+def _greater(rounding: Rounding, x: Enclosed, y: Enclosed) -> Mask:
+    return _mask(rounding, x, y, True)
+
+
+@rule("greater_equal")
+def _greater_equal(rounding: Rounding, x: Enclosed, y: Enclosed) -> Mask:
+    return _mask(rounding, x, y, False)
+
+
+@rule("less")
+def _less(rounding: Rounding, x: Enclosed, y: Enclosed) -> Mask:
+    return _mask(rounding, y, x, True)
+
+
+@rule("less_equal")
+def _less_equal(rounding: Rounding, x: Enclosed, y: Enclosed) -> Mask:
+    return _mask(rounding, y, x, False)
+
+
+@rule("equal")
+def _equal(rounding: Rounding, x: Enclosed, y: Enclosed) -> Mask:
+    lo, hi, e = _compared(x, y)
+    low, high = _around(lo, hi, e)
+    tie = (lo <= 0) & (hi >= 0)
+    false = ~((lo == 0) & (hi == 0))
+    computed = (low <= 0) & (high >= 0)
+    apart = ~((low == 0) & (high == 0))
+    agree = (e == 0) | (~tie & ~computed)
+    return Mask(tie, false, computed, apart, agree, tie)
+
+
+@rule("not_equal")
+def _not_equal(rounding: Rounding, x: Enclosed, y: Enclosed) -> Mask:
+    return _not(rounding, _equal(rounding, x, y))
+
+
+@rule("logical_not")
+def _not(rounding: Rounding, x: Mask) -> Mask:
+    return Mask(x.false, x.true, x.computed_false, x.computed_true, x.agree, x.tie)
+
+
+@rule("logical_and")
+def _and(rounding: Rounding, x: Mask, y: Mask) -> Mask:
+    x, y = as_mask(x), as_mask(y)
+    return Mask(
+        x.true & y.true,
+        x.false | y.false,
+        x.computed_true & y.computed_true,
+        x.computed_false | y.computed_false,
+        x.agree & y.agree,
+        x.tie | y.tie,
+    )
+
+
+@rule("logical_or")
+def _or(rounding: Rounding, x: Mask, y: Mask) -> Mask:
+    x, y = as_mask(x), as_mask(y)
+    return _not(rounding, _and(rounding, _not(rounding, x), _not(rounding, y)))
+
+
+def as_mask(x: Any) -> Mask:
+    """Plain booleans as a mask."""
+    if isinstance(x, Mask):
+        return x
+    plain = np.asarray(x, np.bool_)
+    yes, no = np.ones(plain.shape, np.bool_), np.zeros(plain.shape, np.bool_)
+    return Mask(plain, ~plain, plain, ~plain, yes, no)
+
+
+@rule("where")
+def _where(rounding: Rounding, mask: Mask, x: Enclosed, y: Enclosed) -> Enclosed:
+    """Where both sides are possible, both count. Where the engine may take another side than exact
+    arithmetic does, it may be off by the whole range. At a tie the sides may make a jump."""
+    mask, x, y = as_mask(mask), as_enclosed(x), as_enclosed(y)
+    lo = np.minimum(np.where(mask.true, x.lo, np.inf), np.where(mask.false, y.lo, np.inf))
+    hi = np.maximum(np.where(mask.true, x.hi, -np.inf), np.where(mask.false, y.hi, -np.inf))
+    of_x, of_y = mask.computed_true, mask.computed_false
+    bad = (of_x & x.bad) | (of_y & y.bad)
+    d = np.maximum(np.where(of_x, x.d, 0.0), np.where(of_y, y.d, 0.0))
+    with np.errstate(all="ignore"):
+        apart = np.maximum(np.maximum(x.hi, y.hi) - np.minimum(x.lo, y.lo), 0.0)
+        wrong = up(apart + x.error + y.error)
+        a = np.maximum(np.where(of_x, x.a, 0.0), np.where(of_y, y.a, 0.0))
+        a = np.where(mask.agree, a, wrong)
+    same = (x.lo == x.hi) & (y.lo == y.hi) & (x.lo == y.lo)
+    jump = mask.tie & ~same
+    undefined = (mask.true & x.undefined) | (mask.false & y.undefined) | jump
+    bad = bad | ~(mask.agree | np.isfinite(wrong))
+    found = unrounded(lo, hi, d, _without_nan(a, np.inf), bad, undefined)
+    return replace(found, broken=(x.broken | ~of_x) & (y.broken | ~of_y))
+
+
+@rule("maximum")
+def _maximum(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
+    """|e| <= max(dx, dy) |max(x, y)| + max(ax, ay) for d below 1: the smaller number y, which may
+    be computed as the larger, is computed as y + dy |y| + ay at most, which grows with y."""
+    x, y = as_enclosed(x), as_enclosed(y)
+    lo, hi = np.maximum(x.lo, y.lo), np.maximum(x.hi, y.hi)
+    small = (x.d < 1) & (y.d < 1)
+    with np.errstate(all="ignore"):
+        d = np.where(small, np.maximum(x.d, y.d), 0.0)
+        a = np.where(small, np.maximum(x.a, y.a), np.maximum(x.error, y.error))
+    for one, other in ((x, y), (y, x)):  # one of them alone, for certain
+        with np.errstate(all="ignore"):
+            ahead = one.lo - one.error > other.hi + other.error
+        d, a = np.where(ahead, one.d, d), np.where(ahead, one.a, a)
+    bad, undefined = x.bad | y.bad, x.undefined | y.undefined
+    return unrounded(lo, hi, d, up(a), bad, undefined)
+
+
+@rule("minimum")
+def _minimum(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
+    x, y = negative(rounding, as_enclosed(x)), negative(rounding, as_enclosed(y))
+    return negative(rounding, _maximum(rounding, x, y))
+
+
+@rule("relu")
+def _relu(rounding: Rounding, x: Enclosed) -> Enclosed:
+    return _maximum(rounding, x, exact(np.zeros(x.lo.shape)))
+
+
+@rule("clip")
+def _clip(rounding: Rounding, x: Enclosed, *, min: Any = None, max: Any = None) -> Enclosed:
+    if min is not None:
+        x = _maximum(rounding, x, _literal(rounding, min, x))
+    return x if max is None else _minimum(rounding, x, _literal(rounding, max, x))
+
+
+@rule("hardtanh")
+def _hardtanh(rounding: Rounding, x: Enclosed, *, min: Any = -1.0, max: Any = 1.0) -> Enclosed:
+    return _clip(rounding, x, min=min, max=max)
+
+
+def _literal(rounding: Rounding, number: Any, like: Enclosed) -> Enclosed:
+    return literals(rounding, np.full(like.lo.shape, float(number)))
+
+
+@rule("leaky_relu")
+def _leaky_relu(rounding: Rounding, x: Enclosed, *, negative_slope: float = 0.01) -> Enclosed:
+    """The larger of x and slope x, or the smaller where the slope is above 1: so it is computed,
+    too, as a product with at most 1 is not rounded beyond its factor."""
+    scaled = multiply(rounding, x, _literal(rounding, negative_slope, x))
+    return (_maximum if negative_slope <= 1 else _minimum)(rounding, x, scaled)
+
+
+@rule("stop_gradient")
+def _stop_gradient(rounding: Rounding, x: Any) -> Any:
+    return x
+
+
+@rule("sign")
+def _sign(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """Off by 2 where the engine may see the other sign. It has a jump at 0."""
+    with np.errstate(all="ignore"):
+        settled = (x.least > x.error) | keeps_sign(x)
+    a = np.where(settled, 0.0, 2.0)
+    undefined = x.undefined | ((x.lo <= 0) & (x.hi >= 0))
+    return unrounded(np.sign(x.lo), np.sign(x.hi), np.zeros(a.shape), a, x.bad, undefined)
+
+
+# Moves.
+
+MOVES = (
+    *("reshape", "broadcast_to", "transpose", "getitem", "expand_dims", "squeeze", "flip"),
+    *("moveaxis", "roll", "tile", "repeat", "concatenate", "stack", "take"),
+)
+
+
+def _moves(name: str) -> Any:
+    def found(rounding: Rounding, *xs: Any, **keywords: Any) -> Any:
+        if name == "take":
+            x, places = xs
+            return as_enclosed(x).map(lambda part: ROWS[name].raw(part, places, **keywords))
+        if len(xs) == 1:
+            return xs[0].map(lambda part: ROWS[name].raw(part, **keywords))
+        parts = zip(*(as_enclosed(x).parts for x in xs), strict=True)
+        return Enclosed(*(ROWS[name].raw(*part, **keywords) for part in parts))
+
+    return found
+
+
+RULES.update({name: _moves(name) for name in MOVES})
+
+
+# Sums.
+
+
+def accumulated(
+    rounding: Rounding, x: Enclosed, axis: Any, keepdims: bool, scale: float = 1.0
+) -> Enclosed:
+    """The sum along axes, in any order: (n - 1) u of the sum of absolute values, to first order
+    with a factor for the rest; divided by `scale` where it is a mean."""
+    axes = axes_of(axis, x.lo.ndim)
+    count = math.prod(x.lo.shape[i] for i in axes)
+
+    def total(part: Any) -> Any:
+        return np.sum(part, axis=axes, keepdims=keepdims)
+
+    gamma = max(count - 1, 0) * rounding.unit
+    gamma = gamma / (1 - gamma) if gamma < 1 else np.inf
+    with np.errstate(all="ignore"):
+        most = total(x.most)
+        alike = np.all(x.lo >= 0, axis=axes, keepdims=keepdims)
+        alike |= np.all(x.hi <= 0, axis=axes, keepdims=keepdims)
+        d_most = np.max(x.d, axis=axes, keepdims=keepdims, initial=0.0)
+        stays = total(np.where(x.d == 0, 0.0, x.d * x.most))
+        d = np.where(alike, up(d_most + gamma * (1 + d_most)), 0.0)
+        a = up(total(x.a) * (1 + gamma) + np.where(alike, 0.0, up(stays + gamma * (most + stays))))
+        lo, hi = total(x.lo), total(x.hi)
+    bad, undefined = (np.any(f, axis=axes, keepdims=keepdims) for f in (x.bad, x.undefined))
+    above = np.all(x.lo >= 0, axis=axes, keepdims=keepdims)
+    below = np.all(x.hi <= 0, axis=axes, keepdims=keepdims)
+    with np.errstate(all="ignore"):  # no part of it may overflow
+        bad = bad | ~(up(most * (1 + d_most) * (1 + gamma) + a) <= rounding.largest)
+    once = 0.0 if count <= 1 and scale == 1 else rounding.unit
+    least = rounding.least if scale != 1 else sums(rounding)
+    found = made(
+        rounding,
+        lo / scale,
+        hi / scale,
+        d,
+        a / scale,
+        bad,
+        undefined,
+        relative=once,
+        least=least,
+        above=above,
+        below=below,
+    )
+    return relative(found)
+
+
+@rule("sum")
+def _sum(rounding: Rounding, x: Any, *, axis: Any = None, keepdims: bool = False) -> Enclosed:
+    return accumulated(rounding, as_enclosed(x), axis, keepdims)
+
+
+@rule("mean")
+def _mean(rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool = False) -> Enclosed:
+    count = math.prod(x.lo.shape[i] for i in axes_of(axis, x.lo.ndim))
+    return accumulated(rounding, x, axis, keepdims, float(count))
+
+
+@rule("prod")
+def _prod(rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool = False) -> Enclosed:
+    """The product along axes, in any order: no product of some factors is beyond that of all which
+    are above 1, and what underflows on the way is off by at most that many times the least."""
+    axes = axes_of(axis, x.lo.ndim)
+    kept = tuple(1 if i in axes else n for i, n in enumerate(x.lo.shape))
+    flat = x.map(lambda part: _last(part, axes))
+    count = flat.lo.shape[-1]
+    with np.errstate(all="ignore"):
+        lo, hi = flat.lo[..., 0], flat.hi[..., 0]
+        for i in range(1, count):
+            lo, hi = outward(*products(between(lo, hi), flat.map(lambda p, i=i: p[..., i]), False))
+        growth = np.prod(np.maximum(up(flat.most * (1 + flat.d) + flat.a), 1.0), axis=-1)
+        u = (1 + rounding.unit) ** count
+        d = up(np.prod(1 + flat.d, axis=-1) * u - 1)
+        a = up(growth * u * (np.sum(flat.a, axis=-1) + count * rounding.least))
+    bad = np.any(flat.bad, axis=-1) | ~(up(growth * u) <= rounding.largest)
+    found = made(rounding, lo, hi, d, a, bad, np.any(flat.undefined, axis=-1))
+    return found.map(lambda part: part.reshape(kept)) if keepdims else found
+
+
+def _running(whole: Rule) -> Rule:
+    """What a rule gives of everything up to each element."""
+
+    def found(rounding: Rounding, x: Enclosed, *, axis: int) -> Enclosed:
+        flat = x.map(lambda part: np.moveaxis(part, axis, -1))
+        parts = [
+            whole(rounding, flat.map(lambda p, end=end: p[..., :end]), axis=-1)
+            for end in range(1, flat.lo.shape[-1] + 1)
+        ]
+        stacked = zip(*(one.parts for one in parts), strict=True)
+        return Enclosed(*(np.moveaxis(np.stack(p, axis=-1), -1, axis) for p in stacked))
+
+    return found
+
+
+RULES["cumsum"] = _running(_sum)
+RULES["cumprod"] = _running(_prod)
+
+
+@rule("matmul", "dot")
+def _matmul(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
+    """Products of all pairs, added up. They may be fused with the sums."""
+    left = x.map(lambda part: part[..., :, :, None])
+    right = y.map(lambda part: part[..., None, :, :])
+    return accumulated(rounding, multiply(rounding, left, right), -2, False)
+
+
+@rule("einsum")
+def _einsum(rounding: Rounding, *xs: Enclosed, subscripts: str) -> Enclosed:
+    """Products of two arrays, added up over the labels that the result lacks."""
+    given, result = subscripts.split("->")
+    labels = given.split(",")
+    if len(xs) != 2 or any(len(set(part)) < len(part) for part in labels):
+        raise no_rule(f"einsum of {subscripts}")
+    inner = "".join(sorted(set(given) - {",", *result}))
+    whole = result + inner
+    x, y = (
+        one.map(lambda part, mine=mine: _to_labels(part, mine, whole))
+        for one, mine in zip(xs, labels, strict=True)
+    )
+    product = multiply(rounding, x, y)
+    if not inner:
+        return product
+    return accumulated(rounding, product, tuple(range(-len(inner), 0)), False)
+
+
+def _to_labels(part: Any, labels: str, whole: str) -> Any:
+    """The array with the axes of `whole`, of length 1 where it has no such label."""
+    order = [labels.index(one) for one in whole if one in labels]
+    return np.expand_dims(
+        np.transpose(part, order), tuple(i for i, one in enumerate(whole) if one not in labels)
+    )
+
+
+def _extreme(name: str, pair: str) -> Any:
+    def found(
+        rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool = False
+    ) -> Enclosed:
+        axes = axes_of(axis, x.lo.ndim)
+        kept = tuple(1 if i in axes else n for i, n in enumerate(x.lo.shape))
+        flat = x.map(lambda part: _last(part, axes))
+        best = flat.map(lambda p: p[..., 0])
+        for i in range(1, flat.lo.shape[-1]):
+            best = RULES[pair](rounding, best, flat.map(lambda p, i=i: p[..., i]))
+        return best.map(lambda p: p.reshape(kept)) if keepdims else best
+
+    return found
+
+
+RULES["max"] = _extreme("max", "maximum")
+RULES["min"] = _extreme("min", "minimum")
+
+
+# Rows that are fused, because their parts forget what they have in common.
+
+
+def _peak(x: Enclosed, axis: int) -> tuple[Bounds, Bounds, int]:
+    """The largest error along the axis, the largest distance below the largest number, and the
+    size of the axis."""
+    with np.errstate(all="ignore"):
+        e = np.max(np.where(x.bad, np.inf, x.error), axis=axis, keepdims=True)
+        span = np.max(x.hi, axis=axis, keepdims=True) - np.min(x.lo, axis=axis, keepdims=True)
+    return e, span, x.lo.shape[axis]
+
+
+@rule("softmax")
+def _softmax(rounding: Rounding, x: Enclosed, *, axis: int = -1) -> Enclosed:
+    """p_i = 1 / sum exp(x_j - x_i): least where x_i is least and all others are largest. Computed
+    as exp(x_i - max x) / sum; the differences round by u of their size."""
+    e, span, count = _peak(x, axis)
+    u = rounding.unit
+    with np.errstate(all="ignore"):
+        slop = 2.0**-49 * (np.abs(span) + count + 4)
+        lo = _shares(x.lo, x.hi, axis) * (1 - slop)
+        hi = _shares(x.hi, x.lo, axis) * (1 + slop)
+        moved = up(2 * e + u * (span + 2 * e))
+        d = up(np.expm1(2 * moved) + (count + 4) * 2 * rounding.library * np.exp(2 * moved))
+    bad, undefined = _any(x, axis)
+    found = made(
+        rounding, lo, hi, d, np.full(lo.shape, rounding.normal), bad, undefined, above=True
+    )
+    return Enclosed(
+        np.clip(found.lo, 0, 1), np.clip(found.hi, 0, 1), found.d, found.a, found.bad, undefined
+    )
+
+
+def _shares(own: Bounds, others: Bounds, axis: int) -> Bounds:
+    """1 / (1 + sum over the others of exp(x_j - x_i))."""
+    size = own.shape[axis]
+    own, others = np.moveaxis(own, axis, -1), np.moveaxis(others, axis, -1)
+    apart = np.exp(others[..., None, :] - own[..., :, None])
+    apart[..., np.arange(size), np.arange(size)] = 1.0
+    return np.moveaxis(1 / np.sum(apart, axis=-1), -1, axis)
+
+
+def _any(x: Enclosed, axis: int) -> tuple[Any, Any]:
+    bad = np.broadcast_to(np.any(x.bad, axis=axis, keepdims=True), x.bad.shape)
+    undefined = np.broadcast_to(np.any(x.undefined, axis=axis, keepdims=True), x.bad.shape)
+    return bad, undefined
+
+
+@rule("logsumexp")
+def _logsumexp(
+    rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool = False
+) -> Enclosed:
+    """max x + log of a sum from 1 to n: that sum is right to n + 5 ulps or so, since
+    u t exp(-t) < u for t = max x - x_i. Its inputs move it by their largest error."""
+    axes = axes_of(axis, x.lo.ndim)
+    count = math.prod(x.lo.shape[i] for i in axes)
+    with np.errstate(all="ignore"):
+        lo, hi = (np.logaddexp.reduce(_last(part, axes), axis=-1) for part in (x.lo, x.hi))
+        e = np.max(np.where(x.bad, np.inf, x.error), axis=axes)
+        own = rounding.library * (2 * count + 6 + 4 * math.log(count + 1))
+        slop = 2.0**-48 * (np.maximum(np.abs(lo), np.abs(hi)) + count)
+    bad, undefined = np.any(x.bad, axis=axes), np.any(x.undefined, axis=axes)
+    zero = np.zeros(lo.shape)
+    found = made(rounding, lo - slop, hi + slop, zero, up(e + own), bad, undefined)
+    if not keepdims:
+        return found
+    kept = tuple(1 if i in axes else n for i, n in enumerate(x.lo.shape))
+    return found.map(lambda part: part.reshape(kept))
+
+
+def _last(part: Any, axes: tuple[int, ...]) -> Any:
+    """The axes as one, the last."""
+    moved = np.moveaxis(part, axes, range(-len(axes), 0))
+    return moved.reshape(*moved.shape[: part.ndim - len(axes)], -1)
+
+
+@rule("log_softmax")
+def _log_softmax(rounding: Rounding, x: Enclosed, *, axis: int = -1) -> Enclosed:
+    """-log sum exp(x_j - x_i), computed as (x_i - max x) - log(sum): both parts are below 0."""
+    e, span, count = _peak(x, axis)
+    with np.errstate(all="ignore"):
+        lo = np.log(_shares(x.lo, x.hi, axis))
+        hi = np.log(_shares(x.hi, x.lo, axis))
+        least = x.lo - np.max(x.hi, axis=axis, keepdims=True) - math.log(count)
+        lo = np.maximum(np.nan_to_num(lo, neginf=-np.inf), least - 1e-12 * np.abs(least))
+        slop = 2.0**-46 * (1 + count + np.abs(span))
+        own = rounding.library * (2 * count + 6 + 4 * math.log(count + 1))
+        a = up(2 * e + own)
+        d = np.full(lo.shape, rounding.unit)
+    bad, undefined = _any(x, axis)
+    found = made(rounding, lo - slop, hi + slop, d, np.broadcast_to(a, lo.shape), bad, undefined)
+    return Enclosed(found.lo, np.minimum(found.hi, 0.0), found.d, found.a, found.bad, undefined)
+
+
+def no_rule(name: str) -> Exceeds:
+    """What says that nothing can be proven of a program with this operation."""
+    return Exceeds(f"`{name}` has no rule of enclosure")
+
+
+@rule("norm")
+def _norm(
+    rounding: Rounding, x: Enclosed, *, ord: Any = None, axis: Any = None, keepdims: bool = False
+) -> Enclosed:
+    """The root of the sum of squares, as it is computed."""
+    if ord not in (None, 2, "fro"):
+        raise no_rule(f"norm of order {ord}")
+    squares = multiply(rounding, x, x)
+    return sqrt(rounding, accumulated(rounding, squares, axis, keepdims))
+
+
+@rule("var")
+def _var(
+    rounding: Rounding,
+    x: Enclosed,
+    *,
+    axis: Any = None,
+    correction: Any = 0,
+    keepdims: bool = False,
+) -> Enclosed:
+    """The mean of squared distances from the mean, in one pass or in two: its error is below
+    8 n u max|x| span + 8 n u v (Chan, Golub, LeVeque 1983, with a factor of 4)."""
+    axes = axes_of(axis, x.lo.ndim)
+    count = math.prod(x.lo.shape[i] for i in axes)
+    if count <= correction:
+        raise no_rule("var of too few numbers")
+    spread = count / (count - correction)
+
+    def over(function: Any, part: Any) -> Any:
+        return function(part, axis=axes, keepdims=keepdims)
+
+    with np.errstate(all="ignore"):
+        e = over(np.max, np.where(x.bad, np.inf, x.error))
+        span = over(np.max, x.hi) - over(np.min, x.lo)
+        most = over(np.max, x.most)
+        hi = spread * span * span / 4
+        apart = np.maximum(over(np.max, x.lo) - over(np.min, x.hi), 0.0)
+        lo = spread * apart * apart / (2 * count)
+        wide = span + 2 * e
+        own = 8 * (count + 2) * rounding.unit
+        a = up(spread * (4 * e * wide + own * (most + e) * wide))
+    bad, undefined = over(np.any, x.bad), over(np.any, x.undefined)
+    d = np.full(np.shape(lo), own)
+    return made(rounding, lo, hi, d, a, bad, undefined, above=True)
+
+
+@rule("std")
+def _std(rounding: Rounding, x: Enclosed, **keywords: Any) -> Enclosed:
+    return sqrt(rounding, _var(rounding, x, **keywords))

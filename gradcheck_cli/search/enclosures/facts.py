@@ -1,0 +1,171 @@
+"""Facts about nodes that their own rule forgets, because it does not know what its arguments have
+in common.
+
+    x - max(x) <= 0,  x - logsumexp(x) <= 0
+    the number of elements that are equal to the largest is at least 1
+    sum(g softmax(x)) lies between the least and the largest g
+
+`facts_of` finds them in a program; each narrows the exact range of a node. `merged` makes one node
+of those that compute the same, so that a product of equal factors is seen to be a square.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.program import Node, Program
+from gradcheck_cli.search.enclosures.enclosed import Enclosed
+from gradcheck_cli.search.enclosures.faithful import kernel_of
+from reference_engine.rules import axes_of
+from reference_engine.traced import ROWS
+
+_SPREADS = ("reshape", "broadcast_to", "expand_dims")
+Fact = Callable[[Enclosed, list[Any]], Enclosed]
+"""The enclosure of a node, narrowed; it is given the enclosures of all nodes before it."""
+
+
+def merged(program: Program) -> Program:
+    """The program, where nodes that compute the same from the same are one."""
+    nodes: list[Node] = []
+    place: list[int] = []
+    known: dict[Any, int] = {}
+    for node in program.nodes:
+        args = tuple(place[i] for i in node.args)
+        choice = kernel_of(node) if node.op == "where" else ""  # it may be an approximation
+        keywords = repr(sorted(node.keywords.items()))
+        key = (node.op, args, keywords, repr(node.value), node.kind, choice)
+        if node.custom is not None or not (args or node.value is not None):
+            key = (str(len(nodes)), (), "", "", "", "")
+        if key not in known:
+            known[key] = len(nodes)
+            nodes.append(replace(node, args=args))
+        place.append(known[key])
+    return replace(
+        program,
+        nodes=tuple(nodes),
+        inputs={name: place[i] for name, i in program.inputs.items()},
+        outputs=tuple(None if i is None else place[i] for i in program.outputs),
+    )
+
+
+def facts_of(program: Program) -> dict[int, Fact]:
+    """By node, what is known of it."""
+    finder = _Finder(program)
+    found = {}
+    for index, node in enumerate(program.nodes):
+        fact = finder.fact(node)
+        if fact is not None:
+            found[index] = fact
+    return found
+
+
+class _Finder:
+    def __init__(self, program: Program) -> None:
+        self._nodes = program.nodes
+
+    def fact(self, node: Node) -> Fact | None:
+        if node.op == "subtract":
+            first, second = node.args
+            if self._tops(second, first):
+                return _not_positive
+        if node.op == "sum":
+            return self._of_sum(node)
+        return None
+
+    def _tops(self, index: int, of: int) -> bool:
+        """Whether the node has, beside each of those numbers, the largest of some numbers with this
+        one among them, or their logsumexp."""
+        groups = self._groups(index, ("max", "logsumexp"), of)
+        return groups is not None and np.array_equal(*groups)
+
+    def _groups(self, index: int, rows: tuple[str, ...], of: int) -> tuple[Any, Any] | None:
+        """The numbers of the node `of`, by which of its reductions (`rows`) they go into, and which
+        of these stands beside each in the node `index`, which repeats such reductions."""
+        moves = []
+        while self._nodes[index].op in _SPREADS:
+            moves.append(self._nodes[index])
+            index = self._nodes[index].args[0]
+        node, shape = self._nodes[index], self._nodes[of].shape
+        if node.op not in rows or node.args[0] != of:
+            return None
+        axes = axes_of(node.keywords.get("axis"), len(shape))
+        kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+        labels = np.arange(math.prod(kept))
+        beside = labels.reshape(node.shape)
+        for move in reversed(moves):
+            beside = ROWS[move.op].raw(beside, **move.keywords)
+        if np.broadcast_shapes(beside.shape, shape) != shape:
+            return None
+        return np.broadcast_to(labels.reshape(kept), shape), np.broadcast_to(beside, shape)
+
+    def _of_sum(self, node: Node) -> Fact | None:
+        inner = self._nodes[node.args[0]]
+        if inner.op == "equal":
+            for one, other in (inner.args, inner.args[::-1]):
+                groups = self._groups(other, ("max", "min"), one)
+                if groups is not None and _whole(*groups, node.keywords.get("axis")):
+                    return _at_least_one
+        if inner.op == "multiply":
+            for one, other in (inner.args, inner.args[::-1]):
+                shares = self._nodes[one]
+                alike = self._nodes[other].shape == shares.shape
+                if shares.op == "softmax" and alike and self._same_axis(node, shares):
+                    return _between(other, node.keywords)
+        return None
+
+    def _same_axis(self, node: Node, shares: Node) -> bool:
+        rank = len(shares.shape)
+        axis = node.keywords.get("axis")
+        axes = axis if isinstance(axis, tuple) else (axis,)
+        return len(axes) == 1 and (
+            rank == 1 if axes[0] is None else axes[0] % rank == shares.keywords["axis"] % rank
+        )
+
+
+def _whole(groups: Any, beside: Any, axis: Any) -> bool:
+    """Whether each sum along the axes has all numbers of a group, each beside its own extreme."""
+    summed = axes_of(axis, groups.ndim)
+    rows = np.moveaxis(groups, summed, range(-len(summed), 0))
+    rows = rows.reshape(-1, math.prod(groups.shape[i] for i in summed))
+    held = (np.sum(row == row[0]) == np.sum(groups == row[0]) for row in rows)
+    return np.array_equal(groups, beside) and all(held)
+
+
+def _narrowed(x: Enclosed, lo: Any, hi: Any) -> Enclosed:
+    return replace(x, lo=np.maximum(x.lo, lo), hi=np.minimum(x.hi, hi))
+
+
+def _not_positive(x: Enclosed, _: list[Any]) -> Enclosed:
+    return _narrowed(x, -np.inf, 0.0)
+
+
+def _at_least_one(x: Enclosed, _: list[Any]) -> Enclosed:
+    """Exact arithmetic has one at least; so has the engine, which compares as it finds the
+    largest."""
+    return _narrowed(x, 1.0, np.inf)
+
+
+def _between(index: int, keywords: Any) -> Fact:
+    def fact(x: Enclosed, values: list[Any]) -> Enclosed:
+        g = values[index]
+        if not isinstance(g, Enclosed):
+            return x
+        rank = g.lo.ndim
+        axis, kept = keywords.get("axis"), keywords.get("keepdims", False)
+        along = rank - 1 if axis is None else _behind(axis, rank)
+        lo, hi = np.min(g.lo, axis=along, keepdims=kept), np.max(g.hi, axis=along, keepdims=kept)
+        slop = 1e-13 * np.maximum(np.abs(lo), np.abs(hi))
+        return _narrowed(x, lo - slop, hi + slop)
+
+    return fact
+
+
+def _behind(axis: Any, rank: int) -> int:
+    """The axis of a batch (rank axes) that this one of a single point is."""
+    one = axis[0] if isinstance(axis, tuple) else axis
+    return int(one) % (rank - 1) + 1

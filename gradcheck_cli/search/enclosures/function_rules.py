@@ -1,0 +1,312 @@
+"""The rules of functions of a library: exponentials, logarithms, trigonometric functions (see
+`rules`). Each is within the ulps that a proof assumes, and more where engines are known to be off
+by more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.search.enclosures.enclosed import (
+    Bounds,
+    Enclosed,
+    Flags,
+    Rounding,
+    exact,
+    made,
+    up,
+)
+from gradcheck_cli.search.enclosures.rules import RULES, Rule, add, divide, negative, rule
+
+
+def library(
+    rounding: Rounding,
+    x: Enclosed,
+    ends: tuple[Bounds, Bounds],
+    d: Bounds,
+    a: Bounds,
+    bad: Flags | bool = False,
+    undefined: Flags | bool = False,
+    *,
+    least: float | None = None,
+    within: tuple[float, float] = (-np.inf, np.inf),
+) -> Enclosed:
+    """The result of a function whose values lie `within`. `least` is what underflow may cost."""
+    found = made(
+        rounding,
+        *ends,
+        d,
+        a,
+        x.bad | bad,
+        x.undefined | undefined,
+        relative=rounding.library,
+        least=rounding.library_least if least is None else least,
+    )
+    lo, hi = np.clip(found.lo, *within), np.clip(found.hi, *within)
+    return replace(found, lo=lo, hi=hi)
+
+
+def moved(x: Enclosed) -> Bounds:
+    return np.where(x.bad, np.inf, x.error)
+
+
+@rule("exp")
+def _exp(rounding: Rounding, x: Enclosed) -> Enclosed:
+    with np.errstate(all="ignore"):
+        ends = np.exp(x.lo), np.exp(x.hi)
+        d = up(np.expm1(moved(x)))
+    return library(rounding, x, ends, d, np.zeros(d.shape), within=(0.0, np.inf))
+
+
+@rule("exp2")
+def _exp2(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """Also computed as exp(log(2) x), whose argument is rounded."""
+    with np.errstate(all="ignore"):
+        ends = np.exp2(x.lo), np.exp2(x.hi)
+        d = up(np.expm1(moved(x)) + x.most * rounding.unit)  # 2^e - 1 is less
+    return library(rounding, x, ends, d, np.zeros(d.shape), within=(0.0, np.inf))
+
+
+@rule("expm1")
+def _expm1(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """expm1(x + e) - expm1(x) = exp(x) expm1(e). For one sign of x and e = d x it is below
+    d max(1, x + 1) |expm1(x)|, about: only what is exact is relative here."""
+    with np.errstate(all="ignore"):
+        ends = np.expm1(x.lo), np.expm1(x.hi)
+        e = moved(x)
+        a = np.where(e == 0, 0.0, up(np.exp(x.hi) * np.expm1(e)))
+    least = steady(rounding)
+    return library(rounding, x, ends, np.zeros(a.shape), a, least=least, within=(-1.0, np.inf))
+
+
+def _log_like(function: Any, shift: float, scale: float = 1.0) -> Rule:
+    """`scale` log(shift + x): an error of |e| / (shift + x) in relative terms."""
+
+    def found(rounding: Rounding, x: Enclosed) -> Enclosed:
+        with np.errstate(all="ignore"):
+            least = shift + x.lo
+            e = np.where(shift == 0, x.relative, up(moved(x) / least))
+            pole = least <= 0
+            bad = pole | ~(e < 1)
+            ends = function(np.maximum(x.lo, -shift)), function(np.maximum(x.hi, -shift))
+            a = np.where(e == 0, 0.0, up(-np.log1p(-e) * scale))
+        ends = tuple(np.nan_to_num(end, nan=-np.inf, posinf=np.inf, neginf=-np.inf) for end in ends)
+        zero = np.zeros(a.shape)
+        return library(rounding, x, ends, zero, a, bad, pole, least=steady(rounding))
+
+    return found
+
+
+def steady(rounding: Rounding) -> float:
+    """What a function costs near its zero, whose small results are its small arguments, and are
+    computed as twice a half of them."""
+    return 2 * rounding.normal if rounding.flush else rounding.library_least
+
+
+RULES["log"] = _log_like(np.log, 0.0)
+RULES["log1p"] = _log_like(np.log1p, 1.0)
+RULES["log2"] = _log_like(np.log2, 0.0, 1.443)
+RULES["log10"] = _log_like(np.log10, 0.0)
+
+
+def _concave(function: Any, within: tuple[float, float]) -> Rule:
+    """An odd function, concave above 0, with slope 1 at most: f((1 + d) x) <= (1 + d) f(x)."""
+
+    def found(rounding: Rounding, x: Enclosed) -> Enclosed:
+        with np.errstate(all="ignore"):
+            ends = function(x.lo), function(x.hi)
+        least = steady(rounding)
+        return library(rounding, x, ends, along(x.d), x.a, least=least, within=within)
+
+    return found
+
+
+def along(d: Bounds) -> Bounds:
+    """Beyond d = 1 the computed argument may have the other sign."""
+    return np.where(d < 1, d, 2 + d)
+
+
+RULES["tanh"] = _concave(np.tanh, (-1.0, 1.0))
+RULES["atan"] = _concave(np.arctan, (-np.pi / 2 - 1e-15, np.pi / 2 + 1e-15))
+RULES["asinh"] = _concave(np.arcsinh, (-np.inf, np.inf))
+
+
+@rule("sigmoid")
+def sigmoid(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """The derivative of its logarithm is below 1. As 1 / (1 + exp(-x)) it gives 0 where exp(-x)
+    overflows, in place of a number below the smallest normal one."""
+    with np.errstate(all="ignore"):
+        ends = 1 / (1 + np.exp(-x.lo)), 1 / (1 + np.exp(-x.hi))
+        d = up(np.expm1(moved(x)))
+    least = rounding.normal
+    return library(rounding, x, ends, d, np.zeros(d.shape), least=least, within=(0.0, 1.0))
+
+
+@rule("silu")
+def _silu(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """As x / (1 + exp(-x))."""
+    one = exact(np.ones(x.lo.shape))
+    return divide(rounding, x, add(rounding, one, _exp(rounding, negative(rounding, x))))
+
+
+@rule("logistic_density")
+def _logistic_density(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """Even, and the derivative of its logarithm is below 1 in size."""
+    with np.errstate(all="ignore"):
+        far, near = (np.exp(-size) / (1 + np.exp(-size)) ** 2 for size in (x.most, x.least))
+        d = up(np.expm1(moved(x)))
+    least = rounding.normal
+    return library(rounding, x, (far, near), d, np.zeros(d.shape), least=least, within=(0.0, 0.25))
+
+
+@rule("sech_squared")
+def _sech_squared(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """Even, and the derivative of its logarithm is below 2 in size."""
+    with np.errstate(all="ignore"):
+        far, near = (4 * np.exp(-2 * s) / (1 + np.exp(-2 * s)) ** 2 for s in (x.most, x.least))
+        d = up(np.expm1(2 * moved(x)))
+    least = rounding.normal
+    return library(rounding, x, (far, near), d, np.zeros(d.shape), least=least, within=(0.0, 1.0))
+
+
+@rule("softplus")
+def _softplus(rounding: Rounding, x: Enclosed) -> Enclosed:
+    with np.errstate(all="ignore"):
+        ends = np.logaddexp(0, x.lo), np.logaddexp(0, x.hi)
+        d = up(np.expm1(moved(x)))
+    found = library(rounding, x, ends, d, np.zeros(d.shape), within=(0.0, np.inf))
+    return found
+
+
+def _wave(function: Any, crest: float, trough: float) -> Rule:
+    """sin or cos, whose largest value is at `crest` + 2 pi k and whose least at `trough`."""
+
+    def found(rounding: Rounding, x: Enclosed) -> Enclosed:
+        with np.errstate(all="ignore"):
+            ends = function(x.lo), function(x.hi)
+            lo, hi = np.minimum(*ends), np.maximum(*ends)
+            hi = np.where(_meets(x, crest), 1.0, hi)
+            lo = np.where(_meets(x, trough), -1.0, lo)
+            far = ~(x.most < 2.0**40)
+        ends = np.where(far, -1.0, lo), np.where(far, 1.0, hi)
+        zero, least = np.zeros(x.lo.shape), steady(rounding)
+        return library(rounding, x, ends, zero, moved(x), least=least, within=(-1.0, 1.0))
+
+    return found
+
+
+def _meets(x: Enclosed, place: float) -> Flags:
+    """Whether place + 2 pi k may lie in the range."""
+    turns = 2 * np.pi
+    margin = 1e-9 * (1 + x.most)
+    first = np.ceil((x.lo - margin - place) / turns)
+    return first * turns + place <= x.hi + margin
+
+
+RULES["sin"] = _wave(np.sin, np.pi / 2, -np.pi / 2)
+RULES["cos"] = _wave(np.cos, 0.0, np.pi)
+
+
+@rule("cosh")
+def _cosh(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """The derivative of its logarithm is below 1. Also computed by exp(|x| - log 2), whose argument
+    is rounded, or by exp(|x|), which overflows before it does."""
+    with np.errstate(all="ignore"):
+        d = up(np.expm1(moved(x)) + 2 * x.most * rounding.unit)
+        ends = np.cosh(x.least), np.cosh(x.most)
+    bad = _beyond_exp(rounding, x)
+    return library(rounding, x, ends, d, np.zeros(d.shape), bad, within=(1.0, np.inf))
+
+
+@rule("sinh")
+def _sinh(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """As cosh."""
+    with np.errstate(all="ignore"):
+        ends = np.sinh(x.lo), np.sinh(x.hi)
+        e = moved(x)
+        a = np.where(e == 0, 0.0, up(np.cosh(x.most + e) * e))
+        d = 2 * x.most * rounding.unit
+    return library(rounding, x, ends, d, a, _beyond_exp(rounding, x), least=steady(rounding))
+
+
+def _beyond_exp(rounding: Rounding, x: Enclosed) -> Flags:
+    """Whether exp(|x|) may overflow where functions are computed."""
+    largest = max(rounding.largest, float(np.finfo(np.float32).max))
+    with np.errstate(all="ignore"):
+        return np.asarray(~(x.most + moved(x) < np.log(largest) * (1 - rounding.library)))
+
+
+@rule("tan")
+def _tan(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """Between two poles."""
+    with np.errstate(all="ignore"):
+        e = moved(x)
+        wide = Enclosed(x.lo - e, x.hi + e, x.d, x.a, x.bad, x.undefined)
+        pole = _meets(wide, np.pi / 2) | _meets(wide, -np.pi / 2)
+        real = _meets(x, np.pi / 2) | _meets(x, -np.pi / 2)
+        ends = np.where(real, -np.inf, np.tan(x.lo)), np.where(real, np.inf, np.tan(x.hi))
+        steepest = 1 + np.maximum(np.tan(wide.lo) ** 2, np.tan(wide.hi) ** 2)
+        a = np.where(e == 0, 0.0, up(e * steepest * (1 + 1e-6)))
+    zero = np.zeros(a.shape)
+    return library(rounding, x, ends, zero, a, pole | real, real, least=steady(rounding))
+
+
+def _on_one(function: Any, falls: bool) -> Rule:
+    """asin or acos, with poles of the slope at -1 and 1."""
+
+    def found(rounding: Rounding, x: Enclosed) -> Enclosed:
+        with np.errstate(all="ignore"):
+            e = moved(x)
+            most = np.maximum(np.abs(x.lo - e), np.abs(x.hi + e))
+            ends = function(np.clip(x.lo, -1, 1)), function(np.clip(x.hi, -1, 1))
+            ends = ends[::-1] if falls else ends
+            a = np.where(e == 0, 0.0, up(e / np.sqrt((1 - most) * (1 + most))))
+            bad = ~(most <= 1) | ~np.isfinite(a)
+        zero = np.zeros(a.shape)
+        least = steady(rounding)
+        return library(rounding, x, ends, zero, np.nan_to_num(a), bad, x.most >= 1, least=least)
+
+    return found
+
+
+RULES["asin"] = _on_one(np.arcsin, False)
+RULES["acos"] = _on_one(np.arccos, True)
+
+
+@rule("cbrt")
+def _cbrt(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """|cbrt(x + e) - cbrt(x)| <= d |cbrt(x)| + 2 cbrt(a / 2), or a / x^(2/3)."""
+    with np.errstate(all="ignore"):
+        ends = np.cbrt(x.lo), np.cbrt(x.hi)
+        lowest = x.least * (1 - np.minimum(x.d, 1))
+        steep = np.where(lowest >= x.a, x.a / np.cbrt(lowest) ** 2, np.inf)
+        a = np.where(x.a == 0, 0.0, up(np.minimum(1.6 * np.cbrt(x.a), steep)))
+    return library(rounding, x, ends, along(x.d), a, False, x.least <= 0)
+
+
+@rule("atanh")
+def _atanh(rounding: Rounding, x: Enclosed) -> Enclosed:
+    with np.errstate(all="ignore"):
+        e = moved(x)
+        most = np.maximum(np.abs(x.lo - e), np.abs(x.hi + e))
+        ends = np.arctanh(np.clip(x.lo, -1, 1)), np.arctanh(np.clip(x.hi, -1, 1))
+        a = np.where(e == 0, 0.0, up(e / ((1 - most) * (1 + most))))
+        bad = ~(most < 1)
+    zero, least = np.zeros(a.shape), steady(rounding)
+    a = np.where(bad, np.inf, a)
+    return library(rounding, x, ends, zero, a, bad, x.most >= 1, least=least)
+
+
+@rule("acosh")
+def _acosh(rounding: Rounding, x: Enclosed) -> Enclosed:
+    with np.errstate(all="ignore"):
+        e = moved(x)
+        low = x.lo - e
+        ends = np.arccosh(np.maximum(x.lo, 1)), np.arccosh(np.maximum(x.hi, 1))
+        a = np.where(e == 0, 0.0, up(e / np.sqrt((low - 1) * (low + 1))))
+        bad = ~(low >= 1) | ~np.isfinite(a)
+    zero, least = np.zeros(a.shape), steady(rounding)
+    a = np.where(bad, np.inf, a)
+    return library(rounding, x, ends, zero, a, bad, x.lo <= 1, least=least)

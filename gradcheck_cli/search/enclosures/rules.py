@@ -1,0 +1,373 @@
+"""The rules of enclosures: for each row of the op table, range, error and where it has no value.
+
+A rule takes the `Rounding` of the engine, the enclosed arguments (`Enclosed`, `Mask`, or arrays of
+indices) and the keywords of a batched node, and gives the enclosed result. A row without a rule
+raises `Exceeds`: then nothing is proven of a program that has it.
+
+Arguments x, y have ranges [lo, hi] and computed numbers x + e with |e| <= d |x| + a.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gradcheck_cli.search.enclosures.enclosed import (
+    Bounds,
+    Enclosed,
+    Flags,
+    Rounding,
+    exact,
+    made,
+    unrounded,
+    up,
+)
+
+_ROUGH = 2.0**25
+"""Times the smallest normal number: below that a correction of half the digits is flushed."""
+
+Keywords = Mapping[str, Any]
+Rule = Callable[..., Any]
+F = TypeVar("F", bound=Rule)
+
+RULES: dict[str, Rule] = {}
+
+
+def rule(*names: str) -> Callable[[F], F]:
+    """Enters a rule under the names of rows."""
+
+    def enter(function: F) -> F:
+        RULES.update(dict.fromkeys(names, function))
+        return function
+
+    return enter
+
+
+def flags(*xs: Enclosed) -> tuple[Flags, Flags]:
+    bad, undefined = xs[0].bad, xs[0].undefined
+    for x in xs[1:]:
+        bad, undefined = bad | x.bad, undefined | x.undefined
+    return bad, undefined
+
+
+def read(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """An argument as an engine takes it that flushes subnormal numbers."""
+    if not rounding.flush:
+        return x
+    with np.errstate(all="ignore"):
+        small = x.least - x.error < rounding.normal
+        nothing = (x.lo == 0) & (x.hi == 0) & (x.a == 0)
+        a = np.where(small & ~nothing, up(x.a + rounding.normal), x.a)
+    return replace(x, a=a)
+
+
+# Arithmetic.
+
+
+@rule("negative")
+def negative(rounding: Rounding, x: Enclosed) -> Enclosed:
+    return replace(x, lo=-x.hi, hi=-x.lo)
+
+
+@rule("add")
+def add(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
+    """|e| <= max(dx, dy) |x + y| + ax + ay where x and y have one sign, else what cancels stays.
+    A sum that underflows is exact."""
+    with np.errstate(all="ignore"):
+        lo, hi = x.lo + y.lo, x.hi + y.hi
+        alike = ((x.lo >= 0) & (y.lo >= 0)) | ((x.hi <= 0) & (y.hi <= 0))
+        stays = np.where(x.d == 0, 0.0, x.d * x.most) + np.where(y.d == 0, 0.0, y.d * y.most)
+        d = np.where(alike, np.maximum(x.d, y.d), 0.0)
+        a = x.a + y.a + np.where(alike, 0.0, up(stays))
+    above, below = (x.lo >= 0) & (y.lo >= 0), (x.hi <= 0) & (y.hi <= 0)
+    found = made(
+        rounding, lo, hi, d, a, *flags(x, y), least=sums(rounding), above=above, below=below
+    )
+    return relative(found)
+
+
+def sums(rounding: Rounding) -> float:
+    """What underflow costs a sum: nothing, but where subnormal results are flushed."""
+    return rounding.normal if rounding.flush else 0.0
+
+
+def relative(x: Enclosed) -> Enclosed:
+    """An error that is stated by the size of the number where all numbers have about one size: the
+    next factor is then not taken at its largest."""
+    with np.errstate(all="ignore"):
+        least = x.least
+        near = (least > 0) & (x.most <= 4 * least) & (x.a > x.d * least * 2.0**-10)
+        d = np.where(near, up(x.d + x.a / least), x.d)
+    return replace(x, d=d, a=np.where(near, 0.0, x.a))
+
+
+@rule("subtract")
+def subtract(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
+    return add(rounding, x, negative(rounding, y))
+
+
+def products(x: Enclosed, y: Enclosed, same: bool) -> tuple[Bounds, Bounds]:
+    """The range of x y; of x x it is not below 0. 0 times infinity is 0: no factor is infinite."""
+    with np.errstate(all="ignore"):
+        if same:
+            return np.square(x.least), np.square(x.most)
+        corners = [times(p, q) for p in (x.lo, x.hi) for q in (y.lo, y.hi)]
+    return np.minimum.reduce(corners), np.maximum.reduce(corners)
+
+
+def times(p: Bounds, q: Bounds) -> Bounds:
+    return np.where((p == 0) | (q == 0), 0.0, p * q)
+
+
+@rule("multiply")
+def multiply(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
+    for one, other in ((x, y), (y, x)):
+        if _is(one, 1.0) and not rounding.flush:
+            return _spread(other, np.broadcast_shapes(x.lo.shape, y.lo.shape))
+    scales = _is_power_of_two(x) or _is_power_of_two(y)
+    with np.errstate(all="ignore"):
+        lo, hi = products(x, y, x is y)
+        d = up(x.d + y.d + x.d * y.d)
+        a = times(x.a, y.most * (1 + y.d)) + times(y.a, x.most * (1 + x.d)) + x.a * y.a
+    above = ((x.lo >= 0) & (y.lo >= 0)) | ((x.hi <= 0) & (y.hi <= 0)) | (x is y)
+    below = ((x.lo >= 0) & (y.hi <= 0)) | ((x.hi <= 0) & (y.lo >= 0))
+    u = 0.0 if scales else rounding.unit
+    found = made(rounding, lo, hi, d, a, *flags(x, y), relative=u, above=above, below=below)
+    return _with_zeros(found, _nothing(x) | _nothing(y))
+
+
+def _spread(x: Enclosed, shape: tuple[int, ...]) -> Enclosed:
+    return x.map(lambda part: np.broadcast_to(part, shape))
+
+
+def _nothing(x: Enclosed) -> Flags:
+    """Whether it is 0, and the engine has 0."""
+    return np.asarray((x.most == 0) & (x.a == 0))
+
+
+def _is(x: Enclosed, number: float) -> bool:
+    return bool(np.all(x.lo == number) and np.all(x.hi == number) and not np.any(x.error))
+
+
+def _is_power_of_two(x: Enclosed) -> bool:
+    """Whether it is one exact power of two, with which products are exact but for underflow."""
+    number = float(x.lo.flat[0])
+    return bool(np.frexp(abs(number))[0] == 0.5) and _is(x, number)
+
+
+def _with_zeros(x: Enclosed, nothing: Flags) -> Enclosed:
+    """The result, exactly 0 where a factor is exactly 0 and the other is a number."""
+    at = nothing & ~x.bad
+    lo, hi, d, a = (np.where(at, 0.0, part) for part in (x.lo, x.hi, x.d, x.a))
+    return replace(x, lo=lo, hi=hi, d=d, a=a)
+
+
+# What stays nan or infinite.
+
+
+def stays_broken(rounding: Rounding, op: str, xs: Sequence[Any]) -> Flags | bool:
+    """Whether the result of a row is nan or infinite because an argument is, for certain. A sum
+    counts where the other number cannot bring back a product that is fused with it."""
+    if op not in _STAYS or not all(isinstance(x, Enclosed) for x in xs):
+        return False
+    if op not in ("add", "subtract"):
+        broken = np.broadcast_arrays(*(x.broken for x in xs[: _STAYS[op]]))
+        return np.asarray(np.logical_or.reduce(broken))
+    x, y = xs[0], xs[1] if op == "add" else negative(rounding, xs[1])
+    alike = ((x.lo >= 0) & (y.lo >= 0)) | ((x.hi <= 0) & (y.hi <= 0))
+    tiny = rounding.largest * rounding.unit
+    by_x = x.broken & (alike | y.broken | (y.most + y.error < tiny))
+    by_y = y.broken & (alike | (x.most + x.error < tiny))
+    return np.asarray(by_x | by_y)
+
+
+_STAYS = {
+    "negative": 1,
+    "abs": 1,
+    "sqrt": 1,
+    "log": 1,
+    "add": 2,
+    "subtract": 2,
+    "multiply": 2,
+    "divide": 1,
+}
+"""Rows, and how many of their arguments break the result."""
+
+
+@rule("square")
+def _square(rounding: Rounding, x: Enclosed) -> Enclosed:
+    return multiply(rounding, x, x)
+
+
+@rule("divide")
+def divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
+    """|e| <= (dx + r) / (1 - r) |q| + ax / (|y| (1 - r)), r = dy + ay / |y| below 1."""
+    with np.errstate(all="ignore"):
+        pole = (y.lo <= 0) & (y.hi >= 0)
+        r = y.relative
+        hits = pole | ~(r < 1)
+        corners = [p / q for p in (x.lo, x.hi) for q in (y.lo, y.hi)]
+        lo, hi = np.minimum.reduce(corners), np.maximum.reduce(corners)
+        d = up((x.d + r) / (1 - r))
+        a = np.where(x.a == 0, 0.0, up(x.a / (y.least * (1 - r))))
+    bad, undefined = flags(x, y)
+    lo, hi = np.where(pole, -np.inf, lo), np.where(pole, np.inf, hi)
+    above = ((x.lo >= 0) & (y.lo > 0)) | ((x.hi <= 0) & (y.hi < 0))
+    below = ((x.lo >= 0) & (y.hi < 0)) | ((x.hi <= 0) & (y.lo > 0))
+    u = rounding.quotient
+    found = made(
+        rounding, lo, hi, d, a, bad | hits, undefined | pole, relative=u, above=above, below=below
+    )
+    return _with_zeros(found, _nothing(x) & ~hits)
+
+
+@rule("reciprocal")
+def _reciprocal(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """Engines that flush refine an estimate of half the digits by what may be flushed."""
+    found = divide(rounding, exact(np.ones(x.lo.shape)), x)
+    with np.errstate(all="ignore"):
+        d = up(found.d + rounding.library)
+        rough = rounding.flush & ~(found.least > _ROUGH * rounding.normal)
+        a = found.a + np.where(rough, 2 * rounding.normal, 0.0)
+    return replace(found, d=d, a=a)
+
+
+@rule("sqrt")
+def sqrt(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """|sqrt(x + e) - sqrt(x)| <= d sqrt(x) + sqrt(a), or a / sqrt(x). The slope has a pole at 0."""
+    with np.errstate(all="ignore"):
+        lo, hi = np.sqrt(np.maximum(x.lo, 0)), np.sqrt(np.maximum(x.hi, 0))
+        bad, undefined = flags(x)
+        bad = bad | ~(x.lo - x.d * np.abs(x.lo) - x.a >= 0) | (x.d >= 1)
+        apart = np.where(x.a == 0, 0.0, np.minimum(np.sqrt(x.a), x.a / (lo * np.sqrt(1 - x.d))))
+        d = x.d / (1 + np.sqrt(1 - np.minimum(x.d, 1)))
+    undefined = undefined | (x.lo <= 0)
+    own = rounding.library
+    return made(rounding, lo, hi, up(d), up(apart), bad, undefined, relative=own, above=True)
+
+
+@rule("rsqrt")
+def _rsqrt(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """Engines refine an estimate, to the last digits but a few."""
+    found = divide(rounding, exact(np.ones(x.lo.shape)), sqrt(rounding, x))
+    return replace(found, d=up(found.d + rounding.library))
+
+
+@rule("abs")
+def _abs(rounding: Rounding, x: Enclosed) -> Enclosed:
+    return unrounded(x.least, x.most, x.d, x.a, x.bad, x.undefined)
+
+
+@rule("power")
+def _power(rounding: Rounding, x: Enclosed, n: Enclosed) -> Enclosed:
+    """Of one exact exponent for all: 1, a whole one, or one of a base above 0."""
+    if not (np.all(n.lo == n.lo.flat[0]) and np.all(n.hi == n.lo) and not np.any(n.error)):
+        return _power_of_both(rounding, x, n)
+    p = float(n.lo.flat[0])
+    if p == 0:
+        return exact(np.ones(np.broadcast_shapes(x.lo.shape, n.lo.shape)))
+    if p == 1:
+        return x
+    if p.is_integer():
+        return _whole_power(rounding, x, p)
+    return _real_power(rounding, x, p)
+
+
+def _whole_power(rounding: Rounding, x: Enclosed, p: float) -> Enclosed:
+    """x^n is computed as a product of n factors, or by a library; x^-n also as 1 / x^n, which is 0
+    or infinite where x^n leaves the range."""
+    bad, undefined = flags(x)
+    own = max(rounding.library, abs(p) * rounding.unit)
+    least = max(rounding.library_least, abs(p) * rounding.least)
+    with np.errstate(all="ignore"):
+        if p > 0:
+            lo, hi = (_odd(x.lo, p), _odd(x.hi, p)) if p % 2 else (x.least**p, x.most**p)
+            d = (1 + x.d) ** p - 1
+            a = np.where(x.a == 0, 0.0, p * x.a * (x.most * (1 + x.d) + x.a) ** (p - 1))
+        else:
+            r = x.relative
+            pole = (x.lo <= 0) & (x.hi >= 0)
+            ends = x.least**p, x.most**p
+            negative = (x.hi <= 0) & (p % 2 != 0)
+            lo, hi = np.minimum(*ends), np.maximum(*ends)
+            lo, hi = np.where(negative, -hi, lo), np.where(negative, -lo, hi)
+            lo, hi = np.where(pole, -np.inf if p % 2 else 0.0, lo), np.where(pole, np.inf, hi)
+            d = np.maximum(np.abs((1 + r) ** p - 1), np.abs((1 - r) ** p - 1))
+            below, beyond = (x.least * (1 - r)) ** -p, (x.most * (1 + r)) ** -p
+            small = ~(below * (1 - own) > 2 * rounding.normal)
+            lost = ~(beyond * (1 + own) <= rounding.largest)  # the result is below 1 / largest
+            a = np.where(lost, 2 / rounding.largest, 0.0)
+            bad, undefined = bad | pole | ~(r < 1) | small, undefined | pole
+    above = (x.lo >= 0) | (p % 2 == 0)
+    return made(
+        rounding, lo, hi, up(d), up(a), bad, undefined, relative=own, least=least, above=above
+    )
+
+
+def _real_power(rounding: Rounding, x: Enclosed, p: float) -> Enclosed:
+    """Of a base above 0: |(x + e)^p - x^p| <= |(1 + r)^p - 1| x^p. 0 has the value 0, where p is
+    above 0."""
+    bad, undefined = flags(x)
+    with np.errstate(all="ignore"):
+        r = x.relative
+        pole = x.lo <= 0
+        low, high = np.maximum(x.lo, 0.0) ** p, np.maximum(x.hi, 0.0) ** p
+        lo, hi = np.minimum(low, high), np.maximum(low, high)
+        d = np.maximum(np.abs((1 + r) ** p - 1), np.abs((1 - r) ** p - 1))
+        bad = bad | pole | ~(r < 1)
+        if p > 0:
+            edge = (x.lo == 0) & (x.a == 0) & (x.d < 1)
+            bad = np.where(edge, x.bad, bad)
+            d = np.where(edge, np.maximum((1 + x.d) ** p - 1, 1 - (1 - x.d) ** p), d)
+    return made(
+        rounding,
+        lo,
+        hi,
+        up(d),
+        np.zeros(x.lo.shape),
+        bad,
+        undefined | pole,
+        relative=rounding.library,
+        least=rounding.library_least,
+        above=True,
+    )
+
+
+def _power_of_both(rounding: Rounding, x: Enclosed, n: Enclosed) -> Enclosed:
+    """exp(n log x) of x above 0: n log x moves by |n| |log(1 - r)| + |e_n| |log x|."""
+    with np.errstate(all="ignore"):
+        r = x.relative
+        pole = x.lo <= 0
+        logs = np.log(np.maximum(x.lo, 0)), np.log(np.maximum(x.hi, 0))
+        corners = [np.exp(times(p, q)) for p in logs for q in (n.lo, n.hi)]
+        lo, hi = np.minimum.reduce(corners), np.maximum.reduce(corners)
+        longest = np.maximum(np.abs(logs[0]), np.abs(logs[1]))
+        base = np.where(r == 0, 0.0, -np.log1p(-r))
+        e = n.error
+        moved = up(times(n.most + e, base) + times(e, longest))
+        slop = 2.0**-45 * np.maximum(1.0, n.most * longest)
+        lo, hi = lo * np.maximum(1 - slop, 0), hi * (1 + slop)
+        d = up(np.expm1(moved))
+        bad, undefined = flags(x, n)
+        bad = bad | pole | ~(r < 1) | ~np.isfinite(d)
+    lo, hi = np.where(pole, -np.inf, lo), np.where(pole, np.inf, hi)
+    zero = np.zeros(np.shape(d))
+    return made(
+        rounding,
+        lo,
+        hi,
+        d,
+        zero,
+        bad,
+        undefined | pole,
+        relative=rounding.library,
+        least=rounding.library_least,
+        above=~pole,
+    )
+
+
+def _odd(x: Bounds, p: float) -> Bounds:
+    return np.sign(x) * np.abs(x) ** p

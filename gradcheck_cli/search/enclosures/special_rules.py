@@ -1,0 +1,346 @@
+"""The rules of special functions (see `rules`): the error function, the normal distribution, gamma,
+and functions of two numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+from gradcheck_cli.search.enclosures.enclosed import (
+    Bounds,
+    Enclosed,
+    Exceeds,
+    Rounding,
+    exact,
+    literals,
+    up,
+)
+from gradcheck_cli.search.enclosures.function_rules import along, library, moved, steady
+from gradcheck_cli.search.enclosures.rules import (
+    RULES,
+    Rule,
+    add,
+    divide,
+    flags,
+    multiply,
+    negative,
+    rule,
+    subtract,
+)
+
+_NARROW_ERF = 2.0**-21
+"""Absolute. In half precision PyTorch takes formula 7.1.26 of Abramowitz and Stegun, off by
+2^-22.7."""
+_TRIGAMMA = 2.0**-29
+"""Relative. PyTorch's series is off by 2^-31.5 in float64."""
+_LEAST_GAMMA = 1.4616321449683623  # where lgamma is least above 0
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+_SUBNORMAL = 2.3e-308  # below that SciPy gives 0
+
+
+# The error function and the normal distribution.
+
+
+@rule("erf")
+def _erf(rounding: Rounding, x: Enclosed) -> Enclosed:
+    ends = scipy.special.erf(x.lo), scipy.special.erf(x.hi)
+    narrow = rounding.unit > 2.0**-23
+    a = up(1.13 * x.a) + (_NARROW_ERF if narrow else 0.0)
+    with np.errstate(all="ignore"):  # TensorFlow has nan where x^2 overflows
+        bad = rounding.flush & ~(up(x.most + moved(x)) ** 2 < rounding.largest)
+    a, least = np.where(bad, np.inf, a), steady(rounding)
+    return library(rounding, x, ends, along(x.d), a, bad, least=least, within=(-1.0, 1.0))
+
+
+@rule("erfc")
+def _erfc(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """The derivative of its logarithm is below 2 x + 1.13 in size, for x above 0, and below 1.13
+    elsewhere. It is computed by exp(-x^2), whose argument is rounded."""
+    with np.errstate(all="ignore"):
+        e, far = moved(x), np.maximum(x.hi, 0)
+        ends = scipy.special.erfc(x.hi), scipy.special.erfc(x.lo)
+        own = rounding.unit * (1 + far) ** 2
+        d = up(np.expm1(e * (2 * np.maximum(x.hi + e, 0) + 1.13)) + 8 * own)
+    return library(rounding, x, _tails(ends, far), d, np.zeros(d.shape), within=(0.0, 2.0))
+
+
+def _tails(ends: tuple[Bounds, Bounds], far: Bounds) -> tuple[Bounds, Bounds]:
+    """The ends of a range below which SciPy's function loses digits, as exp(-far^2) does."""
+    slop = 2.0**-40 * (1 + far**2)
+    low = np.maximum(ends[0] * (1 - np.minimum(slop, 1)) - _SUBNORMAL, 0.0)
+    return low, ends[1] * (1 + slop) + _SUBNORMAL
+
+
+def _bell(scale: float, peak: float) -> Rule:
+    """peak exp(-scale x^2): its argument is rounded, and moves by scale (2 |x| + e) e."""
+
+    def found(rounding: Rounding, x: Enclosed) -> Enclosed:
+        with np.errstate(all="ignore"):
+            e = moved(x)
+            ends = peak * np.exp(-scale * x.most**2), peak * np.exp(-scale * x.least**2)
+            exponent = scale * (e * (2 * x.most + e) + 3 * rounding.unit * (x.most + e) ** 2)
+            d = up(np.expm1(up(exponent)) + rounding.unit)
+        zero = np.zeros(d.shape)
+        return library(rounding, x, _tails(ends, x.most), d, zero, within=(0.0, np.inf))
+
+    return found
+
+
+RULES["gaussian"] = _bell(1.0, 1.0)
+RULES["normal_density"] = _bell(0.5, float(1 / np.sqrt(2 * np.pi)))
+
+
+@rule("ndtr")
+def _ndtr(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """Its slope is below 0.4. It may be computed as (1 + erf(x / sqrt(2))) / 2."""
+    ends = scipy.special.ndtr(x.lo), scipy.special.ndtr(x.hi)
+    a = up(0.4 * moved(x) + _of_one(rounding))
+    return library(rounding, x, _tails(ends, x.most), np.zeros(a.shape), a, within=(0.0, 1.0))
+
+
+def _of_one(rounding: Rounding) -> float:
+    """What 1 + f(x) loses where f comes close to -1."""
+    return 2 * rounding.library + (_NARROW_ERF if rounding.unit > 2.0**-23 else 0.0)
+
+
+@rule("gelu")
+def _gelu(rounding: Rounding, x: Enclosed, *, approximate: bool = False) -> Enclosed:
+    """x times a share that is computed as (1 + f(u(x))) / 2, of slope below 0.5."""
+    if approximate:
+        x = replace(x, d=up(x.d + 8 * rounding.library * (1 + np.minimum(x.most, 8.0) ** 3)))
+    with np.errstate(all="ignore"):
+        narrow = library(
+            rounding,
+            x,
+            _tails((scipy.special.ndtr(x.lo), scipy.special.ndtr(x.hi)), x.most),
+            np.zeros(x.lo.shape),
+            up(0.5 * moved(x) + _of_one(rounding)),
+            within=(0.0, 1.0),
+        )
+        slack = 5e-4 if approximate else 0.0  # between both forms, 0.0005 at most
+        share = replace(narrow, lo=narrow.lo - slack, hi=np.minimum(narrow.hi + slack, 1.0))
+    found = multiply(rounding, x, share)
+    with np.errstate(all="ignore"):  # x (1 + f) is up to twice as large
+        bad = found.bad | ~(2 * (x.most + moved(x)) < rounding.largest)
+    return replace(found, a=np.where(bad, np.inf, found.a + rounding.normal), bad=bad)
+
+
+@rule("log_sigmoid")
+def _log_sigmoid(rounding: Rounding, x: Enclosed) -> Enclosed:
+    return negative(rounding, RULES["softplus"](rounding, negative(rounding, x)))
+
+
+@rule("elu")
+def _elu(rounding: Rounding, x: Enclosed, *, alpha: float = 1.0) -> Enclosed:
+    """On each side of 0 its size is concave in |x|, of slope 1 or alpha. Below 0 TensorFlow takes
+    exp(x) - 1."""
+    if alpha < 0:
+        raise Exceeds(f"`elu` of alpha {alpha} has no rule of enclosure")
+    with np.errstate(all="ignore"):
+        low, high = (np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))) for x in (x.lo, x.hi))
+    a = up(max(1.0, alpha) * (x.a + (2 * rounding.library if rounding.flush else 0.0)))
+    return library(rounding, x, (low, high), along(x.d), a, least=steady(rounding))
+
+
+@rule("selu")
+def _selu(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """A multiple of elu."""
+    found = _elu(rounding, x, alpha=_SELU_ALPHA)
+    return multiply(rounding, found, literals(rounding, np.full(x.lo.shape, _SELU_SCALE)))
+
+
+@rule("softsign")
+def _softsign(rounding: Rounding, x: Enclosed) -> Enclosed:
+    size = RULES["abs"](rounding, x)
+    found = divide(rounding, x, add(rounding, exact(np.ones(x.lo.shape)), size))
+    with np.errstate(all="ignore"):
+        lo, hi = (t / (1 + np.abs(t)) for t in (x.lo, x.hi))
+    return replace(
+        found,
+        lo=np.fmax(found.lo, lo - 1e-14 * np.abs(lo)),
+        hi=np.fmin(found.hi, hi + 1e-14 * np.abs(hi)),
+    )
+
+
+@rule("one_minus_square")
+def _one_minus_square(rounding: Rounding, x: Enclosed) -> Enclosed:
+    one = exact(np.ones(x.lo.shape))
+    found = multiply(rounding, subtract(rounding, one, x), add(rounding, one, x))
+    lo, hi = np.maximum(found.lo, 1 - x.most**2 - 1e-12 * (1 + x.most**2)), np.minimum(found.hi, 1)
+    return replace(found, lo=lo, hi=hi)
+
+
+# Probabilities.
+
+
+@rule("logit_slope")
+def _logit_slope(rounding: Rounding, x: Enclosed) -> Enclosed:
+    one = exact(np.ones(x.lo.shape))
+    return divide(rounding, one, multiply(rounding, x, subtract(rounding, one, x)))
+
+
+@rule("logit")
+def _logit(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """As the logarithm of x / (1 - x), which grows."""
+    odds = divide(rounding, x, subtract(rounding, exact(np.ones(x.lo.shape)), x))
+    found: Enclosed = RULES["log"](rounding, odds)
+    with np.errstate(all="ignore"):
+        lo, hi = (scipy.special.logit(np.clip(end, 0, 1)) for end in (x.lo, x.hi))
+    lo, hi = (end + slop for end, slop in ((lo, -1e-14), (hi, 1e-14)))
+    undefined = found.undefined | (x.lo <= 0) | (x.hi >= 1)
+    return replace(found, lo=np.fmax(found.lo, lo), hi=np.fmin(found.hi, hi), undefined=undefined)
+
+
+@rule("entr")
+def _entr(rounding: Rounding, x: Enclosed) -> Enclosed:
+    return negative(rounding, multiply(rounding, x, RULES["log"](rounding, x)))
+
+
+@rule("sinc")
+def _sinc(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """sin(pi x) / (pi x): of slope below 1.4, and least beside x = 1.43. Its argument is rounded,
+    which costs as much as the quotient."""
+    with np.errstate(all="ignore"):
+        ends = np.sinc(x.lo), np.sinc(x.hi)
+        falls = (x.most <= 1) & ((x.lo >= 0) | (x.hi <= 0))
+        far = np.where(x.least > 1, 1 / (np.pi * x.least), 1.0)
+        lo = np.where(
+            falls, np.minimum(*ends), np.where(x.most <= 1, 0.0, -np.minimum(0.2173, far))
+        )
+        hi = np.where(falls, np.maximum(*ends), far)
+        a = up(1.4 * moved(x) + 8 * rounding.library)
+        beyond = ~(3.15 * (x.most + moved(x)) < rounding.largest)  # then pi x is infinite
+    ends, zero = (lo - 2.0**-45, hi + 2.0**-45), np.zeros(a.shape)
+    a = np.where(beyond, np.inf, a)
+    return library(rounding, x, ends, zero, a, beyond, within=(-0.2173, 1.0))
+
+
+# Gamma, above 0. Elsewhere nothing is known.
+
+
+def _above_zero(
+    rounding: Rounding,
+    x: Enclosed,
+    ends: tuple[Bounds, Bounds],
+    steepest: Bounds,
+    own: float,
+) -> Enclosed:
+    """A function with a pole at 0, of this slope at most; off by `own` ulps of 1 where it is 0."""
+    with np.errstate(all="ignore"):
+        e = moved(x)
+        pole = ~(x.lo > 0)
+        bad = pole | ~(x.lo - e > 0)
+        a = up(np.where(e == 0, 0.0, e * steepest) + own * rounding.library)
+    a = np.where(bad | ~np.isfinite(a), np.inf, a)
+    lo, hi = np.where(pole, -np.inf, ends[0]), np.where(pole, np.inf, ends[1])
+    lo, hi = np.nan_to_num(lo, nan=-np.inf), np.nan_to_num(hi, nan=np.inf)
+    d = np.full(a.shape, 8 * rounding.library)
+    return library(rounding, x, (lo - 1e-14, hi + 1e-14), d, a, bad | np.isinf(a), pole)
+
+
+def _nearest(x: Enclosed) -> Bounds:
+    """The least number that the computed argument may be; not below the smallest one above 0."""
+    with np.errstate(all="ignore"):
+        return np.asarray(np.maximum(x.lo - moved(x), 5e-324))
+
+
+@rule("lgamma")
+def _lgamma(rounding: Rounding, x: Enclosed) -> Enclosed:
+    with np.errstate(all="ignore"):
+        low, high = np.maximum(x.lo, 5e-324), np.maximum(x.hi, 5e-324)
+        one, other = scipy.special.gammaln(low), scipy.special.gammaln(high)
+        inside = (low <= _LEAST_GAMMA) & (high >= _LEAST_GAMMA)
+        least = np.where(inside, scipy.special.gammaln(_LEAST_GAMMA), np.minimum(one, other))
+        slopes = [np.abs(scipy.special.psi(t)) for t in (_nearest(x), high + moved(x))]
+        most = np.maximum(one, other)
+        fits = 1.001 * (most + high) < rounding.largest  # it has x log(x), from which x is taken
+    x = replace(x, bad=x.bad | ~fits)
+    return _above_zero(rounding, x, (least, most), np.maximum(*slopes), 8.0)
+
+
+@rule("digamma")
+def _digamma(rounding: Rounding, x: Enclosed) -> Enclosed:
+    with np.errstate(all="ignore"):
+        ends = scipy.special.psi(np.maximum(x.lo, 5e-324)), scipy.special.psi(x.hi)
+        steepest = scipy.special.zeta(2.0, _nearest(x))
+    return _above_zero(rounding, x, ends, steepest, 8.0)
+
+
+@rule("polygamma")
+def _polygamma(rounding: Rounding, x: Enclosed, *, n: int) -> Enclosed:
+    """(-1)^(n + 1) n! zeta(n + 1, x), which falls in size. Both factors may be rounded."""
+    with np.errstate(all="ignore"):
+        near, far = np.maximum(x.lo, 5e-324), np.maximum(x.hi, 5e-324)
+        times = math.factorial(n)
+        ends = tuple(times * scipy.special.zeta(n + 1.0, t) for t in (far, near))
+        steepest = math.factorial(n + 1) * scipy.special.zeta(n + 2.0, _nearest(x))
+    found = _above_zero(rounding, x, ends, steepest, 0.0)
+    d, a = up(found.d + 3 * rounding.unit + _TRIGAMMA), up(found.a + times * rounding.least)
+    found = replace(found, d=d, a=a)
+    return found if n % 2 else negative(rounding, found)
+
+
+# Two numbers.
+
+
+@rule("hypot")
+def _hypot(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
+    """It grows with both sizes, by 1 at most, and by a factor where both do."""
+    with np.errstate(all="ignore"):
+        ends = np.hypot(x.least, y.least), np.hypot(x.most, y.most)
+        d, a = np.maximum(x.d, y.d), up(x.a + y.a)
+    bad, undefined = flags(x, y)
+    whole = replace(x, bad=bad, undefined=undefined)
+    return library(rounding, whole, ends, along(d), a, within=(0.0, np.inf))
+
+
+@rule("hypot_slope")
+def _hypot_slope(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
+    """x / hypot(x, y), where not both are 0."""
+    found = divide(rounding, x, _hypot(rounding, x, y))
+    with np.errstate(all="ignore"):
+        d, a = up(found.d + 2 * rounding.library), up(found.a + 2 * rounding.library_least)
+    lo, hi = np.maximum(found.lo, -1.0), np.minimum(found.hi, 1.0)
+    return replace(found, lo=lo, hi=hi, d=d, a=a)
+
+
+@rule("logaddexp")
+def _logaddexp(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
+    """The larger number, plus at most log 2. Both parts may cancel."""
+    with np.errstate(all="ignore"):
+        ends = np.logaddexp(x.lo, y.lo), np.logaddexp(x.hi, y.hi)
+        a = up(np.maximum(x.error, y.error) + 4 * rounding.library)
+        slop = 2.0**-48 * (1 + np.maximum(np.abs(ends[0]), np.abs(ends[1])))
+    bad, undefined = flags(x, y)
+    whole = replace(x, bad=bad, undefined=undefined)
+    ends = ends[0] - slop, ends[1] + slop
+    return library(rounding, whole, ends, np.zeros(np.shape(a)), a)
+
+
+def _weighted_log(name: str) -> Rule:
+    """x log(y), or x log(1 + y)."""
+
+    def found(rounding: Rounding, x: Enclosed, y: Enclosed) -> Any:
+        return multiply(rounding, x, RULES[name](rounding, y))
+
+    return found
+
+
+RULES["xlogy"] = _weighted_log("log")
+RULES["xlog1py"] = _weighted_log("log1p")
+
+
+@rule("atan2")
+def _atan2(rounding: Rounding, y: Enclosed, x: Enclosed) -> Enclosed:
+    """Of x above 0, the arc tangent of y / x."""
+    quotient = divide(rounding, y, x)
+    found = RULES["atan"](rounding, quotient)
+    beyond = x.lo <= 0
+    bad, undefined = found.bad | beyond, found.undefined | beyond
+    d, a = np.where(bad, np.inf, found.d), np.where(bad, np.inf, found.a)
+    lo, hi = np.where(beyond, -4.0, found.lo), np.where(beyond, 4.0, found.hi)
+    return Enclosed(lo, hi, d, a, bad, undefined)

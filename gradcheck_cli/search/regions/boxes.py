@@ -1,0 +1,129 @@
+"""The region of a kind over several searched numbers: boxes that contain every failing point.
+
+`region` splits the domain and leaves out the boxes in which the proof shows that the kind is
+absent. What happens is named at the last point before the witness that does not fail.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradcheck_cli.checks.protocol import Steps
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.search import Kind, Region
+from gradcheck_cli.search.box import Domain, Ordinals
+from gradcheck_cli.search.budget import Budget
+from gradcheck_cli.search.goals import midway
+from gradcheck_cli.search.proof import Proof, bit_of, halves
+from gradcheck_cli.search.regions.intervals import Fails, interval_words
+from gradcheck_cli.search.regions.reasons import Reasons
+from gradcheck_cli.search.runs import BATCH
+
+_MOST_BOXES = 256  # that are reported
+_ROUNDS = 7  # of a line of 1024 points each: 2^64 numbers lie between its ends
+_MOST_WORDS = 4
+
+
+def region(
+    kind: Kind,
+    domain: Domain,
+    proof: Proof,
+    fails: Fails,
+    reasons: Reasons,
+    witness: Ordinals,
+    points: Ordinals,
+    budget: Budget,
+) -> Steps[Region]:
+    """The region of a kind that fails at `witness` (D,). `points` (N, D) are some of the domain,
+    among them such that do not fail."""
+    low, high = _left(kind, domain, proof, budget)
+    reason = yield from _reason(domain, fails, reasons, witness, points)
+    whole = domain.numbers(np.stack([domain.low, domain.high]))
+    first, last = domain.numbers(low), domain.numbers(high)
+    moving = whole[1] > whole[0]
+    beyond = domain.numbers(np.minimum(high + 1, domain.high))  # where the next box begins
+    shares = (beyond - first)[:, moving] / (whole[1] - whole[0])[moving]
+    fraction = min(float(np.sum(np.prod(shares, axis=1))), 1.0)
+    lows, highs = domain.arrays(first), domain.arrays(last)
+    boxes = tuple({name: (lows[name][i], highs[name][i]) for name in lows} for i in range(len(low)))
+    words = " and ".join(_hull(domain, low, high)[:_MOST_WORDS])
+    predicate = f"{reason}: {words}" if reason and words else reason or words
+    return Region(boxes, (), predicate, fraction)
+
+
+def _left(kind: Kind, domain: Domain, proof: Proof, budget: Budget) -> tuple[Ordinals, Ordinals]:
+    """The boxes in which the kind is not proven absent, halved as long as they are few."""
+    low, high = (end[None] for end in _shaved(kind, domain, proof, budget))
+    while not budget.is_spent and np.any(low < high):
+        several = np.any(low < high, axis=1)
+        parts = halves(domain, low[several], high[several])
+        lows = np.concatenate([low[~several], parts[0]])
+        highs = np.concatenate([high[~several], parts[1]])
+        left = (proof.proven(lows, highs) & bit_of(kind)) == 0
+        if np.sum(left) > _MOST_BOXES:
+            break
+        low, high = lows[left], highs[left]
+    return low, high
+
+
+def _shaved(kind: Kind, domain: Domain, proof: Proof, budget: Budget) -> tuple[Ordinals, Ordinals]:
+    """The domain without the widest margins, below and above in each element, that are proven."""
+    size = domain.size
+    below, above = domain.low - 1, domain.high + 1  # the last and the first number of a margin
+    not_below, not_above = domain.high.copy(), domain.low.copy()
+    elements = np.arange(size)
+    while not budget.is_spent and np.any((not_below > below + 1) | (above > not_above + 1)):
+        last, first = midway(below, not_below), midway(not_above, above)
+        low, high = np.tile(domain.low, (2 * size, 1)), np.tile(domain.high, (2 * size, 1))
+        high[elements, elements] = np.maximum(last, domain.low)
+        low[size + elements, elements] = np.minimum(first, domain.high)
+        absent = (proof.proven(low, high) & bit_of(kind)) != 0
+        below, not_below = _halved(below, last, not_below, absent[:size])
+        above, not_above = _halved(above, first, not_above, absent[size:])
+    return below + 1, above - 1
+
+
+def _halved(
+    margin: Ordinals, middle: Ordinals, beyond: Ordinals, absent: Array
+) -> tuple[Ordinals, Ordinals]:
+    return np.where(absent, middle, margin), np.where(absent, beyond, middle)
+
+
+def _reason(
+    domain: Domain, fails: Fails, reasons: Reasons, witness: Ordinals, points: Ordinals
+) -> Steps[str]:
+    """What changes on the way to the witness, from the last point that does not fail."""
+    some = points[:BATCH]
+    failing = yield from fails(some)
+    if failing.all():
+        return ""
+    right = some[~failing]
+    away = np.sum(np.abs(right.astype(np.float64) - witness), axis=1)
+    begin, end = right[np.argmin(away)], witness
+    for _ in range(_ROUNDS):
+        line = _between(begin, end)
+        failing = yield from fails(line)
+        if not failing.any():  # it is alone
+            begin = line[-1]
+            break
+        place = int(np.argmax(failing))
+        begin, end = (line[place - 1] if place else begin), line[place]
+    return reasons.between(domain.values(begin), domain.values(end))
+
+
+def _between(begin: Ordinals, end: Ordinals) -> Ordinals:
+    """Points of the line, in order, without its ends where they are far apart."""
+    share = np.arange(1, BATCH)[:, None] / BATCH
+    moved = np.rint(share * (end.astype(np.float64) - begin)).astype(np.int64)
+    return np.asarray(begin + moved)
+
+
+def _hull(domain: Domain, low: Ordinals, high: Ordinals) -> list[str]:
+    """In words, the ends of the boxes together, for each element that has not all of its domain."""
+    first: Array = np.min(low, axis=0, initial=np.iinfo(np.int64).max)
+    last: Array = np.max(high, axis=0, initial=np.iinfo(np.int64).min)
+    return [
+        interval_words(domain, place, first[place], last[place])
+        for place in range(domain.size)
+        if first[place] > domain.low[place] or last[place] < domain.high[place]
+    ]

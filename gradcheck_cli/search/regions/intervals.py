@@ -1,0 +1,219 @@
+"""The region of a kind over one searched number: intervals with edges exact to the last number.
+
+`region` takes a proof and a function that says which points fail on the engine, and gives a
+`domain.search.Region`. An interval is left out where the proof covers it. It is split until it is
+a single number, which is run, or fails at both ends and between. What fails between all points that
+were run is looked at number by number, as long as there is time, before it is called solid, or the
+proof shows that all of it fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gradcheck_cli.checks.protocol import Steps
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.search import Box, Kind, Region
+from gradcheck_cli.domain.thresholds import Seconds
+from gradcheck_cli.search.box import Domain, Ordinals, from_ordinals
+from gradcheck_cli.search.budget import Budget
+from gradcheck_cli.search.goals import midway
+from gradcheck_cli.search.proof import Proof, bit_of
+from gradcheck_cli.search.regions.reasons import Reasons
+
+_MOST_INTERVALS = 4096  # that are split at once
+_TOGETHER = (
+    150  # intervals that are split at once where there are few: three points of each are run
+)
+_MOST_QUIET = 256  # intervals in which nothing fails, and which are not proven
+_MOST_SHOWN = 64
+_MOST_WORDS = 4
+_CHUNK = 1 << 16  # numbers that are run together
+_CONFIRMS_S: Seconds = 0.5  # for running every number of an interval
+
+Fails = Callable[[Ordinals], Steps[Array]]
+"""Which of the points (N, 1) fail on the engine."""
+
+_Intervals = tuple[Ordinals, Ordinals]
+_NONE: _Intervals = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def region(
+    kind: Kind, domain: Domain, proof: Proof, fails: Fails, reasons: Reasons, budget: Budget
+) -> Steps[Region]:
+    """The region of a kind that was found, over a domain of one number."""
+    low, high = domain.low.copy(), domain.high.copy()
+    solid: list[_Intervals] = []
+    quiet: list[_Intervals] = []
+    open_: list[_Intervals] = []
+    while len(low):
+        left = (proof.proven(low[:, None], high[:, None]) & bit_of(kind)) == 0
+        low, high = low[left], high[left]
+        if not len(low):
+            break
+        if len(low) > _MOST_INTERVALS or budget.is_spent:
+            open_.append((low, high))
+            break
+        places = np.concatenate([low, midway(low, high), high])
+        failing = (yield from fails(places[:, None])).reshape(3, -1)
+        whole, none = failing.all(axis=0), ~failing.any(axis=0)
+        solid.append((low[whole], high[whole]))
+        if np.sum(none) > _MOST_QUIET:  # no proof covers it, and nothing fails
+            quiet.append((low[none], high[none]))
+            whole = whole | none
+        mixed = ~whole & (low < high)
+        low, high = _split(low[mixed], high[mixed])
+    failing_there, unseen = yield from _run_through(_merged(quiet), fails, budget)
+    solid.append(failing_there)
+    outer = _joined(_merged([*solid, *open_, unseen]), _MOST_SHOWN)
+    sure, others = _shown(kind, proof, _joined(_merged(solid), _MOST_SHOWN))
+    run, _ = yield from _run_through(others, fails, budget.part(_CONFIRMS_S))
+    inner = _joined(_merged([sure, run]), _MOST_SHOWN, exact=True)
+    width = np.diff(domain.numbers(np.stack([domain.low, domain.high])), axis=0).item()
+    lengths = np.diff(domain.numbers(np.stack(outer, axis=1)), axis=1)
+    fraction = min(float(np.sum(lengths) / width), 1.0) if width else 1.0
+    return Region(
+        _boxes(domain, outer), _boxes(domain, inner), _words(domain, outer, reasons), fraction
+    )
+
+
+def _split(low: Ordinals, high: Ordinals) -> _Intervals:
+    """Each interval in halves, and those again, as long as all fit one batch."""
+    while True:
+        several = low < high
+        first, last = low[several], high[several]
+        cut = midway(first, last)
+        low = np.concatenate([low[~several], first, cut + 1])
+        high = np.concatenate([high[~several], cut, last])
+        if not several.any() or len(low) > _TOGETHER:
+            return low, high
+
+
+def _run_through(
+    intervals: _Intervals, fails: Fails, budget: Budget
+) -> Steps[tuple[_Intervals, _Intervals]]:
+    """What fails in intervals of which every number is run, and those that are not run."""
+    found, unseen = [_NONE], [_NONE]
+    for first, last in zip(*map(np.ndarray.tolist, intervals), strict=True):
+        begin = first
+        while begin <= last and not budget.is_spent:
+            end = min(last, begin + _CHUNK - 1)
+            numbers = np.arange(begin, end + 1, dtype=np.int64)
+            failing = numbers[(yield from fails(numbers[:, None]))]
+            found.append((failing, failing))
+            begin = end + 1
+        if begin <= last:
+            unseen.append((np.array([begin]), np.array([last])))
+    return _merged(found), _merged(unseen)
+
+
+def _shown(kind: Kind, proof: Proof, intervals: _Intervals) -> tuple[_Intervals, _Intervals]:
+    """The parts of intervals of which the proof shows that every number fails, and the others. Long
+    ones are split, as long as their middle is shown to fail."""
+
+    def failing(low: Ordinals, high: Ordinals) -> Array:
+        return np.asarray((proof.failing(low[:, None], high[:, None]) & bit_of(kind)) != 0)
+
+    shown, others = [_NONE], [_NONE]
+    low, high = intervals
+    while len(low):
+        whole, cut = failing(low, high), midway(low, high)
+        split = ~whole & (high - low >= _CHUNK) & failing(cut, cut)
+        rest = ~whole & ~split
+        shown.append((low[whole], high[whole]))
+        others.append((low[rest], high[rest]))
+        low, cut, high = low[split], cut[split], high[split]
+        low, high = np.concatenate([low, cut + 1]), np.concatenate([cut, high])
+    return _merged(shown), _merged(others)
+
+
+def _joined(intervals: _Intervals, most: int, exact: bool = False) -> _Intervals:
+    """At most so many intervals: those with the smallest gaps between them become one; where
+    `exact`, only the longest are left."""
+    low, high = intervals
+    if len(low) <= most:
+        return intervals
+    if exact:
+        longest = np.sort(np.argsort(low - high)[:most])
+        return low[longest], high[longest]
+    gaps = low[1:].astype(np.float64) - high[:-1]
+    kept = np.sort(np.argsort(-gaps)[: most - 1])
+    return low[np.concatenate([[0], kept + 1])], high[np.concatenate([kept, [len(low) - 1]])]
+
+
+def _merged(parts: list[_Intervals]) -> _Intervals:
+    """Intervals in order; those that touch are one."""
+    low = np.concatenate([first for first, _ in [_NONE, *parts]])
+    high = np.concatenate([last for _, last in [_NONE, *parts]])
+    order = np.argsort(low)
+    low, high = low[order], high[order]
+    if not len(low):
+        return low, high
+    starts = np.flatnonzero(np.concatenate([[True], low[1:] > high[:-1] + 1]))
+    ends = np.concatenate([starts[1:] - 1, [len(low) - 1]])
+    return low[starts], high[ends]
+
+
+def _boxes(domain: Domain, intervals: _Intervals) -> tuple[Box, ...]:
+    low, high = (domain.arrays(domain.numbers(part[:, None])) for part in intervals)
+    return tuple(
+        {name: (low[name][i], high[name][i]) for name in low} for i in range(len(intervals[0]))
+    )
+
+
+def _words(domain: Domain, intervals: _Intervals, reasons: Reasons) -> str:
+    """ "exp(x) overflows: x >= 88.722839": intervals, behind what begins at their edge."""
+    by_reason: dict[str, list[str]] = {}
+    for low, high, count in _spans(intervals):
+        found = interval_words(domain, 0, low, high)
+        by_reason.setdefault(_reason(domain, low, high, reasons), []).append(
+            found if count == 1 else f"{found} in {count} intervals"
+        )
+    return "; ".join(
+        f"{reason}: {' or '.join(found)}" if reason else " or ".join(found)
+        for reason, found in by_reason.items()
+    )
+
+
+def _spans(intervals: _Intervals) -> list[tuple[int, int, int]]:
+    """The first and the last number of each part that is put in words, and how many intervals it
+    has: the widest gaps part them."""
+    low, high = intervals
+    if not len(low):
+        return []
+    gaps = low[1:] - high[:-1]
+    cuts = np.sort(np.argsort(-gaps, kind="stable")[: _MOST_WORDS - 1])
+    first = np.concatenate([[0], cuts + 1])
+    last = np.concatenate([cuts, [len(low) - 1]])
+    return [(int(low[i]), int(high[j]), int(j - i + 1)) for i, j in zip(first, last, strict=True)]
+
+
+def _reason(domain: Domain, low: int, high: int, reasons: Reasons) -> str:
+    """What changes from the last number outside to the first one inside."""
+    if low > domain.low[0]:
+        edge = low - 1, low
+    elif high < domain.high[0]:
+        edge = high + 1, high
+    else:
+        return ""
+    right, failing = (domain.values(np.array([place], np.int64)) for place in edge)
+    return reasons.between(right, failing)
+
+
+def interval_words(domain: Domain, place: int, low: int, high: int) -> str:
+    """ "x >= 88.722839", for people: with so many digits that the numbers of the dtype differ.
+    `place` is that of the element among those of the domain."""
+    name, fmt = domain.names[place], domain.format
+    digits = int(np.ceil(fmt.bits * 0.30103)) + 1
+    first, last = (f"{number:.{digits}g}" for number in from_ordinals([low, high], fmt))
+    if low == high:
+        return f"{name} = {first}"
+    if low == domain.low[place] and high == domain.high[place]:
+        return f"every {name}"
+    if high == domain.high[place]:
+        return f"{name} >= {first}"
+    if low == domain.low[place]:
+        return f"{name} <= {last}"
+    return f"{first} <= {name} <= {last}"

@@ -1,0 +1,1 @@
+"""The truth about formulas: certificates first, differences where there are none."""

@@ -1,0 +1,296 @@
+"""The truth of one spec at one point for one dtype, from differences and the reference engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import SECOND, Mode, order_of
+from gradcheck_cli.domain.truth import Hull, PointKind, Truth, TruthBlock
+from gradcheck_cli.engines.kit.walker import rounded
+from gradcheck_cli.engines.reference.engine import ReferenceEngine
+from gradcheck_cli.truth.blocks import Differences, Merged, merge, on_a_kink, unconstrained
+from gradcheck_cli.truth.certified.ball_program import BallProgram
+from gradcheck_cli.truth.certified.cancelled_poles import swallowed_poles
+from gradcheck_cli.truth.certified.clip_guards import guards_of
+from gradcheck_cli.truth.certified.enclose import DOMAIN, KINK, Certificate, certify, certify_output
+from gradcheck_cli.truth.certified.limiting import Limiting, limiting
+from gradcheck_cli.truth.certified.ties import STAIRS
+from gradcheck_cli.truth.conditioning.rounding_cost import with_costs
+from gradcheck_cli.truth.formulas.derivative_scale import on_the_way, scale
+from gradcheck_cli.truth.formulas.documented import documented
+from gradcheck_cli.truth.formulas.merge_certificates import (
+    alone,
+    overlaid,
+    remembered,
+    remembered_output,
+)
+from gradcheck_cli.truth.formulas.request_cache import Work, differences_of, sampled
+from gradcheck_cli.truth.gradients import block_shapes
+from gradcheck_cli.truth.numerics.noise import from_size
+from gradcheck_cli.truth.plain import inlined, plain_function
+from gradcheck_cli.truth.subdifferential import hulls_of
+
+# Columns for which a difference is taken beside a certified truth: each costs some twenty
+# evaluations, and nothing hangs on them.
+SECOND_OPINION = 16
+NOT_CERTIFIED = "a third derivative is judged by a certificate alone, and it has none"
+SWALLOWED = "float64 meets a pole on the way to the output, which is finite nevertheless"
+
+
+def compute(request: TruthRequest) -> Truth:
+    """Truth for every mode in `request.projections`.
+
+    Certified, where the exact derivative can be enclosed (`certified`). Elsewhere, and as a second
+    opinion where the cost of rounding is requested, differences. First order: Romberg-extrapolated
+    central differences of the float64 program (`differences`), merged with the reference engine's
+    float64 gradient (`blocks`). Second order: differences of that gradient. More than
+    `halving.ENTRY_LIMIT` entries are confirmed along random directions instead of one by one.
+    """
+    started = time.perf_counter()
+    engine = ReferenceEngine()
+    engine.load()
+    request = replace(request, program=rounded(request.program, request.dtype))
+    truth = request.known
+    if truth is None or (_wants_differences(request) and _lacks_differences(truth)):
+        truth = _truth(request, engine)
+    if request.conditioning:
+        truth = with_costs(truth, request, engine)
+        if request.suspects is None:
+            truth = replace(truth, documented=documented(request, engine))
+    return replace(truth, duration_s=time.perf_counter() - started)
+
+
+def _wants_differences(request: TruthRequest) -> bool:
+    """Whether certified entries are to have differences as a second opinion."""
+    return request.conditioning and request.suspects is None
+
+
+def _certified_alone(block: TruthBlock) -> TruthBlock:
+    """The block with what is not certified undecided: differences of a second derivative see its
+    rounding before they see the third."""
+    open_ = ~block.certified & (block.kind == PointKind.SMOOTH)
+    return replace(
+        block,
+        kind=np.where(open_, int(PointKind.UNDECIDED), block.kind),
+        error=np.where(open_, np.inf, block.error),
+        confirmed=block.confirmed & ~open_,
+    )
+
+
+def _lacks_differences(truth: Truth) -> bool:
+    """Whether a block was certified, and no second opinion requested."""
+    return any(
+        np.any(block.certified) and bool(np.all(np.isnan(block.difference)))
+        for block in truth.blocks.values()
+    )
+
+
+def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
+    """All of it but the costs of rounding."""
+    program = inlined(request.program)
+    at_point = plain_function(program, request.dtype).nodes(request.values)
+    standing = on_a_kink(at_point, program, request.wrt)
+    known = request.known
+    balls = BallProgram(request)
+    if known is not None and known.output_certified:
+        value = remembered_output(known)
+    else:
+        value = certify_output(request, function=balls)
+    plain = np.asarray(at_point[program.output], np.float64)
+    work = Work(
+        request,
+        engine,
+        plain,
+        bool(standing),
+        standing <= STAIRS,
+        on_the_way(program, at_point),
+        swallowed_poles(program, at_point),
+        value.nowhere,
+    )
+    certificates = remembered(known) if known else certify(request, function=balls)
+    blocks: dict[tuple[str, str], TruthBlock] = {}
+    reasons: dict[tuple[str, str], str] = {}
+    hulls: dict[str, tuple[Hull, ...]] = {}
+    for mode in request.projections:
+        for name, merged, differences in _mode_blocks(work, mode, certificates):
+            certificate = certificates.get((mode, name))
+            blocks[mode, name] = _block(work, mode, name, merged, differences, certificate)
+            if merged.reason:
+                reasons[mode, name] = merged.reason
+            if order_of(mode) > 2 and not np.all(blocks[mode, name].certified):
+                blocks[mode, name] = _certified_alone(blocks[mode, name])
+                reasons[mode, name] = NOT_CERTIFIED
+        limits = limiting(request, mode, certificates, blocks)
+        if limits is not None:
+            for name in request.wrt:
+                blocks[mode, name] = limits.widened(name, blocks[mode, name])
+        hulls[mode] = _hulls(work, mode, blocks, limits)
+    rough = from_size(plain, len(program.nodes))
+    return Truth(
+        dtype=request.dtype,
+        output=np.where(value.sure, value.value, plain),
+        output_error=np.where(value.sure, value.radius, rough),
+        fallback=_fallback(certificates.values()),
+        output_certified=bool(np.all(value.sure)),
+        blocks=blocks,
+        reasons=reasons,
+        uncertified={key: c.reason for key, c in certificates.items() if c.reason},
+        tied={key: c.tied for key, c in certificates.items() if np.any(c.tied)},
+        hulls=hulls,
+        guards=guards_of(request, program, at_point, blocks) if known is None else known.guards,
+        forward=work.evaluations,
+    )
+
+
+def _fallback(certificates: Iterable[Certificate]) -> str:
+    """Why differences stand in for a certificate; a point without a derivative has none by
+    nature."""
+    reasons = [c.reason for c in certificates if c.reason not in ("", KINK, DOMAIN)]
+    return reasons[0] if reasons else ""
+
+
+def _settle_outputs(work: Work, mode: Mode, merged: Merged) -> None:
+    """There is no derivative where the output has no value; what hangs on a pole that was swallowed
+    is left open."""
+    nowhere = _rows(work.nowhere, merged, mode)
+    unknown = _rows(work.swallowed, merged, mode) & (merged.kind == PointKind.SMOOTH) & ~nowhere
+    merged.kind[nowhere] = int(PointKind.UNDEFINED)
+    merged.kind[unknown] = int(PointKind.UNDECIDED)
+    merged.error[nowhere | unknown] = np.inf
+    merged.value[nowhere] = np.nan
+    if np.any(unknown):
+        merged.reason = SWALLOWED
+    elif not np.any(merged.kind == PointKind.UNDECIDED):
+        merged.reason = ""
+
+
+def _rows(outputs: Array, merged: Merged, mode: Mode) -> Array:
+    """A mask over the output as one over a block."""
+    rows = outputs.reshape(-1, 1)
+    if rows.shape[0] != merged.kind.shape[0] or mode in SECOND:  # rows are projections
+        rows = np.full((1, 1), np.any(rows))
+    return np.broadcast_to(rows, merged.kind.shape)
+
+
+def _block(
+    work: Work,
+    mode: Mode,
+    name: str,
+    merged: Merged,
+    differences: Differences,
+    certificate: Certificate | None,
+) -> TruthBlock:
+    zeros = np.zeros_like(merged.value)
+    costly = work.request.conditioning  # then its size matters
+    taken = not np.all(np.isnan(differences.value))
+    known = {} if certificate is None else {"certified": certificate.sure}
+    return merged.block(
+        differences,
+        stated=_stated(work, mode, name, merged),
+        scale=scale(work, name, differences) if costly or taken else zeros,
+        **known,
+    )
+
+
+def _stated(work: Work, mode: Mode, name: str, merged: Merged) -> Array:
+    """What the user's custom gradients state: enclosed, or else what following them changes in
+    float64."""
+    request = work.request
+    if not request.program.has_custom_gradient:
+        return merged.value
+    if request.known is not None:
+        return request.known.blocks[mode, name].stated
+    certificate = work.stated.get((mode, name))
+    if certificate is not None and np.all(certificate.sure):
+        return certificate.value
+    with np.errstate(all="ignore"):
+        # both by the same engine in float64: what that loses to rounding, both lose
+        change = work.gradients.stated[mode, name] - work.gradients.true[mode, name]
+        found = merged.value + change
+    return found if certificate is None else np.where(certificate.sure, certificate.value, found)
+
+
+def _mode_blocks(
+    work: Work, mode: Mode, certificates: Mapping[tuple[Mode, str], Certificate]
+) -> Iterator[tuple[str, Merged, Differences]]:
+    """Every block of a mode, with differences where a second opinion is wanted or the certificate
+    is not sure."""
+    names = block_shapes(work.request, mode)
+    mine = {name: certificates[mode, name] for name in names if (mode, name) in certificates}
+    rows = 1 if mode not in SECOND else len(work.request.wrt)  # of blocks, with the same columns
+    entries = sum(columns for _, columns in names.values()) // rows
+    wanted = _wants_differences(work.request) and entries <= SECOND_OPINION
+    if mine and not wanted and all(np.all(c.sure) for c in mine.values()):
+        for name, certificate in mine.items():
+            yield name, alone(certificate), Differences.empty(*names[name])
+        return
+    for name, merged, differences in _by_differences(work, mode, mine):
+        _settle_outputs(work, mode, merged)
+        if name in mine:
+            merged = overlaid(merged, mine[name])
+            _settle_poles(merged, mine[name], work.gradients.true[mode, name])
+        yield name, merged, differences
+
+
+def _settle_poles(merged: Merged, certificate: Certificate, gradient: Array) -> None:
+    """There is no derivative where exact arithmetic has none, float64 an infinite one, and a
+    difference no digit: on a vertical tangent at the edge of the domain."""
+    if certificate.reason != DOMAIN:
+        return
+    pole = ~certificate.sure & np.isinf(gradient) & (merged.error > np.abs(merged.value))
+    pole &= merged.kind == PointKind.SMOOTH
+    merged.kind[pole] = int(PointKind.UNDEFINED)
+    merged.error[pole] = np.inf
+    merged.value[pole] = np.nan
+
+
+def _by_differences(
+    work: Work, mode: Mode, certificates: Mapping[str, Certificate]
+) -> Iterator[tuple[str, Merged, Differences]]:
+    """Of blocks that are certified no bound by rounding is requested."""
+    sure = {name for name, certificate in certificates.items() if np.all(certificate.sure)}
+    for name, differences in differences_of(work, mode).items():
+        gradient = work.gradients.true[mode, name]
+        spread = work.gradients.spread[mode, name]
+        ulp = FORMATS[work.request.dtype].ulp(gradient)
+        none = np.zeros_like(gradient)
+        rounding = work.rounding(mode, name) if name not in sure else lambda none=none: (none, none)
+        structural = _structural(work, certificates.get(name))
+        merged = merge(gradient, spread, differences, structural, ulp, rounding, stairs=work.stairs)
+        if mode in SECOND:
+            tied = (merged.kind == PointKind.SMOOTH) & structural
+            if np.any(tied & ~merged.confirmed):  # of a gradient that is a convention here
+                merged.kind[tied] = int(PointKind.KINK)
+            merged = unconstrained(merged)
+        yield name, merged, differences
+
+
+def _structural(work: Work, certificate: Certificate | None) -> Array | bool:
+    """Which entries hang on a kink: exactly, where the program could be enclosed; else all, where
+    some operation stands on one in float64."""
+    if certificate is None or certificate.reason not in ("", KINK, DOMAIN):
+        return work.structural
+    return certificate.tied
+
+
+def _hulls(
+    work: Work,
+    mode: Mode,
+    blocks: dict[tuple[str, str], TruthBlock],
+    limits: Limiting | None,
+) -> tuple[Hull, ...]:
+    """One-sided derivatives along directions through all entries at kinks, if there are several."""
+    projection = work.request.projections[mode]
+    if mode in SECOND or projection.columns is not None:
+        return ()
+    mine = {name: blocks[mode, name] for name in work.request.wrt}
+    if sum(int(np.sum(b.kind == PointKind.KINK)) for b in mine.values()) < 2:
+        return ()
+    _, rounded = sampled(work, mode, projection, False)
+    return hulls_of(mine, differences_of(work, mode), rounded, work.request.seed, limits)

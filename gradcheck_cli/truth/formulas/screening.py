@@ -1,0 +1,321 @@
+"""Candidates for a fix, screened in the reference engine against the truth of the original.
+
+What is asked of them, in value and gradient alike: right at the failing point, right at most fresh
+points near it, and nowhere wrong where the original is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.evaluation import Mode, Problem
+from gradcheck_cli.domain.fixes import (
+    Candidate,
+    FixRequest,
+    Screened,
+    Target,
+    Trial,
+    TrialPoint,
+    met,
+    ulps_off,
+)
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.thresholds import FEW_ULPS, FIRST_ORDER_SLACK
+from gradcheck_cli.domain.truth import Cost, PointKind, Truth, TruthBlock
+from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.kit.walker import rounded
+from gradcheck_cli.engines.reference.engine import ReferenceEngine
+from gradcheck_cli.truth.certified.enclose import certify, certify_output
+from gradcheck_cli.truth.conditioning.rounding_cost import conditioning, cost_of_output, recorded
+from gradcheck_cli.truth.formulas.sample_points import fresh_points
+from gradcheck_cli.truth.gradients import float64_gradients
+from gradcheck_cli.truth.plain import PlainFunction, inlined
+
+POINTS = 8  # fresh points at which a candidate is tried
+DRAWN = 48  # points that are drawn for them; at some the original has no truth
+LEAST = 4  # half of the points must have one, or nothing was tried
+TRIED = 12  # candidates that are tried at all points, and
+KEPT = 5  # of these, those that go to the engines
+
+DOMAIN_POINTS = 64
+
+
+def screen(request: FixRequest) -> Screened:
+    """The best candidates, with the points and what they must give there."""
+    engine = _reference()
+    requested = replace(
+        request.truth,
+        program=rounded(request.truth.program, request.dtype),
+        projections={mode: request.truth.projections[mode] for mode in request.modes},
+    )
+    failing = failing_point(requested, request.known)
+    alive: list[Trial] = []
+    for candidate in request.candidates:
+        worst = worst_error(requested, candidate.program, failing, engine)
+        if worst is not None:
+            alive.append(Trial(candidate, (), worst))
+    if not alive:
+        return Screened(())
+    points = [failing, *_fresh(requested)]
+    if len(points) <= LEAST:
+        return Screened((), untried=True)
+    excused = [
+        worst_error(requested, request.truth.program, point, engine) is None for point in points
+    ]
+    trials: list[Trial] = []
+    for trial in sorted(alive, key=_merit)[:TRIED]:
+        tried = _tried(requested, trial.candidate, points, excused, engine)
+        if tried is not None:
+            trials.append(tried)
+    return Screened(tuple(_complete(requested, trial) for trial in _varied(trials)))
+
+
+def _varied(trials: Sequence[Trial]) -> list[Trial]:
+    """The best, but first the best by each way there: what one kernel of a framework does badly, it
+    does badly in all candidates that are made of it."""
+    by_rules: dict[tuple[str, ...], Trial] = {}
+    for trial in sorted(trials, key=_merit):
+        by_rules.setdefault(trial.candidate.rules, trial)
+    first = {id(trial) for trial in by_rules.values()}
+    order = sorted(trials, key=lambda trial: (id(trial) not in first, *_merit(trial)))
+    return sorted(order[:KEPT], key=_merit)
+
+
+def _merit(trial: Trial) -> tuple[bool, int, int]:
+    """Rewrites before custom gradients, then by the error in steps of a digit, then the
+    shortest: what conditioning explains is no merit of one over the other."""
+    size = int(np.ceil(np.log10(min(max(trial.worst / FEW_ULPS, 1.0), 1e18))))
+    return trial.candidate.custom, size, len(trial.candidate.after)
+
+
+def _tried(
+    request: TruthRequest,
+    candidate: Candidate,
+    points: Sequence[TrialPoint],
+    excused: Sequence[bool],
+    engine: Engine,
+) -> Trial | None:
+    """The candidate at every point, or None where it is wrong and must not be."""
+    worst, near, wrong = 0.0, 0, 0
+    kept: list[TrialPoint] = []
+    for point, excuse in zip(points, excused, strict=True):
+        if not _holds(request, candidate, point.values):
+            continue
+        kept.append(point)
+        off = worst_error(request, candidate.program, point, engine)
+        if off is None and not excuse:
+            return None
+        near += point.near
+        wrong += point.near and off is None
+        worst = max(worst, off or 0.0)
+    enough = len(kept) > LEAST and 2 * wrong <= near
+    return Trial(candidate, tuple(kept), worst) if enough else None
+
+
+def _holds(request: TruthRequest, candidate: Candidate, values: Mapping[str, Array]) -> bool:
+    """Whether the condition on which the two are equal is true there."""
+    if candidate.holds is None:
+        return True
+    plain = PlainFunction(inlined(rounded(candidate.holds, request.dtype)), request.dtype)
+    return bool(np.all(plain.nodes(values)[candidate.holds.output]))
+
+
+def _complete(request: TruthRequest, trial: Trial) -> Trial:
+    """The trial with what rounding may cost the candidate at each point."""
+    program = trial.candidate.program
+    points = tuple(_widened(request, program, point) for point in trial.points)
+    return _with_condition(request, replace(trial, points=points))
+
+
+def failing_point(request: TruthRequest, known: Truth) -> TrialPoint:
+    """The point of the request, with its truth in the modes of the request."""
+    output = np.asarray(known.output, np.float64)
+    error = np.where(np.isfinite(output), known.output_error, np.inf)
+    middle = np.where(np.isfinite(output), output, np.nan)
+    return TrialPoint(
+        request.values,
+        _between(middle, np.where(np.isfinite(output), error, np.inf)),
+        {
+            (mode, name): _of_block(known.blocks[mode, name])
+            for mode in request.projections
+            for name in request.wrt
+        },
+        near=True,
+    )
+
+
+def _between(value: Array, error: Array) -> Target:
+    lower = np.where(np.isnan(value), -np.inf, value - error)
+    return Target(value, lower, np.where(np.isnan(value), np.inf, value + error))
+
+
+def _of_block(block: TruthBlock) -> Target:
+    """The truth and its error bar; between the one-sided derivatives at a kink; anything finite
+    where there is no derivative."""
+    smooth = _between(block.value, block.error)
+    kink = block.kind == PointKind.KINK
+    free = ~kink & (block.kind != PointKind.SMOOTH)
+    value = np.where(kink | free, np.nan, smooth.value)
+    with np.errstate(invalid="ignore"):  # of entries that are no kinks, and not taken
+        below, above = block.lower - block.error, block.upper + block.error
+    lower = np.where(free, -np.inf, np.where(kink, below, smooth.lower))
+    upper = np.where(free, np.inf, np.where(kink, above, smooth.upper))
+    return Target(value, lower, upper)
+
+
+def _fresh(request: TruthRequest) -> list[TrialPoint]:
+    """Points with a certified truth. Where there are none as long as what is not differentiated
+    stays as it is, that moves too: p * log(p / q) has none at p = 0, whatever q is."""
+    found = _certified_points(request, request.wrt)
+    if len(found) < LEAST:
+        moving = [
+            name for name, value in request.values.items() if np.asarray(value).dtype.kind == "f"
+        ]
+        found += _certified_points(request, moving)
+    return found[:POINTS]
+
+
+def _certified_points(request: TruthRequest, moving: Sequence[str]) -> list[TrialPoint]:
+    fmt = FORMATS[request.dtype]
+    drawn = fresh_points(request.values, moving, request.bounds, fmt, request.seed)
+    found: list[TrialPoint] = []
+    for _, (values, near) in zip(range(DRAWN), drawn, strict=False):
+        there = replace(request, values=values)
+        certificates = certify(there)
+        output = certify_output(there)
+        if not np.all(output.sure) or not all(np.all(c.sure) for c in certificates.values()):
+            continue
+        gradients = {key: _between(c.value, c.radius) for key, c in certificates.items()}
+        found.append(TrialPoint(values, _between(output.value, output.radius), gradients, near))
+        if len(found) == POINTS:
+            break
+    return found
+
+
+@cache
+def _reference() -> ReferenceEngine:
+    engine = ReferenceEngine()
+    engine.load()
+    return engine
+
+
+def _widened(request: TruthRequest, program: Program, point: TrialPoint) -> TrialPoint:
+    """The point with what rounding may cost the candidate there."""
+    fmt = FORMATS[request.dtype]
+    there = replace(request, program=rounded(inlined(program), fmt.name), values=point.values)
+    run = recorded(there)
+    costs = conditioning(there, float64_gradients(there, _reference()).true, run=run)
+    gradients = {}
+    for key, target in point.gradients.items():
+        gradients[key] = _wider(target, _granted(costs[key]), fmt)
+    granted = _granted(cost_of_output(there, point.output.value, run))
+    return replace(point, output=_wider(point.output, granted, fmt), gradients=gradients)
+
+
+def _granted(cost: Cost) -> Array:
+    return FIRST_ORDER_SLACK * np.fmax(cost.known_condition, cost.allowance)
+
+
+def _wider(target: Target, by: Array, fmt: FloatFormat) -> Target:
+    size = np.where(np.isnan(target.value), np.maximum(abs(target.lower), abs(target.upper)), 0.0)
+    size = np.where(np.isfinite(size), size, 0.0)
+    slack = by + FEW_ULPS * fmt.ulp(np.where(np.isnan(target.value), size, target.value))
+    return Target(target.value, target.lower - slack, target.upper + slack)
+
+
+def _evaluated(
+    request: TruthRequest,
+    program: Program,
+    values: Mapping[str, Array],
+    mode: Mode,
+    engine: Engine,
+) -> tuple[Array, Mapping[str, Array]] | None:
+    """Output and gradients in the judged dtype; None where there are none."""
+    problem = Problem(
+        program,
+        values,
+        request.wrt,
+        request.dtype,
+        request.dtype,
+        mode,
+        request.projections[mode],
+    )
+    answer = engine.evaluate(problem)
+    if answer.failure is not None or answer.output is None:
+        return None
+    gradients = {
+        name: gradient.values
+        for name, gradient in answer.gradients.items()
+        if gradient.values is not None
+    }
+    if len(gradients) < len(request.wrt):
+        return None
+    return answer.output, gradients
+
+
+def worst_error(
+    request: TruthRequest, program: Program, point: TrialPoint, engine: Engine
+) -> float | None:
+    """The largest error of a candidate in ulps, None where it is wrong. The roundings that it may
+    have are looked at only where a few ulps do not explain the error."""
+    fmt = FORMATS[request.dtype]
+    found = {}
+    for mode in request.projections:
+        found[mode] = _evaluated(request, program, point.values, mode, engine)
+        if found[mode] is None:
+            return None
+    if not _all_met(found, _narrowest(point, fmt), fmt) and not _all_met(
+        found, _widened(request, program, point), fmt
+    ):
+        return None
+    return max(
+        (
+            ulps_off(target, answer[1][name], fmt)
+            for (mode, name), target in point.gradients.items()
+            if (answer := found[mode]) is not None
+        ),
+        default=0.0,
+    )
+
+
+def _narrowest(point: TrialPoint, fmt: FloatFormat) -> TrialPoint:
+    none = np.zeros(())
+    return replace(
+        point,
+        output=_wider(point.output, none, fmt),
+        gradients={key: _wider(target, none, fmt) for key, target in point.gradients.items()},
+    )
+
+
+def _all_met(
+    found: Mapping[Mode, tuple[Array, Mapping[str, Array]] | None],
+    point: TrialPoint,
+    fmt: FloatFormat,
+) -> bool:
+    for (mode, name), target in point.gradients.items():
+        answer = found[mode]
+        if answer is None or not np.all(met(point.output, answer[0], fmt)):
+            return False
+        if not np.all(met(target, answer[1][name], fmt)):
+            return False
+    return True
+
+
+def _with_condition(request: TruthRequest, trial: Trial) -> Trial:
+    """The trial without the condition of the rewrite, where that says nothing new: where it is
+    false the original has no value either."""
+    if trial.candidate.holds is None:
+        return trial
+    fmt = FORMATS[request.dtype]
+    plain = PlainFunction(inlined(request.program), request.dtype)
+    drawn = fresh_points(request.values, request.wrt, request.bounds, fmt, request.seed + 1)
+    for _, (values, _near) in zip(range(DOMAIN_POINTS), drawn, strict=False):
+        if not _holds(request, trial.candidate, values) and np.all(np.isfinite(plain(values))):
+            return trial
+    return replace(trial, candidate=replace(trial.candidate, condition=""))

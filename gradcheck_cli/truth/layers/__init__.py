@@ -1,0 +1,1 @@
+"""The truth about callables of which nothing is known but their values."""

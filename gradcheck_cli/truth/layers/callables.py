@@ -1,0 +1,434 @@
+"""The truth about a callable of which nothing is known but its values: differences of them in the
+highest precision that it runs in, and the gradient in that precision where they confirm it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+
+import numpy as np
+
+from gradcheck_cli.domain.draws import signs
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.thresholds import OPERATIONS, ROUNDINGS, VAGUE_BAR, Step
+from gradcheck_cli.domain.truth import Hull, PointKind, Truth, TruthBlock
+from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
+from gradcheck_cli.truth.bisect_directions import confirm
+from gradcheck_cli.truth.blocks import Differences, Merged
+from gradcheck_cli.truth.layers.absorption import ABSORBED, absorbed
+from gradcheck_cli.truth.layers.corners import cornered
+from gradcheck_cli.truth.layers.resolving import UNRESOLVED, unresolved
+from gradcheck_cli.truth.layers.safe_values import moved_inside, values_of
+from gradcheck_cli.truth.layers.visibility import unseen_rows, words_of_bubbles, words_of_unseen
+from gradcheck_cli.truth.layers.weighing import (
+    Rounding,
+    blurred,
+    contradicted,
+    left_open,
+    move_of,
+    unseen,
+    weighed,
+)
+from gradcheck_cli.truth.numerics.differences import Float
+from gradcheck_cli.truth.numerics.directions import Values
+from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
+from gradcheck_cli.truth.numerics.verify_first import Quick
+from gradcheck_cli.truth.subdifferential import steady
+
+DRAWS = 4  # of random signs, along which inputs are moved to see how far the gradient moves
+FEW = 4  # entries that get a difference each at once: two directions would cost half of that
+STIR: Step = 8.0  # roundings by which numbers are moved to have everything rounded anew
+STIRRED = 3  # times; the largest change of three is seldom below the usual one
+
+
+@dataclass
+class CallableTruth:
+    """What is known of the whole Jacobian of one subject at its own leaves.
+
+    `dtype` is the one that is judged; the subject runs in its own. `ran` is its run with all unit
+    cotangents, which took so many `seconds`; `gradients` are those, (m, n) a leaf; zeros where the
+    layer gives none: differences tell. `unsure`: a first look at values did not confirm them.
+    """
+
+    subject: Subject
+    bounds: Mapping[str, tuple[float, float]]
+    dtype: str
+    seed: int
+    forward: int = 0
+    backward: int = 0
+
+    def __post_init__(self) -> None:
+        self.values = {leaf.name: leaf.value for leaf in self.subject.leaves}
+        self.moving = [leaf for leaf in self.subject.leaves if leaf.differentiable]
+        size = sum(output.size for output in self.subject.outputs)
+        self.cotangents = np.eye(size)
+        started = time.perf_counter()
+        self.ran = self._run({}, self.cotangents)
+        self.seconds = time.perf_counter() - started
+        self.output, self.gradients = self.ran.output, self._filled(self.ran)
+        self.unsure = False
+        self.notes: dict[str, None] = {}  # what its differences leave unsaid
+        self.cast = False  # to float32 on its way, as far as noise was measured
+        self._spread: Callable[[str, str], Array] | None = None
+        self._noise: dict[str, Array] | None = None
+        self._found: dict[str, Differences] | None = None
+
+    def _run(self, values: Values, rows: Array) -> CallResult:
+        self.forward += 1
+        self.backward += len(rows)
+        return self.subject.run(Call(values, rows))
+
+    def _filled(self, ran: CallResult) -> dict[str, Array]:
+        return {
+            leaf.name: np.zeros((len(self.cotangents), leaf.size)) if found is None else found
+            for leaf in self.moving
+            for found in (ran.gradients.get(leaf.name),)
+        }
+
+    def _pulled(self, values: Values, rows: Array) -> tuple[Array, dict[str, Array]]:
+        ran = self._run(values, rows)
+        return ran.output, self._filled(ran)
+
+    def truth(self, names: Mapping[Mode, Mapping[str, Array] | None], costs: bool) -> Truth:
+        """Blocks of every mode. The value is the directions of forward mode by leaf, (k, n), or
+        None for the whole Jacobian; `costs` asks for C as well."""
+        started = time.perf_counter()
+        blocks: dict[tuple[str, str], TruthBlock] = {}
+        reasons: dict[tuple[str, str], str] = {}
+        found = self.differences()
+        unseen = unseen_rows(self.gradients, found)
+        self.notes = dict.fromkeys(words_of_unseen(unseen, self.subject.outputs))
+        for leaf in self.moving:
+            own, taken = self.gradients[leaf.name], found[leaf.name]
+            self.notes |= dict.fromkeys(words_of_bubbles(leaf.name, leaf.value, own, taken))
+            block, reason = self._block(leaf.name, taken, costs)
+            if np.any(unseen):
+                block = replace(block, confirmed=block.confirmed & (unseen == 0)[:, None])
+            block = open_at_infinity(block, self.gradients[leaf.name], leaf.value)
+            for mode, directions in names.items():
+                along = None if directions is None else directions[leaf.name]
+                blocks[mode, leaf.name] = block if along is None else projected(block, along)
+                if reason:
+                    reasons[mode, leaf.name] = reason
+        whole = [mode for mode, directions in names.items() if directions is None]
+        hulls = self._hulls({leaf.name: blocks[whole[0], leaf.name] for leaf in self.moving})
+        return Truth(
+            dtype=self.dtype,
+            output=self.output,
+            output_error=from_size(self.output, OPERATIONS, self.subject.digits),
+            blocks=blocks,
+            reasons=reasons,
+            hulls=dict.fromkeys(whole, hulls),
+            forward=self.forward,
+            duration_s=time.perf_counter() - started,
+        )
+
+    def _hulls(self, blocks: Mapping[str, TruthBlock]) -> tuple[Hull, ...]:
+        """The slope where all entries at kinks grow together, if there are several."""
+        tied = {n: np.any(block.kind == PointKind.KINK, axis=0) for n, block in blocks.items()}
+        if sum(map(np.count_nonzero, tied.values())) < 2:
+            return ()
+        steepest = {name: block.steepest for name, block in blocks.items()}
+        size = min(float(np.min(own_size(self.values[n])[m])) for n, m in tied.items() if m.any())
+        return (steady(tied, steepest, self.values, self._several, size, self.seed),)
+
+    # Differences
+
+    def _several(self, many: Sequence[Values]) -> Float:
+        self.forward += len(many)
+        own = self.values
+        moved = [{name: v for name, v in at.items() if v is not own[name]} for at in many]
+        return values_of(self.subject, moved, self.output.size)
+
+    def _value(self, at: Values) -> Float:
+        return np.asarray(self._several([at])[0])
+
+    def _least_noise(self) -> Float:
+        """The rounding of the value at its size, and one rounding of every input on its way: near
+        a root the value is small, and what it is computed of is not."""
+        dtype = self.subject.digits
+        noise = from_size(self.output, OPERATIONS, dtype)
+        square = np.zeros(self.output.size)
+        for leaf in self.moving:
+            with np.errstate(all="ignore"):
+                terms = self.gradients[leaf.name] * leaf.value.reshape(-1)
+            square += np.sum(np.where(np.isfinite(terms), terms, 0.0) ** 2, axis=1)
+        return noise + from_size(np.sqrt(square), 1, dtype)
+
+    def _quick(self, exact: bool) -> Quick:
+        """For steps that are taken exactly, or for steps that are rounded."""
+        zero, dtype = self.output, self.subject.dtype
+        least = self._least_noise()
+        floats = {n: v for n, v in self.values.items() if v.dtype.kind == "f"}
+
+        def near(at: Values) -> Float:
+            return self._value(moved_inside(self.subject, at))
+
+        def measure() -> Float:
+            self.unsure = True
+            found, cast = measured_of_layer(near, floats, zero, exact, dtype, least)
+            self.cast |= cast
+            return found if exact else np.fmax(least, 2 * found)
+
+        return quick_of(self._several, self.values, self.bounds, zero, least, measure, dtype)
+
+    def differences(self) -> dict[str, Differences]:
+        """Every entry's own, or along directions over all of them where those confirm the
+        gradient."""
+        if self._found is None:
+            self._found = self._taken()
+        return self._found
+
+    def _taken(self) -> dict[str, Differences]:
+        rows = self.output.size
+        result = {leaf.name: Differences.empty(rows, leaf.size) for leaf in self.moving}
+        exact, rounded = self._quick(True), self._quick(False)
+        if sum(leaf.size for leaf in self.moving) > FEW:
+            with np.errstate(all="ignore"):
+                confirm(self.gradients, result, exact, rounded, self.seed)
+        for leaf in self.moving:
+            gradient, found = self.gradients[leaf.name], result[leaf.name]
+            for column in range(leaf.size):
+                if self._needs_its_own(gradient[:, column], found, column):
+                    slope = exact.along_entry(leaf.name, column, gradient[:, column])
+                    found.put(column, slope)
+                    found.vouched[:, column] = False
+        return result
+
+    @staticmethod
+    def _needs_its_own(gradient: Array, found: Differences, column: int) -> bool:
+        """Not taken yet; or small beside its neighbours, so that a direction over all of them says
+        little about it."""
+        if not np.any(found.vouched[:, column]):
+            return bool(np.all(np.isinf(found.error[:, column])))
+        small = found.error[:, column] > VAGUE_BAR * np.abs(gradient)
+        return bool(np.any(small & (gradient != 0)))
+
+    # Conditioning
+
+    def costs(self) -> dict[str, Array]:
+        """How far half an ulp of every number moves the gradient, by leaf (m, n)."""
+        if self._spread is None:
+            self._spread = moved_gradients(self.subject, self.gradients, self._pulled, self.seed)
+        return {name: self._spread(name, self.dtype) for name in self.gradients}
+
+    def noise(self) -> dict[str, Array]:
+        """How far the subject's own rounding moves the gradient, by leaf (m, n): the largest change
+        when every number moves by a few ulps, which rounds everything on the way anew. An entry
+        that is zero in exact arithmetic, as that of a bias before a batch norm, is nothing else."""
+        if self._noise is None:
+            rng = np.random.default_rng([self.seed, 7])
+            move = STIR * FORMATS[self.subject.dtype].unit_roundoff
+            self._noise = {name: np.zeros(g.shape) for name, g in self.gradients.items()}
+            for _ in range(STIRRED):
+                moved = {leaf.name: stirred(leaf, move, rng) for leaf in self.moving}
+                _, there = self._pulled(moved, self.cotangents)
+                for name, found in self._noise.items():
+                    with np.errstate(all="ignore"):
+                        change = np.abs(there[name] - self.gradients[name])
+                    self._noise[name] = np.fmax(found, np.where(np.isfinite(change), change, 0.0))
+        return self._noise
+
+    # Blocks
+
+    @property
+    def _is_as_good_as_its_dtype(self) -> bool:
+        """Where values have fewer digits, a difference that agrees says little."""
+        return self.subject.digits == self.subject.dtype
+
+    def _block(self, name: str, found: Differences, costs: bool) -> tuple[TruthBlock, str]:
+        gradient = self.gradients[name]
+        spread = 4 * FORMATS[self.subject.dtype].ulp(gradient)
+        with np.errstate(all="ignore"):
+            gap = np.where(found.vouched, 0.0, np.abs(gradient - found.value))
+        confirmed = (found.kind == PointKind.SMOOTH) & np.isfinite(gradient)
+        confirmed &= np.isfinite(found.error) & (gap <= found.error + spread)
+        scale = self._scale(name, found)
+        confirmed &= ~unseen(gradient, found, scale, self.subject.dtype)
+        if np.all(confirmed) and not costs and self._is_as_good_as_its_dtype:
+            block = TruthBlock.of(
+                gradient,
+                spread,
+                difference=found.value,
+                difference_error=np.where(np.isnan(found.value), np.nan, found.error),
+                kind=found.kind,
+                scale=scale,
+                confirmed=confirmed,
+            )
+            return block, ""
+        rounding = Rounding(
+            cost=self.costs()[name],
+            noise=self.noise()[name],
+            natural=natural_size(self.output[:, None], self.values[name]),
+            blind=not self._is_as_good_as_its_dtype,
+        )
+
+        def settled(merged: Merged) -> Merged:
+            if self.subject.digits == "float64":  # a little way off others have no digits left
+                at, seed = self.values, self.seed
+                merged = cornered(merged, gradient, found, self._several, at, name, seed)
+            # what every rounding changes altogether, of a value that never moves, is no lost term
+            still = (found.value == 0) & (np.abs(gradient) <= ROUNDINGS * rounding.noise)
+            below = self._in_last_digit(name, found) & ~still
+            merged = blurred(merged, gradient, found, below)
+            sizes, off = own_size(self.values[name]), contradicted(merged, gradient, found)
+            rows, value = self.cotangents, found.value
+            lost = absorbed(self.subject, rows, sizes, gradient, value, off)
+            merged = left_open(merged, lost, ABSORBED)
+            return left_open(merged, self._unresolved(merged, name, found), UNRESOLVED)
+
+        return weighed(gradient, found, rounding, scale, self.subject.dtype, self.dtype, settled)
+
+    def _unresolved(self, merged: Merged, name: str, found: Differences) -> Array:
+        """Which contradicted entries (m, n) are of a value that no step resolves."""
+        gradient = self.gradients[name]
+        off = contradicted(merged, gradient, found)
+        if self.subject.digits != "float64" or not np.any(off):
+            return np.zeros_like(off)
+        return unresolved(self._several, self.values, name, gradient, self.output, off)
+
+    def _in_last_digit(self, name: str, found: Differences) -> Array:
+        """Which outputs (m, n) are below the last digit of the largest input, both here and where
+        one number of this leaf moves by its size: from a root a value rises at once."""
+        sizes = [np.max(np.abs(v), initial=0.0, where=np.isfinite(v)) for v in self.values.values()]
+        digit = FORMATS[self.subject.digits].unit_roundoff * max(sizes, default=0.0)
+        with np.errstate(all="ignore"):
+            rise = np.fmax(np.abs(self.gradients[name]), np.abs(found.value))
+            rise = rise * own_size(self.values[name])
+        return np.asarray(np.fmax(np.abs(self.output)[:, None], rise) <= digit)
+
+    def _scale(self, name: str, found: Differences) -> Array:
+        """How large a derivative is on any scale near the point: the steepest difference, or one as
+        large as the function itself."""
+        outputs = np.abs(self.output[np.isfinite(self.output)])
+        natural = np.max(outputs, initial=0.0) / own_size(self.values[name])
+        return np.where(found.vouched, np.inf, np.fmax(found.steepest, natural))
+
+
+def open_at_infinity(block: TruthBlock, gradient: Array, at: Array) -> TruthBlock:
+    """The block (m, n) with nothing known of derivatives by infinite numbers, next to which nothing
+    lies: whatever is finite there is as good as anything else."""
+    infinite = np.broadcast_to(~np.isfinite(at.reshape(-1)), block.value.shape)
+    if not np.any(infinite):
+        return block
+    value = np.where(np.isfinite(gradient), gradient, 0.0)
+    return replace(
+        block,
+        value=np.where(infinite, value, block.value),
+        error=np.where(infinite, np.inf, block.error),
+        kind=np.where(infinite, int(PointKind.SMOOTH), block.kind),
+        scale=np.where(infinite, np.inf, block.scale),
+    )
+
+
+def quick_of(
+    several: Callable[[Sequence[Values]], Float],
+    values: Values,
+    bounds: Mapping[str, tuple[float, float]],
+    zero: Float,
+    least: Float,
+    measure: Callable[[], Float],
+    dtype: str,
+) -> Quick:
+    """`several` around `values`, where it is `zero` (m,): its rounding is `least` until `measure`
+    says more, and grows with its change. `dtype` is what it computes in."""
+
+    def noise_of(at: Values, y: Float) -> Float:
+        with np.errstate(all="ignore"):
+            return quick.noise + from_size(y - zero, OPERATIONS, dtype)
+
+    def one(at: Values) -> Float:
+        return np.asarray(several([at])[0])
+
+    quick = Quick(one, values, bounds, least, zero, noise_of, True, many=several, measure=measure)
+    return quick
+
+
+def moved_gradients(
+    subject: Subject,
+    gradients: Mapping[str, Array],
+    pulled: Callable[[Values, Array], tuple[Array, Mapping[str, Array]]],
+    seed: int,
+) -> Callable[[str, str], Array]:
+    """How far the gradients (m, n) move with half an ulp of a dtype in every number: the root of
+    the mean square over moves of all leaves and cotangents along random signs, by leaf and dtype;
+    0 where that is no number. The moves are large enough for the subject's own rounding to vanish
+    beside them."""
+    rng = np.random.default_rng([seed, 5])
+    rows = np.eye(sum(output.size for output in subject.outputs))
+    moving = [leaf for leaf in subject.leaves if leaf.differentiable]
+    move = move_of(subject.dtype)
+    sums = {name: np.zeros(g.shape) for name, g in gradients.items()}
+    for _ in range(DRAWS):
+        moved = {leaf.name: stirred(leaf, move, rng) for leaf in moving}
+        _, there = pulled(moved, rows * (1 + move * signs(rng, rows.shape)))
+        with np.errstate(all="ignore"):
+            for name, gradient in gradients.items():
+                sums[name] += ((there[name] - gradient) / move) ** 2
+
+    def cost(name: str, dtype: str) -> Array:
+        found = np.sqrt(sums[name] / DRAWS) * FORMATS[dtype].unit_roundoff
+        return np.where(np.isfinite(found), found, 0.0)
+
+    return cost
+
+
+def natural_size(output: Array, value: Array) -> Array:
+    """How large a derivative is that changes the output, (..., 1), as a whole while the input
+    changes as a whole: (..., n)."""
+    return np.asarray(np.abs(output) / own_size(value))
+
+
+def own_size(value: Array) -> Array:
+    """How large every number is, (n,); 1 for a zero."""
+    size = np.abs(value.reshape(-1))
+    return np.where(size == 0, 1.0, size)
+
+
+def ulp_perturbed(subject: Subject, seed: int = 0) -> dict[str, Array]:
+    """Values of the leaves that are a few ulps away: everything on the way is rounded anew."""
+    rng = np.random.default_rng([seed, 37])
+    move = 8 * FORMATS[subject.dtype].unit_roundoff
+    return {leaf.name: stirred(leaf, move, rng) for leaf in subject.leaves if leaf.differentiable}
+
+
+def stirred(leaf: Leaf, part: float, rng: np.random.Generator) -> Array:
+    """Its values, each moved by this part of itself, up or down, and inside its domain."""
+    moved = signs(rng, leaf.value.shape)
+    moved *= part  # in place: further arrays of its size would be felt
+    moved += 1.0
+    moved *= leaf.value
+    moved = leaf.inside(moved)
+    return moved if leaf.holds(moved) else np.clip(moved, leaf.low, leaf.high)
+
+
+def transposed(block: TruthBlock) -> TruthBlock:
+    """Rows for columns."""
+    return TruthBlock(*(np.transpose(getattr(block, one.name)) for one in fields(block)))
+
+
+def projected(block: TruthBlock, directions: Array) -> TruthBlock:
+    """The block (m, n) times directions (k, n): (m, k). Entries that are not smooth make every
+    product with them as rough as they are."""
+    turned, size = directions.T, np.abs(directions.T)
+    moved = block.kind[:, :, None] * (turned[None] != 0)
+    kind = np.max(moved, axis=1, initial=PointKind.SMOOTH).astype(block.kind.dtype)
+    with np.errstate(all="ignore"):
+        value = block.value @ turned
+        return TruthBlock.of(
+            value,
+            block.error @ size,
+            kind=kind,
+            lower=np.where(kind == PointKind.KINK, -np.inf, value),
+            upper=np.where(kind == PointKind.KINK, np.inf, value),
+            condition=np.sqrt(block.condition**2 @ size**2),
+            allowance=np.sqrt(block.allowance**2 @ size**2),
+            floor=np.sqrt(block.floor**2 @ size**2),
+            scale=np.where(np.isfinite(block.scale), block.scale, np.abs(block.value)) @ size,
+            confirmed=np.all(block.confirmed, axis=1, keepdims=True) & np.ones(value.shape, bool),
+            certified=np.all(block.certified, axis=1, keepdims=True) & np.ones(value.shape, bool),
+        )

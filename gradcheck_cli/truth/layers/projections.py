@@ -1,0 +1,382 @@
+"""A gradient too large to be checked entry by entry: its products with random directions, against
+differences of the output along them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import field, replace
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.thresholds import OPERATIONS, Enough
+from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.truth.layers.safe_values import moved_inside, values_of
+from gradcheck_cli.truth.numerics.differences import Estimate, Float
+from gradcheck_cli.truth.numerics.directions import Sampled, Slope, Values
+from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
+from gradcheck_cli.truth.numerics.probes import Draws, dot, parts
+from gradcheck_cli.truth.numerics.verify_first import (
+    FEWER,
+    FIRST_LEVEL,
+    LEVELS,
+    RELATIVE,
+    Line,
+    Probe,
+    descend,
+    even,
+    long_look,
+    look,
+    narrow,
+    same_story,
+)
+
+TOGETHER = 2**18  # entries of all inputs that are moved in one call to the layer
+# Of an entry of ordinary size: what steps are refined for, where rounding lets them.
+TARGET: Enough = 1e-6
+
+# Of a product: what bars are where nothing is in the way of long steps.
+USUAL: Enough = 2.0**-36
+
+Excluded = dict[str, Array]
+"""By leaf, a mask (n,) of entries that do not move."""
+Moving = tuple[Excluded, bool]
+"""What directions depend on: entries that do not move, and whether they are scaled by entry."""
+
+
+@dataclass
+class Projections:
+    """One subject at its own leaves. `rows` (k, m) are the cotangents; `forward` and `backward`
+    count what was run. Bars are to be no wider than this part of a product that is `wanted`. The
+    gradient itself is never kept."""
+
+    subject: Subject
+    bounds: Mapping[str, tuple[float, float]]
+    seed: int
+    forward: int = 0
+    backward: int = 0
+    excluded: Excluded = field(default_factory=dict)
+    wanted: float = math.inf
+
+    def __post_init__(self) -> None:
+        fmt = FORMATS[self.subject.dtype]
+        self.draws = Draws(self.seed, fmt)
+        self.leaves = [leaf for leaf in self.subject.leaves if leaf.differentiable]
+        self._places = {leaf.name: place for place, leaf in enumerate(self.leaves)}
+        self.output = self.value({})
+        entries = sum(leaf.size for leaf in self.leaves)
+        self.rows = self.draws.cotangents(self.subject.outputs, self.output, entries)
+        self._measured: Float | None = None
+        self._known: dict[tuple[int, bool], dict[float, Float]] = {}
+
+    # The layer
+
+    def value(self, values: Values) -> Float:
+        """The outputs; nan where the layer refuses a point beside its own."""
+        self.forward += 1
+        if not values:
+            return self.subject.value(values)
+        found: Float = values_of(self.subject, [values], self.output.size)[0]
+        return found
+
+    def pulled(self, row: Float, values: Values | None = None) -> dict[str, Float | None]:
+        """row @ J by leaf, each (n,), or None where there is no gradient."""
+        self.forward += 1
+        self.backward += 1
+        ran = self.subject.run(Call(values or {}, row[None]))
+        found = {leaf.name: ran.gradients.get(leaf.name) for leaf in self.leaves}
+        return {name: None if g is None else g[0] for name, g in found.items()}
+
+    def products_of_rows(self) -> Iterator[dict[str, Float | None]]:
+        """`pulled` for one cotangent after the other; in one run where that takes little memory."""
+        count = len(self.rows)
+        if count * sum(leaf.size for leaf in self.leaves) > TOGETHER:
+            for row in self.rows:
+                yield self.pulled(row)
+            return
+        self.forward += 1
+        self.backward += count
+        found = self.subject.run(Call(cotangents=self.rows)).gradients
+        for k in range(count):
+            whole = {leaf.name: found.get(leaf.name) for leaf in self.leaves}
+            yield {name: None if g is None else g[k] for name, g in whole.items()}
+
+    # Directions
+
+    def mask(self, leaf: Leaf) -> Array:
+        """Entries of the leaf that do not move, (n,), as a copy."""
+        known = self.excluded.get(leaf.name)
+        return np.zeros(leaf.size, dtype=bool) if known is None else known.copy()
+
+    def exclude(self, name: str, mask: Array | None) -> None:
+        """These entries of the leaf do not move from now on; None: all move."""
+        self._known.clear()
+        self.excluded.pop(name, None)
+        if mask is not None:
+            self.excluded[name] = mask
+
+    def moving(self) -> Moving:
+        """What moves now, and how."""
+        return dict(self.excluded), self.draws.by_entry
+
+    @contextmanager
+    def as_at(self, moving: Moving) -> Iterator[None]:
+        """Directions as they were when `moving` was taken."""
+        now = self.moving()
+        self.excluded, self.draws.by_entry = dict(moving[0]), moving[1]
+        try:
+            yield
+        finally:
+            self.excluded, self.draws.by_entry = now
+
+    def direction(self, number: int) -> dict[str, Float]:
+        """Direction `number` by leaf, (n,), with zeros where entries are excluded."""
+        return {leaf.name: self._part(number, leaf) for leaf in self.leaves}
+
+    def _part(self, number: int, leaf: Leaf) -> Float:
+        drawn = self.draws.direction(number, leaf, self._places[leaf.name])
+        if leaf.name in self.excluded:
+            drawn[self.excluded[leaf.name]] = 0.0
+        return drawn
+
+    def product(self, gradient: Mapping[str, Float | None], along: Mapping[str, Float]) -> float:
+        """<gradient, direction>; entries that do not move count for nothing, even if they are
+        nan."""
+        total = 0.0
+        for name, weights in along.items():
+            values = gradient[name]
+            if values is None:
+                continue
+            if name in self.excluded:
+                values = np.where(weights != 0, values, 0.0)
+            total += dot(values, weights)
+        return total
+
+    def products(self, gradient: Mapping[str, Float | None], number: int) -> Float:
+        """The products with direction `number`, scaled by leaf and scaled by entry, (2,)."""
+        found = np.zeros(2)
+        for place, leaf in enumerate(self.leaves):
+            values = gradient[leaf.name]
+            if values is None:
+                continue
+            drawn = self.draws.unscaled(number, leaf, place)
+            for inside in parts(leaf.size):  # together they are as large as the layer
+                terms = values[inside] * drawn[inside]
+                if leaf.name in self.excluded:
+                    terms[self.excluded[leaf.name][inside]] = 0.0
+                found[0] += self.draws.size(leaf) * np.sum(terms)
+                found[1] += dot(self.draws.entry_scales(leaf, inside), terms)
+        return found
+
+    def squares(self, gradient: Mapping[str, Float | None]) -> Float:
+        """The square of the gradient's norm, scaled by leaf and scaled by entry, (2,)."""
+        found = np.zeros(2)
+        for leaf in self.leaves:
+            values = gradient[leaf.name]
+            if values is None:
+                continue
+            for inside in parts(leaf.size):
+                terms = values[inside]
+                if leaf.name in self.excluded:
+                    terms = np.where(self.excluded[leaf.name][inside], 0.0, terms)
+                scaled = terms * self.draws.entry_scales(leaf, inside)
+                found += [self.draws.size(leaf) ** 2 * dot(terms, terms), dot(scaled, scaled)]
+        return found
+
+    def along(self, number: int) -> Line:
+        """The products of F with all cotangents along direction `number`."""
+        line = self.line(self.direction(number), self.rows)
+        known = self._known.setdefault((number, self.draws.by_entry), line.known)
+        return replace(line, known=known)
+
+    def line(self, along: Mapping[str, Float], rows: Float | None) -> Line:
+        """rows @ F along a direction, or along a part of one; F itself where there are no rows."""
+        noise = self.noise(rows)
+        moved = {n: w for n, w in along.items() if np.any(w)}
+        low, high = self._room(moved)
+        together = TOGETHER // max(sum(w.size for w in moved.values()), 1)
+        used: dict[str, Array] = {}  # memory of the last point, where points come one by one
+
+        def at(step: float) -> dict[str, Array]:
+            found = {}
+            for name, weights in moved.items():
+                value = self._leaf(name).value
+                there = np.multiply(weights, step, out=used.get(name))
+                there += value.reshape(-1)
+                found[name] = there.reshape(value.shape)
+                if together < 2:
+                    used[name] = there
+            return found
+
+        def seen(values: Float) -> Float:
+            return values if rows is None else np.asarray(values @ rows.T)
+
+        def many(steps: Sequence[float]) -> Float:
+            if together < 2:
+                self.subject.stencils.looped += len(steps)
+                return np.stack([seen(self.value(at(float(h)))) for h in steps])
+            self.forward += len(steps)
+            points = [at(float(h)) for h in steps]
+            return seen(values_of(self.subject, points, self.output.size))
+
+        return Line(many, seen(self.output), noise, 1.0, low, high)
+
+    def _leaf(self, name: str) -> Leaf:
+        return next(leaf for leaf in self.leaves if leaf.name == name)
+
+    def _room(self, along: Mapping[str, Float]) -> tuple[float, float]:
+        """How far a step may go before an entry leaves its domain."""
+        low, high = -np.inf, np.inf
+        for name, weights in along.items():
+            bottom, top = self.bounds.get(name, (-np.inf, np.inf))
+            if not (np.isfinite(bottom) or np.isfinite(top)):
+                continue
+            value = self._leaf(name).value.reshape(-1)
+            used = weights != 0
+            ahead = np.where(weights > 0, top - value, bottom - value)[used] / weights[used]
+            behind = np.where(weights > 0, bottom - value, top - value)[used] / weights[used]
+            high = min(high, float(np.min(ahead, initial=np.inf)))
+            low = max(low, float(np.max(behind, initial=-np.inf)))
+        return low, high
+
+    # Noise
+
+    def noise(self, rows: Float | None) -> Float:
+        """The rounding of rows @ F, (k,): of terms that round independently, and of moved inputs;
+        that of F, (m,), where there are no rows."""
+        dtype = self.subject.digits
+        with np.errstate(all="ignore"):
+            if self._measured is None:
+                each = from_size(self.output, OPERATIONS, dtype)
+            else:
+                each = self._measured
+            found = each if rows is None else np.sqrt((rows**2) @ np.square(each))
+        return np.asarray(found)
+
+    @property
+    def unsure(self) -> bool:
+        """Whether a first look did not confirm the gradient somewhere."""
+        return self._measured is not None
+
+    def measure(self) -> None:
+        """Noise as it is, where it may be larger than the output's size tells."""
+        if self._measured is not None:
+            return
+        floats = {
+            leaf.name: leaf.value for leaf in self.subject.leaves if leaf.value.dtype.kind == "f"
+        }
+        dtype = self.subject.dtype
+        least = from_size(self.output, OPERATIONS, self.subject.digits)
+
+        def near(at: Values) -> Float:
+            return self.value(moved_inside(self.subject, at))
+
+        found, _ = measured_of_layer(near, floats, self.output, exact=False, dtype=dtype)
+        self._measured = np.fmax(least, 2 * found)
+
+    # Looks
+
+    def confirmed(self, number: int, expected: Float, level: int = FIRST_LEVEL) -> Probe | None:
+        """What differences along direction `number` say about the products (k,) of the gradient
+        with it; noise is measured where they seem to contradict each other, or to agree on short
+        steps alone: what was float32 on its way is a flight of stairs."""
+        relative = self._relative()
+        with np.errstate(all="ignore"):
+            line = self.along(number)
+            found = descend(line, expected, relative, level)
+            at_first = found is not None and found.confirmed and found.level < level + LEVELS
+            if not at_first and self._measured is None:
+                self.measure()
+                again = self.along(number)
+                if np.any(again.noise > 2 * line.noise):
+                    found = descend(again, expected, relative, level)
+        return found
+
+    def at_once(self, number: int, expected: Float) -> tuple[Probe | None, bool]:
+        """A look at long steps that confirms the products; without one, whether two looks with
+        narrow bars contradict them and not each other: no kink or pole does that."""
+        with np.errstate(all="ignore"):
+            line = self.along(number)
+            found: list[Probe] = []
+            for level in (FIRST_LEVEL, FIRST_LEVEL + 1):
+                one = long_look(line, expected, self._relative(), level)
+                if one is None or not narrow(one, line, expected, RELATIVE):
+                    return None, False
+                if one.confirmed:
+                    return (one, False) if not found else (None, False)
+                found.append(one)
+        return None, same_story(*found)
+
+    def _relative(self) -> float:
+        """What steps are refined for: products are larger than an entry by the root of the number
+        of entries. No more than what bars usually are."""
+        entries = sum(leaf.size for leaf in self.leaves) * self.output.size
+        return min(max(TARGET / (4 * math.sqrt(max(entries, 1))), USUAL), self.wanted)
+
+    def glance(
+        self,
+        along: Mapping[str, Float],
+        row: Float,
+        expected: float,
+        level: int,
+        wanted: float = math.inf,
+    ) -> tuple[float, float]:
+        """By how much row @ F differs from what is expected along a direction, and the bar of
+        that: a few steps, where it is known from which level on they are good, and one more where
+        the bar would hide a difference that is `wanted`."""
+        line = self.line(along, row[None])
+        apart, bar = 0.0, np.inf
+        for start in range(level, level + 3 * LEVELS, LEVELS):
+            for levels in (FEWER, LEVELS):
+                with np.errstate(all="ignore"):
+                    found = look(line, np.array([expected]), start, levels)
+                if found is not None and found.estimate.error[0] < bar:
+                    apart = float(found.estimate.value[0]) - expected
+                    bar = float(found.estimate.error[0])
+                if bar <= wanted / 2:
+                    return apart, bar
+            if np.isfinite(bar):
+                break
+        return apart, bar
+
+    def column(self, leaf: Leaf, flat: int, rows: Float | None, level: int | None = None) -> Slope:
+        """The derivative of every output (of the products with `rows`, where given) along one
+        entry: by one look where it is known from which level on they are good, and where that is
+        no such, as carefully as that of a small layer."""
+        self.measure()
+        found = None if level is None else self._seen_from(level, leaf, flat, rows)
+        return self._careful(leaf.name, flat, rows) if found is None else found
+
+    def _seen_from(self, level: int, leaf: Leaf, flat: int, rows: Float | None) -> Slope | None:
+        along = np.zeros(leaf.size)
+        along[flat] = scale = self.draws.scale(leaf, flat)
+        with np.errstate(all="ignore"):
+            line = self.line({leaf.name: along}, rows)
+            nothing = np.zeros(line.zero.size)
+            found = look(line, nothing, level)
+            if found is None or found.rough or not narrow(found, line, nothing, RELATIVE):
+                return None
+        estimate = Estimate(found.estimate.value / scale, found.estimate.error / scale)
+        return Slope(estimate, even(estimate), found.steepest / scale)
+
+    def _careful(self, name: str, flat: int, rows: Float | None) -> Slope:
+        values = {leaf.name: leaf.value for leaf in self.subject.leaves}
+
+        def function(at: Values) -> Float:
+            there = self.value({n: v for n, v in at.items() if v is not values[n]})
+            return there if rows is None else np.asarray(rows @ there)
+
+        noise = self.noise(rows)
+        zero = self.output if rows is None else rows @ self.output
+
+        def noise_of(at: Values, y: Float) -> Float:
+            with np.errstate(all="ignore"):
+                return noise + from_size(y - zero, OPERATIONS, self.subject.dtype)
+
+        sampled = Sampled(function, values, self.bounds, noise, zero, noise_of)
+        with np.errstate(all="ignore"):
+            return sampled.along_entry(name, flat)

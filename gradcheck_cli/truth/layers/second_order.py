@@ -1,0 +1,238 @@
+"""Second derivatives of a callable: differences of its gradient, in the highest precision that it
+runs in, and its own second derivative where they confirm it.
+
+A difference is as good as the gradient that it is taken of: one that forward mode or a difference
+of the value contradicts says nothing about its own derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.thresholds import OPERATIONS, ROUNDINGS
+from gradcheck_cli.domain.truth import PointKind, TruthBlock
+from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.truth.blocks import Differences, unconstrained
+from gradcheck_cli.truth.layers.bisect_entries import at_rows
+from gradcheck_cli.truth.layers.callables import quick_of
+from gradcheck_cli.truth.layers.safe_values import is_inside, moved_inside, values_of
+from gradcheck_cli.truth.layers.weighing import Rounding, weighed
+from gradcheck_cli.truth.numerics.differences import Float
+from gradcheck_cli.truth.numerics.directions import Values
+from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
+from gradcheck_cli.truth.numerics.verify_first import Quick
+
+Blocks = dict[tuple[str, str], Array]
+"""By leaf and leaf: d(ds/da)/db along directions of b, (n of a, directions of b)."""
+
+DOUBTFUL = (
+    "the gradient that is differentiated is contradicted itself, by forward mode or by differences "
+    "of the value"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What is known of rounding, by block: `costs` is how far half an ulp of the judged dtype in
+    every number moves second derivatives, `noise` how far the subject's own roundings do. By leaf,
+    `doubtful` entries of the first gradient (n,): differences of them are no truth."""
+
+    costs: Blocks
+    noise: Blocks
+    doubtful: Mapping[str, Array]
+
+
+@dataclass
+class SecondTruth:
+    """The Hessian of s = row @ F at the subject's own leaves, along `directions` (k, n) of every
+    leaf that is requested, one leaf at a time; third order, of the derivative of s `along` a
+    direction (n,) a leaf. `unsure`: a first look did not confirm it."""
+
+    subject: Subject
+    row: Float
+    directions: Mapping[str, Array]
+    bounds: Mapping[str, tuple[float, float]]
+    dtype: str
+    along: Mapping[str, Array]
+    unsure: bool = False
+
+    def __post_init__(self) -> None:
+        self.values = {leaf.name: leaf.value for leaf in self.subject.leaves}
+        self.sizes = {
+            leaf.name: leaf.size for leaf in self.subject.leaves if leaf.name in self.directions
+        }
+
+    def _gradient(self, at: Values) -> Float:
+        """The gradient of s, all leaves one after the other; nan outside of the domain."""
+        if not is_inside(self.subject, at):
+            return np.full(sum(self.sizes.values()), np.nan)
+        moved = {name: v for name, v in at.items() if v is not self.values[name]}
+        ran = self.subject.run(Call(moved, self.row[None]))
+        parts = []
+        for name, size in self.sizes.items():
+            found = ran.gradients.get(name)
+            parts.append(np.zeros(size) if found is None else found[0])
+        return np.concatenate(parts)
+
+    def _several(self, many: Sequence[Values]) -> Float:
+        return np.stack([self._gradient(at) for at in many])
+
+    def _quick(self) -> Quick:
+        zero = self._gradient({})
+        # entries that cancel are as noisy as the others; where all vanish, as 1 - y^2 does, terms
+        # as large as the value have cancelled
+        usual = np.sqrt(np.mean(np.square(zero[np.isfinite(zero)])))
+        terms = np.concatenate([self._natural(name, least=1.0) for name in self.sizes])
+        size = np.fmax(np.fmax(np.abs(zero), usual), terms)
+        least = from_size(size, OPERATIONS, self.subject.digits)
+        return self._quick_of(self._gradient, self._several, zero, least)
+
+    def _quick_of(
+        self,
+        one: Callable[[Values], Float],
+        several: Callable[[Sequence[Values]], Float],
+        zero: Float,
+        least: Float,
+    ) -> Quick:
+        dtype = self.subject.dtype
+        floats = {n: v for n, v in self.values.items() if v.dtype.kind == "f"}
+
+        def near(at: Values) -> Float:
+            return one(moved_inside(self.subject, at))
+
+        def measure() -> Float:
+            self.unsure = True
+            return np.fmax(least, 2 * measured_of_layer(near, floats, zero, False, dtype)[0])
+
+        return quick_of(several, self.values, self.bounds, zero, least, measure, dtype)
+
+    # Whether the gradient is one
+
+    def doubtful(self, pushed: Mapping[str, Float]) -> dict[str, Array]:
+        """By leaf, the entries of the gradient (n,) that differences of the value contradict, or
+        forward mode where those do not tell which of both is right. `pushed` has the same entries
+        by forward mode, where there is one."""
+        gradient, quick = self._gradient({}), self._quick_of_value()
+        noise = np.fmax(self._quick().measure(), 4 * FORMATS[self.subject.dtype].ulp(gradient))
+        found, start = {}, 0
+        for name, size in self.sizes.items():
+            mine = slice(start, start + size)
+            own, bar = gradient[mine], ROUNDINGS * noise[mine]
+            slopes = [quick.along_entry(name, i, own[i : i + 1]) for i in range(size)]
+            value, error = (
+                np.array([float(getattr(slope.estimate, what)[0]) for slope in slopes])
+                for what in ("value", "error")
+            )
+            with np.errstate(all="ignore"):
+                off = np.abs(own - value)
+                doubt = off > error + bar
+                if name in pushed:
+                    apart = np.abs(own - pushed[name])
+                    vouched = (off <= error) & (error <= apart / 4)
+                    doubt |= (apart > bar) & ~vouched
+            found[name] = doubt
+            start += size
+        return found
+
+    def _quick_of_value(self) -> Quick:
+        """The scalar itself."""
+
+        def several(many: Sequence[Values]) -> Float:
+            own = self.values
+            moved = [{n: v for n, v in at.items() if v is not own[n]} for at in many]
+            return values_of(self.subject, moved, self.row.size) @ self.row[:, None]
+
+        def one(at: Values) -> Float:
+            return np.asarray(several([at])[0])
+
+        zero = one({})
+        return self._quick_of(one, several, zero, from_size(zero, OPERATIONS, self.subject.digits))
+
+    # Blocks
+
+    def blocks(
+        self, own: Blocks, weights: Weights | None
+    ) -> tuple[dict[tuple[str, str], TruthBlock], dict[tuple[str, str], str]]:
+        """The truth of every block, and why entries are undecided. `own` are the subject's second
+        derivatives; no `weights`: nobody has looked at rounding."""
+        quick = self._quick()
+        found = {key: Differences.empty(*block.shape) for key, block in own.items()}
+        for second, directions in self.directions.items():
+            shape = np.shape(self.values[second])
+            for number, along in enumerate(directions):
+                expected = np.concatenate([own[first, second][:, number] for first in self.sizes])
+                with np.errstate(all="ignore"):
+                    slope = quick.along({second: along.reshape(shape)}, expected)
+                start = 0
+                for first, size in self.sizes.items():
+                    mine = list(range(start, start + size))
+                    found[first, second].put(number, at_rows(slope, mine))
+                    start += size
+        blocks, reasons = {}, {}
+        for key, block in own.items():
+            blocks[key], reason = self._block(key, block, found[key], weights)
+            if reason:
+                reasons[key] = reason
+        return blocks, reasons
+
+    def _block(
+        self,
+        key: tuple[str, str],
+        own: Array,
+        found: Differences,
+        weights: Weights | None,
+    ) -> tuple[TruthBlock, str]:
+        zeros = np.zeros(own.shape)
+        rounding = Rounding(zeros, zeros, zeros)
+        if weights is not None:
+            blind = self.subject.digits != self.subject.dtype
+            natural = self.natural_block(*key)
+            rounding = Rounding(weights.costs[key], weights.noise[key], natural, blind)
+        # an entry that cancels has no slope of its own; that of the others is its scale, or what is
+        # natural for this function
+        scale = np.fmax(np.max(found.steepest, axis=0), self.natural_block(*key))
+        dtype = self.subject.dtype
+        block, reason = weighed(own, found, rounding, scale, dtype, self.dtype, unconstrained)
+        if weights is None or not np.any(weights.doubtful.get(key[0], False)):
+            return block, reason
+        rows = np.broadcast_to(weights.doubtful[key[0]][:, None], own.shape)
+        rows = rows & (block.kind == PointKind.SMOOTH)
+        open_ = replace(
+            block,
+            kind=np.where(rows, int(PointKind.UNDECIDED), block.kind),
+            error=np.where(rows, np.inf, block.error),
+            confirmed=block.confirmed & ~rows,
+        )
+        return open_, DOUBTFUL
+
+    @cached_property
+    def _size(self) -> float:
+        """How large s may be: no smaller than its terms. Third order, its derivative."""
+        with np.errstate(all="ignore"):
+            size = float(np.abs(self.row) @ np.abs(self.subject.value({})))
+            if self.along:
+                steps = [np.abs(u) / self._sizes(name) for name, u in self.along.items()]
+                size *= float(np.sum(np.concatenate(steps)))
+        return size if np.isfinite(size) else 0.0
+
+    def _natural(self, name: str, least: float = 0.0) -> Float:
+        """How large a derivative is that changes s as a whole while the input, or `least` of it,
+        changes as a whole, (n,)."""
+        return np.asarray(self._size / self._sizes(name, least))
+
+    def _sizes(self, name: str, least: float = 0.0) -> Float:
+        """How large the numbers of an input are, (n,): 1 in place of 0."""
+        sizes = np.fmax(np.abs(np.reshape(self.values[name], -1)), least)
+        return np.where(sizes == 0, 1.0, sizes)
+
+    def natural_block(self, first: str, second: str) -> Array:
+        """The natural size of a second derivative, (n of first, directions of second)."""
+        along = np.abs(self.directions[second]) @ self._natural(second)
+        with np.errstate(all="ignore"):
+            return np.asarray(self._natural(first)[:, None] * along / (self._size or 1.0))

@@ -1,0 +1,135 @@
+"""What to write in a hand-written derivative instead, as code at the user's line."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.checks.causes.rule_fixes import RuleFixes, TriedCorrection
+from gradcheck_cli.checks.examination import examine
+from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.engines.layer.custom import Rule
+from tests.checks import rules_to_fix as rules
+from tests.checks.making import layer_problem, subject_of, torch_engine
+from tests.conftest import loaded
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+VECTOR = {"x": [0.3, -1.2, 2.0]}
+MATRIX = {"x": [[0.3, -1.2, 2.0], [0.5, 0.1, -0.7]]}
+DENSE = {**MATRIX, "w": np.arange(9.0).reshape(3, 3) / 7, "b": [0.1, 0.2, 0.3]}
+
+
+def tried(
+    cls: Any, inputs: dict[str, Any], name: str = "x", mode: Mode = "reverse"
+) -> TriedCorrection | None:
+    problem = layer_problem(cls.apply, inputs, modes=(mode,))
+    moving = tuple(inputs)
+    rule = Rule(cls.backward, moving.index(name), False, name, moving)
+    if mode == "forward":
+        rule = Rule(cls.jvp, None, True, name, moving)
+    return RuleFixes(
+        torch_engine(), problem, subject_of(torch_engine(), cls.apply, **inputs), rule
+    ).tried()
+
+
+@pytest.mark.parametrize(
+    ("cls", "inputs", "name", "before", "after"),
+    [
+        (rules.Square, VECTOR, "x", "grad_output * x", "2 * grad_output * x"),
+        (rules.Cosine, VECTOR, "x", "grad_input", "-grad_input"),
+        (
+            rules.Gelu,
+            VECTOR,
+            "x",
+            "torch.exp(-x * x) / (2 * torch.pi) ** 0.5",
+            "torch.exp(-x * x / 2) / (2 * torch.pi) ** 0.5",
+        ),
+        (rules.Swish, VECTOR, "x", "g * s", "g * s + g * x * (s * torch.sigmoid(-x))"),
+        (
+            rules.Scaled,
+            VECTOR,
+            "x",
+            "g * torch.cos(ctx.scale * x)",
+            "g * torch.cos(ctx.scale * x) * ctx.scale",
+        ),
+        (rules.Dense, DENSE, "x", "g @ w", "g @ w.T"),
+        (rules.Dense, DENSE, "b", "g.mean(0)", "g.sum(0)"),
+        (rules.MeanSquare, MATRIX, "x", "2 * g * x", "2 * g * x / x.numel()"),
+        (
+            rules.Softmax,
+            MATRIX,
+            "x",
+            "g * y * (1 - y)",
+            "y * (g - (g * y).sum(-1, keepdim=True))",
+        ),
+        (
+            rules.Standardized,
+            MATRIX,
+            "x",
+            "r * (g - g.mean(-1, keepdim=True))",
+            "r * (g - y * (g * y).mean(-1, keepdim=True) - g.mean(-1, keepdim=True))",
+        ),
+    ],
+)
+def test_what_a_backward_has_to_return(
+    cls: Any, inputs: dict[str, Any], name: str, before: str, after: str
+) -> None:
+    found = tried(cls, inputs, name)
+    assert found is not None
+    correction = found.correction
+    assert (correction.place.text, correction.after) == (before, after)
+    lines = inspect.getsource(rules).splitlines()
+    assert before in lines[correction.place.span.line - 1]
+    assert found.right == found.points
+
+
+def test_what_a_jvp_has_to_return() -> None:
+    found = tried(rules.Cosine, VECTOR, mode="forward")
+    assert found is not None
+    assert found.correction.after == "-t * torch.sin(x)"
+
+
+def test_there_is_none_for_a_long_derivative() -> None:
+    assert tried(rules.Unreadable, VECTOR) is None
+
+
+def findings(layer: Any, engine: str, mode: Mode, **inputs: Any) -> tuple[Finding, ...]:
+    problem = layer_problem(layer, inputs, engine=engine, modes=(mode,))
+    return examine(loaded(engine), problem).findings
+
+
+def test_a_fix_is_tried_in_the_layer_that_calls_the_function() -> None:
+    code = rules.Square.backward.__code__
+    (finding,) = findings(rules.loss, "torch", "reverse", x=[0.3, -1.2, 0.5])
+    assert finding.fix is not None
+    assert finding.fix.place is not None
+    assert finding.fix.place.source.path.endswith("rules_to_fix.py")
+    assert finding.fix.value == pytest.approx(finding.entries[0].truth, rel=1e-12)
+    assert rules.Square.backward.__code__ is code
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("engine", "made", "inputs", "after"),
+    [
+        ("jax", rules.jax_cosine, VECTOR, "-(t * jnp.sin(x))"),
+        ("jax", rules.jax_swish, VECTOR, "g * (s + x * s * (1 - s))"),
+        (
+            "tensorflow",
+            rules.tensorflow_product,
+            {name: DENSE[name] for name in "xw"},
+            "tf.matmul(dy, tf.transpose(w))",
+        ),
+    ],
+)
+def test_a_fix_is_code_of_the_framework(
+    engine: str, made: Any, inputs: dict[str, Any], after: str
+) -> None:
+    fixes = [finding.fix for finding in findings(made(), engine, "reverse", **inputs)]
+    assert fixes
+    assert {fix and fix.after for fix in fixes} == {after}

@@ -1,0 +1,104 @@
+"""Layers of which some operations are stated in no rows: these are differenced, and what is around
+them is certified, with their bars carried through."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from gradcheck_cli.checks.certified.islands import with_islands
+from gradcheck_cli.domain.layer import LayerAnswer
+from gradcheck_cli.engines.layer.lifting import MOST_COLUMNS, NotLifted
+from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.engines.numpy.engine import NumpyEngine
+from tests.checks.making import examined, subject_of, torch_engine
+from tests.checks.wrong_functions import FlushedTail
+
+X, W = np.array([0.3, 0.5, -1.2]), np.array([-1.0, 2.0, 0.7])
+TRUTH = "certified, from the trace; `gradcheck_tests.cubed` by differences"
+
+
+@torch.library.custom_op("gradcheck_tests::cubed", mutates_args=())
+def cubed(x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(np.sin(x.detach().numpy()) ** 3)
+
+
+def _keep(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _pull(ctx: Any, g: Any) -> Any:
+    (x,) = ctx.saved_tensors
+    return g * 3 * torch.sin(x) ** 2 * torch.cos(x)
+
+
+torch.library.register_autograd("gradcheck_tests::cubed", _pull, setup_context=_keep)
+
+
+def numpy_subject(layer: Any) -> Subject:
+    pair = SimpleNamespace(forward=layer, backward=lambda g, x: g)
+    return subject_of(NumpyEngine(), pair, x=X[:2])
+
+
+def sources(answer: LayerAnswer) -> set[str]:
+    assert answer.failure is None, answer.failure
+    return {check.truth for check in answer.checks}
+
+
+@pytest.mark.parametrize("times", [1, 8])
+def test_the_report_says_which_operation_is_differenced(times: int) -> None:
+    """Of a small layer, and of one along directions."""
+
+    def layer(x: Any, w: Any) -> Any:
+        return torch.sigmoid(cubed(x * w) + w)[None] * torch.arange(1.0, times + 1)[:, None] * x
+
+    inputs = {"x": np.resize(X, 3 * times), "w": np.resize(W, 3 * times)}
+    answer = examined(layer, inputs, modes=("reverse",))
+    assert not answer.findings
+    assert sources(answer) == {TRUTH}
+
+
+def test_the_second_derivative_of_one_rests_on_differences() -> None:
+    answer = examined(cubed, {"x": X}, modes=("reverse", "reverse-over-reverse"))
+    assert [note for note in answer.notes if "second derivatives rest on differences" in note]
+
+
+def test_a_tail_beside_such_an_operation_is_seen() -> None:
+    def layer(x: Any, w: Any) -> Any:
+        return cubed(x) * w, FlushedTail.apply(40 * w)
+
+    answer = examined(layer, {"x": X, "w": W}, modes=("reverse",))
+    assert {(f.input, f.truth_source) for f in answer.findings} == {("w", TRUTH)}
+
+
+def test_a_function_of_numpy_without_rows_is_one() -> None:
+    subject = numpy_subject(lambda x: np.exp(np.interp(x, [0.0, 1.0], [0.0, 2.0])))
+    lifted, radii = with_islands(subject.lift())
+    (island,) = lifted.islands
+    np.testing.assert_allclose(lifted.constants[island.jacobian], 2 * np.eye(2), atol=1e-9)
+    assert np.all(radii[island.jacobian] < 1e-9)
+
+
+def test_what_is_no_line_is_refused() -> None:
+    def kink(x: Any) -> Any:
+        return np.interp(x, [0.0, X[0], 1.0], [0.0, 1.0, 1.5])
+
+    with pytest.raises(NotLifted, match="`interp` is not stated"):
+        with_islands(numpy_subject(kink).lift())
+
+
+def test_many_columns_are_left_to_differences_of_the_layer() -> None:
+    with pytest.raises(NotLifted, match="cubed` is not stated"):
+        subject_of(torch_engine(), cubed, x=np.ones(MOST_COLUMNS + 1)).lift()
+
+
+def noisy(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.rrelu(x, 0.0, 1.0, training=True)
+
+
+def test_an_island_without_an_input_is_not_lifted() -> None:
+    assert examined(noisy, {"x": np.ones((1, 0, 3))}).failure is None

@@ -1,0 +1,166 @@
+"""Layers too large for a whole Jacobian: what the report promises, and forward mode."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from gradcheck_cli.checks.examination import examine
+from gradcheck_cli.domain.layer import LayerAnswer
+from gradcheck_cli.engines.eigen.engine import EigenEngine
+from tests.checks.large.test_random_directions import Wrong
+from tests.checks.making import examined, layer_problem
+
+X = np.random.default_rng(0).standard_normal(3000)
+CONSTANT = """
+#include <Eigen/Core>
+#include <unsupported/Eigen/AutoDiff>
+
+inline double number(double x) { return x; }
+inline double number(float x) { return x; }
+template <typename D>
+double number(const Eigen::AutoDiffScalar<D>& x) { return x.value(); }
+
+template <typename T>
+Eigen::Array<T, Eigen::Dynamic, 1> damp(const Eigen::Array<T, Eigen::Dynamic, 1>& x) {
+  return x.unaryExpr([](const T& one) { return T(one * T(number(one))); });
+}
+"""
+
+
+def notes(answer: LayerAnswer) -> str:
+    return "\n".join(answer.notes)
+
+
+class Pushed(torch.autograd.Function):
+    """sin, whose jvp is `factor` times the right one, and its backward `back` times."""
+
+    factor = back = 1.0
+
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return torch.sin(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return Pushed.back * g * torch.cos(ctx.saved_tensors[0])
+
+    @staticmethod
+    def jvp(ctx: Any, x_dot: Any) -> Any:
+        return Pushed.factor * x_dot * torch.cos(ctx.saved_tensors[0])
+
+
+@pytest.mark.parametrize("x", [X[:3], X[:30], X])
+def test_forward_mode_is_checked_too(x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for dtype in ("float64", "float32"):
+        right = examined(Pushed, {"x": x}, dtype=dtype)
+        assert {(check.mode, check.status) for check in right.checks} == {
+            ("reverse", "passed"),
+            ("forward", "passed"),
+        }
+    monkeypatch.setattr(Pushed, "factor", 1.01)
+    (wrong,) = examined(Pushed, {"x": x}).findings
+    assert (wrong.code, wrong.mode) == ("GC101", "forward")
+    assert wrong.cause is not None
+    assert wrong.cause.text == "Pushed.factor * x_dot * torch.cos(ctx.saved_tensors[0])"
+    assert wrong.cause.story.startswith("the jvp of `Pushed`")
+
+
+@pytest.mark.parametrize("x", [X[:3], X])
+def test_a_mode_is_not_told_wrong_for_the_other(x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pushed, "back", 0.5)
+    answer = examined(Pushed, {"x": x})
+    assert {(finding.code, finding.mode) for finding in answer.findings} == {("GC101", "reverse")}
+    assert {(check.mode, check.status) for check in answer.checks} == {
+        ("reverse", "failed"),
+        ("forward", "passed"),
+    }
+    answer = examined(Pushed, {"x": x}, modes=("forward",))
+    assert answer.findings == ()
+    assert [(check.mode, check.status) for check in answer.checks] == [("forward", "passed")]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("size", [3, 80])
+def test_eigen_is_told_wrong_in_forward_mode(size: int, tmp_path: Path) -> None:
+    (tmp_path / "layer.hpp").write_text(CONSTANT, "utf-8")
+    problem = layer_problem("layer.hpp:damp", {"x": X[:size]}, modes=("forward",))
+    implementation = replace(problem.implementation, engine="eigen", folder=str(tmp_path))
+    engine = EigenEngine()
+    engine.load()
+    (found,) = examine(engine, replace(problem, implementation=implementation)).findings
+    assert (found.code, found.mode, found.pattern) == ("GC101", "forward", "factor 0.5")
+
+
+def test_a_layer_without_forward_mode_is_noted() -> None:
+    for x in (X[:3], X):
+        answer = examined(
+            Wrong if x is X else lambda x: Wrong.apply(torch.cat([x] * 100)), {"x": x}
+        )
+        assert "forward mode was left out" in notes(answer)
+        assert {check.mode for check in answer.checks} == {"reverse"}
+
+
+def test_a_layer_of_float32_alone_is_checked_in_it() -> None:
+    class Narrow(torch.autograd.Function):
+        wrong = 1.0
+
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            assert x.dtype == torch.float32, "float32 only"
+            ctx.save_for_backward(x)
+            return torch.sin(x)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return Narrow.wrong * g * torch.cos(ctx.saved_tensors[0])
+
+    for x in (X[:5], X):
+        Narrow.wrong = 1.0
+        right = examined(Narrow, {"x": x}, dtype="float32", modes=("reverse",))
+        assert not right.findings
+        assert "float32 is the highest precision it runs in" in notes(right)
+        Narrow.wrong = 1.01
+        wrong = examined(Narrow, {"x": x}, dtype="float32", modes=("reverse",))
+        assert {finding.code for finding in wrong.findings} == {"GC101"}
+
+
+def by_mean_squares(x: Any) -> Any:
+    mean = x.mean(-1, keepdim=True)
+    return (x - mean) / torch.sqrt((x * x).mean(-1, keepdim=True) - mean**2 + 1e-5)
+
+
+def attention(x: Any, key_bias: Any) -> Any:
+    """A bias of all keys moves all scores of a query alike, which changes nothing."""
+    return torch.softmax(x @ (x + key_bias).T, -1) @ x
+
+
+def test_digits_that_only_a_narrow_dtype_loses_are_told() -> None:
+    x = X[:2400].reshape(40, 60) + 300
+    (found,) = examined(by_mean_squares, {"x": x}, dtype="float32", modes=("reverse",)).findings
+    assert (found.code, found.severity) == ("GC301", "error")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_entry_that_is_nothing_but_rounding_is_right(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    inputs = {"x": rng.standard_normal((24, 60)), "key_bias": rng.standard_normal(60)}
+    assert not examined(attention, inputs, dtype="float32", modes=("reverse",)).findings
+
+
+def test_a_gradient_whose_own_rounding_is_larger_than_the_bars_is_right() -> None:
+    """PyTorch's backward takes the logarithm of the cotangent, and adds 1e4 to it on its way."""
+    x = 1 + X[:125].reshape(5, 5, 5) ** 2
+    x[0] = 1e4
+    answer = examined(lambda x: torch.logcumsumexp(x, 0), {"x": x}, modes=("reverse",))
+    assert not answer.findings

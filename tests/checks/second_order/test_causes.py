@@ -1,0 +1,93 @@
+"""The function that loses a second derivative, and its line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from tests.checks.making import examined
+from tests.checks.second_order.test_compositions import SECOND, Detached, Half, Sine, X
+
+
+class Saving(torch.autograd.Function):
+    """exp(x)^2, whose backward reads the exponential that its forward computed on the way."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        e = torch.exp(x)
+        ctx.save_for_backward(x, e)
+        return e * e
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        x, e = ctx.saved_tensors
+        return 2 * g * e * torch.exp(x)
+
+
+def test_a_saved_intermediate_is_named_with_its_line() -> None:
+    (found,) = examined(Saving, {"x": X}, modes=SECOND).findings
+    assert found.code == "GC106"
+    assert "`Saving` saves a value of its forward that is no input and no output" in found.message
+    assert found.place is not None
+    assert found.place.text == "ctx.save_for_backward(x, e)"
+
+
+def test_forward_mode_does_not_differentiate_a_jvp_in_pytorch() -> None:
+    """github.com/pytorch/pytorch/issues/197867"""
+    modes = ("reverse", "forward", "reverse-over-forward", "forward-over-forward")
+    layer = "compositions.py:ForwardOverReverse"
+    (found,) = examined(layer, {"x": X}, modes=modes).findings
+    assert (found.code, found.mode) == ("GC106", "forward-over-forward")
+    assert "does not differentiate the jvp of `ForwardOverReverse`" in found.message
+
+
+class Kept(Sine):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.slope = torch.cos(x)
+        return torch.sin(x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * ctx.slope
+
+
+class Data(Sine):
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * torch.cos(ctx.saved_tensors[0].data)
+
+
+class Measured(Sine):
+    """x / |x|, whose norm is a number."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.norm = x.norm().item()
+        y = x / ctx.norm
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (y,) = ctx.saved_tensors
+        return (g - y * (y * g).sum()) / ctx.norm
+
+
+@pytest.mark.parametrize(
+    ("layer", "text", "words"),
+    [
+        (Kept, "ctx.slope = torch.cos(x)", "`Kept` saves a value of its forward"),
+        (Data, "ctx.saved_tensors[0].data", "`Data` stops the gradient of a value"),
+        (Detached, "ctx.saved_tensors[0].detach()", "`Detached` stops the gradient of a value"),
+        (Measured, "x.norm().item()", "`Measured` stops the gradient of a value"),
+        (Half, "g * Half.slope(ctx.saved_tensors[0])", "`Half` is the only custom function"),
+    ],
+)
+def test_the_line_that_loses_a_second_derivative(layer: Any, text: str, words: str) -> None:
+    (found,) = examined(layer, {"x": X}, modes=SECOND).findings
+    assert words in found.message
+    assert found.place is not None
+    assert found.place.text == text

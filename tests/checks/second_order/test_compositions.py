@@ -1,0 +1,347 @@
+"""Second derivatives of layers: right, wrong, missing, and not to be had."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from gradcheck_cli.truth.layers.second_order import SecondTruth
+from tests.checks.making import examined
+
+SECOND = ("reverse", "reverse-over-reverse")
+FORWARD = "forward-over-reverse"
+X = np.array([0.3, -1.2, 2.0])
+
+
+class Sine(torch.autograd.Function):
+    """sin, whose backward gives `second` of the derivative of the cosine."""
+
+    second = 1.0
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return torch.sin(x)
+
+    @classmethod
+    def slope(cls, x: Any) -> Any:
+        return cls.second * torch.cos(x) + (1 - cls.second) * torch.cos(x).detach()
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * Sine.slope(ctx.saved_tensors[0])
+
+
+class Half(Sine):
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * Half.slope(ctx.saved_tensors[0])
+
+    second = 0.5
+
+
+class Detached(Sine):
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * torch.cos(ctx.saved_tensors[0].detach())
+
+
+class Frozen(Sine):
+    """As JAX has it, which gives zeros where there is nothing."""
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * torch.cos(x.detach()) + 0 * x
+
+
+class Once(Sine):
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * torch.cos(ctx.saved_tensors[0])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    ("layer", "words"),
+    [
+        (Sine, None),
+        (Half, "wrong in every precision"),
+        (Detached, "no second derivative"),
+        (Frozen, "wrong in every precision"),
+        (Once, "`once_differentiable` forbids a second derivative of `Once`"),
+    ],
+)
+def test_backwards_that_are_differentiated(layer: Any, words: str | None, dtype: str) -> None:
+    answer = examined(layer, {"x": X}, dtype=dtype, modes=SECOND)
+    assert answer.failure is None
+    found = [finding for finding in answer.findings if finding.severity == "error"]
+    assert [finding.code for finding in found] == ([] if words is None else ["GC106"])
+    assert words is None or words in found[0].message
+    status = {check.mode: check.status for check in answer.checks}
+    assert status == {"reverse": "passed", SECOND[1]: "passed" if words is None else "failed"}
+
+
+def test_what_raises_is_no_engine_error() -> None:
+    class Refuses(Sine):
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            if torch.is_grad_enabled():
+                raise RuntimeError("only once")
+            return g * torch.cos(ctx.saved_tensors[0])
+
+    (found,) = examined(Refuses, {"x": X}, modes=SECOND).findings
+    assert found.code == "GC106"
+    assert "only once: `Refuses` is the only custom function" in found.message
+
+
+@pytest.mark.parametrize(
+    ("layer", "x"),
+    [
+        (nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)), X),
+        (lambda x: torch.relu(x) ** 2, np.array([1.0, 0.0, -1.0])),
+        (lambda x: torch.logsumexp(x, 0), np.linspace(-3, 3, 30)),
+    ],
+    ids=["parameters with dots", "a kink of the gradient", "directions"],
+)
+def test_right_second_derivatives_raise_no_alarm(layer: Any, x: Any) -> None:
+    torch.manual_seed(0)
+    for dtype in ("float64", "float32"):
+        answer = examined(layer, {"x": x}, dtype=dtype, modes=(*SECOND, FORWARD))
+        assert {finding.severity for finding in answer.findings} <= {"note"}
+        assert {check.status for check in answer.checks} == {"passed"}
+        assert {check.mode for check in answer.checks} == {*SECOND, FORWARD}
+
+
+class Pushed(torch.autograd.Function):
+    """sin with a jvp. Its backward gives `second` of the derivative of the cosine."""
+
+    second = 1.0
+
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return torch.sin(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        slope = torch.cos(ctx.saved_tensors[0])
+        return g * (Pushed.second * slope + (1 - Pushed.second) * slope.detach())
+
+    @staticmethod
+    def jvp(ctx: Any, x_dot: Any) -> Any:
+        return x_dot * torch.cos(ctx.saved_tensors[0])
+
+
+def test_forward_over_reverse_is_judged_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    for second, status in ((1.0, "passed"), (0.5, "failed")):
+        monkeypatch.setattr(Pushed, "second", second)
+        answer = examined(Pushed, {"x": X}, modes=("reverse", FORWARD))
+        statuses = {check.mode: check.status for check in answer.checks}
+        assert statuses == {"reverse": "passed", FORWARD: status}
+        assert {found.code for found in answer.findings} == ({"GC106"} if second != 1 else set())
+
+
+def test_forward_over_reverse_is_left_out_where_there_is_no_forward_mode() -> None:
+    answer = examined(Sine, {"x": X}, modes=(*SECOND, FORWARD))
+    assert {check.mode for check in answer.checks} == set(SECOND)
+    assert any("forward over reverse was left out" in note for note in answer.notes)
+
+
+class HalvedByX(torch.autograd.Function):
+    """sin(x) * w, whose gradient by x is halved: its second derivatives are of another function."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, w: Any) -> Any:
+        ctx.save_for_backward(x, w)
+        return torch.sin(x) * w
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        x, w = ctx.saved_tensors
+        return g * torch.cos(x) * w / 2, g * torch.sin(x)
+
+
+def test_what_is_wrong_at_first_has_no_second_derivative_to_be_held_against() -> None:
+    answer = examined(HalvedByX, {"x": X, "w": X + 2}, modes=SECOND)
+    assert [(finding.code, finding.input) for finding in answer.findings] == [("GC101", "x")]
+    second = [check for check in answer.checks if check.mode == "reverse-over-reverse"]
+    assert [(check.input, check.status) for check in second] == [("w.w", "passed")]
+    assert "torch float64: second derivatives by `x` are not checked: the first is wrong" in (
+        answer.notes
+    )
+
+
+MATRIX = np.array([[1.0, 2.0], [3.0, 0.5]])
+
+
+@pytest.mark.parametrize(
+    ("layer", "x"),
+    [
+        (torch.prod, np.array([0.0, 1.5, 2.0])),
+        (torch.prod, np.array([0.0, 0.0, 2.0])),
+        (lambda x: torch.cumprod(x, 0), np.array([0.5, 0.0, 2.0])),
+        (torch.det, MATRIX),
+        (lambda x: torch.slogdet(x)[1], MATRIX),
+        (lambda x: torch.linalg.solve(x, torch.ones(2, dtype=x.dtype)), MATRIX),
+        (torch.linalg.inv, MATRIX),
+    ],
+    ids=["a zero", "two zeros", "cumprod", "det", "slogdet", "solve", "inv"],
+)
+def test_forward_over_reverse_has_the_tangents_of_what_was_saved(layer: Any, x: Any) -> None:
+    """As `torch.func.hessian` has them: a backward that is not recorded drops them."""
+    answer = examined(layer, {"x": x}, modes=("reverse", FORWARD))
+    assert not answer.findings
+    assert {check.mode: check.status for check in answer.checks}[FORWARD] == "passed"
+
+
+def alarms(answer: Any) -> list[tuple[str | None, str]]:
+    assert answer.failure is None
+    return [(f.mode, f.code) for f in answer.findings if f.mode not in ("reverse", "forward")]
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        pytest.param(torch.det, id="det"),
+        pytest.param(lambda x: torch.linalg.lu(x)[2], id="lu", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_second_derivatives_that_are_zero_are_what_rounding_leaves(layer: Any) -> None:
+    """Of det within one row, say: float64 gives 3e-18, which is no truth for float32's 1e-8."""
+    x = np.array([[1.0, 2.0, 0.3], [0.4, 1.5, 0.2], [0.1, 0.7, 2.2]])
+    assert not alarms(examined(layer, {"x": x}, dtype="float32", modes=(*SECOND, FORWARD)))
+
+
+class Saturated(torch.autograd.Function):
+    """tanh with the usual backward, which gives 0 beyond 19, and a jvp that is right there."""
+
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return torch.tanh(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * (1 - Saturated.apply(ctx.saved_tensors[0]) ** 2)
+
+    @staticmethod
+    def jvp(ctx: Any, x_dot: Any) -> Any:
+        return x_dot / torch.cosh(ctx.saved_tensors[0]) ** 2
+
+
+@pytest.mark.parametrize(
+    ("layer", "x"),
+    [
+        (lambda x: 1e17 * Saturated.apply(x), np.array([20.0])),
+        (lambda x: 1e30 * torch.sigmoid(x), np.array([45.0, 30.0])),
+        (lambda x: torch.softmax(x, 0), np.array([60.0, 0.0, 1.0])),
+    ],
+    ids=["tanh", "sigmoid", "softmax"],
+)
+def test_differences_of_a_gradient_that_is_lost_are_no_truth(layer: Any, x: Any) -> None:
+    """Where 1 - y^2 is 0, so is its difference; the second derivative that is right is not."""
+    found = alarms(examined(layer, {"x": x}, modes=(*SECOND, FORWARD)))
+    assert {code for _, code in found} <= {"GC501", "GC301", "GC302"}
+
+
+def test_a_second_derivative_that_became_zero_is_lost() -> None:
+    """The curvature of mish is -4e-20 at 25, where its slope is 1."""
+    found = examined(torch.nn.functional.mish, {"x": np.array([25.0])}, modes=SECOND).findings
+    assert {finding.code for finding in found} == {"GC302"}
+
+
+THIRD = "reverse-over-reverse-over-reverse"
+FORWARD_THIRD = "forward-over-reverse-over-reverse"
+
+
+class Stepped(Sine):
+    """Whose third derivative is cut off."""
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        slope, bend = torch.cos(x).detach(), torch.sin(x).detach()
+        return g * (slope - bend * (x - x.detach()))
+
+
+def at_third(layer: Any, **inputs: Any) -> Any:
+    return examined(layer, inputs, modes=(*SECOND, FORWARD, THIRD, FORWARD_THIRD))
+
+
+def test_right_third_derivatives_pass_in_both_compositions() -> None:
+    answer = at_third(lambda x, w: torch.tanh(x * w).sum() * torch.exp(x), x=X, w=X + 2)
+    assert {finding.severity for finding in answer.findings} <= {"note"}
+    third = {check.mode: check.status for check in answer.checks if check.mode not in SECOND}
+    assert third == dict.fromkeys((FORWARD, THIRD, FORWARD_THIRD), "passed")
+
+
+def test_a_third_derivative_that_is_cut_off_is_wrong() -> None:
+    (found,) = at_third(Stepped, x=X).findings
+    assert (found.code, found.mode) == ("GC106", THIRD)
+    assert "no third derivative" in found.message
+
+
+def test_third_derivatives_of_a_wrong_second_one_are_left_out() -> None:
+    answer = at_third(Detached, x=X)
+    assert [(found.code, found.mode) for found in answer.findings] == [("GC106", SECOND[1])]
+    assert "torch float64: third derivatives by `x` are not checked: the second is wrong" in (
+        answer.notes
+    )
+
+
+def test_third_derivatives_of_a_layer_that_is_not_lifted_are_undecided() -> None:
+    class InNumPy(Sine):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return torch.from_numpy(np.sin(x.detach().numpy()))
+
+    answer = at_third(InNumPy, x=X)
+    (found,) = (found for found in answer.findings if found.severity != "note")
+    assert found.code == "GC501"
+    assert "a third derivative is judged by a certificate alone" in found.message
+
+
+LARGE = np.random.default_rng(0).standard_normal((2, 8, 20))
+
+
+@pytest.mark.exhaustive
+def test_of_a_large_layer_that_is_lifted_no_difference_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(SecondTruth, "blocks")
+    modes = (*SECOND, FORWARD, THIRD, FORWARD_THIRD)
+    answer = examined(lambda x, w: torch.tanh(x @ w.T), {"x": LARGE[0], "w": LARGE[1]}, modes=modes)
+    assert not [finding for finding in answer.findings if finding.severity != "note"]
+    assert {check.mode for check in answer.checks} == set(modes)
+
+
+def test_a_large_layer_whose_second_derivative_is_cut_off_is_wrong() -> None:
+    answer = examined(lambda x: Half.apply(x) ** 2, {"x": LARGE[0]}, modes=SECOND)
+    assert {found.code for found in answer.findings} == {"GC106"}
+
+
+def square_beside_nothing(x: torch.Tensor, nothing: torch.Tensor) -> torch.Tensor:
+    return (x**2).sum() + nothing.sum()
+
+
+def test_an_input_without_entries_has_no_second_derivative() -> None:
+    given = {"x": X, "nothing": np.ones((0, 3))}
+    answer = examined(square_beside_nothing, given, modes=(*SECOND, FORWARD))
+    assert answer.failure is None
+    assert answer.findings == ()
+    assert {check.input for check in answer.checks if check.mode == FORWARD} == {"x.x"}

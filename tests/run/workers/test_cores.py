@@ -1,0 +1,18 @@
+from pathlib import Path
+
+import pytest
+
+from gradcheck_cli.run.workers import cores
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("150000 100000", 1.5), ("max 100000", float("inf")), ("", float("inf"))]
+)
+def test_what_a_container_is_granted(tmp_path: Path, text: str, count: float) -> None:
+    file = tmp_path / "cpu.max"
+    file.write_text(text)
+    assert cores._granted(file) == count
+
+
+def test_there_is_a_processor() -> None:
+    assert cores.cores() >= 1

@@ -1,0 +1,77 @@
+"""The processes that come from a worker, with what Linux says and without."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gradcheck_cli.run.workers import family, memory
+
+NESTED = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+print(child.pid, flush=True)
+time.sleep(3600)
+"""
+
+
+@pytest.fixture
+def nested() -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A process that has a child, and the child's number."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", NESTED], stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert process.stdout is not None
+    yield process, int(process.stdout.readline())
+    family.end(process)
+    process.stdout.close()
+
+
+Nested = tuple[subprocess.Popen[bytes], int]
+
+
+def test_descendants_are_found(nested: Nested) -> None:
+    process, child = nested
+    assert family.descendants(process.pid) == [child]
+    assert child in family.descendants(os.getpid())
+
+
+def test_a_kernel_that_keeps_no_list_of_children(
+    nested: Nested, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(family, "_children", lambda pid: None)
+    process, child = nested
+    assert family.descendants(process.pid) == [child]
+
+
+def test_without_proc(
+    nested: Nested, monkeypatch: pytest.MonkeyPatch, ends: Callable[[int], bool], tmp_path: Path
+) -> None:
+    """As on macOS: `ps` tells, and there is less to know of memory."""
+    monkeypatch.setattr(family, "PROC", tmp_path / "nothing")
+    process, child = nested
+    assert family.descendants(process.pid) == [child]
+    family.end(process, "no such mark")
+    assert ends(child)
+
+
+def test_all_of_them_end(nested: Nested, ends: Callable[[int], bool]) -> None:
+    process, child = nested
+    family.end(process)
+    assert ends(child)
+    family.end(process)  # once more is no mistake
+
+
+def test_memory_is_that_of_all(nested: Nested) -> None:
+    process, child = nested
+    held, alone = memory.held(process.pid), memory.resident(process.pid)
+    assert held is not None
+    assert alone is not None
+    own = memory.resident(child)
+    assert own is not None
+    assert max(alone, own) / 2 < held < alone + own  # what they share counts once

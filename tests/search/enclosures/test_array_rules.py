@@ -1,0 +1,111 @@
+"""Rules of arrays, at points of random boxes, against float64; and what masks say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.search.enclosures.array_rules import as_enclosed
+from gradcheck_cli.search.enclosures.enclosed import Enclosed, Exceeds, Mask, Rounding, between
+from gradcheck_cli.search.enclosures.rules import RULES
+from reference_engine.traced import ROWS
+
+ROUNDING = Rounding.of(FORMATS["float32"], False)
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("sum", {"axis": 1}),
+    ("mean", {"axis": 1}),
+    ("max", {"axis": 1}),
+    ("min", {"axis": 1}),
+    ("softmax", {"axis": -1}),
+    ("log_softmax", {"axis": -1}),
+    ("logsumexp", {"axis": 1}),
+    ("norm", {"axis": 1}),
+    ("prod", {"axis": 1}),
+    ("cumsum", {"axis": 1}),
+    ("cumprod", {"axis": 1}),
+    ("var", {"axis": 1}),
+    ("std", {"axis": 1, "correction": 1}),
+]
+
+
+def drawn(rng: np.random.Generator, scale: float) -> tuple[Enclosed, np.ndarray, np.ndarray]:
+    """Boxes of three numbers with errors; points of them; and what is computed for those."""
+    middle = rng.normal(size=(400, 3)) * scale
+    width = np.abs(rng.normal(size=(400, 3))) * scale * rng.choice((0, 1e-4, 1.0), size=(400, 1))
+    box = between(middle - width, middle + width)
+    d, a = rng.choice((0, 1e-6), size=(400, 3)), rng.choice((0, 1e-5), size=(400, 3))
+    points = middle + width * rng.choice((-1, 1, 0.3), size=(400, 3))
+    d, a = d + 1e-7, a + 1e-37  # for rounding to float32
+    near = points + rng.choice((-1, 1), size=(400, 3)) * ((d - 1e-7) * np.abs(points) + a)
+    return Enclosed(box.lo, box.hi, d, a, box.bad, box.undefined), points, near
+
+
+@pytest.mark.parametrize(("name", "keywords"), CALLS)
+@pytest.mark.parametrize("scale", [0.01, 1.0, 50.0])
+def test_reductions_enclose_and_bound(name: str, keywords: dict[str, Any], scale: float) -> None:
+    rng = np.random.default_rng(7)
+    x, points, near = drawn(rng, scale)
+    found = RULES[name](ROUNDING, x, **keywords)
+    exact = ROWS[name].raw(points, **keywords)
+    assert np.all((found.lo <= exact) & (exact <= found.hi))
+    computed = ROWS[name].raw(near.astype(np.float32), **keywords).astype(np.float64)
+    error = np.abs(computed - exact)
+    assert np.all(found.bad | (error <= found.d * np.abs(exact) + found.a))
+    assert not found.bad.all()
+
+
+def test_products_of_matrices() -> None:
+    rng = np.random.default_rng(1)
+    left, right = rng.normal(size=(5, 2, 3)), rng.normal(size=(5, 3, 4))
+    found = RULES["matmul"](ROUNDING, between(left, left + 0.1), between(right, right + 0.1))
+    exact = (left + 0.07) @ (right + 0.03)
+    assert np.all((found.lo <= exact) & (exact <= found.hi))
+
+
+@pytest.mark.parametrize("subscripts", ["bij,bjk->bik", "bij,bjk->bki", "bij,bjk->b"])
+def test_a_contraction_is_a_product_of_matrices(subscripts: str) -> None:
+    rng = np.random.default_rng(1)
+    left, right = rng.normal(size=(5, 2, 3)), rng.normal(size=(5, 3, 4))
+    xs = between(left, left + 0.1), between(right, right + 0.1)
+    found = RULES["einsum"](ROUNDING, *xs, subscripts=subscripts)
+    exact = np.einsum(subscripts, left + 0.07, right + 0.03)
+    assert np.all((found.lo <= exact) & (exact <= found.hi))
+    with pytest.raises(Exceeds, match="einsum of"):
+        RULES["einsum"](ROUNDING, xs[0], subscripts="bij->b")
+
+
+def test_a_product_is_bad_where_some_order_overflows() -> None:
+    x = between([[1e30, 1e30, 1e-30]], [[1e30, 1e30, 1e-30]])
+    assert RULES["prod"](ROUNDING, x, axis=1).bad[0]
+
+
+def test_a_comparison_is_settled_where_errors_leave_no_doubt() -> None:
+    x = Enclosed(*(np.array(v) for v in ([0.0, 1.0, -1.0], [2.0, 2.0, 3.0])), *_errors([0, 0.5, 0]))
+    mask: Mask = RULES["greater"](ROUNDING, x, between(np.zeros(3), np.zeros(3)))
+    assert mask.true.tolist() == [True, True, True]
+    assert mask.false.tolist() == [True, False, True]
+    assert mask.agree.tolist() == [True, True, True]
+    near = Enclosed(np.array([-1.0]), np.array([1.0]), *_errors([0.1]))
+    assert not RULES["greater"](ROUNDING, near, between(np.zeros(1), np.zeros(1))).agree[0]
+
+
+def _errors(a: list[float]) -> tuple[Any, ...]:
+    no = np.zeros(len(a), np.bool_)
+    return np.zeros(len(a)), np.array(a), no, no
+
+
+def test_where_forgets_what_the_other_side_does() -> None:
+    x = between(np.array([1.0, -1.0]), np.array([2.0, 1.0]))
+    zero = between(np.zeros(2), np.zeros(2))
+    mask = RULES["greater"](ROUNDING, x, zero)
+    found = RULES["where"](ROUNDING, mask, x, RULES["log"](ROUNDING, zero))
+    assert found.bad.tolist() == [False, True]
+    assert as_enclosed(mask).lo.tolist() == [1.0, 0.0]
+
+
+def test_the_variance_of_one_number_has_no_rule() -> None:
+    with pytest.raises(Exceeds):
+        RULES["var"](ROUNDING, between(np.ones((1, 1)), np.ones((1, 1))), axis=1, correction=1)

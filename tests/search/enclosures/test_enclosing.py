@@ -1,0 +1,61 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.search.enclosures.enclosed import Exceeds, Rounding
+from gradcheck_cli.search.enclosures.enclosing import BoxProgram
+from tests.search.searched import spec_of
+
+FLOAT32 = FORMATS["float32"]
+
+
+def boxed(model: str, low: list[float], high: list[float]) -> tuple[float, float, bool]:
+    """The range of a formula of x over one box, and whether it may overflow."""
+    spec = spec_of(f"{{x: {low}}}", model)
+    program = BoxProgram(spec.program, {}, FLOAT32, Rounding.of(FLOAT32, False))
+    (found,) = program({"x": np.array([low])}, {"x": np.array([high])}, 1)
+    assert found is not None
+    return float(found.lo[0]), float(found.hi[0]), bool(found.bad[0])
+
+
+def test_a_program_is_enclosed_over_a_box() -> None:
+    lo, hi, bad = boxed("sum(x * x) / 2", [-1.0, 2.0], [1.0, 3.0])
+    assert (round(lo, 9), round(hi, 9), bad) == (2.0, 5.0, False)
+    assert boxed("sum(exp(x))", [0.0, 0.0], [90.0, 1.0])[2]
+
+
+def test_a_constant_that_the_dtype_lacks_is_rounded() -> None:
+    spec = spec_of("{x: 1.0}", "0.1 * x")
+    program = BoxProgram(spec.program, {}, FLOAT32, Rounding.of(FLOAT32, False))
+    (found,) = program({"x": np.ones(1)}, {"x": np.ones(1)}, 1)
+    assert found is not None
+    assert 2.0**-24 < found.d[0] < 2.0**-22
+
+
+def test_a_row_without_a_rule_is_refused() -> None:
+    with pytest.raises(Exceeds, match="erfinv"):
+        boxed("sum(erfinv(x))", [0.1, 0.2], [0.1, 0.2])
+
+
+def test_a_kernel_that_is_simpler_beyond_a_threshold_is_off_by_what_that_costs() -> None:
+    program = spec_of("{x: 21.0}", "where(x > 20, x, softplus(x)) - x").program
+    nodes = tuple(
+        replace(node, text="aten.softplus.default") if node.op == "where" else node
+        for node in program.nodes
+    )
+    float64 = FORMATS["float64"]
+    restated = BoxProgram(replace(program, nodes=nodes), {}, float64, Rounding.of(float64, False))
+    (found,) = restated({"x": np.array([21.0])}, {"x": np.array([21.0])}, 1)
+    assert found is not None
+    assert found.lo[0] <= np.log1p(np.exp(-21.0)) <= found.hi[0]
+    assert found.error[0] >= np.log1p(np.exp(-21.0))  # the engine computes 0
+
+
+def test_whole_numbers_are_numbers() -> None:
+    program = spec_of("{x: 1.0, n: [1, 2]}", "n / x").program
+    boxes = BoxProgram(program, {"n": np.array([1, 2])}, FLOAT32, Rounding.of(FLOAT32, False))
+    (found,) = boxes({"x": np.ones(1)}, {"x": np.full(1, 2.0)}, 1)
+    assert found is not None
+    assert np.allclose([found.lo, found.hi], [[[0.5, 1.0]], [[1.0, 2.0]]])

@@ -1,0 +1,38 @@
+from gradcheck_cli.search.enclosures.facts import facts_of, merged
+from tests.search.searched import spec_of
+
+
+def narrowed(model: str) -> list[str]:
+    """The rows of which something is known."""
+    program = merged(spec_of("{x: [1, 2, 3], g: [1, -1, 2]}", model).program)
+    return [program.nodes[index].op for index in facts_of(program)]
+
+
+def test_what_rows_have_in_common_is_known() -> None:
+    assert narrowed("sum(exp(x - max(x)) * g)") == ["subtract"]
+    assert narrowed("sum(exp(x - logsumexp(x)) * g)") == ["subtract"]
+    assert narrowed("sum(softmax(x) * g)") == ["sum"]
+
+
+def test_of_others_nothing_is() -> None:
+    assert narrowed("sum(exp(x - max(g)))") == []
+    assert narrowed("sum(g * x)") == []
+
+
+def test_the_largest_number_of_another_row_is_no_bound() -> None:
+    square = "{x: [[1, 2], [3, 4]]}"
+
+    def known(model: str) -> list[str]:
+        program = merged(spec_of(square, model).program)
+        return [program.nodes[index].op for index in facts_of(program)]
+
+    assert known("sum(exp(x - max(x, axis=0)))") == ["subtract"]
+    assert known("sum(exp(x - max(x, axis=1, keepdims=True)))") == ["subtract"]
+    assert known("sum(exp(x - max(x, axis=1)))") == []
+
+
+def test_equal_nodes_are_one() -> None:
+    program = merged(spec_of("{x: 1, y: 2}", "(x - y) * (x - y) + 2 * (y - x)").program)
+    assert [node.op for node in program.nodes].count("subtract") == 2
+    product = next(node for node in program.nodes if node.op == "multiply")
+    assert product.args[0] == product.args[1]

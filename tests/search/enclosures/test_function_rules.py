@@ -1,0 +1,31 @@
+"""What engines do to functions beyond the 4 ulps of a library (the sweep is in test_rules)."""
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.search.enclosures import function_rules
+from gradcheck_cli.search.enclosures.enclosed import Rounding, between, exact
+from gradcheck_cli.search.enclosures.rules import RULES
+
+FLOAT32 = Rounding.of(FORMATS["float32"], False)
+
+
+@pytest.mark.parametrize("name", ["sinh", "cosh"])
+def test_by_exp_it_overflows_early(name: str) -> None:
+    assert RULES[name](FLOAT32, exact([88.0, 88.73])).bad.tolist() == [False, True]
+
+
+def test_a_rounded_argument_counts_far_from_0() -> None:
+    near, far = RULES["exp2"](FLOAT32, exact([1.0, 100.0])).d
+    assert far > near + 99 * FLOAT32.unit
+
+
+def test_a_function_within_its_values() -> None:
+    found = RULES["tanh"](FLOAT32, between([-1e30], [1e30]))
+    assert (found.lo[0], found.hi[0]) == (-1, 1)
+
+
+def test_what_moves_an_unknown_number_is_unknown() -> None:
+    bad = RULES["exp"](FLOAT32, exact([1000.0]))
+    assert np.isinf(function_rules.moved(bad)).all()

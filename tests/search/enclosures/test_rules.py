@@ -1,0 +1,146 @@
+"""Every elementwise rule against exact values: at points of random and extreme boxes, with computed
+arguments as far off as they may be, the exact value lies in the range, and the value of the
+computed arguments, rounded, within the error."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.search.enclosures import enclosing  # noqa: F401 - it fills the table of rules
+from gradcheck_cli.search.enclosures.enclosed import Enclosed, Exceeds, Rounding
+from gradcheck_cli.search.enclosures.rules import RULES
+from reference_engine.arithmetic.arbs import Undecided, precision
+from reference_engine.arithmetic.balls import exactly
+from reference_engine.op import INTERNAL, TABLE
+from reference_engine.traced import ROWS
+
+ROWS_OF = {**TABLE, **INTERNAL}
+MASKS = ("less", "greater", "equal", "logical", "where", "not_equal", "sign")
+NAMES = sorted(name for name in RULES if ROWS_OF[name].elementwise and not name.startswith(MASKS))
+EXTREMES = (0.0, 1e-45, 1e-39, 1e-20, 1e-4, 0.3, 0.9999999, 1.0, 1.5707963, 3.0, 88.7, 1e10, 3e38)
+FLOAT32 = FORMATS["float32"]
+KEYWORDS = {"clip": {"min": -0.5, "max": 2.0}, "polygamma": {"n": 1}, "elu": {"alpha": 1.5}}
+
+
+def boxes(rng: np.random.Generator, count: int) -> list[tuple[float, float, float, float]]:
+    """(lo, hi, d, a), ends among extremes and draws, some of them single points."""
+    found = []
+    for _ in range(count):
+        size = [
+            float(rng.choice(EXTREMES)) if rng.random() < 0.5 else 10 ** rng.uniform(-6, 3)
+            for _ in range(2)
+        ]
+        ends = sorted(float(np.float32(x * rng.choice((-1, 1)))) for x in size)
+        kind = rng.integers(4)
+        if kind == 0:
+            ends[1] = ends[0]
+        elif kind == 1:
+            ends[1] = ends[0] + abs(ends[0]) * 1e-3
+        d, a = rng.choice((0.0, 1e-7, 1e-3)), rng.choice((0.0, 0.0, 1e-44, 1e-6))
+        found.append((ends[0], ends[1], float(d), float(a)))
+    return found
+
+
+def exact_value(name: str, xs: list[float]) -> Any:
+    """The exact value as a ball, or None where there is none, or none is known."""
+    with precision(400):
+        try:
+            found = ROWS[name](*(exactly(np.array(x)) for x in xs), **KEYWORDS.get(name, {}))
+        except (Undecided, ValueError, ZeroDivisionError):
+            return None
+    ball = np.asarray(found.value).item()
+    return ball if ball.is_finite() else None
+
+
+def argument(box: tuple[float, float, float, float]) -> Enclosed:
+    lo, hi, d, a = (np.array([x]) for x in box)
+    no = np.zeros(1, np.bool_)
+    return Enclosed(lo, hi, d, a, no, no)
+
+
+def spread(box: tuple[float, float, float, float]) -> list[tuple[float, float]]:
+    """Points of a box, each with a computed number that it may stand for."""
+    lo, hi, d, a = box
+    points = {lo, hi, (lo + hi) / 2} | ({0.0} if lo < 0 < hi else set())
+    pairs = [(x, float(np.float32(x + s * (d * abs(x) + a)))) for x in points for s in (-1, 0, 1)]
+    return [(x, near) for x, near in pairs if abs(near - x) <= d * abs(x) + a]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_rule_holds_at_all_points_of_boxes(name: str) -> None:
+    rng = np.random.default_rng(len(name))
+    arity = ROWS_OF[name].arity
+    rounding = Rounding.of(FLOAT32, False)
+    tried = 0
+    for _ in range(150):
+        given = boxes(rng, arity)
+        if name == "power":
+            exponent = float(rng.choice((-2, -1, 0.5, 2, 3, 2.5, -0.5, 5)))
+            if rng.random() < 0.7:
+                given[1] = (exponent, exponent, 0.0, 0.0)
+        try:
+            found = RULES[name](rounding, *map(argument, given), **KEYWORDS.get(name, {}))
+        except Exceeds:
+            continue
+        tried += check(name, given, found)
+    assert tried > 10, "too few boxes have a value"
+
+
+def check(name: str, given: list[tuple[float, float, float, float]], found: Enclosed) -> int:
+    """Compares one enclosure with exact values; how many there were."""
+    count = 0
+    for pairs in itertools.product(*map(spread, given)):
+        real, near = [x for x, _ in pairs], [y for _, y in pairs]
+        value = exact_value(name, real)
+        if value is None:
+            assert found.undefined[0] or found.bad[0] or _beyond(name, real), (name, given, real)
+            continue
+        with precision(400):
+            outside = value < found.lo[0] or value > found.hi[0]
+        assert not outside, (name, given, real, found)
+        if found.bad[0]:
+            continue
+        computed = exact_value(name, near)
+        assert computed is not None, (name, given, near)
+        with precision(400):
+            near_value = float(computed)
+            rounded = near_value if ROWS_OF[name].exact else float(np.float32(near_value))
+            bound = found.d[0] * float(abs(value)) + found.a[0]
+            assert math.isfinite(rounded), (name, given, near, found)
+            apart = float(abs(computed - value).mid())
+        assert apart <= bound * (1 + 1e-12), (name, given, real, near, apart, bound)
+        assert abs(rounded - float(value.mid())) <= bound * (1 + 1e-9) + 1e-300, (name, given, near)
+        count += 1
+    return count
+
+
+def _beyond(name: str, xs: list[float]) -> bool:
+    """Whether balls know less than the rule: a kink, or a power of 0."""
+    kinked = ("maximum", "minimum", "abs", "relu", "clip", "leaky_relu", "hardtanh", "selu")
+    return name in kinked or 0.0 in xs
+
+
+def test_powers_are_computed_by_products() -> None:
+    rounding = Rounding.of(FLOAT32, False)
+    x = argument((3e19, 3e19, 0.0, 0.0))
+    inverse = RULES["power"](rounding, x, argument((-2.0, -2.0, 0.0, 0.0)))
+    assert inverse.error[0] > 1 / 9e38  # x^2 overflows, and 1 / x^2 is 0
+    tiny = RULES["power"](rounding, argument((1e-20, 1e-20, 0.0, 0.0)), argument((-2, -2, 0, 0)))
+    assert tiny.bad[0]
+    twentieth = RULES["power"](rounding, argument((2.0, 2.0, 0.0, 0.0)), argument((20, 20, 0, 0)))
+    assert twentieth.d[0] >= 19 * rounding.unit
+
+
+def test_an_engine_that_flushes_may_multiply_by_a_rounded_reciprocal() -> None:
+    three = argument((3.0, 3.0, 0.0, 0.0))
+    plain, flushing = (
+        RULES["divide"](Rounding.of(FLOAT32, flush), argument((1.0, 1.0, 0.0, 0.0)), three).d[0]
+        for flush in (False, True)
+    )
+    assert flushing > 1.9 * plain

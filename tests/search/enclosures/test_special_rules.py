@@ -1,0 +1,43 @@
+"""What engines do to special functions beyond a library's ulps (the sweep is in test_rules)."""
+
+import numpy as np
+import pytest
+import scipy.special
+
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.search.enclosures import special_rules  # noqa: F401 - it fills the table of rules
+from gradcheck_cli.search.enclosures.enclosed import Rounding, between, exact
+from gradcheck_cli.search.enclosures.rules import RULES
+
+FLOAT32 = Rounding.of(FORMATS["float32"], False)
+
+
+@pytest.mark.parametrize("name", ["lgamma", "digamma"])
+def test_gamma_is_known_above_its_pole(name: str) -> None:
+    found = RULES[name](FLOAT32, between([0.5, -0.5], [3.0, 0.5]))
+    assert (found.bad.tolist(), found.undefined.tolist()) == ([False, True], [False, True])
+
+
+def test_in_half_precision_erf_has_lost_its_digits_near_0() -> None:
+    half = Rounding.of(FORMATS["float16"], False)
+    error = [RULES["erf"](one, exact([1e-4])).error[0] for one in (FLOAT32, half)]
+    assert error[0] < 1e-9 < 1e-7 < error[1]
+
+
+def test_gelu_has_no_digits_in_its_left_tail() -> None:
+    found = RULES["gelu"](FLOAT32, exact([-10.0]))
+    assert found.error[0] > np.abs(found.lo[0])
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_polygamma_falls_in_size_from_its_pole(order: int) -> None:
+    found = RULES["polygamma"](FLOAT32, between([1.0, -2.0], [2.0, -1.0]), n=order)
+    ends = sorted(float(scipy.special.polygamma(order, x)) for x in (1.0, 2.0))
+    np.testing.assert_allclose([found.lo[0], found.hi[0]], ends, rtol=1e-12)
+    assert found.bad.tolist() == [False, True]
+
+
+def test_lgamma_overflows_before_its_result_does() -> None:
+    found = RULES["lgamma"](FLOAT32, exact([4.05e36]))
+    assert found.hi[0] < np.finfo(np.float32).max
+    assert found.bad[0]

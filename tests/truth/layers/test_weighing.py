@@ -1,0 +1,47 @@
+"""A subject's derivatives, weighed with differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.truth import PointKind
+from gradcheck_cli.truth.blocks import Differences
+from gradcheck_cli.truth.layers.weighing import Rounding, weighed
+
+ZERO = np.zeros((1, 1))
+
+
+def kind_of(
+    own: float, value: float, error: float, slope: float, kind: PointKind = PointKind.SMOOTH
+) -> PointKind:
+    """The kind of one entry whose difference is value ± error, beside slopes of this size. For the
+    differences alone it is of this `kind`."""
+    found = Differences.empty(1, 1)
+    found.value[:], found.error[:], found.steepest[:] = value, error, slope
+    found.kind[:] = int(kind)
+    rounding = Rounding(cost=ZERO, noise=ZERO, natural=np.ones((1, 1)))
+    scale = np.full((1, 1), slope)
+    block, _ = weighed(np.full((1, 1), own), found, rounding, scale, "float64", "float32")
+    return PointKind(int(block.kind[0, 0]))
+
+
+@pytest.mark.parametrize("own", [np.inf, -np.inf, np.nan, 6.53])
+def test_a_difference_without_a_digit_is_no_truth(own: float) -> None:
+    """6.53 ± 20 says of no number that it is wrong, nor of an infinite one."""
+    assert kind_of(own, 6.53, 20.0, slope=7.0) is PointKind.UNDECIDED
+
+
+@pytest.mark.parametrize("own", [np.inf, np.nan])
+@pytest.mark.parametrize(("value", "error"), [(6.53, 0.5), (0.0, 1e-13), (6.53, 1e-9)])
+def test_a_difference_with_a_digit_is_the_truth_where_there_is_no_number(
+    own: float, value: float, error: float
+) -> None:
+    assert kind_of(own, value, error, slope=7.0) is PointKind.SMOOTH
+
+
+@pytest.mark.parametrize("own", [np.inf, np.nan])
+def test_a_vertical_tangent_needs_no_digit(own: float) -> None:
+    """That quotients grow without bound, as those of sqrt(x) at 0, is seen without one."""
+    found = kind_of(own, 1.66, 5.9, slope=7.0, kind=PointKind.UNDEFINED)
+    assert found is PointKind.UNDEFINED
