@@ -19,9 +19,8 @@ from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.report import Cause, Finding
 from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.spec import Input
-from gradcheck_cli.domain.thresholds import Seconds
-from gradcheck_cli.domain.thresholds import Step as Length
-from gradcheck_cli.engines.execution import Step
+from gradcheck_cli.domain.thresholds import Seconds, Step
+from gradcheck_cli.engines.execution import Step as Ran
 from gradcheck_cli.engines.layer.custom import CustomCall, IsolatedCall
 from gradcheck_cli.engines.layer.recording import Recording
 
@@ -32,7 +31,7 @@ OWN_SECONDS: Seconds = 5.0
 """For the framework's operations, in each mode: they are right, but for one or two."""
 
 
-BESIDE: Length = 2.0**-20
+BESIDE: Step = 2.0**-20
 """How far beside the point a comparison is made again, of the size of what is compared."""
 
 
@@ -85,7 +84,7 @@ def executed(recording: Recording) -> Iterator[CustomCall]:
             yield _as_call(recording, step, moving, wanted, reached[step.results[0]])
 
 
-def _reached(recording: Recording) -> tuple[list[Step], dict[int, frozenset[str]]]:
+def _reached(recording: Recording) -> tuple[list[Ran], dict[int, frozenset[str]]]:
     """The steps that the outputs depend on, and of every slot the leaves that it depends on."""
     execution, bars = recording.execution, recording.bars
     steps = [execution.steps[place] for place in execution.needed(recording.outputs)]
@@ -112,7 +111,7 @@ def lone_branch(finding: Finding, recording: Recording) -> Cause | None:
         if not through or execution.values(step.results[0]).dtype != bool:
             continue
 
-        def beside(sign: int, step: Step = step, values: Sequence[Array] = values) -> Array:
+        def beside(sign: int, step: Ran = step, values: Sequence[Array] = values) -> Array:
             given = [
                 execution.conversions.native(x + sign * BESIDE * scale_of(x), slot.native)
                 if finding.input in reached[place] and slot.format is not None
@@ -129,7 +128,7 @@ def lone_branch(finding: Finding, recording: Recording) -> Cause | None:
     return None
 
 
-def _lone(finding: Finding, step: Step) -> Cause:
+def _lone(finding: Finding, step: Ran) -> Cause:
     place = step.place
     alone = f"`{step.name}` has another result at this point than on both sides of it"
     return Cause(
@@ -141,14 +140,14 @@ def _lone(finding: Finding, step: Step) -> Cause:
         story=f"{alone}, and chooses a branch with another derivative",
         kind="lone branch",
         engine_op=step.name,
-        proof="every operation by itself is right at these numbers",
+        proof="every operation that was examined by itself is right at these numbers",
         source=place.source if place else None,
     )
 
 
 def _as_call(
     recording: Recording,
-    step: Step,
+    step: Ran,
     moving: Sequence[int],
     wanted: Sequence[int],
     reaches: frozenset[str],
@@ -170,7 +169,7 @@ def _as_call(
     )
 
 
-def _run(step: Step, wanted: Sequence[int], *given: Any) -> list[Any]:
+def _run(step: Ran, wanted: Sequence[int], *given: Any) -> list[Any]:
     results = (step.live or step.low)(given)
     return [results[place] for place in wanted]
 
@@ -213,6 +212,6 @@ def convention(finding: Finding, calls: Mapping[str, CustomCall]) -> Cause:
         "layer has a derivative",
         kind="convention at a kink",
         engine_op=first.name,
-        proof="every other operation by itself is right at these numbers",
+        proof="every other operation that was examined by itself is right at these numbers",
         source=first.place.source if first.place else None,
     )

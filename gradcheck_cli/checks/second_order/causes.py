@@ -112,7 +112,11 @@ def _what_loses(call: CustomCall, finding: Finding) -> tuple[str, Place | None]:
     """Why a function has no second derivative in the composition of a finding, and where; no words
     where nothing is known against it."""
     inner = _inner(finding)
-    if inner == "reverse" and call.once and not finding.entries:
+    if (
+        inner == "reverse"
+        and call.once
+        and all(entry.computed is None for entry in finding.entries)
+    ):
         by = f"`once_differentiable` forbids a second derivative of `{call.name}`"
         return by, returned(call.backward, None)
     if inner == "reverse" and call.saves:

@@ -237,12 +237,12 @@ def test_custom_gradient_does_not_touch_the_truth_but_is_stated() -> None:
 def test_function_is_never_called_outside_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[float] = []
 
-    class Watched(request_cache.PlainFunction):
+    class Watched(PlainFunction):
         def __call__(self, values):
             seen.append(float(values["x"]))
             return super().__call__(values)
 
-    monkeypatch.setattr(request_cache, "PlainFunction", Watched)
+    monkeypatch.setattr(request_cache, "plain_function", Watched)
     block = truth_of("sqrt(x - 1)", {"x": 1.01}, bounds={"x": (1.0, 1.012)}).blocks["reverse", "x"]
     assert min(seen) >= 1.0
     assert max(seen) <= 1.012

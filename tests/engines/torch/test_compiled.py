@@ -1,0 +1,64 @@
+"""What is told of layers that `torch.compile` has compiled, by what Dynamo notes of its work."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from gradcheck_cli.engines.torch import compiled
+
+
+def test_another_layer_makes_dynamo_forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch._dynamo
+
+    resets: list[str] = []
+    monkeypatch.setattr(compiled, "_COMPILED_LAST", [])
+    monkeypatch.setattr(torch._dynamo, "reset_code_caches", lambda: resets.append("reset"))
+    for layer in ("first", "first", "second", "first"):
+        compiled.forget_others(layer)
+    assert len(resets) == 3
+
+
+@pytest.mark.parametrize(
+    ("reasons", "notes"),
+    [
+        ([None, "0/1: G['count'] == 3  # return x * count"], ["each value of `G['count']`"]),
+        (["0/1: tensor 'x' dtype mismatch. expected Float, actual Double"], []),
+        ([None], []),
+    ],
+    ids=["a value", "a dtype", "the first time"],
+)
+def test_a_value_that_is_compiled_anew_is_named(
+    monkeypatch: pytest.MonkeyPatch, reasons: list[str | None], notes: list[str]
+) -> None:
+    noted = [SimpleNamespace(recompile_reason="0/1: G['before'] == 1")]
+    monkeypatch.setattr(compiled, "_compilations", lambda: tuple(noted))
+    seen = compiled.Recompilations()
+    noted += [SimpleNamespace(recompile_reason=reason) for reason in reasons]
+    found = seen.notes()
+    assert len(found) == len(notes)
+    assert all(note in one for note, one in zip(notes, found, strict=True))
+
+
+def test_graph_breaks_are_counted_from_the_beginning_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = {"an earlier reason": 2}
+    monkeypatch.setattr(compiled, "_graph_breaks", lambda: broken)
+    breaks = compiled.GraphBreaks()
+    assert breaks.notes() == []
+    broken["a call of print\nand more"] = 3
+    (note,) = breaks.notes()
+    assert "3 times" in note
+    assert note.endswith("a call of print")
+
+
+def test_what_is_no_stage_runs_through_all_stages() -> None:
+    assert isinstance(compiled.at_stage(torch, compiled.INDUCTOR), nullcontext)
+
+
+def test_an_uncompiled_graph_is_none_that_was_compiled() -> None:
+    x: Any = torch.ones(2, requires_grad=True)
+    assert not compiled.is_compiled([(x * x).sum(), x.detach()])
