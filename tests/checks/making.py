@@ -20,6 +20,7 @@ from gradcheck_cli.domain.implementation import Implementation, Surrogate
 from gradcheck_cli.domain.layer import POWER, LayerAnswer, LayerProblem, word_of
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.report import Cause
 from gradcheck_cli.domain.spec import Input, Spec
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.layer.lifting import Lifted
@@ -73,6 +74,26 @@ def layer_problem(
 def examined(layer: Any, inputs: Mapping[str, npt.ArrayLike], **settings: Any) -> LayerAnswer:
     """What `examine` answers to `layer_problem`."""
     return examine(torch_engine(), layer_problem(layer, inputs, **settings))
+
+
+def causes_of(
+    engine: Engine, name: str, layer: Any, x: Any, dtype: str, mode: Mode = "reverse"
+) -> set[Cause]:
+    """Those of all errors that an engine of this name finds, each of which has one."""
+    problem = layer_problem(layer, {"x": x}, dtype=dtype, modes=(mode,), engine=name)
+    answer = examine(engine, problem)
+    assert answer.failure is None
+    found = {finding.cause for finding in answer.findings if finding.severity == "error"}
+    assert found
+    assert None not in found
+    return {cause for cause in found if cause is not None}
+
+
+def stretch(cause: Cause) -> str:
+    """What stands where the cause points."""
+    assert cause.source is not None
+    line = cause.source.line(cause.span.line)
+    return line[cause.span.column - 1 : cause.span.end_column - 1]
 
 
 def subject_of(engine: Engine, layer: Any, **inputs: npt.ArrayLike) -> Subject:

@@ -128,20 +128,29 @@ def lone_branch(finding: Finding, recording: Recording) -> Cause | None:
     return None
 
 
-def _lone(finding: Finding, step: Ran) -> Cause:
-    place = step.place
-    alone = f"`{step.name}` has another result at this point than on both sides of it"
+def _cause(finding: Finding, of: Ran | CustomCall, **words: Any) -> Cause:
+    """The cause of a finding that is an operation, at its line where that is known."""
+    place = of.place
     return Cause(
-        op=step.name,
-        phase="forward",
+        op=of.name,
         span=place.span if place else finding.span,
-        text=place.text if place else step.name,
+        text=place.text if place else of.name,
+        engine_op=of.name,
+        source=place.source if place else None,
+        **words,
+    )
+
+
+def _lone(finding: Finding, step: Ran) -> Cause:
+    alone = f"`{step.name}` has another result at this point than on both sides of it"
+    return _cause(
+        finding,
+        step,
+        phase="forward",
         detail=f"{alone}; the derivative is that of the branch it chooses",
         story=f"{alone}, and chooses a branch with another derivative",
         kind="lone branch",
-        engine_op=step.name,
         proof="every operation that was examined by itself is right at these numbers",
-        source=place.source if place else None,
     )
 
 
@@ -181,18 +190,15 @@ def wrong_rule(
     stated, right = numbers
     way = "forward" if finding.mode == "forward" else "reverse"
     of_it = f"{framework}'s {way} mode has {stated} for {name} of `{call.name}`"
-    return Cause(
-        op=call.name,
+    return _cause(
+        finding,
+        call,
         phase="backward",
-        span=call.place.span if call.place else finding.span,
-        text=call.place.text if call.place else call.name,
         detail=f"{of_it}; its derivative is {right}",
         story=f"{of_it}; correct: {right}",
         kind="operation's rule",
-        engine_op=call.name,
         proven=True,
         proof=f"by itself, at the same numbers, `{call.name}` disagrees with finite differences",
-        source=call.place.source if call.place else None,
     )
 
 
@@ -202,16 +208,13 @@ def convention(finding: Finding, calls: Mapping[str, CustomCall]) -> Cause:
     named = " and ".join(f"`{name}`" for name in calls)
     many = len(calls) > 1
     stand = f"{named} {'stand on kinks' if many else 'stands on a kink'} here"
-    return Cause(
-        op=first.name,
+    return _cause(
+        finding,
+        first,
         phase="backward",
-        span=first.place.span if first.place else finding.span,
-        text=first.place.text if first.place else first.name,
         detail=f"{stand}, and the layer has a derivative",
         story=f"{stand}: what {'they hand' if many else 'it hands'} on is a convention, and the "
         "layer has a derivative",
         kind="convention at a kink",
-        engine_op=first.name,
         proof="every other operation that was examined by itself is right at these numbers",
-        source=first.place.source if first.place else None,
     )

@@ -18,7 +18,7 @@ from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.report import Cause
 from gradcheck_cli.engines.jax.custom_functions import MOST_CALLS, custom_calls
 from gradcheck_cli.engines.jax.engine import JaxEngine
-from tests.checks.making import layer_problem
+from tests.checks.making import causes_of, layer_problem, stretch
 
 
 @cache
@@ -30,21 +30,7 @@ def engine() -> JaxEngine:
 
 def causes(layer: Any, x: Any, dtype: str, mode: Mode = "reverse") -> set[Cause]:
     """Those of all errors, each of which has one."""
-    problem = layer_problem(layer, {"x": x}, dtype=dtype, modes=(mode,))
-    implementation = replace(problem.implementation, engine="jax")
-    answer = examine(engine(), replace(problem, implementation=implementation))
-    assert answer.failure is None
-    found = {finding.cause for finding in answer.findings if finding.severity == "error"}
-    assert found
-    assert None not in found
-    return {cause for cause in found if cause is not None}
-
-
-def stretch(cause: Cause) -> str:
-    """What stands where the cause points."""
-    assert cause.source is not None
-    line = cause.source.line(cause.span.line)
-    return line[cause.span.column - 1 : cause.span.end_column - 1]
+    return causes_of(engine(), "jax", layer, x, dtype, mode)
 
 
 def masked(total: Any, x: Any) -> tuple[Any, Any]:

@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.report import Cause
 from gradcheck_cli.engines.numpy.engine import NumpyEngine
 from gradcheck_cli.engines.numpy.recording_array import NumpyRecorder
-from tests.checks.making import layer_problem
+from tests.checks.making import causes_of, stretch
 
 
 def causes(layer: Any, x: Any) -> set[Cause]:
     """Those of all errors in float32, each of which has one."""
     engine = NumpyEngine()
     engine.load()
-    problem = layer_problem(layer, {"x": x}, dtype="float32", modes=("reverse",))
-    implementation = replace(problem.implementation, engine="numpy")
-    answer = examine(engine, replace(problem, implementation=implementation))
-    assert answer.failure is None
-    found = {finding.cause for finding in answer.findings if finding.severity == "error"}
-    assert found
-    assert None not in found
-    return {cause for cause in found if cause is not None}
-
-
-def stretch(cause: Cause) -> str:
-    """What stands where the cause points."""
-    assert cause.source is not None
-    line = cause.source.line(cause.span.line)
-    return line[cause.span.column - 1 : cause.span.end_column - 1]
+    return causes_of(engine, "numpy", layer, x, "float32")
 
 
 def recip(x: Any) -> Any:

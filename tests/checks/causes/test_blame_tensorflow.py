@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.report import Cause
 from gradcheck_cli.engines.tensorflow.engine import TensorFlowEngine
-from tests.checks.making import layer_problem
+from tests.checks.making import causes_of, stretch
 
 
 @pytest.fixture(scope="module")
@@ -23,22 +21,7 @@ def engine() -> Iterator[TensorFlowEngine]:
 
 
 def causes(engine: TensorFlowEngine, layer: Any, x: list[float], dtype: str) -> set[Cause]:
-    problem = layer_problem(layer, {"x": x}, dtype=dtype, modes=("reverse",))
-    implementation = replace(problem.implementation, engine="tensorflow")
-    problem = replace(problem, implementation=implementation)
-    answer = examine(engine, problem)
-    assert answer.failure is None
-    found = {finding.cause for finding in answer.findings if finding.severity == "error"}
-    assert found
-    assert None not in found
-    return {cause for cause in found if cause is not None}
-
-
-def stretch(cause: Cause) -> str:
-    """What stands where the cause points."""
-    assert cause.source is not None
-    line = cause.source.line(cause.span.line)
-    return line[cause.span.column - 1 : cause.span.end_column - 1]
+    return causes_of(engine, "tensorflow", layer, x, dtype)
 
 
 def test_operations_inside_functions_that_are_compiled(engine: TensorFlowEngine) -> None:
