@@ -82,13 +82,21 @@ Box = Mapping[str, tuple["Array", "Array"]]
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Where a kind fails. Every failing point lies in one of `boxes` (None where that is not
-    known), every point of `inner` fails. `fraction` is their share of the domain by volume."""
+    """Where a kind fails. Every failing point lies in one of `boxes`, each of which has one, or of
+    those that are `open`, of which that is not known; where nothing is known, `boxes` is None.
+    Every point of `inner` fails. `fraction` is the share of the domain, by volume, of boxes and
+    open ones."""
 
     boxes: tuple[Box, ...] | None = None
     inner: tuple[Box, ...] = ()
     predicate: str = ""
     fraction: float | None = None
+    open: tuple[Box, ...] = ()
+
+    @property
+    def whole(self) -> tuple[Box, ...] | None:
+        """Boxes that contain every failing point."""
+        return None if self.boxes is None else (*self.boxes, *self.open)
 
 
 @dataclass(frozen=True, slots=True)

@@ -315,6 +315,10 @@ def _region() -> Schema:
             "anyOf": [boxes, {"type": "null"}],
         },
         inner={**boxes, "description": "Every point of them fails."},
+        open={
+            **boxes,
+            "description": "Those of the boxes of which it is not known whether any does.",
+        },
         predicate={**_TEXT, "description": "The same for people."},
         fraction={**_NUMBER_OR_NULL, "description": "The part of the domain, by volume."},
     )

@@ -97,8 +97,9 @@ def _values(witness: Witness) -> dict[str, Any]:
 def region_as_json(region: Region) -> dict[str, Any]:
     """The boxes of a region: None where they are not known."""
     return {
-        "boxes": None if region.boxes is None else [_box(box) for box in region.boxes],
+        "boxes": None if region.whole is None else [_box(box) for box in region.whole],
         "inner": [_box(box) for box in region.inner],
+        "open": [_box(box) for box in region.open],
         "predicate": region.predicate,
         "fraction": region.fraction,
     }

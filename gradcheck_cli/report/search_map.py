@@ -58,7 +58,7 @@ def axes_of(result: SearchResult, dtype: str) -> list[Axis]:
     for search in result.searches:
         if search.witness is not None:
             shapes = {name: np.shape(array) for name, array in search.witness.values.items()}
-        for box in search.region.boxes or ():
+        for box in search.region.whole or ():
             shapes = {name: np.shape(low) for name, (low, _) in box.items()}
     most = FORMATS[dtype].largest
     found = []
@@ -84,10 +84,11 @@ def cells(searches: Sequence[Search], axes: Sequence[Axis], counts: Sequence[int
         if search.verdict != "proven-absent" and search.region.boxes is None:
             found[found == "free"] = "open"
     for search in searches:
-        kind = {"undecided": "open", "found": "may fail"}.get(search.verdict)
-        for box in search.region.boxes or ():
-            part = found[_covered(box, axes, counts, touched=True)]
-            part[(part == "free") | (kind == "may fail")] = kind
+        region = search.region
+        for kind, boxes in (("may fail", region.boxes or ()), ("open", region.open)):
+            for box in boxes:
+                part = found[_covered(box, axes, counts, touched=True)]
+                part[(part == "free") | (kind == "may fail")] = kind
     for search in searches:
         for box in search.region.inner:
             found[_covered(box, axes, counts, touched=False)] = "fails"

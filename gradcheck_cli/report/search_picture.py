@@ -32,7 +32,7 @@ _COLORS: dict[Cell, str] = {"fails": "red", "may fail": "yellow", "open": "blue"
 _WORDS: dict[Cell, str] = {
     "fails": "fails everywhere",
     "may fail": "fails somewhere",
-    "open": "open",
+    "open": "not decided",
     "free": "proven",
 }
 
@@ -93,7 +93,7 @@ def _grid(
 def _table(searches: Sequence[Search], axes: Sequence[Axis], dtype: str) -> Iterator[Text]:
     """The least interval of each element that holds all failures of a kind."""
     for search in searches:
-        boxes = search.region.boxes
+        boxes = search.region.whole
         if search.verdict != "found" or not boxes:
             continue
         yield Text(f"{'within':<{_MARGIN}}{search.kind}")

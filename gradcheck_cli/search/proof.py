@@ -195,7 +195,7 @@ class Proof:
         error = value.error.reshape(len(moved), -1)
         own = (error <= EXCUSED_MOVES * moved).reshape(value.a.shape)
         right = own | ((limit > 0) & (value.a <= limit * least))
-        small = value.most < self._rounding.normal / 2
+        small = value.most < self._rounding.normal
         return _bits("value-nonfinite", good) | _bits(
             "value-inaccurate", ~_any(~(right | small | value.broken))
         )
@@ -227,10 +227,10 @@ class Proof:
             top = np.maximum(np.max(g.least, axis=1, keepdims=True), self._rounding.normal)
             good &= ~_any(g.bad)
             limit = np.maximum(ROUNDED_AWAY * self._eps * top, self._rounding.normal)
-            counts = ~(g.most < limit / 2)
-            lost = counts & ~((1 - g.d) * limit > g.a)
+            counts = ~(g.most < limit)
+            lost = counts & ~((1 - g.d) * np.maximum(limit, g.least) > g.a)
             allowed = self._half * _MARGIN - g.d
-            small = np.max(g.most, axis=1, keepdims=True) < self._rounding.normal / 2
+            small = np.max(g.most, axis=1, keepdims=True) < self._rounding.normal
             off = ~(((allowed > 0) & (g.a <= allowed * top)) | small)
             own = self._excused(position, g, low, high, good & (_any(lost) | _any(off)))
             own |= g.broken

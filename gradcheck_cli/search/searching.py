@@ -58,7 +58,7 @@ _BOXES = 2000  # of the next; each turn doubles them
 _SLICE_S: Seconds = 1.0  # for one turn
 _STUCK = 2  # turns without progress after which a proof is given up
 _SHRINKS: Enough = 0.75  # part of the open share that one turn must leave behind
-_FOR_REGIONS: Enough = 0.5  # of the budget: for the regions of all kinds that were found
+_FOR_REGIONS: Enough = 0.5  # of the budget, at least: for the regions of all kinds that were found
 _SIMPLER_S: Seconds = 0.5  # for simpler witnesses
 _SIMPLER_ROUNDS = 4
 _SIMPLER_TRIED = 8  # points of a round whose truth is enclosed
@@ -377,7 +377,7 @@ class Searching:
         proof, domain = self._proof, self._domain
         if proof is None or self._runner.batched is None or not self._with_regions:
             return
-        budget = Budget(_FOR_REGIONS * self._seconds)
+        budget = Budget(max(_FOR_REGIONS * self._seconds, self._budget.left))
         reasons = Reasons(self._exact, self._gradient, self._format)
         kinds = [kind for kind in self._kinds if kind in self._witnesses]
         for left, kind in zip(range(len(kinds), 0, -1), kinds, strict=True):
@@ -447,4 +447,4 @@ class Searching:
             {name: (lows[name][i], highs[name][i]) for name in lows}
             for i in range(min(len(low), _MOST_BOXES))
         )
-        return Region(boxes if len(low) <= _MOST_BOXES else None)
+        return Region((), open=boxes) if len(low) <= _MOST_BOXES else Region()

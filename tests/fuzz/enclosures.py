@@ -38,6 +38,7 @@ FORMULAS = (
     *("tan(x)", "asin(x)", "acos(x)", "atan(x)", "sinh(x)", "cosh(x)", "asinh(x)", "acosh(x)"),
     *("atanh(x)", "sqrt(x)", "rsqrt(x)", "cbrt(x)", "1/x", "reciprocal(x)", "square(x)", "abs(x)"),
     *("x**3", "x**5", "x**20", "x**-2", "x**-3", "x**0.5", "x**1.7", "x**-1.7"),
+    *("1/exp(x)", "1/(1 + exp(x))", "(2 + exp(x))**2", "exp(x)*(2 + exp(x))", "exp(-exp(x)) - 1"),
     *("hypot(x, 1.5)", "atan2(x, 0.7)", "atan2(0.7, x)", "xlogy(x, x + 3)", "logaddexp(x, 1)"),
 )
 
@@ -61,6 +62,7 @@ class Attack:
         if gradient.program is None or unfaithful(gradient.program, self.name, dtype):
             return
         rounding = Rounding.of(fmt, self.name in FLUSHING)
+        self._huge = rounding.huge * (1 - 2.0**-10)
         constants = {**domain.still, **gradient.constants}
         try:
             boxes = BoxProgram(gradient.program, constants, fmt, rounding)
@@ -91,13 +93,16 @@ class Attack:
     def _outside(
         self, domain: Domain, points: Ordinals, found: Enclosed, computed: Any
     ) -> Iterator[str]:
-        lo, hi, d, a, bad = (
-            part.reshape(BATCH, -1) for part in (found.lo, found.hi, found.d, found.a, found.bad)
-        )
+        lo, hi, d, a, bad, _, _, overflows = (part.reshape(BATCH, -1) for part in found.parts)
         with np.errstate(all="ignore"):
             apart = np.abs(computed - np.clip(computed, lo, hi))
             bound = d * np.maximum(np.abs(lo), np.abs(hi)) + a
-            outside = ~bad & ~(apart <= bound)
+            within = apart <= bound
+            large = (np.abs(computed) >= self._huge) & (
+                np.minimum(np.abs(lo), np.abs(hi)) > self._huge
+            )
+            large &= np.sign(computed) == np.sign(lo)
+            outside = ~(within | bad) | (overflows & ~(within | large))
         wrong = np.broadcast_to(found.broken, found.bad.shape).reshape(BATCH, -1)
         outside |= wrong & np.isfinite(computed)
         if outside.any():

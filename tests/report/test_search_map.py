@@ -40,7 +40,7 @@ def one_number() -> SearchResult:
     """Fails from 6 on, and at the one number 1.25."""
     return result(
         found([box(x=(1.25, 1.25)), box(x=(6, 8))], [box(x=(6, 8))], x=8.0),
-        Search(*PLACE, "value-inaccurate", "undecided", region=Region((box(x=(2, 3)),))),
+        Search(*PLACE, "value-inaccurate", "undecided", region=Region((), open=(box(x=(2, 3)),))),
         Search(*PLACE, "undefined", "proven-absent"),
         x=(0, 8),
     )

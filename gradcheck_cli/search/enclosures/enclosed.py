@@ -8,8 +8,10 @@ Each array has one entry for each box and element. Where the inputs are anywhere
 unless `bad`: then the computed number may be nan or infinite, and d |v| + a holds where it is not;
 it is infinite where nothing is known. What takes a bad number knows nothing. `undefined`: the
 number, or a derivative on the way to it, may have no value in exact arithmetic. `broken`: the
-computed number is nan or infinite, for certain. Ranges are float64, moved outward after each
-operation; bounds d and a are moved up.
+computed number is nan or infinite, for certain. `overflows`: it is bad, yet no nan, and where it
+is off by more than d |v| + a, it and v have one sign and a size of `Rounding.huge` at least: then
+its reciprocal is nothing, whatever it is. Ranges are float64, moved outward after each operation;
+bounds d and a are moved up.
 """
 
 from __future__ import annotations
@@ -45,12 +47,14 @@ class Enclosed:
     bad: Flags
     undefined: Flags
     broken: Flags | bool = False
+    overflows: Flags | bool = False
 
     @property
     def parts(self) -> tuple[Bounds | Flags, ...]:
         """The arrays of its numbers, in the order in which it is made of them."""
-        broken = np.broadcast_to(self.broken, np.shape(self.bad))
-        return self.lo, self.hi, self.d, self.a, self.bad, self.undefined, broken
+        shape = np.shape(self.bad)
+        last = (np.broadcast_to(flag, shape) for flag in (self.broken, self.overflows))
+        return self.lo, self.hi, self.d, self.a, self.bad, self.undefined, *last
 
     @property
     def most(self) -> Bounds:
@@ -119,6 +123,11 @@ class Rounding:
         """What is larger is infinite for any engine: kernels of narrow formats have the range of
         float32 inside."""
         return max(self.largest, _FLOAT32_MOST) * (1 + 2 * self.unit)
+
+    @property
+    def huge(self) -> float:
+        """A number that overflows by its own rounding is larger, by a factor of 2 (`made`)."""
+        return self.largest / 4
 
     @property
     def quotient(self) -> float:
@@ -198,10 +207,13 @@ def made(
     least: float | None = None,
     above: Flags | bool = False,
     below: Flags | bool = False,
+    signed: Flags | bool = False,
 ) -> Enclosed:
     """The result of an operation: its range, moved outward, and its error before it is rounded,
     by `relative` (default: once to nearest), and by `least` where it underflows. `above` 0 or
-    `below` it, a range stays there."""
+    `below` it, a range stays there. `signed`: of arguments that are not bad, what does not fit the
+    dtype is an infinity of its sign. It is of |v| (1 + d) + a > `largest`, so |v| is more than half
+    of that where d < 1/2 and a < `largest` / 8, and the error is less than |v|."""
     u = rounding.unit if relative is None else relative
     eta = rounding.least if least is None else least
     shape = np.broadcast_shapes(*(np.shape(x) for x in (lo, hi, d, a, bad, undefined)))
@@ -217,9 +229,10 @@ def made(
         known = up(most * (1 + d) + a) <= rounding.largest
         beyond = ((lo > 0) | (hi < 0)) & (ends * (1 - 2.0**-40) > rounding.overflow)
     bad = np.broadcast_to(bad, shape)
+    overflows = signed & ~bad & ~known & (d < 0.5) & (a < rounding.largest / 8)
     d, a = np.where(bad, np.inf, d), np.where(bad, np.inf, a)
     undefined = np.broadcast_to(undefined, shape)
-    return Enclosed(lo, hi, d, a, bad | ~known, undefined, beyond & ~bad)
+    return Enclosed(lo, hi, d, a, bad | ~known, undefined, beyond & ~bad, overflows)
 
 
 def unrounded(

@@ -32,8 +32,10 @@ def library(
     *,
     least: float | None = None,
     within: tuple[float, float] = (-np.inf, np.inf),
+    signed: bool = False,
 ) -> Enclosed:
-    """The result of a function whose values lie `within`. `least` is what underflow may cost."""
+    """The result of a function whose values lie `within`. `least` is what underflow may cost,
+    `signed` as for `made`."""
     found = made(
         rounding,
         *ends,
@@ -43,6 +45,7 @@ def library(
         x.undefined | undefined,
         relative=rounding.library,
         least=rounding.library_least if least is None else least,
+        signed=signed,
     )
     lo, hi = np.clip(found.lo, *within), np.clip(found.hi, *within)
     return replace(found, lo=lo, hi=hi)
@@ -54,10 +57,16 @@ def moved(x: Enclosed) -> Bounds:
 
 @rule("exp")
 def _exp(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """exp(x + e) - exp(x) = exp(x) expm1(e). Far below 0 both are next to nothing, however large e
+    is."""
     with np.errstate(all="ignore"):
         ends = np.exp(x.lo), np.exp(x.hi)
-        d = up(np.expm1(moved(x)))
-    return library(rounding, x, ends, d, np.zeros(d.shape), within=(0.0, np.inf))
+        top = up(np.exp(np.maximum(x.hi, x.hi * (1 - x.d) + x.a)))
+        gone = (x.hi < 0) & (x.d < 1) & (top < rounding.library_least)
+        x = replace(x, bad=x.bad & ~(gone & x.overflows))
+        d = np.where(gone, 0.0, up(np.expm1(moved(x))))
+    a = np.where(gone, top, 0.0)
+    return library(rounding, x, ends, d, a, within=(0.0, np.inf), signed=True)
 
 
 @rule("exp2")
@@ -66,7 +75,8 @@ def _exp2(rounding: Rounding, x: Enclosed) -> Enclosed:
     with np.errstate(all="ignore"):
         ends = np.exp2(x.lo), np.exp2(x.hi)
         d = up(np.expm1(moved(x)) + x.most * rounding.unit)  # 2^e - 1 is less
-    return library(rounding, x, ends, d, np.zeros(d.shape), within=(0.0, np.inf))
+    zero = np.zeros(d.shape)
+    return library(rounding, x, ends, d, zero, within=(0.0, np.inf), signed=True)
 
 
 @rule("expm1")

@@ -26,6 +26,9 @@ from gradcheck_cli.search.enclosures.enclosed import (
     up,
 )
 
+_SMALL = 2.0**-20
+"""A part of what overflows that does not change whether it does: `Rounding.huge` has a factor of 2
+to spare."""
 _ROUGH = 2.0**25
 """Times the smallest normal number: below that a correction of half the digits is flushed."""
 
@@ -53,6 +56,11 @@ def flags(*xs: Enclosed) -> tuple[Flags, Flags]:
     return bad, undefined
 
 
+def or_overflowing(x: Enclosed) -> Enclosed:
+    """The same for a rule that takes numbers that overflow."""
+    return replace(x, bad=x.bad & ~np.asarray(x.overflows))
+
+
 def read(rounding: Rounding, x: Enclosed) -> Enclosed:
     """An argument as an engine takes it that flushes subnormal numbers."""
     if not rounding.flush:
@@ -75,7 +83,7 @@ def negative(rounding: Rounding, x: Enclosed) -> Enclosed:
 @rule("add")
 def add(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     """|e| <= max(dx, dy) |x + y| + ax + ay where x and y have one sign, else what cancels stays.
-    A sum that underflows is exact."""
+    A sum that underflows is exact. What overflows does so beside a number that is small to it."""
     with np.errstate(all="ignore"):
         lo, hi = x.lo + y.lo, x.hi + y.hi
         alike = ((x.lo >= 0) & (y.lo >= 0)) | ((x.hi <= 0) & (y.hi <= 0))
@@ -83,10 +91,25 @@ def add(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
         d = np.where(alike, np.maximum(x.d, y.d), 0.0)
         a = x.a + y.a + np.where(alike, 0.0, up(stays))
     above, below = (x.lo >= 0) & (y.lo >= 0), (x.hi <= 0) & (y.hi <= 0)
+    kept = _swallows(rounding, x, y) | _swallows(rounding, y, x)
+    bad, undefined = flags(x, y)
+    bad = bad & ~kept
+    least = sums(rounding)
     found = made(
-        rounding, lo, hi, d, a, *flags(x, y), least=sums(rounding), above=above, below=below
+        rounding, lo, hi, d, a, bad, undefined, least=least, above=above, below=below, signed=True
     )
-    return relative(found)
+    return relative(_overflowing(found, kept))
+
+
+def _swallows(rounding: Rounding, x: Enclosed, y: Enclosed) -> Flags:
+    """Whether x overflows, and keeps its sign and its size to 20 bits when y is added. A number may
+    be the sum of some thousands so."""
+    return np.asarray(x.overflows & ~y.bad & (y.most + y.error < rounding.huge * _SMALL))
+
+
+def _overflowing(x: Enclosed, kept: Flags) -> Enclosed:
+    """A result that overflows because an argument does, too, as long as its own error is known."""
+    return replace(x, bad=x.bad | kept, overflows=x.overflows | (kept & ~x.bad))
 
 
 def sums(rounding: Rounding) -> float:
@@ -135,8 +158,20 @@ def multiply(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     above = ((x.lo >= 0) & (y.lo >= 0)) | ((x.hi <= 0) & (y.hi <= 0)) | (x is y)
     below = ((x.lo >= 0) & (y.hi <= 0)) | ((x.hi <= 0) & (y.lo >= 0))
     u = 0.0 if scales else rounding.unit
-    found = made(rounding, lo, hi, d, a, *flags(x, y), relative=u, above=above, below=below)
-    return _with_zeros(found, _nothing(x) | _nothing(y))
+    kept = _grows(x, y) & _grows(y, x) & (x.bad | y.bad)
+    bad, undefined = flags(x, y)
+    bad = bad & ~kept
+    found = made(
+        rounding, lo, hi, d, a, bad, undefined, relative=u, above=above, below=below, signed=True
+    )
+    return _overflowing(_with_zeros(found, _nothing(x) | _nothing(y)), kept)
+
+
+def _grows(x: Enclosed, y: Enclosed) -> Flags:
+    """Whether y cannot make x smaller, if x may overflow."""
+    with np.errstate(all="ignore"):
+        large = y.least * (1 - y.d) - y.a >= 1
+    return np.asarray(~x.bad | (x.overflows & large & (y.least >= 1)))
 
 
 def _spread(x: Enclosed, shape: tuple[int, ...]) -> Enclosed:
@@ -204,7 +239,8 @@ def _square(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("divide")
 def divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
-    """|e| <= (dx + r) / (1 - r) |q| + ax / (|y| (1 - r)), r = dy + ay / |y| below 1."""
+    """|e| <= (dx + r) / (1 - r) |q| + ax / (|y| (1 - r)), r = dy + ay / |y| below 1. A divisor that
+    overflows, or whose reciprocal may be flushed, has a quotient near 0."""
     with np.errstate(all="ignore"):
         pole = (y.lo <= 0) & (y.hi >= 0)
         r = y.relative
@@ -213,7 +249,9 @@ def divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
         lo, hi = np.minimum.reduce(corners), np.maximum.reduce(corners)
         d = up((x.d + r) / (1 - r))
         a = np.where(x.a == 0, 0.0, up(x.a / (y.least * (1 - r))))
-    bad, undefined = flags(x, y)
+        beyond = y.overflows | (rounding.flush & ~(y.most + y.error < rounding.huge * (1 - _SMALL)))
+        a = a + np.where(beyond, up((x.most + x.error) / (rounding.huge * (1 - _SMALL))), 0.0)
+    bad, undefined = flags(x, or_overflowing(y))
     lo, hi = np.where(pole, -np.inf, lo), np.where(pole, np.inf, hi)
     above = ((x.lo >= 0) & (y.lo > 0)) | ((x.hi <= 0) & (y.hi < 0))
     below = ((x.lo >= 0) & (y.hi < 0)) | ((x.hi <= 0) & (y.lo > 0))

@@ -126,7 +126,8 @@ def _gelu(rounding: Rounding, x: Enclosed, *, approximate: bool = False) -> Encl
     found = multiply(rounding, x, share)
     with np.errstate(all="ignore"):  # x (1 + f) is up to twice as large
         bad = found.bad | ~(2 * (x.most + moved(x)) < rounding.largest)
-    return replace(found, a=np.where(bad, np.inf, found.a + rounding.normal), bad=bad)
+    a = np.where(bad, np.inf, found.a + rounding.normal)
+    return replace(found, a=a, bad=bad, overflows=False)
 
 
 @rule("log_sigmoid")
@@ -258,7 +259,7 @@ def _lgamma(rounding: Rounding, x: Enclosed) -> Enclosed:
         slopes = [np.abs(scipy.special.psi(t)) for t in (_nearest(x), high + moved(x))]
         most = np.maximum(one, other)
         fits = 1.001 * (most + high) < rounding.largest  # it has x log(x), from which x is taken
-    x = replace(x, bad=x.bad | ~fits)
+    x = replace(x, bad=x.bad | ~fits, overflows=False)
     return _above_zero(rounding, x, (least, most), np.maximum(*slopes), 8.0)
 
 

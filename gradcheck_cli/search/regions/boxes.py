@@ -37,6 +37,7 @@ def region(
     """The region of a kind that fails at `witness` (D,). `points` (N, D) are some of the domain,
     among them such that do not fail."""
     low, high = _left(kind, domain, proof, budget)
+    fails_there = yield from _met(domain, fails, low, high, np.concatenate([points, witness[None]]))
     reason = yield from _reason(domain, fails, reasons, witness, points)
     whole = domain.numbers(np.stack([domain.low, domain.high]))
     first, last = domain.numbers(low), domain.numbers(high)
@@ -45,10 +46,29 @@ def region(
     shares = (beyond - first)[:, moving] / (whole[1] - whole[0])[moving]
     fraction = min(float(np.sum(np.prod(shares, axis=1))), 1.0)
     lows, highs = domain.arrays(first), domain.arrays(last)
-    boxes = tuple({name: (lows[name][i], highs[name][i]) for name in lows} for i in range(len(low)))
+    boxes, open_ = (
+        tuple({n: (lows[n][i], highs[n][i]) for n in lows} for i in np.flatnonzero(mine))
+        for mine in (fails_there, ~fails_there)
+    )
     words = " and ".join(_hull(domain, low, high)[:_MOST_WORDS])
     predicate = f"{reason}: {words}" if reason and words else reason or words
-    return Region(boxes, (), predicate, fraction)
+    return Region(boxes, (), predicate, fraction, open_)
+
+
+def _met(
+    domain: Domain, fails: Fails, low: Ordinals, high: Ordinals, points: Ordinals
+) -> Steps[Array]:
+    """In which boxes a point fails: of some that are known, their corners and their middle, and
+    some on the diagonal."""
+    found = np.zeros(len(low), np.bool_)
+    shares = np.array([0.5, 0.0, 1.0, 0.25, 0.75, 0.125, 0.875])
+    inside = low + np.rint(shares[:, None, None] * (high - low).astype(np.float64)).astype(np.int64)
+    inside = np.clip(inside, low, high).reshape(-1, domain.size)
+    some = np.concatenate([inside, points[-BATCH:]])
+    failing = some[(yield from fails(some))]
+    for point in failing:
+        found |= np.all((low <= point) & (point <= high), axis=1)
+    return found
 
 
 def _left(kind: Kind, domain: Domain, proof: Proof, budget: Budget) -> tuple[Ordinals, Ordinals]:

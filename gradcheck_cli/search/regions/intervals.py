@@ -47,14 +47,13 @@ def region(
     low, high = domain.low.copy(), domain.high.copy()
     solid: list[_Intervals] = []
     quiet: list[_Intervals] = []
-    open_: list[_Intervals] = []
     while len(low):
         left = (proof.proven(low[:, None], high[:, None]) & bit_of(kind)) == 0
         low, high = low[left], high[left]
         if not len(low):
             break
         if len(low) > _MOST_INTERVALS or budget.is_spent:
-            open_.append((low, high))
+            quiet.append((low, high))
             break
         places = np.concatenate([low, midway(low, high), high])
         failing = (yield from fails(places[:, None])).reshape(3, -1)
@@ -67,16 +66,20 @@ def region(
         low, high = _split(low[mixed], high[mixed])
     failing_there, unseen = yield from _run_through(_merged(quiet), fails, budget)
     solid.append(failing_there)
-    outer = _joined(_merged([*solid, *open_, unseen]), _MOST_SHOWN)
+    outer, open_ = (_joined(_merged(part), _MOST_SHOWN) for part in (solid, [unseen]))
     sure, others = _shown(kind, proof, _joined(_merged(solid), _MOST_SHOWN))
     run, _ = yield from _run_through(others, fails, budget.part(_CONFIRMS_S))
     inner = _joined(_merged([sure, run]), _MOST_SHOWN, exact=True)
     width = np.diff(domain.numbers(np.stack([domain.low, domain.high])), axis=0).item()
-    lengths = np.diff(domain.numbers(np.stack(outer, axis=1)), axis=1)
-    fraction = min(float(np.sum(lengths) / width), 1.0) if width else 1.0
-    return Region(
-        _boxes(domain, outer), _boxes(domain, inner), _words(domain, outer, reasons), fraction
-    )
+    first, last = _merged([outer, open_])
+    length = float(np.sum(domain.numbers(last) - domain.numbers(first)))
+    fraction = min(length / width, 1.0) if width else 1.0
+    words = [_words(domain, outer, reasons)]
+    if len(open_[0]):
+        words.append(f"not decided in the time that there was: {_places(domain, open_)}")
+    shown = (_boxes(domain, part) for part in (outer, inner, open_))
+    boxes, solid_boxes, open_boxes = shown
+    return Region(boxes, solid_boxes, "; ".join(filter(None, words)), fraction, open_boxes)
 
 
 def _split(low: Ordinals, high: Ordinals) -> _Intervals:
@@ -94,19 +97,26 @@ def _split(low: Ordinals, high: Ordinals) -> _Intervals:
 def _run_through(
     intervals: _Intervals, fails: Fails, budget: Budget
 ) -> Steps[tuple[_Intervals, _Intervals]]:
-    """What fails in intervals of which every number is run, and those that are not run."""
-    found, unseen = [_NONE], [_NONE]
-    for first, last in zip(*map(np.ndarray.tolist, intervals), strict=True):
-        begin = first
-        while begin <= last and not budget.is_spent:
-            end = min(last, begin + _CHUNK - 1)
-            numbers = np.arange(begin, end + 1, dtype=np.int64)
-            failing = numbers[(yield from fails(numbers[:, None]))]
-            found.append((failing, failing))
-            begin = end + 1
-        if begin <= last:
-            unseen.append((np.array([begin]), np.array([last])))
-    return _merged(found), _merged(unseen)
+    """What fails in intervals of which every number is run, the short ones first, and those that
+    are not run."""
+    order = np.argsort(intervals[0] - intervals[1], kind="stable")
+    left = list(zip(*(part[order].tolist() for part in intervals), strict=True))
+    found = [_NONE]
+    while left and not budget.is_spent:
+        taken: list[Array] = []
+        room = _CHUNK
+        while left and room > 0:
+            first, last = left.pop()
+            end = min(last, first + room - 1)
+            taken.append(np.arange(first, end + 1, dtype=np.int64))
+            room -= len(taken[-1])
+            if end < last:
+                left.append((end + 1, last))
+        numbers = np.concatenate(taken)
+        failing = numbers[(yield from fails(numbers[:, None]))]
+        found.append((failing, failing))
+    unseen = np.array(left, np.int64).reshape(-1, 2)
+    return _merged(found), _merged([(unseen[:, 0], unseen[:, 1])])
 
 
 def _shown(kind: Kind, proof: Proof, intervals: _Intervals) -> tuple[_Intervals, _Intervals]:
@@ -175,6 +185,12 @@ def _words(domain: Domain, intervals: _Intervals, reasons: Reasons) -> str:
         f"{reason}: {' or '.join(found)}" if reason else " or ".join(found)
         for reason, found in by_reason.items()
     )
+
+
+def _places(domain: Domain, intervals: _Intervals) -> str:
+    """The same, without what happens there."""
+    spans = _spans(intervals)
+    return " or ".join(interval_words(domain, 0, low, high) for low, high, _ in spans)
 
 
 def _spans(intervals: _Intervals) -> list[tuple[int, int, int]]:

@@ -144,3 +144,29 @@ def test_an_engine_that_flushes_may_multiply_by_a_rounded_reciprocal() -> None:
         for flush in (False, True)
     )
     assert flushing > 1.9 * plain
+
+
+def test_what_overflows_has_a_reciprocal_and_no_more() -> None:
+    """exp(x) of x from 50 to 200 is finite or infinite, and no nan; 0 inf and inf - inf are."""
+    rounding, one = Rounding.of(FLOAT32, False), argument((1.0, 1.0, 0.0, 0.0))
+    large = RULES["exp"](rounding, argument((50.0, 200.0, 0.0, 0.0)))
+    assert (large.bad[0], large.overflows[0]) == (True, True)
+    for kept in (RULES["add"](rounding, one, large), RULES["multiply"](rounding, large, large)):
+        assert (kept.bad[0], kept.overflows[0]) == (True, True)
+        inverse = RULES["divide"](rounding, one, kept)
+        assert not inverse.bad[0]
+        assert 1 / FLOAT32.largest < inverse.error[0] < 1e-20
+    assert not RULES["exp"](rounding, RULES["negative"](rounding, large)).bad[0]
+    small = argument((0.0, 1e-30, 0.0, 0.0))
+    near = argument((1e36, 1e36, 0.0, 0.0))
+    for name, *given in (
+        ("multiply", large, small),
+        ("add", large, RULES["negative"](rounding, large)),
+        ("add", large, RULES["negative"](rounding, near)),
+        ("divide", large, large),
+        ("divide", one, RULES["abs"](rounding, large)),
+        ("exp", large),
+        ("gelu", large),
+    ):
+        found = RULES[name](rounding, *given)
+        assert (found.bad[0], np.any(found.overflows)) == (True, False), name

@@ -3,6 +3,7 @@ import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.search import Region
+from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.enclosures.enclosed import Rounding
 from gradcheck_cli.search.enclosures.enclosing import BoxProgram
 from gradcheck_cli.search.regions import intervals as regions
@@ -39,6 +40,14 @@ def test_an_edge_is_exact_to_the_last_number() -> None:
     assert abs(found.fraction - (100 - low) / 100) < 1e-6
 
 
+def test_what_no_time_was_left_for_is_not_called_failing(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = regions.region
+    monkeypatch.setattr(regions, "region", lambda *given: whole(*given[:-1], Budget(0.0)))
+    found = region("exp(x)", 0.0, 100.0, "value-nonfinite")
+    assert (ends(found.boxes), ends(found.whole)) == ([], [(0.0, 100.0)])
+    assert found.predicate == "not decided in the time that there was: every x"
+
+
 def test_a_pole_is_a_single_number() -> None:
     found = region("1 / (x - 3)", 0.0, 10.0, "undefined")
     assert ends(found.boxes) == [(3.0, 3.0)]
@@ -69,7 +78,7 @@ def test_what_overflows_inside_alone_is_not_solid(model: str) -> None:
 
 def test_what_is_left_may_be_proven_at_once() -> None:
     found = region("where(x > 3, sqrt(x - 3), x)", 0.0, 10.0, "undefined")
-    assert found.boxes is None or ends(found.boxes)
+    assert found.boxes is None or ends(found.whole)
 
 
 def test_many_intervals_are_put_into_few_words() -> None:
