@@ -1,6 +1,6 @@
 """Findings about a compiled derivative, compared with the same function without its compiler: where
-that is right, they are GC108, which names the stage of the compiler that is wrong. Where the
-compiled derivative alone is right, there is a note."""
+that is right, they are GC108, or GC104 where the value is wrong, and name the compiler's stage.
+Where the compiled derivative alone is right, there is a note."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from dataclasses import replace
 
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.engines import UNCOMPILED
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Check, Entry, Finding
-from gradcheck_cli.domain.thresholds import COMPILED_LOSS
+from gradcheck_cli.domain.thresholds import COMPILED_LOSS, ERROR_BITS
 
 Examined = tuple[Sequence[Check], Sequence[Finding]]
 
@@ -28,6 +29,9 @@ OF_NUMBERS = (
     Codes.UNDERFLOW_TO_ZERO,
 )
 """What can be wrong with the numbers of a derivative."""
+
+OF_VALUES = (Codes.UNSTABLE_OUTPUT, Codes.NON_FINITE_OUTPUT)
+"""What can be wrong with the value."""
 
 
 def blamed_on_a_stage(
@@ -44,7 +48,7 @@ def blamed_on_a_stage(
     suspects = [
         _Suspect(finding, entry)
         for finding in findings
-        if finding.code in OF_NUMBERS
+        if finding.code in (*OF_NUMBERS, *OF_VALUES)
         for entry in finding.entries or (None,)
     ]
     if not suspects or not stages:
@@ -56,6 +60,8 @@ def blamed_on_a_stage(
             break
         seen = yield from examined_at(stage)
         for one in open_:
+            if not _is_judged(one.finding, *seen):
+                continue  # the stage says nothing
             if not _is_seen(one.finding, one.entry, *seen):
                 one.before = stage
             elif one.before:
@@ -87,7 +93,8 @@ def _by_stage(finding: Finding, suspects: Sequence[_Suspect], last: str) -> Iter
     groups: dict[tuple[str, str], list[Entry]] = {}
     for one in suspects:
         if one.finding is finding:
-            how = ("", "") if one.wrong_without else (one.before, one.wrong_from or last)
+            is_compilers = one.before and not one.wrong_without
+            how = (one.before, one.wrong_from or last) if is_compilers else ("", "")
             groups.setdefault(how, []).extend([one.entry] if one.entry else [])
     if not groups:
         yield finding
@@ -105,12 +112,23 @@ def _index(entry: Entry) -> str:
     return ", ".join(map(str, entry.index))
 
 
+def _is_judged(finding: Finding, checks: Sequence[Check], findings: Sequence[Finding]) -> bool:
+    """Whether the same numbers came out there."""
+    if any(one.mode == finding.mode and one.code.startswith("GC7") for one in findings):
+        return False
+    inputs = {one.input for one in checks if one.mode == finding.mode}
+    return finding.input in inputs or (finding.input is None and bool(inputs))
+
+
 def _is_seen(
     finding: Finding, entry: Entry | None, checks: Sequence[Check], findings: Sequence[Finding]
 ) -> bool:
     """Whether the same entry is wrong there, too, or is of an output that is lost there."""
     what = finding.mode, finding.input
-    same = [one for one in findings if one.code in OF_NUMBERS and (one.mode, one.input) == what]
+    if finding.code == Codes.UNSTABLE_OUTPUT and not _has_no_digit(finding, entry):
+        return True  # without its compiler it may have lost nearly half of them
+    codes = OF_VALUES if finding.code in OF_VALUES else OF_NUMBERS
+    same = [one for one in findings if one.code in codes and (one.mode, one.input) == what]
     if _is_lost(finding, entry, findings) or any(_has(one, entry) for one in same):
         return True
     if finding.code != Codes.PRECISION_LOSS or entry is None:
@@ -118,6 +136,12 @@ def _is_seen(
     ulps = [one.max_ulps or 0.0 for one in checks if (one.mode, one.input) == what]
     lost = math.log2(max(entry.ulps or 1.0, 1.0))
     return math.log2(max(*ulps, 1.0, 1.0)) * COMPILED_LOSS > lost
+
+
+def _has_no_digit(finding: Finding, entry: Entry | None) -> bool:
+    """Whether a value has lost all digits of its dtype."""
+    ulps = 1.0 if entry is None else entry.ulps or 1.0
+    return math.log2(ulps) >= COMPILED_LOSS * ERROR_BITS * FORMATS[finding.dtype or "float64"].bits
 
 
 def _has(finding: Finding, entry: Entry | None) -> bool:
@@ -139,10 +163,12 @@ def _is_lost(finding: Finding, entry: Entry | None, findings: Sequence[Finding])
 
 
 def _compiled(finding: Finding, words: str, stage: str) -> Finding:
-    """The finding as GC108."""
+    """The finding as GC108; one about a value as GC104, where that is a number."""
+    codes = {Codes.UNSTABLE_OUTPUT: Codes.WRONG_OUTPUT}
+    codes[Codes.NON_FINITE_OUTPUT] = Codes.NON_FINITE_OUTPUT
     return replace(
         finding,
-        code=Codes.COMPILED_GRADIENT,
+        code=codes.get(finding.code, Codes.COMPILED_GRADIENT),
         severity="error",
         stage=stage,
         message=f"{finding.message}; {words}",

@@ -20,7 +20,8 @@ from gradcheck_cli.checks.causes.traced_entry import traced_entry_of
 from gradcheck_cli.checks.causes.wrong_gradients import WRONG, Corrections, WrongGradients
 from gradcheck_cli.checks.certified.lifted import LiftedTruth, lifted_truth
 from gradcheck_cli.checks.certified.program_truth import ProgramProducts, ProgramTruth
-from gradcheck_cli.checks.compiled import Examined, blamed_on_a_stage
+from gradcheck_cli.checks.compiled import OF_VALUES, Examined, blamed_on_a_stage
+from gradcheck_cli.checks.compiled_values import wrong_value
 from gradcheck_cli.checks.failures import modes_of
 from gradcheck_cli.checks.large.projected import Projected
 from gradcheck_cli.checks.layer_case import Gradients
@@ -209,8 +210,14 @@ class _Examination:
         self._judging = replace(self._judging, modes=design.modes(self._judging))
         self._surrogates = covered(self._problem, narrow)
         layer = BoundLayer(self._name, self._judging, narrow, highest, self._other)
+        value = wrong_value(layer, self._compiled_in)
+        if value is not None and value.code == Codes.UNDECIDED:
+            return LayerAnswer(findings=(value,), notes=tuple(self._notes))
         judged = self._with_surrogates if self._surrogates else self._judged
         answer = yield from judged(layer)
+        if value is not None:
+            said = (f for f in answer.findings if f.code not in OF_VALUES)
+            answer = replace(answer, findings=(value, *said))
         answer = design.declared(answer)
         answer = yield from self._with_second(answer, layer)
         answer = replace(answer, by_design=design.meant)
@@ -251,6 +258,10 @@ class _Examination:
         subject = self._subjects.bound(dtype, values, uncast)
         leave_out(subject, self._surrogates)
         return subject
+
+    def _compiled_in(self, dtype: str) -> Subject:
+        """The layer in another dtype as that of the problem, compiled as it would be there."""
+        return Subjects(self._engine, replace(self._problem, dtype=dtype)).bound(dtype)
 
     def _with_surrogates(self, layer: BoundLayer) -> Steps[LayerAnswer]:
         """What has a surrogate is compared with that, and the rest with the derivative."""
@@ -362,8 +373,12 @@ class _Examination:
         """The findings; GC108 in place of those that the layer does not have uncompiled."""
 
         def examined_at(stage: str) -> Steps[Examined]:
-            with layer.narrow.at_stage(stage):
-                return (yield from examined())
+            try:
+                with layer.narrow.at_stage(stage):
+                    return (yield from examined())
+            except Exception as error:  # the stage says nothing
+                raise_if_internal(error)
+                return (), ()
 
         return (yield from blamed_on_a_stage(findings, layer.narrow.stages, examined_at))
 

@@ -7,6 +7,7 @@ SHIPPED = (
     "jax",
     "jax-jit",
     "torch-compile",
+    "torch-compiled-autograd",
     "tensorflow-xla",
     "eigen",
     "symbolic",
@@ -15,5 +16,13 @@ SHIPPED = (
 )
 """Their names, in the order in which they are listed."""
 
-UNCOMPILED = {"torch-compile": "torch", "tensorflow-xla": "tensorflow", "jax-jit": "jax"}
+UNCOMPILED = {
+    "torch-compile": "torch",
+    "torch-compiled-autograd": "torch",
+    "tensorflow-xla": "tensorflow",
+    "jax-jit": "jax",
+}
 """Engines that compile, with the engine of the same framework that does not."""
+
+FRAMEWORK_OF = {**{name: name for name in ("torch", "tensorflow", "jax")}, **UNCOMPILED}
+"""Engines of frameworks, with the framework."""

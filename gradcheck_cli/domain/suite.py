@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.domain.dtypes import Array
 
 SUITES: Mapping[str, tuple[str, ...]] = {
-    "torch-ops": ("torch", "torch-compile"),
+    "torch-ops": ("torch", "torch-compile", "torch-compiled-autograd"),
     "jax-ops": ("jax", "jax-jit"),
     "tensorflow-ops": ("tensorflow", "tensorflow-xla"),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gradcheck_cli.domain.engines import FRAMEWORK_OF
 from gradcheck_cli.domain.records import dataclass
 
 
@@ -69,11 +70,7 @@ _TENSORFLOW: Mapping[str, Approximation] = {
 }
 
 DOCUMENTED: Mapping[str, Mapping[str, Approximation]] = {
-    "torch": _TORCH,
-    "torch-compile": _TORCH,
-    "tensorflow": _TENSORFLOW,
-    "tensorflow-xla": _TENSORFLOW,
-    "jax": _JAX,
-    "jax-jit": _JAX,
+    name: {"torch": _TORCH, "tensorflow": _TENSORFLOW, "jax": _JAX}[framework]
+    for name, framework in FRAMEWORK_OF.items()
 }
 """By engine and row."""

@@ -7,21 +7,13 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from gradcheck_cli.domain.decimals import DISTINCT_DIGITS
+from gradcheck_cli.domain.engines import FRAMEWORK_OF
 from gradcheck_cli.domain.report import Finding, Fix
 from gradcheck_cli.domain.thresholds import FEW_ULPS
 from gradcheck_cli.report.groups import described
 from gradcheck_cli.report.numbers import significant, small_or_relative
 from gradcheck_cli.report.search_words import searched_words
 from gradcheck_cli.report.style import DIM, Style, labelled, plain
-
-_FRAMEWORKS = {
-    "torch": "torch",
-    "torch-compile": "torch",
-    "tensorflow": "tensorflow",
-    "tensorflow-xla": "tensorflow",
-    "jax": "jax",
-    "jax-jit": "jax",
-}
 
 
 def fix_lines(group: Sequence[Finding], style: Style) -> list[Text]:
@@ -113,9 +105,9 @@ def _code(members: list[tuple[Finding, Fix]], style: Style) -> list[Text]:
     """Python for the frameworks among the engines of the findings; for all without one."""
     fix = members[0][1]
     engines = {finding.engine for finding, _ in members}
-    wanted = [name for engine, name in _FRAMEWORKS.items() if engine in engines]
+    wanted = [name for engine, name in FRAMEWORK_OF.items() if engine in engines]
     lines: list[Text] = []
-    for name in dict.fromkeys(wanted or _FRAMEWORKS.values()):
+    for name in dict.fromkeys(wanted or FRAMEWORK_OF.values()):
         if name in fix.code:
             lines += labelled("code", f"{name}:", style)
             lines += [

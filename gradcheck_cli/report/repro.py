@@ -8,6 +8,7 @@ from typing import Any
 
 from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.codes import CODES, Codes
+from gradcheck_cli.domain.engines import FRAMEWORK_OF, UNCOMPILED
 from gradcheck_cli.domain.evaluation import COMPOSED, Mode
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Entry, Finding
@@ -95,6 +96,18 @@ def by_compiled_reverse(function, name, index):
 """
 """Reverse mode inside of what `torch.compile` compiles."""
 
+_CAPTURED_REVERSE = """
+def by_reverse(function, name, index):
+    def derivative(inputs):
+        y = function(inputs)
+        with torch._dynamo.compiled_autograd._enable(torch.compile, dynamic=False):
+            (x_bar,) = torch.autograd.grad(y, inputs[name], allow_unused=True)
+        return None if x_bar is None else x_bar[index]
+
+    return derivative
+"""
+"""Reverse mode of PyTorch by compiled autograd."""
+
 _TENSORFLOW = Language(
     imports="import tensorflow as tf",
     version='"tensorflow", tf.__version__',
@@ -151,15 +164,7 @@ def by_forward(function, name, index):
 """,
     before='jax.config.update("jax_enable_x64", True)',
 )
-_ENGINES: Mapping[str, tuple[str, Language, bool]] = {
-    "torch": ("torch", _TORCH, False),
-    "torch-compile": ("torch", _TORCH, True),
-    "tensorflow": ("tensorflow", _TENSORFLOW, False),
-    "tensorflow-xla": ("tensorflow", _TENSORFLOW, True),
-    "jax": ("jax", _JAX, False),
-    "jax-jit": ("jax", _JAX, True),
-}
-"""By engine: the framework, its language, and whether it compiles."""
+_LANGUAGES = {"torch": _TORCH, "tensorflow": _TENSORFLOW, "jax": _JAX}
 
 _OF_OUTPUTS = (Codes.WRONG_OUTPUT, Codes.NON_FINITE_OUTPUT, Codes.UNSTABLE_OUTPUT)
 _MIXED = COMPOSED["forward-over-reverse"]
@@ -183,11 +188,12 @@ _MISSING = "sys.exit(0 if computed is not None else 1)\n"
 def script(finding: Finding, spec: Spec, seed: int = 0) -> str:
     """The script. Raises NoScript where none can show the finding."""
     engine = finding.engine or ""
-    if engine not in _ENGINES:
-        raise NoScript(f"there are scripts for {', '.join(_ENGINES)}")
+    if engine not in FRAMEWORK_OF:
+        raise NoScript(f"there are scripts for {', '.join(FRAMEWORK_OF)}")
     if not finding.entries or finding.entries[0].truth is None:
         raise NoScript("it has no number whose true value is known")
-    framework, language, compiles = _ENGINES[engine]
+    framework = FRAMEWORK_OF[engine]
+    language, compiles = _LANGUAGES[framework], engine in UNCOMPILED
     layer = _function(finding, spec, framework, seed)
     own = "\n".join(line for line in layer.source.splitlines() if line != language.imports)
     heading = CODES[finding.code].name, finding.message.replace("\\", "\\\\").replace('"""', "'''")
@@ -285,7 +291,9 @@ class _Derivative:
         compiles = self._is_torch and self.compiles
         if "reverse" in (modes[:1] if compiles else modes):
             again = self._is_torch and not compiles and len(modes) > 1
-            yield _REVERSE_AGAIN if again else self.language.reverse
+            captured = self.finding.engine == "torch-compiled-autograd"
+            own = _CAPTURED_REVERSE if captured else self.language.reverse
+            yield _REVERSE_AGAIN if again else own
         if compiles and "reverse" in modes[1:]:
             yield _COMPILED_REVERSE
         if "forward" in modes:

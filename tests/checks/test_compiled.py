@@ -112,7 +112,10 @@ def finding(code: str, ulps: float = 1e6) -> Finding:
     )
 
 
-def blamed(found: Finding, wrong_from: int, others: tuple[Check, ...] = ()) -> Finding:
+JUDGED = (Check("e", "float32", "reverse", "x", "failed"),)
+
+
+def blamed(found: Finding, wrong_from: int, others: tuple[Check, ...] = JUDGED) -> Finding:
     """What comes of a finding that is there from stage number `wrong_from` on."""
     made: list[Finding] = []
 
@@ -138,6 +141,40 @@ def test_what_is_wrong_without_a_compiler_is_no_fault_of_it() -> None:
     assert blamed(finding(Codes.WRONG_GRADIENT), 0) == finding(Codes.WRONG_GRADIENT)
 
 
+def test_a_stage_that_does_not_run_is_not_taken_for_right() -> None:
+    refused = replace(finding(Codes.ENGINE_RAISED), input=None)
+    wrong = finding(Codes.WRONG_GRADIENT)
+    for without in (((), []), (JUDGED, [refused])):
+        for early, code in (([wrong], "GC101"), ([], "GC108")):
+            made: list[Finding] = []
+            answers = {LADDER[0]: without, LADDER[1]: (JUDGED, early)}
+
+            def examined_at(stage: str, answers: Any = answers) -> Steps[Any]:
+                yield []
+                return answers[stage]
+
+            def steps(made: list[Finding] = made, at: Any = examined_at) -> Steps[None]:
+                made.extend((yield from blamed_on_a_stage([wrong], LADDER, at)))
+
+            drive(steps(), lambda ask: None)
+            assert made[0].code == code
+
+
+@pytest.mark.parametrize(
+    ("code", "ulps", "expected"),
+    [
+        (Codes.UNSTABLE_OUTPUT, 2.0**24, "GC104"),
+        (Codes.UNSTABLE_OUTPUT, 2.0**14, "GC303"),
+        (Codes.NON_FINITE_OUTPUT, 1.0, "GC203"),
+    ],
+)
+def test_a_wrong_value_has_a_stage(code: str, ulps: float, expected: str) -> None:
+    """But where half of the digits may be lost without the compiler, too."""
+    found = blamed(replace(finding(code, ulps), input=None), 2)
+    assert found.code == expected
+    assert found.stage == ("" if expected == "GC303" else "late")
+
+
 @pytest.mark.parametrize(("lost", "code"), [(0, "GC101"), (1, "GC108")])
 def test_an_output_that_is_lost_without_the_compiler_has_no_right_gradient_there(
     lost: int, code: str
@@ -149,7 +186,7 @@ def test_an_output_that_is_lost_without_the_compiler_has_no_right_gradient_there
 
     def examined_at(stage: str) -> Steps[Any]:
         yield []
-        return (), [output]
+        return JUDGED, [output]
 
     def steps() -> Steps[None]:
         made.extend((yield from blamed_on_a_stage([wrong], LADDER, examined_at)))
@@ -168,7 +205,7 @@ def test_entries_are_blamed_one_by_one() -> None:
 
     def examined_at(stage: str) -> Steps[Any]:
         yield []
-        return (), [whole if stage == LADDER[-1] else plain]
+        return JUDGED, [whole if stage == LADDER[-1] else plain]
 
     def steps() -> Steps[None]:
         made.extend((yield from blamed_on_a_stage([whole], (*LADDER, "last"), examined_at)))

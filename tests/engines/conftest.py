@@ -26,6 +26,7 @@ TARGETS = {
 COMPILING = {
     "jax": "gradcheck_cli.engines.jax.engine:JaxEngine",
     "torch-compile": "gradcheck_cli.engines.torch.engine:TorchCompileEngine",
+    "torch-compiled-autograd": "gradcheck_cli.engines.torch.engine:TorchCompiledAutogradEngine",
     "tensorflow-xla": "gradcheck_cli.engines.tensorflow.engine:TensorFlowXlaEngine",
     "jax-jit": "gradcheck_cli.engines.jax.engine:JaxJitEngine",
 }

@@ -98,6 +98,7 @@ def test_a_cotangent_weighs_the_outputs(capsys: pytest.CaptureFixture[str]) -> N
     [
         ("torch-compile", "reverse", "x", ["f = torch.compile(f)", "by_reverse(value, 'x', (1,))"]),
         ("torch-compile", "forward", "x", ["torch.compile(by_forward(value, 'x', (1,)))(inputs)"]),
+        ("torch-compiled-autograd", "reverse", "x", ["compiled_autograd._enable(torch.compile"]),
         ("jax-jit", "reverse", "x", ["jax.jit(by_reverse(value, 'x', (1,)))(inputs)"]),
         (
             "tensorflow-xla",

@@ -32,7 +32,10 @@ STAGES = {
 `torch.compiler.set_stance` is called to go so far."""
 
 INDUCTOR, THE_BACKEND = "Inductor", "its backend"
-"""The last stage; the second where the layer's author chose it."""
+"""The backend's stage; the second where the layer's author chose it."""
+
+COMPILED_AUTOGRAD = "compiled autograd"
+"""The stage that compiles the backward pass as a whole, where it is switched on."""
 
 
 def is_at_hand() -> bool:

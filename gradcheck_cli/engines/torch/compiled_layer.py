@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.torch.compiler import compiled_derivative
 from gradcheck_cli.engines.torch.layer import TorchSubject
@@ -24,6 +25,28 @@ class CompiledTorchSubject(TorchSubject):
     framework = CompiledLayerTorch
     compiles = True
     _stage = ""
+    _no_jvp: str | None = None  # why it has no forward mode; empty where it has one
+
+    @contextmanager
+    def forward_mode(self, names: Sequence[str]) -> Iterator[None]:
+        """Of a Function without a `jvp` Dynamo differentiates the forward, whatever rule it
+        has."""
+        if self._stage != NO_COMPILER:
+            if self._no_jvp is None:
+                self._no_jvp = self._without_jvp()
+            if self._no_jvp:
+                raise Unsupported(self._no_jvp)
+        with super().forward_mode(names):
+            yield
+
+    def _without_jvp(self) -> str:
+        still = {leaf.name: np.zeros(leaf.value.shape) for leaf in self.leaves}
+        try:
+            with self.at_stage(NO_COMPILER):
+                super().jvp({name: still[name] for name in self.wrt})
+        except Unsupported as error:
+            return str(error) if "jvp" in str(error) else ""
+        return ""
 
     @contextmanager
     def at_stage(self, stage: str) -> Iterator[None]:

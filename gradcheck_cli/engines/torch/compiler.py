@@ -34,13 +34,14 @@ _MOST_COMPILED = 64
 
 def set_up() -> None:
     """In the process of a worker: one backward pass may follow another through what was compiled,
-    no processes are started to compile in, which costs more than small functions do, and the time
-    limit of a spec stands still while the compiler works."""
+    no processes are started to compile in, which costs more than small functions do, random numbers
+    are those of PyTorch, and the time limit of a spec stands still while the compiler works."""
     from torch._functorch import config as differentiation
     from torch._inductor import config as inductor
 
     differentiation.donated_buffer = False
     inductor.compile_threads = 1
+    inductor.fallback_random = True
     clock_stands_still()
 
 

@@ -18,7 +18,7 @@ from gradcheck_cli.engines.kit.lowerings import bound
 from gradcheck_cli.engines.kit.modes import Answer
 from gradcheck_cli.engines.kit.tools import COMPILER
 from gradcheck_cli.engines.kit.walker import OPERATORS, custom_gradients
-from gradcheck_cli.engines.torch.compiled import INDUCTOR, STAGES, at_stage
+from gradcheck_cli.engines.torch.compiled import COMPILED_AUTOGRAD, INDUCTOR, STAGES, at_stage
 from gradcheck_cli.engines.torch.compiler import CompiledTorch, set_up
 from gradcheck_cli.engines.torch.framework import Torch
 from gradcheck_cli.engines.torch.ops import TABLE
@@ -152,3 +152,30 @@ class TorchCompileEngine(TorchEngine):
 
         with at_stage(torch, problem.stage):
             super().differentiate(problem, answer)
+
+
+class TorchCompiledAutogradEngine(TorchCompileEngine):
+    """PyTorch under `torch.compile`, whose backward pass is compiled as a whole by compiled
+    autograd. It has reverse mode alone, once."""
+
+    capabilities = replace(
+        TorchCompileEngine.capabilities,
+        name="torch-compiled-autograd",
+        modes=("reverse",),
+        orders=(1,),
+        stages=(*STAGES, INDUCTOR, COMPILED_AUTOGRAD),
+    )
+
+    def subject(self, request: SubjectRequest) -> Subject:
+        from gradcheck_cli.engines.torch.compiled_autograd import CapturedTorchSubject
+
+        if request.dtype != request.rounding:
+            return super().subject(request)
+        return CapturedTorchSubject(request, self.placement.device)
+
+    def framework(self, dtype: str) -> Torch:
+        from gradcheck_cli.engines.torch.compiled_autograd import CapturedTorch
+
+        if self.stage not in ("", COMPILED_AUTOGRAD):
+            return super().framework(dtype)
+        return CapturedTorch(self._calls, dtype, self.placement.device)

@@ -75,6 +75,7 @@ class TorchSubject(LayerSubject):
     fw: LayerTorch
     framework: ClassVar[type[LayerTorch]] = LayerTorch
     compiles: ClassVar[bool] = False
+    more_stages: ClassVar[tuple[str, ...]] = ()  # after the compiler's backend
     complex_gradients = (
         "a complex gradient of PyTorch is dL/dRe + i dL/dIm; both parts are compared with the truth"
     )
@@ -173,7 +174,7 @@ class TorchSubject(LayerSubject):
         self._long = not self._compiled and has_many_operations(arrays)
         if self._compiled:
             self.notes += (note, *breaks.notes(), *anew.notes())
-            self.stages = (*STAGES, backend)
+            self.stages = (*STAGES, backend, *self.more_stages)
         pairs = list(zip(self.output_names, arrays, strict=True))
         apart = [name for name, array in pairs if not array.requires_grad]
         if 0 < len(apart) < len(arrays):

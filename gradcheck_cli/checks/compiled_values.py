@@ -1,0 +1,120 @@
+"""The value of a layer that is compiled, beside that of the layer as it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.shape import output_shape
+from gradcheck_cli.checks.subjects import where_it_runs
+from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding
+from gradcheck_cli.domain.thresholds import ERROR_BITS, SAME_ERROR
+from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.judge.measures import error_in_ulps
+from gradcheck_cli.judge.outputs import worst_first
+
+OTHER_DRAWS = (
+    "the compiled layer draws other random numbers than the layer as it was written: its gradient "
+    "has no truth to be compared with"
+)
+
+
+def wrong_value(layer: BoundLayer, compiled_in: Callable[[str], Subject]) -> Finding | None:
+    """GC104 where the compiled layer has another value than the layer as it was written, by as much
+    in another precision, which rounding never is; GC501 where the two draw other random numbers.
+    `compiled_in` binds the layer in another dtype, compiled, too."""
+    narrow = layer.narrow
+    if not narrow.stages:
+        return None
+    written, compiled = _value(narrow, narrow.stages[0]), _value(narrow)
+    off = _off(narrow, compiled, written)
+    if not np.any(off):
+        return None
+    with narrow.at_stage(narrow.stages[0]):
+        draws = narrow.run(Call(watch=True)).random
+    if draws:  # the truth is of what `value` gives
+        known = not np.any(_off(narrow, compiled, narrow.value({})))
+        return None if known else layer.finding(Codes.UNDECIDED, OTHER_DRAWS)
+    dtype = "float32" if narrow.dtype == "float64" else "float64"
+    error = compiled - written
+    there = where_it_runs(partial(_error, compiled_in, dtype), np.full(error.shape, np.nan))
+    with np.errstate(all="ignore"):
+        off &= np.abs(error - there) <= SAME_ERROR * np.abs(error)
+    if not np.any(off):
+        return None
+    exact = written if layer.highest is narrow else layer.highest.value({})
+    return _shown(layer, compiled, exact, off, _words_of_stage(narrow, written, off))
+
+
+def _value(subject: Subject, stage: str = "") -> Array:
+    with subject.at_stage(stage):
+        return subject.run(Call()).output
+
+
+def _error(compiled_in: Callable[[str], Subject], dtype: str) -> Array:
+    """By how much the compiled value is off in another dtype."""
+    subject = compiled_in(dtype)
+    try:
+        return _value(subject) - _value(subject, subject.stages[0])
+    finally:
+        subject.close()
+
+
+def _off(subject: Subject, compiled: Array, written: Array) -> Array:
+    """Elements that have lost half of the digits of what is largest in their output. What is no
+    number is GC203."""
+    off = np.zeros(written.shape, dtype=bool)
+    half = 2.0 ** (-ERROR_BITS * FORMATS[subject.dtype].bits)
+    with np.errstate(all="ignore"):
+        for output in subject.outputs:
+            part = slice(output.start, output.start + output.size)
+            largest = np.max(np.abs(written[part]), initial=0.0)
+            off[part] = np.abs(compiled[part] - written[part]) > half * largest
+    return np.asarray(off & np.isfinite(compiled) & np.isfinite(written))
+
+
+def _words_of_stage(subject: Subject, written: Array, off: Array) -> tuple[str, str]:
+    """The stage from which on the value is wrong, in words, and its name."""
+    before, *between, last = subject.stages
+    for stage in between:
+        value = where_it_runs(partial(_value, subject, stage), None)
+        if value is None:  # it says nothing
+            continue
+        if np.any(_off(subject, value, written) & off):
+            last = stage
+            break
+        before = stage
+    return f"right with {before}, wrong from {last} on", last
+
+
+def _shown(
+    layer: BoundLayer, compiled: Array, exact: Array, off: Array, stage: tuple[str, str]
+) -> Finding:
+    ulps = error_in_ulps(compiled, exact, FORMATS[layer.narrow.dtype])
+    places = worst_first(off, ulps)
+    shape = output_shape(layer.narrow)
+    entries = tuple(
+        Entry(
+            tuple(int(i) for i in np.unravel_index(place, shape)),
+            computed=float(compiled[place]),
+            truth=float(exact[place]),
+            ulps=float(ulps[place]),
+        )
+        for place in places[:SHOWN_ENTRIES]
+    )
+    words, name = stage
+    many = "the output" if exact.size == 1 else f"{len(places)} of {exact.size} outputs"
+    what = f"{many}: not what the layer gives as it was written, in any precision; {words}"
+    return replace(
+        layer.finding(Codes.WRONG_OUTPUT, what),
+        entries=entries,
+        more=len(places) - len(entries),
+        truth_source="confirmed",
+        stage=name,
+    )

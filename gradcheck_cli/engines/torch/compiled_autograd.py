@@ -1,0 +1,74 @@
+"""PyTorch's compiled autograd: what the backward pass runs is captured as one graph, with the
+compiled parts of the forward pass taken apart in it, and compiled as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from gradcheck_cli.engines.derivatives import Tape
+from gradcheck_cli.engines.torch.compiled import COMPILED_AUTOGRAD
+from gradcheck_cli.engines.torch.compiled_layer import CompiledTorchSubject
+from gradcheck_cli.engines.torch.compiler import CompiledTorch
+from gradcheck_cli.engines.torch.framework import Torch
+from gradcheck_cli.engines.torch.passes import CompiledLayerTorch
+
+
+class _Captured(Torch):
+    """PyTorch, whose backward passes are captured while it `captures`."""
+
+    captures = True
+
+    @contextmanager
+    def tape(self, sources: Sequence[Any]) -> Iterator[tuple[Tape, list[Any]]]:
+        with super().tape(sources) as (tape, watched):
+            yield _CapturedTape(self, tape), watched
+
+
+class _CapturedTape:
+    def __init__(self, fw: _Captured, tape: Tape) -> None:
+        self._fw = fw
+        self._tape = tape
+
+    def gradient(
+        self,
+        targets: Sequence[Any],
+        sources: Sequence[Any],
+        cotangents: Sequence[Any],
+        again: bool,
+    ) -> list[Any]:
+        given = targets, sources, cotangents, again
+        if not self._fw.captures:
+            return self._tape.gradient(*given)
+        import torch
+        from torch._dynamo.compiled_autograd import _enable
+
+        # As the setting `torch._dynamo.config.compiled_autograd` does around what is compiled.
+        with _enable(torch.compile, dynamic=False):
+            return self._tape.gradient(*given)
+
+
+class CapturedTorch(_Captured, CompiledTorch):
+    """Of formulas."""
+
+
+class CapturedLayerTorch(_Captured, CompiledLayerTorch):
+    """Of layers."""
+
+
+class CapturedTorchSubject(CompiledTorchSubject):
+    """A user's layer under `torch.compile`, and its backward pass under compiled autograd."""
+
+    framework = CapturedLayerTorch
+    more_stages = (COMPILED_AUTOGRAD,)
+    fw: CapturedLayerTorch
+
+    @contextmanager
+    def at_stage(self, stage: str) -> Iterator[None]:
+        self.fw.captures = stage in ("", COMPILED_AUTOGRAD)
+        try:
+            with super().at_stage(stage):
+                yield
+        finally:
+            self.fw.captures = True
