@@ -99,7 +99,8 @@ class Searching:
         self._estimators: dict[int, Estimator] = {}  # by the size of their batch
         self._why = ""  # why nothing is proven
         self._stuck = 0  # turns in which the proof did not advance
-        self._probed = False  # before that, no proof counts
+        self._answers = False  # whether the engine answers; before that, no proof counts
+        self._probed = False  # before that, none either
         self._start()
 
     def steps(self) -> Steps[tuple[Search, ...]]:
@@ -110,7 +111,7 @@ class Searching:
         self._prove(_FIRST_BOXES)
         points = probes(self._domain, constants_of(self._program), self._rng)
         yield from self._look_at(points)  # also tries what seems to be proven
-        self._probed = True
+        self._probed = self._answers
         for turn in range(_ROUNDS):
             if not self._open() or self._budget.is_spent:
                 break
@@ -195,6 +196,7 @@ class Searching:
         for begin in range(0, len(points), BATCH):
             some = points[begin : begin + BATCH]
             answers = yield from self._runner.at(some)
+            self._answers |= bool(answers.answered.any())
             sizes = suspects(answers, self._estimate(some), self._format)
             for kind in self._kinds:
                 witness = self._witnesses.get(kind)

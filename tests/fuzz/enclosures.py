@@ -93,16 +93,19 @@ class Attack:
     def _outside(
         self, domain: Domain, points: Ordinals, found: Enclosed, computed: Any
     ) -> Iterator[str]:
-        lo, hi, d, a, bad, _, _, overflows = (part.reshape(BATCH, -1) for part in found.parts)
+        parts = (part.reshape(BATCH, -1) for part in found.parts)
+        lo, hi, d, a, bad, _, _, overflows, flushed = parts
         with np.errstate(all="ignore"):
             apart = np.abs(computed - np.clip(computed, lo, hi))
             bound = d * np.maximum(np.abs(lo), np.abs(hi)) + a
+            bound = np.where(computed == 0, bound, bound - flushed * (1 - 2.0**-40))
             within = apart <= bound
             large = (np.abs(computed) >= self._huge) & (
                 np.minimum(np.abs(lo), np.abs(hi)) > self._huge
             )
             large &= np.sign(computed) == np.sign(lo)
-            outside = ~(within | bad) | (overflows & ~(within | large))
+            settled = np.isfinite(computed) & ~np.isinf(bound)
+            outside = ~within & (~bad | (settled & ~overflows)) | (overflows & ~(within | large))
         wrong = np.broadcast_to(found.broken, found.bad.shape).reshape(BATCH, -1)
         outside |= wrong & np.isfinite(computed)
         if outside.any():

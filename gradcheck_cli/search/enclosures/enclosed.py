@@ -10,8 +10,9 @@ it is infinite where nothing is known. What takes a bad number knows nothing. `u
 number, or a derivative on the way to it, may have no value in exact arithmetic. `broken`: the
 computed number is nan or infinite, for certain. `overflows`: it is bad, yet no nan, and where it
 is off by more than d |v| + a, it and v have one sign and a size of `Rounding.huge` at least: then
-its reciprocal is nothing, whatever it is. Ranges are float64, moved outward after each operation;
-bounds d and a are moved up.
+its reciprocal is nothing, whatever it is. `flushed`: a part of a that counts only where the
+computed number is 0, because an engine takes 0 for subnormal numbers. Ranges are float64, moved
+outward after each operation; bounds d and a are moved up.
 """
 
 from __future__ import annotations
@@ -48,12 +49,13 @@ class Enclosed:
     undefined: Flags
     broken: Flags | bool = False
     overflows: Flags | bool = False
+    flushed: Bounds | float = 0.0
 
     @property
     def parts(self) -> tuple[Bounds | Flags, ...]:
         """The arrays of its numbers, in the order in which it is made of them."""
         shape = np.shape(self.bad)
-        last = (np.broadcast_to(flag, shape) for flag in (self.broken, self.overflows))
+        last = (np.broadcast_to(x, shape) for x in (self.broken, self.overflows, self.flushed))
         return self.lo, self.hi, self.d, self.a, self.bad, self.undefined, *last
 
     @property
@@ -81,6 +83,11 @@ class Enclosed:
         with np.errstate(all="ignore"):
             part = np.where(self.a == 0, 0.0, self.a / self.least)
             return up(self.d + part)
+
+    @property
+    def unless_0(self) -> Enclosed:
+        """The same of a computed number that is not 0 by being flushed."""
+        return replace(self, a=np.maximum(self.a - self.flushed, 0.0), flushed=0.0)
 
     def map(self, function: Any) -> Enclosed:
         """The same of arrays whose numbers are moved by the function."""
@@ -128,6 +135,18 @@ class Rounding:
     def huge(self) -> float:
         """A number that overflows by its own rounding is larger, by a factor of 2 (`made`)."""
         return self.largest / 4
+
+    def flushes(self, least: Bounds) -> Bounds:
+        """The part of what underflow costs at most that a result of 0 alone has."""
+        if not self.flush:
+            return np.zeros(np.shape(least))
+        subnormal = 2 * LIBRARY_ULPS * self.subnormal  # is lost by being rounded
+        return np.maximum(least * (1 - 2.0**-40) - subnormal, 0.0)
+
+    @property
+    def subnormal(self) -> float:
+        """The smallest subnormal number of the dtype."""
+        return 2 * self.unit * self.normal
 
     @property
     def quotient(self) -> float:
@@ -207,13 +226,14 @@ def made(
     least: float | None = None,
     above: Flags | bool = False,
     below: Flags | bool = False,
-    signed: Flags | bool = False,
+    plain: Flags | bool = False,
 ) -> Enclosed:
     """The result of an operation: its range, moved outward, and its error before it is rounded,
     by `relative` (default: once to nearest), and by `least` where it underflows. `above` 0 or
-    `below` it, a range stays there. `signed`: of arguments that are not bad, what does not fit the
-    dtype is an infinity of its sign. It is of |v| (1 + d) + a > `largest`, so |v| is more than half
-    of that where d < 1/2 and a < `largest` / 8, and the error is less than |v|."""
+    `below` it, a range stays there. `plain`: an operation that rounds, overflows and is flushed at
+    its end alone. Of arguments that are not bad, what does not fit the dtype is then an
+    infinity of its sign: since |v| (1 + d) + a > `largest`, |v| is more than half of that where
+    d < 1/2 and a < `largest` / 8, and the error is less than |v|."""
     u = rounding.unit if relative is None else relative
     eta = rounding.least if least is None else least
     shape = np.broadcast_shapes(*(np.shape(x) for x in (lo, hi, d, a, bad, undefined)))
@@ -223,16 +243,19 @@ def made(
         hi = np.where(below, np.minimum(hi, 0.0), hi)
         d = np.broadcast_to(up(d + u + d * u), shape)
         ends = np.minimum(np.abs(lo), np.abs(hi)) * (1 - np.minimum(d, 1)) - a
-        normal = ((lo > 0) | (hi < 0)) & (ends * (1 - 2.0**-40) > 2 * rounding.normal)
-        a = np.broadcast_to(up(a * (1 + u) + np.where(normal, 0.0, eta)), shape)
+        least_normal = (1 + 2.0**-40 if plain else 2) * rounding.normal
+        normal = ((lo > 0) | (hi < 0)) & (ends * (1 - 2.0**-40) > least_normal)
+        lost = np.where(normal, 0.0, eta)
+        a = np.broadcast_to(up(a * (1 + u) + lost), shape)
         most = np.maximum(np.abs(lo), np.abs(hi))
         known = up(most * (1 + d) + a) <= rounding.largest
         beyond = ((lo > 0) | (hi < 0)) & (ends * (1 - 2.0**-40) > rounding.overflow)
     bad = np.broadcast_to(bad, shape)
-    overflows = signed & ~bad & ~known & (d < 0.5) & (a < rounding.largest / 8)
+    flushed = np.where(plain & ~bad, rounding.flushes(lost), 0.0)
+    overflows = plain & ~bad & ~known & (d < 0.5) & (a < rounding.largest / 8)
     d, a = np.where(bad, np.inf, d), np.where(bad, np.inf, a)
     undefined = np.broadcast_to(undefined, shape)
-    return Enclosed(lo, hi, d, a, bad | ~known, undefined, beyond & ~bad, overflows)
+    return Enclosed(lo, hi, d, a, bad | ~known, undefined, beyond & ~bad, overflows, flushed)
 
 
 def unrounded(

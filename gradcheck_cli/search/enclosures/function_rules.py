@@ -18,7 +18,15 @@ from gradcheck_cli.search.enclosures.enclosed import (
     made,
     up,
 )
-from gradcheck_cli.search.enclosures.rules import RULES, Rule, add, divide, negative, rule
+from gradcheck_cli.search.enclosures.rules import (
+    RULES,
+    Rule,
+    add,
+    divide,
+    negative,
+    rule,
+    unless_0,
+)
 
 
 def library(
@@ -32,10 +40,10 @@ def library(
     *,
     least: float | None = None,
     within: tuple[float, float] = (-np.inf, np.inf),
-    signed: bool = False,
+    plain: bool = False,
 ) -> Enclosed:
     """The result of a function whose values lie `within`. `least` is what underflow may cost,
-    `signed` as for `made`."""
+    `plain` as for `made`."""
     found = made(
         rounding,
         *ends,
@@ -45,7 +53,7 @@ def library(
         x.undefined | undefined,
         relative=rounding.library,
         least=rounding.library_least if least is None else least,
-        signed=signed,
+        plain=plain,
     )
     lo, hi = np.clip(found.lo, *within), np.clip(found.hi, *within)
     return replace(found, lo=lo, hi=hi)
@@ -62,11 +70,11 @@ def _exp(rounding: Rounding, x: Enclosed) -> Enclosed:
     with np.errstate(all="ignore"):
         ends = np.exp(x.lo), np.exp(x.hi)
         top = up(np.exp(np.maximum(x.hi, x.hi * (1 - x.d) + x.a)))
-        gone = (x.hi < 0) & (x.d < 1) & (top < rounding.library_least)
+        gone = (x.hi < 0) & (x.d < 1) & (top < rounding.subnormal)
         x = replace(x, bad=x.bad & ~(gone & x.overflows))
         d = np.where(gone, 0.0, up(np.expm1(moved(x))))
     a = np.where(gone, top, 0.0)
-    return library(rounding, x, ends, d, a, within=(0.0, np.inf), signed=True)
+    return library(rounding, x, ends, d, a, within=(0.0, np.inf), plain=True)
 
 
 @rule("exp2")
@@ -76,7 +84,7 @@ def _exp2(rounding: Rounding, x: Enclosed) -> Enclosed:
         ends = np.exp2(x.lo), np.exp2(x.hi)
         d = up(np.expm1(moved(x)) + x.most * rounding.unit)  # 2^e - 1 is less
     zero = np.zeros(d.shape)
-    return library(rounding, x, ends, d, zero, within=(0.0, np.inf), signed=True)
+    return library(rounding, x, ends, d, zero, within=(0.0, np.inf), plain=True)
 
 
 @rule("expm1")
@@ -97,14 +105,15 @@ def _log_like(function: Any, shift: float, scale: float = 1.0) -> Rule:
     def found(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
             least = shift + x.lo
-            e = np.where(shift == 0, x.relative, up(moved(x) / least))
+            e, soft = unless_0(x) if shift == 0 else (up(moved(x) / least), False)
             pole = least <= 0
             bad = pole | ~(e < 1)
             ends = function(np.maximum(x.lo, -shift)), function(np.maximum(x.hi, -shift))
             a = np.where(e == 0, 0.0, up(-np.log1p(-e) * scale))
         ends = tuple(np.nan_to_num(end, nan=-np.inf, posinf=np.inf, neginf=-np.inf) for end in ends)
         zero = np.zeros(a.shape)
-        return library(rounding, x, ends, zero, a, bad, pole, least=steady(rounding))
+        whole = library(rounding, x, ends, zero, a, bad, pole, least=steady(rounding))
+        return replace(whole, bad=whole.bad | soft)
 
     return found
 

@@ -68,8 +68,17 @@ def read(rounding: Rounding, x: Enclosed) -> Enclosed:
     with np.errstate(all="ignore"):
         small = x.least - x.error < rounding.normal
         nothing = (x.lo == 0) & (x.hi == 0) & (x.a == 0)
-        a = np.where(small & ~nothing, up(x.a + rounding.normal), x.a)
-    return replace(x, a=a)
+        taken = np.where(small & ~nothing, rounding.normal, 0.0)
+        a = np.where(small & ~nothing, up(x.a + taken), x.a)
+    return replace(x, a=a, flushed=x.flushed + taken * (1 - 2.0**-40))
+
+
+def unless_0(x: Enclosed) -> tuple[Bounds, Flags]:
+    """Its relative error for a function with a pole at 0, and whether the computed number may be 0
+    by being flushed, so that the result is not finite there, or has no more than this error."""
+    whole, kept = x.relative, x.unless_0.relative
+    soft = ~(whole < 1) & (kept < 1) & ~x.bad
+    return np.where(soft, kept, whole), soft
 
 
 # Arithmetic.
@@ -96,7 +105,7 @@ def add(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     bad = bad & ~kept
     least = sums(rounding)
     found = made(
-        rounding, lo, hi, d, a, bad, undefined, least=least, above=above, below=below, signed=True
+        rounding, lo, hi, d, a, bad, undefined, least=least, above=above, below=below, plain=True
     )
     return relative(_overflowing(found, kept))
 
@@ -162,7 +171,7 @@ def multiply(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     bad, undefined = flags(x, y)
     bad = bad & ~kept
     found = made(
-        rounding, lo, hi, d, a, bad, undefined, relative=u, above=above, below=below, signed=True
+        rounding, lo, hi, d, a, bad, undefined, relative=u, above=above, below=below, plain=True
     )
     return _overflowing(_with_zeros(found, _nothing(x) | _nothing(y)), kept)
 
@@ -243,12 +252,15 @@ def divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     overflows, or whose reciprocal may be flushed, has a quotient near 0."""
     with np.errstate(all="ignore"):
         pole = (y.lo <= 0) & (y.hi >= 0)
-        r = y.relative
+        r, soft = unless_0(y)
         hits = pole | ~(r < 1)
         corners = [p / q for p in (x.lo, x.hi) for q in (y.lo, y.hi)]
         lo, hi = np.minimum.reduce(corners), np.maximum.reduce(corners)
         d = up((x.d + r) / (1 - r))
         a = np.where(x.a == 0, 0.0, up(x.a / (y.least * (1 - r))))
+        # what is so small that the quotient overflows may as well be flushed
+        low = (x.least - x.error) * (1 - 2.0**-40) / (y.most + y.unless_0.error)
+        broken = (low > rounding.overflow) & ~x.bad & ~y.bad
         beyond = y.overflows | (rounding.flush & ~(y.most + y.error < rounding.huge * (1 - _SMALL)))
         a = a + np.where(beyond, up((x.most + x.error) / (rounding.huge * (1 - _SMALL))), 0.0)
     bad, undefined = flags(x, or_overflowing(y))
@@ -256,10 +268,17 @@ def divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     above = ((x.lo >= 0) & (y.lo > 0)) | ((x.hi <= 0) & (y.hi < 0))
     below = ((x.lo >= 0) & (y.hi < 0)) | ((x.hi <= 0) & (y.lo > 0))
     u = rounding.quotient
+    bad, undefined = bad | hits, undefined | pole
     found = made(
-        rounding, lo, hi, d, a, bad | hits, undefined | pole, relative=u, above=above, below=below
+        rounding, lo, hi, d, a, bad, undefined, relative=u, above=above, below=below, plain=True
     )
-    return _with_zeros(found, _nothing(x) & ~hits)
+    found = _with_zeros(found, _nothing(x) & ~hits & ~soft)
+    return replace(
+        found,
+        bad=found.bad | soft | broken,
+        broken=found.broken | broken,
+        overflows=found.overflows & ~soft & ~broken,
+    )
 
 
 @rule("reciprocal")

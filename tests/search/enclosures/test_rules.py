@@ -170,3 +170,15 @@ def test_what_overflows_has_a_reciprocal_and_no_more() -> None:
     ):
         found = RULES[name](rounding, *given)
         assert (found.bad[0], np.any(found.overflows)) == (True, False), name
+
+
+def test_what_is_flushed_is_0_or_accurate() -> None:
+    """1 / exp(x) from -88 to -80 is infinite or accurate; below that it is infinite."""
+    rounding, one = Rounding.of(FLOAT32, True), argument((1.0, 1.0, 0.0, 0.0))
+    flat = RULES["exp"](rounding, argument((-88.0, -80.0, 0.0, 0.0)))
+    for rule, given in (("divide", (one, flat)), ("log", (flat,))):
+        found = RULES[rule](rounding, *given)
+        assert (found.bad[0], found.error[0] < 1e-4 * found.most[0]) == (True, True)
+    tiny = RULES["exp"](rounding, argument((-200.0, -95.0, 0.0, 0.0)))
+    assert RULES["divide"](rounding, one, tiny).broken[0]
+    assert not RULES["exp"](rounding, argument((-87.33, -87.33, 0.0, 0.0))).a[0]
