@@ -36,7 +36,9 @@ from gradcheck_cli.engines.kit.startup import SWITCH
 HERE = Path(__file__).resolve().parents[1]
 FORMULA_ENGINES = "reference,torch,tensorflow,jax,jax-jit,eigen,symbolic"
 CASES = "cases"
-SAMPLE = ["specs/examples", "specs/planted", "specs/layers/code"]
+# Layers with state, of Keras, with an autograd.Function, and with complex numbers inside.
+LAYERS = ("batch_norm", "custom_layer", "fused_layer_norm", "spectral_filter")
+SAMPLE = ["specs/examples", "specs/planted", *(f"specs/layers/code/{name}.yaml" for name in LAYERS)]
 WHERE = ("code", "engine", "dtype", "mode", "point", "input", "index", "allowed")
 BLAMED = ("kind", "op", "phase", "engine_op", "line", "column", "proven")
 FIX = ("after", "rules", "condition", "custom_gradient")

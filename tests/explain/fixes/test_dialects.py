@@ -24,13 +24,15 @@ def ran(framework: str, code: Inline, arrays: Sequence[Array]) -> Array:
     if framework == "jax":
         import jax
 
+        # One compilation an expression, not one an operation.
+        evaluated = jax.jit(lambda *traced: _evaluated(code, names, traced, lambda x: x))
         with jax.enable_x64(True):
-            return np.asarray(_evaluated(code, names, arrays, jax.numpy.asarray))
+            return np.asarray(evaluated(*arrays))
     return np.asarray(_evaluated(code, names, arrays, _ARRAYS[framework]()))
 
 
 def _evaluated(
-    code: Inline, names: dict[str, Any], arrays: Sequence[Array], made: Callable[[Array], Any]
+    code: Inline, names: dict[str, Any], arrays: Sequence[Any], made: Callable[[Any], Any]
 ) -> Any:
     return eval(code.expression, {**names, **{f"x{i}": made(x) for i, x in enumerate(arrays)}})
 

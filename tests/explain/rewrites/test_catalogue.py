@@ -98,11 +98,15 @@ RANGES = ((0.2, 0.8), (1.2, 2.8), (-0.8, -0.2), (-2.8, -1.2), None)
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("rule", CATALOGUE, ids=lambda rule: rule.text)
 def test_both_sides_have_the_same_value_and_gradient(rule: Rewrite) -> None:
-    """In exact arithmetic, at random points where the conditions hold."""
+    """In exact arithmetic, at random points where the conditions hold. Both sides are analytic: if
+    they differ, they differ nearly everywhere, and each range is tried again only where too few
+    points could be compared."""
     example = replace(EXAMPLES[rule.text], dtype="float64")
     rng = np.random.default_rng(5)
     compared = 0
-    for turn in range(15):
+    for turn in range(3 * len(RANGES)):
+        if turn % len(RANGES) == 0 and compared >= 2:
+            break
         values = _drawn(example, RANGES[turn % len(RANGES)], rng)
         program = program_of(example.formula, values)
         one = _exact(program, example, values)
