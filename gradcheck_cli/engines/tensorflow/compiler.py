@@ -17,7 +17,8 @@ _MOST_COMPILED = 64
 """Functions that are kept compiled; a formula has two for each mode and dtype."""
 
 GRAPH = "tf.function"
-STAGES = (NO_COMPILER, GRAPH, "XLA")
+UNSIMPLIFIED, SIMPLIFIER = "XLA without its algebraic simplifier", "the algebraic simplifier"
+STAGES = (NO_COMPILER, GRAPH, UNSIMPLIFIED, SIMPLIFIER)
 OWN_FUNCTION = "its tf.function"
 """The last stage, where the layer's author chose it."""
 

@@ -7,16 +7,23 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gradcheck_cli.domain.evaluation import Mode, modes_in
+from gradcheck_cli.domain.evaluation import Mode, Problem, modes_in
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import Capabilities
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.adapter import LoweredEngine
 from gradcheck_cli.engines.kit.device_setup import tensorflow_placed
 from gradcheck_cli.engines.kit.lowerings import bound
+from gradcheck_cli.engines.kit.modes import Answer
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.kit.walker import OPERATORS, custom_gradients
-from gradcheck_cli.engines.tensorflow.compiler import GRAPH, STAGES, CompiledTensorFlow
+from gradcheck_cli.engines.tensorflow.compiler import (
+    GRAPH,
+    STAGES,
+    UNSIMPLIFIED,
+    CompiledTensorFlow,
+)
 from gradcheck_cli.engines.tensorflow.framework import TensorFlow
 from gradcheck_cli.engines.tensorflow.ops import TABLE
 from gradcheck_cli.engines.tensorflow.startup import find_functions_faster, only_tensorflow
@@ -111,6 +118,17 @@ class TensorFlowXlaEngine(TensorFlowEngine):
         kernels="",
         stages=STAGES,
     )
+
+    def differentiate(self, problem: Problem, answer: Answer) -> None:
+        if problem.stage != UNSIMPLIFIED:
+            return super().differentiate(problem, answer)
+        from gradcheck_cli.engines.tensorflow.unsimplified import evaluated
+
+        found = evaluated(replace(problem, stage=""))
+        if found.failure is not None:
+            raise Unsupported(found.failure.message)
+        answer.output, answer.gradients = found.output, dict(found.gradients)
+        answer.forward, answer.backward = found.forward, found.backward
 
     def framework(self, dtype: str) -> TensorFlow:
         if self.stage == NO_COMPILER:

@@ -12,6 +12,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.layer.binding import Arranged, arrange, called
 from gradcheck_cli.engines.layer.casts import Cast
@@ -26,12 +27,13 @@ from gradcheck_cli.engines.layer.framework_layer import VJP, WrittenNames, diffe
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
 from gradcheck_cli.engines.layer.results import Results, opened
-from gradcheck_cli.engines.layer.subject import Call, Layout, Output, SubjectRequest
+from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout, Output, SubjectRequest
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tensorflow.compiler import (
     GRAPH,
     OWN_FUNCTION,
     STAGES,
+    UNSIMPLIFIED,
     Compiled,
 )
 from gradcheck_cli.engines.tensorflow.custom_calls import forward_mode
@@ -291,6 +293,26 @@ class TensorFlowSubject(LayerSubject):
 
     # Passes
 
+    def run(self, call: Call) -> CallResult:
+        if self._stage != UNSIMPLIFIED:
+            return super().run(call)
+        from gradcheck_cli.engines.tensorflow.unsimplified import ran
+
+        return ran(self.request, self.wrt, call)
+
+    def evaluated(
+        self, what: str, names: tuple[str, ...], function: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        """Compiled, once for all points."""
+        if not self._compiles or self.tf.config.functions_run_eagerly():
+            return function
+        if self._stage == UNSIMPLIFIED:
+            raise Unsupported(f"{UNSIMPLIFIED} runs reverse mode alone")
+        key = what, names, self._stage
+        if key not in self._made:
+            self._made[key] = Compiled(self.tf, function, xla=self._stage != GRAPH)
+        return self._made[key]
+
     def vjp(self, inputs: Mapping[str, Any], wrt: Sequence[str]) -> tuple[list[Any], VJP]:
         plain = super().vjp
         if not self._compiles or self.tf.config.functions_run_eagerly():
@@ -303,11 +325,8 @@ class TensorFlowSubject(LayerSubject):
             arrays, vjp = plain(inputs, wrt)
             return arrays, vjp(cotangents)  # with the forward pass, as in a training step
 
-        def compiled(what: Callable[..., Any]) -> Compiled:
-            key = what.__name__, tuple(wrt), self._stage
-            if key not in self._made:
-                self._made[key] = Compiled(self.tf, what, xla=self._stage != GRAPH)
-            return self._made[key]
+        def compiled(what: Callable[..., Any]) -> Callable[..., Any]:
+            return self.evaluated(what.__name__, tuple(wrt), what)
 
         given = dict(inputs)
         return compiled(values)(given), lambda bars: compiled(gradients)(given, list(bars))[1]

@@ -11,8 +11,10 @@ import pytest
 
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Problem, Projection
 from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.kit import patience
 from gradcheck_cli.engines.tensorflow.compiler import GRAPH
 from gradcheck_cli.engines.tensorflow.engine import TensorFlowXlaEngine
+from tests.checks.making import subject_of
 
 X = np.array([0.3, -1.2, 2.1])
 Y = np.array([1.7, 0.4, -0.6])
@@ -60,6 +62,17 @@ def test_xla_alone_takes_log_of_exp_for_its_argument(
     for stage in ("no compiler", before):
         assert engine.evaluate(replace(question, stage=stage)).output == np.inf
     assert engine.evaluate(question).output == 89.0
+
+
+@pytest.mark.exhaustive
+def test_forward_mode_of_a_layer_is_compiled_once(engine_called: Callable[[str], Engine]) -> None:
+    subject = subject_of(engine_called("tensorflow-xla"), lambda x: x * x, x=X)
+    spent = []
+    for tangent in (X, Y):
+        before = patience.spent_s
+        np.testing.assert_allclose(subject.jvp({"x": tangent}), 2 * X * tangent, rtol=1e-15)
+        spent.append(patience.spent_s > before)
+    assert spent == [True, False]
 
 
 def test_it_runs_only_where_it_is_named() -> None:

@@ -1,0 +1,47 @@
+"""A stage of XLA that has a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.domain.evaluation import Problem, Projection
+from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.layer.subject import Call
+from gradcheck_cli.engines.tensorflow.compiler import UNSIMPLIFIED
+from tests.checks.making import subject_of
+
+
+@pytest.mark.exhaustive
+def test_the_simplifier_alone_takes_log_of_exp_for_its_argument(
+    engine_called: Callable[[str], Engine], program: Callable[..., Any]
+) -> None:
+    """Without it, exp(89) overflows float32."""
+    values = {"x": np.array([89.0])}
+    question = Problem(
+        program("sum(log(exp(x)))", values),
+        values,
+        ("x",),
+        "float32",
+        "float32",
+        "reverse",
+        Projection(),
+    )
+    engine = engine_called("tensorflow-xla")
+    assert engine.evaluate(question).output == 89.0
+    found = engine.evaluate(replace(question, stage=UNSIMPLIFIED))
+    assert found.failure is None, found.failure
+    assert found.output == np.inf
+    assert np.isnan(found.gradients["x"].values)
+
+
+@pytest.mark.exhaustive
+def test_a_layer_in_memory_has_no_such_stage(engine_called: Callable[[str], Engine]) -> None:
+    subject = subject_of(engine_called("tensorflow-xla"), lambda x: 2.0 * x, x=[1.0])
+    with subject.at_stage(UNSIMPLIFIED), pytest.raises(Unsupported, match="handed this layer"):
+        subject.run(Call())
