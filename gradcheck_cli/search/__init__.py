@@ -16,7 +16,8 @@ rules       that of each row of arithmetic; function_rules and special_rules hav
 facts       what the rules of single rows forget
 enclosing   a program over many boxes; faithful: which kernels round as they are restated
 proof       branch and bound over boxes of ordinals
-regions     where a kind fails, over one number; box_regions over several; reasons: why
+regions     where a kind fails: intervals over one number, boxes over several; reasons: why;
+            together: all kinds in one call
 roundest    witnesses of few digits
 fixes       rewrites that are searched over the same domain
 codes       the findings of a run that are failures of each kind

@@ -7,10 +7,12 @@ normal number, top the largest entry of that input's gradient.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
-from gradcheck_cli.domain.search import Kind
+from gradcheck_cli.domain.search import KINDS, Kind
 from gradcheck_cli.domain.thresholds import EXCUSED_MOVES, ROUNDED_AWAY
 from gradcheck_cli.search.estimates import Answers
 
@@ -51,32 +53,82 @@ def excused(error: float, moved: float) -> bool:
     return error <= EXCUSED_MOVES * moved
 
 
-def suspects(answers: Answers, estimate: Answers, fmt: FloatFormat) -> dict[Kind, Array]:
-    """By kind, how badly each point (N,) seems to fail; 0 where it does not."""
+def suspects(
+    answers: Answers,
+    estimated: Callable[[], Answers],
+    fmt: FloatFormat,
+    kinds: Iterable[Kind] = KINDS,
+) -> dict[Kind, Array]:
+    """By kind, how badly each point (N,) seems to fail; 0 where it does not. What is about right is
+    asked for where something depends on it: not, where no number of an answer is lost."""
+    found: dict[Kind, Array] = {}
+    estimate: Answers | None = None
     with np.errstate(all="ignore"):
-        value, right = answers.value, estimate.value
-        lost = ~np.isfinite(value)
-        found: dict[Kind, Array] = {
-            "undefined": _any(~np.isfinite(right)),
-            "value-nonfinite": _any(lost) + _any(lost & (np.abs(right) <= fmt.largest)),
-            "value-inaccurate": _worst(inaccuracy(value, right, np.abs(right), fmt)),
-        }
-        zero = np.zeros(len(value))
-        gone, small, off, pole = zero.copy(), zero.copy(), zero.copy(), found["undefined"]
-        for name, gradient in answers.gradients.items():
-            truth = estimate.gradients[name]
-            top = top_of(truth)
-            broken = ~np.isfinite(gradient)
-            fits = np.abs(truth) <= fmt.largest
-            gone = np.maximum(gone, _any(broken) + _any(broken & fits))
-            small = np.maximum(small, _worst(lost_to_zero(gradient, truth, top, fmt)))
-            off = np.maximum(off, _worst(inaccuracy(gradient, truth, top, fmt)))
-            pole = np.maximum(pole, _any(~np.isfinite(truth)))
-    found["undefined"] = pole
-    found["gradient-nonfinite"] = gone
-    found["gradient-underflow-to-zero"] = small
-    found["gradient-inaccurate"] = off
-    return {kind: sizes * answers.answered for kind, sizes in found.items()}
+        for kind in kinds:
+            if _is_plain(kind, answers):
+                found[kind] = np.zeros(len(answers.value))
+                continue
+            estimate = estimate or estimated()
+            found[kind] = _SIZES[kind](answers, estimate, fmt) * answers.answered
+    return found
+
+
+def _is_plain(kind: Kind, answers: Answers) -> bool:
+    """Whether answers show without any truth that no point fails."""
+    gradients = answers.gradients.values()
+    if kind == "value-nonfinite":
+        return bool(np.isfinite(answers.value).all())
+    if kind == "gradient-nonfinite":
+        return all(np.isfinite(gradient).all() for gradient in gradients)
+    return kind == "gradient-underflow-to-zero" and all(gradient.all() for gradient in gradients)
+
+
+def _undefined(answers: Answers, estimate: Answers, fmt: FloatFormat) -> Array:
+    """Of infinite and nan estimates."""
+    return _most(_any(~np.isfinite(one)) for one in (estimate.value, *estimate.gradients.values()))
+
+
+def _lost_value(answers: Answers, estimate: Answers, fmt: FloatFormat) -> Array:
+    lost = ~np.isfinite(answers.value)
+    return _any(lost) + _any(lost & (np.abs(estimate.value) <= fmt.largest))
+
+
+def _lost_gradient(answers: Answers, estimate: Answers, fmt: FloatFormat) -> Array:
+    return _most(
+        _any(broken) + _any(broken & (np.abs(estimate.gradients[name]) <= fmt.largest))
+        for name, gradient in answers.gradients.items()
+        for broken in (~np.isfinite(gradient),)
+    )
+
+
+def _zero(answers: Answers, estimate: Answers, fmt: FloatFormat) -> Array:
+    return _most(
+        _worst(lost_to_zero(gradient, truth, top_of(truth), fmt))
+        for name, gradient in answers.gradients.items()
+        for truth in (estimate.gradients[name],)
+    )
+
+
+def _gradient_off(answers: Answers, estimate: Answers, fmt: FloatFormat) -> Array:
+    return _most(
+        _worst(inaccuracy(gradient, truth, top_of(truth), fmt))
+        for name, gradient in answers.gradients.items()
+        for truth in (estimate.gradients[name],)
+    )
+
+
+def _value_off(answers: Answers, estimate: Answers, fmt: FloatFormat) -> Array:
+    return _worst(inaccuracy(answers.value, estimate.value, np.abs(estimate.value), fmt))
+
+
+_SIZES: dict[Kind, Callable[[Answers, Answers, FloatFormat], Array]] = {
+    "undefined": _undefined,
+    "value-nonfinite": _lost_value,
+    "gradient-nonfinite": _lost_gradient,
+    "gradient-underflow-to-zero": _zero,
+    "gradient-inaccurate": _gradient_off,
+    "value-inaccurate": _value_off,
+}
 
 
 def relative_errors(answers: Answers, estimate: Answers) -> Array:
@@ -95,6 +147,10 @@ def relative_errors(answers: Answers, estimate: Answers) -> Array:
 
 def _any(mask: Array) -> Array:
     return np.asarray(np.any(mask.reshape(len(mask), -1), axis=1), np.float64)
+
+
+def _most(sizes: Iterable[Array]) -> Array:
+    return np.asarray(np.max(list(sizes), axis=0))
 
 
 def _worst(sizes: Array) -> Array:

@@ -125,7 +125,7 @@ class LayerSearching(Searching):
         if key not in self._examined:
             answers = yield from self._runner.singly(point[None])
             estimate = self._estimate(point[None])
-            sizes = suspects(answers, estimate, self._format)
+            sizes = suspects(answers, lambda: estimate, self._format)
             values = self._domain.arrays(self._domain.numbers(point[None]))
             inputs = dict(self._problem.spec.inputs)
             for name, entry in inputs.items():

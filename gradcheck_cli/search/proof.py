@@ -76,7 +76,7 @@ class Proof:
             low, high, kinds = self._low[:count], self._high[:count], self._kinds[:count]
             self._low, self._high = self._low[count:], self._high[count:]
             self._kinds = self._kinds[count:]
-            kinds = kinds & ~self.proven(low, high)
+            kinds = kinds & ~self._proven(low, high, np.bitwise_or.reduce(kinds))
             self._push(low, high, kinds)
 
     def is_open(self, kind: Kind) -> bool:
@@ -128,11 +128,13 @@ class Proof:
 
     # What is proven of a box.
 
-    def proven(self, low: Ordinals, high: Ordinals) -> Array:
-        """Of each box the kinds, as bits, that cannot happen in it."""
+    def proven(self, low: Ordinals, high: Ordinals, kinds: Iterable[Kind] = KINDS) -> Array:
+        """Of each box those of the kinds, as bits, that cannot happen in it."""
+        wanted = np.bitwise_or.reduce([bit_of(kind) for kind in kinds])
         parts = [np.zeros(0, np.uint8)]
         for begin in range(0, len(low), _BATCH):
-            parts.append(self._proven(low[begin : begin + _BATCH], high[begin : begin + _BATCH]))
+            end = begin + _BATCH
+            parts.append(self._proven(low[begin:end], high[begin:end], wanted))
         return np.concatenate(parts)
 
     def failing(self, low: Ordinals, high: Ordinals) -> Array:
@@ -156,17 +158,20 @@ class Proof:
         domain = self._domain
         return domain.arrays(domain.numbers(low)), domain.arrays(domain.numbers(high))
 
-    def _proven(self, low: Ordinals, high: Ordinals) -> Array:
+    def _proven(self, low: Ordinals, high: Ordinals, wanted: np.uint8) -> Array:
         self.boxes += len(low)
         (lows, highs), count = self._arrays(low, high), len(low)
-        (formula,) = self._formula(lows, highs, count)
-        assert formula is not None
-        found = np.where(_any(formula.undefined), 0, _BIT["undefined"]).astype(np.uint8)
-        value, *gradients = self._gradient(lows, highs, count)
-        assert value is not None
-        found |= self._of_value(value, self._moved(lows, highs, gradients))
-        found |= self._of_gradients(gradients, count, low, high)
-        return found
+        found = np.zeros(count, np.uint8)
+        if wanted & _BIT["undefined"]:
+            (formula,) = self._formula(lows, highs, count)
+            assert formula is not None
+            found |= _bits("undefined", ~_any(formula.undefined))
+        if wanted & ~_BIT["undefined"]:
+            value, *gradients = self._gradient(lows, highs, count)
+            assert value is not None
+            found |= self._of_value(value, self._moved(lows, highs, gradients))
+            found |= self._of_gradients(gradients, count, low, high, wanted)
+        return found & wanted
 
     def _moved(
         self,
@@ -217,8 +222,17 @@ class Proof:
         return found
 
     def _of_gradients(
-        self, gradients: list[Enclosed | None], count: int, low: Ordinals, high: Ordinals
+        self,
+        gradients: list[Enclosed | None],
+        count: int,
+        low: Ordinals,
+        high: Ordinals,
+        wanted: np.uint8,
     ) -> Array:
+        kept_wanted, right_wanted = (
+            bool(wanted & _BIT[kind])
+            for kind in ("gradient-underflow-to-zero", "gradient-inaccurate")
+        )
         good, kept, right = (np.ones(count, np.bool_) for _ in range(3))
         for position, one in enumerate(gradients):
             if one is None:
@@ -232,7 +246,8 @@ class Proof:
             allowed = self._half * _MARGIN - g.d
             small = np.max(g.most, axis=1, keepdims=True) < self._rounding.normal
             off = ~(((allowed > 0) & (g.a <= allowed * top)) | small)
-            own = self._excused(position, g, low, high, good & (_any(lost) | _any(off)))
+            fails = (kept_wanted & _any(lost)) | (right_wanted & _any(off))
+            own = self._excused(position, g, low, high, good & fails)
             own |= g.broken
             kept &= ~_any(lost & ~own)
             right &= ~_any(off & ~own)

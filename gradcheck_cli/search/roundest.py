@@ -6,6 +6,9 @@ Which of them fail, their runs say.
 
 from __future__ import annotations
 
+from decimal import Decimal
+from functools import lru_cache
+
 import numpy as np
 
 from gradcheck_cli.domain.decimals import shortest
@@ -17,7 +20,7 @@ _MOST_ELEMENTS = 8  # that are made simpler one by one
 
 
 def simpler(domain: Domain, point: Ordinals) -> Ordinals:
-    """Points (N, D) beside a witness (D,), each once, the simplest first."""
+    """Points (N, D) that are simpler than a witness (D,), each once, the simplest first."""
     numbers = domain.numbers(point)
     found = [_rounded(numbers, digits) for digits in range(1, _DIGITS + 1)]
     if domain.size == 1:
@@ -26,8 +29,9 @@ def simpler(domain: Domain, point: Ordinals) -> Ordinals:
         found.append(_one_by_one(domain, numbers))
     points = domain.inside(to_ordinals(np.concatenate(found), domain.format))
     points = np.unique(points, axis=0)
-    order = np.argsort([complexity(domain, one) for one in points], kind="stable")
-    return points[order]
+    worth = np.array([complexity(domain, one) for one in points])
+    order = np.argsort(worth, kind="stable")
+    return points[order[worth[order] < complexity(domain, point)]]
 
 
 def complexity(domain: Domain, point: Ordinals) -> float:
@@ -36,10 +40,17 @@ def complexity(domain: Domain, point: Ordinals) -> float:
     total = 0.0
     numbers = domain.numbers(point)
     for number in numbers[point != domain.start].tolist():
-        digits, _, power = f"{float(shortest(number, domain.dtype)):.16e}".partition("e")
-        count = len(digits.lstrip("-").replace(".", "").rstrip("0"))
-        total += 1 + count + 0.1 * abs(int(power)) + 0.01 * (number < 0)
+        total += _to_read(number, domain.dtype)
     return total
+
+
+@lru_cache(1 << 14)  # short numbers are looked at again and again
+def _to_read(number: float, dtype: str) -> float:
+    if number == 0:
+        return 1.0
+    written = Decimal(shortest(number, dtype)).normalize()
+    count = len(written.as_tuple().digits)
+    return 1 + count + 0.1 * abs(written.adjusted()) + 0.01 * (number < 0)
 
 
 def _rounded(numbers: np.ndarray, digits: int) -> np.ndarray:

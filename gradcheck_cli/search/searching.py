@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -41,10 +41,10 @@ from gradcheck_cli.search.goals import Lines, Watch, directed, lines_through
 from gradcheck_cli.search.kinds import relative_errors, suspects
 from gradcheck_cli.search.probes import constants_of, probes
 from gradcheck_cli.search.proof import Proof
-from gradcheck_cli.search.regions import boxes as box_regions
-from gradcheck_cli.search.regions import intervals as regions
+from gradcheck_cli.search.regions import boxes, intervals
 from gradcheck_cli.search.regions.reasons import Reasons
-from gradcheck_cli.search.roundest import complexity, simpler
+from gradcheck_cli.search.regions.together import Asking, together
+from gradcheck_cli.search.roundest import simpler
 from gradcheck_cli.search.runs import BATCH, Runner, filled
 from gradcheck_cli.search.truths import Failing, PointTruth
 from gradcheck_cli.truth.plain import inlined
@@ -62,8 +62,9 @@ _FOR_REGIONS: Enough = 0.5  # of the budget, at least: for the regions of all ki
 _SIMPLER_S: Seconds = 0.5  # for simpler witnesses
 _SIMPLER_ROUNDS = 4
 _SIMPLER_TRIED = 8  # points of a round whose truth is enclosed
-_BOXES_S: Seconds = 0.5  # for the boxes of one kind, over several numbers
-_MANY = 1 << 16  # points of a batch where a region is run number by number
+_MANY = (
+    1 << 14
+)  # points of a batch where a region is run number by number: no engine starts threads
 _OPEN_POINTS = 64  # of each kind and turn, from boxes that are open
 
 
@@ -197,13 +198,23 @@ class Searching:
             some = points[begin : begin + BATCH]
             answers = yield from self._runner.at(some)
             self._answers |= bool(answers.answered.any())
-            sizes = suspects(answers, self._estimate(some), self._format)
+            sizes = self._suspects(answers, some, self._kinds)
             for kind in self._kinds:
                 witness = self._witnesses.get(kind)
                 if witness is None or witness.genuine:  # which no formula avoids
                     yield from self._try(kind, some, sizes[kind])
             if self._budget.is_spent:
                 return
+
+    def _suspects(
+        self,
+        answers: Answers,
+        points: Ordinals,
+        kinds: Sequence[Kind],
+        runner: Runner | None = None,
+    ) -> dict[Kind, Array]:
+        """How badly points seem to fail in the kinds."""
+        return suspects(answers, lambda: self._estimate(points, runner), self._format, kinds)
 
     def _estimate(self, points: Ordinals, runner: Runner | None = None) -> Answers:
         runner, dtype = runner or self._runner, self._domain.dtype
@@ -325,13 +336,11 @@ class Searching:
         """One step: to the simplest point near the witness that fails."""
         domain = self._domain
         point = domain.point(self._witnesses[kind].values)
-        points = simpler(domain, point)
-        worth = complexity(domain, point)
-        points = points[[complexity(domain, one) < worth for one in points]][:BATCH]
+        points = simpler(domain, point)[:BATCH]
         if not len(points):
             return
         answers = yield from self._runner.at(points)
-        failing = suspects(answers, self._estimate(points), self._format)[kind] > 0
+        failing = self._suspects(answers, points, [kind])[kind] > 0
         for one in points[failing][:_SIMPLER_TRIED]:
             for found in (yield from self._failures(one)):
                 if found.kind == kind and found.genuine == genuine:
@@ -381,27 +390,25 @@ class Searching:
             return
         budget = Budget(max(_FOR_REGIONS * self._seconds, self._budget.left))
         reasons = Reasons(self._exact, self._gradient, self._format)
-        kinds = [kind for kind in self._kinds if kind in self._witnesses]
-        for left, kind in zip(range(len(kinds), 0, -1), kinds, strict=True):
-            mine = budget.part(budget.left / left)
-            given = kind, domain, proof, partial(self._fails, kind), reasons
-            if domain.size == 1:
-                self._regions[kind] = yield from regions.region(*given, mine)
-            else:
-                witness = domain.point(self._witnesses[kind].values)
-                self._regions[kind] = yield from box_regions.region(
-                    *given, witness, points, mine.part(_BOXES_S)
-                )
+        regions: dict[Kind, Asking[Region]] = {}
+        for kind in self._kinds:
+            known = self._witnesses.get(kind)
+            if known is not None and domain.size == 1:
+                regions[kind] = intervals.region(kind, domain, proof, reasons, budget)
+            elif known is not None:
+                witness = domain.point(known.values)
+                regions[kind] = boxes.region(domain, reasons, witness, points, budget)
+        self._regions = yield from together(regions, proof, self._fails)
 
-    def _fails(self, kind: Kind, points: Ordinals) -> Steps[Array]:
+    def _fails(self, points: Ordinals, kinds: Sequence[Kind]) -> Steps[dict[Kind, Array]]:
         """Which points fail, by the estimate of what is right."""
         runner = self._runner if len(points) <= 4 * BATCH else self._many
-        found = []
+        parts = []
         for begin in range(0, len(points), runner.count):
             some = points[begin : begin + runner.count]
             answers = yield from runner.at(some)
-            found.append(suspects(answers, self._estimate(some, runner), self._format)[kind] > 0)
-        return np.concatenate(found)
+            parts.append(self._suspects(answers, some, kinds, runner))
+        return {kind: np.concatenate([part[kind] for part in parts]) > 0 for kind in kinds}
 
     @cached_property
     def _many(self) -> Runner:
@@ -445,8 +452,8 @@ class Searching:
             return Region()
         low, high = self._proof.open_boxes(kind)
         lows, highs = (self._domain.arrays(self._domain.numbers(x)) for x in (low, high))
-        boxes = tuple(
+        left = tuple(
             {name: (lows[name][i], highs[name][i]) for name in lows}
             for i in range(min(len(low), _MOST_BOXES))
         )
-        return Region((), open=boxes) if len(low) <= _MOST_BOXES else Region()
+        return Region((), open=left) if len(low) <= _MOST_BOXES else Region()

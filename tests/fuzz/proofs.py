@@ -41,7 +41,14 @@ _UNARY = (
 _BINARY = ("({})+({})", "({})-({})", "({})*({})", "({})/({})", "maximum({}, {})", "minimum({}, {})")
 _WHOLE = (
     *("sum({})", "mean({})", "logsumexp({})", "max({})", "norm({})", "sum(softmax({}) * w)"),
-    *("log_softmax({})[0]", "sum(({}) * w)", "min({})", "prod({})", "sum(cumsum({}) * w)"),
+    *(
+        "log_softmax({})[0]",
+        "sum(({}) * w)",
+        "min({})",
+        "prod({})",
+        "sum(cumsum({}) * w)",
+        "dot({}, w)",
+    ),
 )
 _OF_MATRICES = (
     *(
@@ -136,7 +143,7 @@ class Attack:
         if domain is None or not spec.wrt:
             return
         found: tuple[Search, ...] = self._driven(
-            Searching(spec, self._name, domain, KINDS, 0.5, 0).steps()
+            Searching(spec, self._name, domain, KINDS, 0.5, 0, with_regions=False).steps()
         )
         proven = [one.kind for one in found if one.verdict == "proven-absent"]
         self.proofs += len(proven)
@@ -155,7 +162,9 @@ class Attack:
             points[: len(special)] = special
         answers = yield from runner.at(points)
         self.points += len(points)
-        sizes = suspects(answers, estimator(runner.values(points), _MANY), domain.format)
+        sizes = suspects(
+            answers, lambda: estimator(runner.values(points), _MANY), domain.format, proven
+        )
         for kind in proven:
             for index in np.argsort(-sizes[kind])[:4]:
                 if sizes[kind][index] > 0:

@@ -8,37 +8,35 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.search import Kind, Region
+from gradcheck_cli.domain.search import Region
 from gradcheck_cli.search.box import Domain, Ordinals
 from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.goals import midway
-from gradcheck_cli.search.proof import Proof, bit_of, halves
-from gradcheck_cli.search.regions.intervals import Fails, interval_words
+from gradcheck_cli.search.proof import halves
+from gradcheck_cli.search.regions.intervals import interval_words
 from gradcheck_cli.search.regions.reasons import Reasons
+from gradcheck_cli.search.regions.together import Asking, absent, fails
 from gradcheck_cli.search.runs import BATCH
 
 _MOST_BOXES = 256  # that are reported
+_MOST_ENCLOSED = 1 << 12  # of one kind, until they are as small as they become
 _ROUNDS = 7  # of a line of 1024 points each: 2^64 numbers lie between its ends
 _MOST_WORDS = 4
 
 
 def region(
-    kind: Kind,
     domain: Domain,
-    proof: Proof,
-    fails: Fails,
     reasons: Reasons,
     witness: Ordinals,
     points: Ordinals,
     budget: Budget,
-) -> Steps[Region]:
+) -> Asking[Region]:
     """The region of a kind that fails at `witness` (D,). `points` (N, D) are some of the domain,
     among them such that do not fail."""
-    low, high = _left(kind, domain, proof, budget)
-    fails_there = yield from _met(domain, fails, low, high, np.concatenate([points, witness[None]]))
-    reason = yield from _reason(domain, fails, reasons, witness, points)
+    low, high = yield from _left(domain, budget)
+    fails_there = yield from _met(domain, low, high, np.concatenate([points, witness[None]]))
+    reason = yield from _reason(domain, reasons, witness, points)
     whole = domain.numbers(np.stack([domain.low, domain.high]))
     first, last = domain.numbers(low), domain.numbers(high)
     moving = whole[1] > whole[0]
@@ -55,9 +53,7 @@ def region(
     return Region(boxes, (), predicate, fraction, open_)
 
 
-def _met(
-    domain: Domain, fails: Fails, low: Ordinals, high: Ordinals, points: Ordinals
-) -> Steps[Array]:
+def _met(domain: Domain, low: Ordinals, high: Ordinals, points: Ordinals) -> Asking[Array]:
     """In which boxes a point fails: of some that are known, their corners and their middle, and
     some on the diagonal."""
     found = np.zeros(len(low), np.bool_)
@@ -71,22 +67,24 @@ def _met(
     return found
 
 
-def _left(kind: Kind, domain: Domain, proof: Proof, budget: Budget) -> tuple[Ordinals, Ordinals]:
+def _left(domain: Domain, budget: Budget) -> Asking[tuple[Ordinals, Ordinals]]:
     """The boxes in which the kind is not proven absent, halved as long as they are few."""
-    low, high = (end[None] for end in _shaved(kind, domain, proof, budget))
-    while not budget.is_spent and np.any(low < high):
+    low, high = (end[None] for end in (yield from _shaved(domain, budget)))
+    enclosed = 0
+    while enclosed < _MOST_ENCLOSED and not budget.is_spent and np.any(low < high):
         several = np.any(low < high, axis=1)
         parts = halves(domain, low[several], high[several])
         lows = np.concatenate([low[~several], parts[0]])
         highs = np.concatenate([high[~several], parts[1]])
-        left = (proof.proven(lows, highs) & bit_of(kind)) == 0
+        enclosed += len(lows)
+        left = ~(yield from absent(lows, highs))
         if np.sum(left) > _MOST_BOXES:
             break
         low, high = lows[left], highs[left]
     return low, high
 
 
-def _shaved(kind: Kind, domain: Domain, proof: Proof, budget: Budget) -> tuple[Ordinals, Ordinals]:
+def _shaved(domain: Domain, budget: Budget) -> Asking[tuple[Ordinals, Ordinals]]:
     """The domain without the widest margins, below and above in each element, that are proven."""
     size = domain.size
     below, above = domain.low - 1, domain.high + 1  # the last and the first number of a margin
@@ -97,21 +95,19 @@ def _shaved(kind: Kind, domain: Domain, proof: Proof, budget: Budget) -> tuple[O
         low, high = np.tile(domain.low, (2 * size, 1)), np.tile(domain.high, (2 * size, 1))
         high[elements, elements] = np.maximum(last, domain.low)
         low[size + elements, elements] = np.minimum(first, domain.high)
-        absent = (proof.proven(low, high) & bit_of(kind)) != 0
-        below, not_below = _halved(below, last, not_below, absent[:size])
-        above, not_above = _halved(above, first, not_above, absent[size:])
+        proven = yield from absent(low, high)
+        below, not_below = _halved(below, last, not_below, proven[:size])
+        above, not_above = _halved(above, first, not_above, proven[size:])
     return below + 1, above - 1
 
 
 def _halved(
-    margin: Ordinals, middle: Ordinals, beyond: Ordinals, absent: Array
+    margin: Ordinals, middle: Ordinals, beyond: Ordinals, proven: Array
 ) -> tuple[Ordinals, Ordinals]:
-    return np.where(absent, middle, margin), np.where(absent, beyond, middle)
+    return np.where(proven, middle, margin), np.where(proven, beyond, middle)
 
 
-def _reason(
-    domain: Domain, fails: Fails, reasons: Reasons, witness: Ordinals, points: Ordinals
-) -> Steps[str]:
+def _reason(domain: Domain, reasons: Reasons, witness: Ordinals, points: Ordinals) -> Asking[str]:
     """What changes on the way to the witness, from the last point that does not fail."""
     some = points[:BATCH]
     failing = yield from fails(some)

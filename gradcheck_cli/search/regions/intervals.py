@@ -1,27 +1,24 @@
 """The region of a kind over one searched number: intervals with edges exact to the last number.
 
-`region` takes a proof and a function that says which points fail on the engine, and gives a
-`domain.search.Region`. An interval is left out where the proof covers it. It is split until it is
-a single number, which is run, or fails at both ends and between. What fails between all points that
-were run is looked at number by number, as long as there is time, before it is called solid, or the
-proof shows that all of it fails.
+`region` takes a proof, asks which intervals are proven and which points fail on the engine, and
+gives a `domain.search.Region`. An interval is left out where the proof covers it. It is split until
+it is a single number, which is run, or fails at both ends and between. What fails between all
+points that were run is looked at number by number, where it is short, before it is called solid, or
+the proof shows that all of it fails.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.search import Box, Kind, Region
-from gradcheck_cli.domain.thresholds import Seconds
 from gradcheck_cli.search.box import Domain, Ordinals, from_ordinals
 from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.goals import midway
 from gradcheck_cli.search.proof import Proof, bit_of
 from gradcheck_cli.search.regions.reasons import Reasons
+from gradcheck_cli.search.regions.together import Asking, absent, fails
 
 _MOST_INTERVALS = 4096  # that are split at once
 _TOGETHER = (
@@ -30,25 +27,23 @@ _TOGETHER = (
 _MOST_QUIET = 256  # intervals in which nothing fails, and which are not proven
 _MOST_SHOWN = 64
 _MOST_WORDS = 4
-_CHUNK = 1 << 16  # numbers that are run together
-_CONFIRMS_S: Seconds = 0.5  # for running every number of an interval
-
-Fails = Callable[[Ordinals], Steps[Array]]
-"""Which of the points (N, 1) fail on the engine."""
+_CHUNK = 1 << 14  # numbers that are run together
+_RUN = 1 << 17  # numbers that are run one by one, of long intervals none: 50 ms
+_ALL_RUN = 1 << 22  # where nothing is left open then
 
 _Intervals = tuple[Ordinals, Ordinals]
 _NONE: _Intervals = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def region(
-    kind: Kind, domain: Domain, proof: Proof, fails: Fails, reasons: Reasons, budget: Budget
-) -> Steps[Region]:
+    kind: Kind, domain: Domain, proof: Proof, reasons: Reasons, budget: Budget
+) -> Asking[Region]:
     """The region of a kind that was found, over a domain of one number."""
     low, high = domain.low.copy(), domain.high.copy()
     solid: list[_Intervals] = []
     quiet: list[_Intervals] = []
     while len(low):
-        left = (proof.proven(low[:, None], high[:, None]) & bit_of(kind)) == 0
+        left = ~(yield from absent(low[:, None], high[:, None]))
         low, high = low[left], high[left]
         if not len(low):
             break
@@ -64,11 +59,13 @@ def region(
             whole = whole | none
         mixed = ~whole & (low < high)
         low, high = _split(low[mixed], high[mixed])
-    failing_there, unseen = yield from _run_through(_merged(quiet), fails, budget)
+    silent = _merged(quiet)
+    most = _ALL_RUN if _count(silent) <= _ALL_RUN else _RUN
+    failing_there, unseen = yield from _run_through(silent, most, budget)
     solid.append(failing_there)
     outer, open_ = (_joined(_merged(part), _MOST_SHOWN) for part in (solid, [unseen]))
     sure, others = _shown(kind, proof, _joined(_merged(solid), _MOST_SHOWN))
-    run, _ = yield from _run_through(others, fails, budget.part(_CONFIRMS_S))
+    run, _ = yield from _run_through(others, _RUN, budget)
     inner = _joined(_merged([sure, run]), _MOST_SHOWN, exact=True)
     width = np.diff(domain.numbers(np.stack([domain.low, domain.high])), axis=0).item()
     first, last = _merged([outer, open_])
@@ -95,13 +92,15 @@ def _split(low: Ordinals, high: Ordinals) -> _Intervals:
 
 
 def _run_through(
-    intervals: _Intervals, fails: Fails, budget: Budget
-) -> Steps[tuple[_Intervals, _Intervals]]:
-    """What fails in intervals of which every number is run, the short ones first, and those that
-    are not run."""
-    order = np.argsort(intervals[0] - intervals[1], kind="stable")
-    left = list(zip(*(part[order].tolist() for part in intervals), strict=True))
-    found = [_NONE]
+    intervals: _Intervals, most: int, budget: Budget
+) -> Asking[tuple[_Intervals, _Intervals]]:
+    """What fails in intervals of which every number is run, and those that are not run: the short
+    ones are, together of at most so many numbers."""
+    order = np.argsort(intervals[1] - intervals[0], kind="stable")
+    low, high = (part[order] for part in intervals)
+    fit = int(np.searchsorted(np.cumsum(high - low + 1), most, side="right"))
+    found, unseen = [_NONE], [(low[fit:], high[fit:])]
+    left = list(zip(low[:fit].tolist(), high[:fit].tolist(), strict=True))[::-1]
     while left and not budget.is_spent:
         taken: list[Array] = []
         room = _CHUNK
@@ -115,8 +114,14 @@ def _run_through(
         numbers = np.concatenate(taken)
         failing = numbers[(yield from fails(numbers[:, None]))]
         found.append((failing, failing))
-    unseen = np.array(left, np.int64).reshape(-1, 2)
-    return _merged(found), _merged([(unseen[:, 0], unseen[:, 1])])
+    rest = np.array(left, np.int64).reshape(-1, 2)
+    return _merged(found), _merged([*unseen, (rest[:, 0], rest[:, 1])])
+
+
+def _count(intervals: _Intervals) -> int:
+    """How many numbers they have."""
+    low, high = intervals
+    return int(np.sum(high - low + 1))
 
 
 def _shown(kind: Kind, proof: Proof, intervals: _Intervals) -> tuple[_Intervals, _Intervals]:
