@@ -25,13 +25,14 @@ class BoundLayer:
     """`narrow` is the layer in the dtype of the problem, `highest` in the highest precision that it
     runs in, which may be the same; the dtype of `problem` is the one by whose digits it is judged.
     `bind` gives the layer in another dtype, or with other values of its leaves, or None where it
-    does not run so."""
+    does not run so. `uncast`: `highest` is the layer without its casts."""
 
     name: str
     problem: LayerProblem
     narrow: Subject
     highest: Subject
     bind: Bind
+    uncast: bool = False
 
     @property
     def point(self) -> int | None:

@@ -209,7 +209,7 @@ class _Examination:
         self._notes.update(dict.fromkeys(f"{self._name}: {words}" for words in design.notes()))
         self._judging = replace(self._judging, modes=design.modes(self._judging))
         self._surrogates = covered(self._problem, narrow)
-        layer = BoundLayer(self._name, self._judging, narrow, highest, self._other)
+        layer = BoundLayer(self._name, self._judging, narrow, highest, self._other, self._uncast)
         value = wrong_value(layer, self._compiled_in)
         if value is not None and value.code == Codes.UNDECIDED:
             return LayerAnswer(findings=(value,), notes=tuple(self._notes))

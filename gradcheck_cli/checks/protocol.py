@@ -19,7 +19,7 @@ from gradcheck_cli.domain.layer import LayerProblem, LiftRequest
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.domain.search import GradientRequest, SearchRequest
-from gradcheck_cli.judge import judge, suspects
+from gradcheck_cli.judge import is_suspect, judge, suspects
 from gradcheck_cli.judge.failures import internal_finding
 
 
@@ -98,7 +98,10 @@ class CaseExamination(Examination):
 
     def steps(self) -> Steps[None]:
         self.case = yield from self.first_look()
-        if not self._suspects():
+        suspected = False
+        with self.ours(JUDGING):
+            suspected = is_suspect(self.case)
+        if not suspected:
             pass
         elif self.is_settled():
             self.case = replace(self.case, settled=True)

@@ -22,7 +22,7 @@ from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projecti
 from gradcheck_cli.domain.thresholds import BUBBLE
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject
-from gradcheck_cli.judge import lose_little, suspect_entries, suspects
+from gradcheck_cli.judge import is_suspect, lose_little, suspect_entries
 from gradcheck_cli.truth.certified.enclosed_products import TooManyNumbers
 from gradcheck_cli.truth.layers.callables import CallableTruth, own_size, ulp_perturbed
 from gradcheck_cli.truth.layers.visibility import words_of_bubbles
@@ -185,11 +185,11 @@ class Whole(Gradients):
         if self._suspect_entries is not None:
             case = self.costed()
             self._suspect_entries = None
-            if not suspects(case):
+            if not is_suspect(case):
                 self.suspected = True
                 return case
         case = yield from super().cost_of_rounding()
-        if suspects(case) and not self._uncast and self._judge_as_float32():
+        if is_suspect(case) and not self._uncast and self._judge_as_float32():
             return self.costed()
         return case
 

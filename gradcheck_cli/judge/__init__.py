@@ -2,7 +2,15 @@
 
 from gradcheck_cli.judge.case import judge
 from gradcheck_cli.judge.flushing import flushed
-from gradcheck_cli.judge.suspects import lose_little, suspect_entries, suspects
+from gradcheck_cli.judge.suspects import is_suspect, lose_little, suspect_entries, suspects
 from gradcheck_cli.judge.training import judge_training
 
-__all__ = ["flushed", "judge", "judge_training", "lose_little", "suspect_entries", "suspects"]
+__all__ = [
+    "flushed",
+    "is_suspect",
+    "judge",
+    "judge_training",
+    "lose_little",
+    "suspect_entries",
+    "suspects",
+]

@@ -18,6 +18,24 @@ from gradcheck_cli.judge.measures import Again, accepted, error_in_ulps, loses_l
 from gradcheck_cli.judge.outputs import is_far_off, lost_rows, worst_output
 
 
+def is_suspect(case: Case) -> bool:
+    """Whether there are `suspects`: the first of them says so."""
+    if case.truth is None:
+        return False
+    for evaluation in case.evaluations:
+        if evaluation.failure is not None or evaluation.approximation:
+            continue
+        for name, gradient in evaluation.gradients.items():
+            block = case.truth.blocks.get((evaluation.mode, name))
+            if block is None or gradient.values is None:
+                continue
+            if _worst(gradient.values, block, case) is not None:
+                return True
+        if worst_output(case, evaluation) is not None:
+            return True
+    return any(True for _ in apart(case))
+
+
 def suspects(case: Case) -> tuple[Suspect, ...]:
     """Evaluations with an output or an entry that is not simply right, with the worst entry to be
     traced. Once the cost of rounding is known, what it explains is right."""

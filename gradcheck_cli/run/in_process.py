@@ -37,27 +37,36 @@ def run_here(spec: Spec, options: RunOptions) -> SpecResult:
     registered = engines()
     plan = make_plan(spec, options, registered)
     work = Work(plan)
-    with surroundings():
+    # In a worker nobody hears a warning; here one might be an error (`pytest -W error`).
+    with surroundings(), warnings.catch_warnings(), children_end(), _Engines(registered, plan) as e:
+        warnings.simplefilter("ignore")
         for layer in work.layers:
-            drive(layer.steps(), lambda ask: _examined(registered, plan, ask))
+            drive(layer.steps(), e.examined)
         if work.ports is not None:
-            answers = [layer.answer for layer in work.layers]
-            drive(work.ports.steps(answers), lambda ask: _examined(registered, plan, ask))
+            drive(work.ports.steps([layer.answer for layer in work.layers]), e.examined)
     found = work.found()
     found.duration_s = time.perf_counter() - started
     return settle(plan, options, usual(registered), found)
 
 
-def _examined(
-    registered: Mapping[str, Registered], plan: Plan, ask: Ask
-) -> LayerAnswer | LiftedRun:
-    assert ask.engine is not None
-    assert isinstance(ask.question, LayerProblem | LiftRequest)
-    engine = registered[ask.engine].engine
-    assert engine is not None  # make_plan has seen to it
-    # In a worker nobody hears a warning; here one might be an error (`pytest -W error`).
-    with warnings.catch_warnings(), _there(engine, plan.placement), children_end():
-        warnings.simplefilter("ignore")
+class _Engines(ExitStack):
+    """The engines of a plan. Each is made ready when something is first asked of it, and once for
+    all that is."""
+
+    def __init__(self, registered: Mapping[str, Registered], plan: Plan) -> None:
+        super().__init__()
+        self._registered, self._plan = registered, plan
+        self._ready: str | None = None
+
+    def examined(self, ask: Ask) -> LayerAnswer | LiftedRun:
+        assert ask.engine is not None
+        assert isinstance(ask.question, LayerProblem | LiftRequest)
+        engine = self._registered[ask.engine].engine
+        assert engine is not None  # make_plan has seen to it
+        if self._ready != ask.engine:
+            self.close()
+            self.enter_context(_there(engine, self._plan.placement))
+            self._ready = ask.engine
         if isinstance(ask.question, LiftRequest):
             return lifted_run(engine, ask.question.problem)
         return examine(engine, ask.question)

@@ -24,6 +24,7 @@ from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.thresholds import BUBBLE, LIFTED_NOISE, OPERATIONS, SAME_STEP, SHOWS, Step
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.layer.isolation import stay
 from gradcheck_cli.engines.layer.lifting import Lifted, NotLifted
 from gradcheck_cli.engines.layer.readable import with_literals
 from gradcheck_cli.engines.layer.recording import TooLarge
@@ -49,6 +50,7 @@ CONTRADICTED = "differences of the layer contradict the derivative of the operat
 NEAR: Step = 2.0**-20  # of every number: what is missing shows beside 2^-50 of rounding
 FAR: Step = 2.0**-8  # about the longest step of a difference
 ALONG = (NEAR, -NEAR, FAR, -FAR)  # an axis
+KEPT = 1024  # numbers of a point, at most, that are kept for the next dtype
 
 
 class LiftedTruth(ProgramTruth):
@@ -62,15 +64,16 @@ class LiftedTruth(ProgramTruth):
 
     def __init__(self, layer: BoundLayer) -> None:
         subject = layer.highest
-        rng = np.random.default_rng([layer.problem.seed, 41])
-        near = [point for _ in range(DRAWS) for point in _both_ways(subject, rng)]
         self.radii = {}
-        made = _remembered(layer, near)
+        made = _of_this_check(layer)
+        if made is None:
+            rng = np.random.default_rng([layer.problem.seed, 41])
+            near = [point for _ in range(DRAWS) for point in _both_ways(subject, rng)]
+            made = _remembered(layer, near)
         if made is None:
             lifted, self.radii = with_islands(subject.lift())
             made = _Made(lifted, with_literals(lifted))
-            _compare(layer, made, near)
-            _remember(layer, made)
+            _remember(layer, made, _compare(layer, made, near))
         self._made, self._lifted = made, made.lifted
         super().__init__(layer, made.stated.program, made.stated.constants)
         self.islands = ", ".join(
@@ -199,34 +202,74 @@ class _Made:
     stated: Lifted
 
 
-_LAST: WeakKeyDictionary[Any, tuple[Hashable, _Made]] = WeakKeyDictionary()
-"""What a live layer was lifted to when it was last checked, and of which leaves. In the next dtype,
-and at other values, it mostly executes the same operations: a program that gives its values there,
-at the point as nearby, need not be recorded again."""
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """What a live layer was lifted to when it was last checked: of which leaves, in which stay, and
+    at which values it had the numbers of the program around it, but for `noise` (None: unknown)."""
+
+    leaves: Hashable
+    made: _Made
+    stay: int
+    here: Values
+    noise: Array | None
+
+
+_LAST: WeakKeyDictionary[Any, _Last] = WeakKeyDictionary()
+"""In the next dtype, and at other values, a layer mostly executes the same operations: a program
+that gives its values there, at the point as nearby, need not be recorded again."""
+
+
+def _last_of(layer: BoundLayer) -> _Last | None:
+    try:
+        last = _LAST.get(layer.problem.implementation.live)
+    except TypeError:  # not hashable, or there are no weak references to it
+        return None
+    return last if last is not None and last.leaves == _leaves_of(layer) else None
+
+
+def _of_this_check(layer: BoundLayer) -> _Made | None:
+    """The program of another dtype of the same check, if it has the layer's value here. Around this
+    point they were compared for that dtype: its numbers are nearer than the points that were."""
+    last = _last_of(layer)
+    if last is None or last.noise is None or layer.uncast or not last.stay == stay() > 0:
+        return None
+    subject, here = layer.highest, _here(layer.highest)
+    for name, value in here.items():
+        with np.errstate(all="ignore"):
+            if not np.all(np.abs(value - last.here[name]) <= NEAR / 4 * np.abs(value)):
+                return None
+    mine = _Nearby(subject, last.made).value(here)
+    (there,) = values_of(subject, [here], mine.size)
+    with np.errstate(all="ignore"):
+        same = (there == mine) | (np.isnan(there) & np.isnan(mine))
+        return last.made if np.all(same | (np.abs(there - mine) <= last.noise)) else None
 
 
 def _remembered(layer: BoundLayer, near: Sequence[Values]) -> _Made | None:
     """The program of the last check, if it is the layer's function here, too."""
-    live = layer.problem.implementation.live
-    try:
-        key, made = _LAST.get(live, (None, None))
-    except TypeError:  # not hashable, or there are no weak references to it
-        return None
-    if made is None or key != _leaves_of(layer):
+    last = _last_of(layer)
+    if last is None:
         return None
     try:
-        _compare(layer, made, near, of_elsewhere=True)
+        _remember(layer, last.made, _compare(layer, last.made, near, of_elsewhere=True))
     except NotLifted:
         return None
-    return made
+    return last.made
 
 
-def _remember(layer: BoundLayer, made: _Made) -> None:
+def _remember(layer: BoundLayer, made: _Made, noise: Array | None) -> None:
     live = layer.problem.implementation.live
     if live is None or made.lifted.islands:
         return
+    if layer.uncast or moving_size(layer.highest) > KEPT:
+        noise = None
+    here = {} if noise is None else _here(layer.highest)
     with suppress(TypeError):
-        _LAST[live] = _leaves_of(layer), made
+        _LAST[live] = _Last(_leaves_of(layer), made, stay(), here, noise)
+
+
+def _here(subject: Subject) -> Values:
+    return {leaf.name: leaf.value for leaf in subject.leaves if leaf.differentiable}
 
 
 def _leaves_of(layer: BoundLayer) -> Hashable:
@@ -238,8 +281,9 @@ def _leaves_of(layer: BoundLayer) -> Hashable:
 
 def _compare(
     layer: BoundLayer, made: _Made, near: Sequence[Values], of_elsewhere: bool = False
-) -> None:
-    """Raises NotLifted where the program and the layer differ at the points `near`, which stand on
+) -> Array | None:
+    """How far they may be apart at the point by rounding alone, if that says anything. Raises
+    NotLifted where the program and the layer differ at the points `near`, which stand on
     either side of the point by turns, by more than their rounding does. Their difference at the
     point is rounding, too, as far as the last digit of the largest output goes: each step was
     compared there. Where rounding leaves no digits to compare, the layer has to execute the same
@@ -249,8 +293,7 @@ def _compare(
     stirs = [ulp_perturbed(subject, seed + turn) for turn in range(STIRS)]
     rng = np.random.default_rng([seed, 43])
     program = _Nearby(subject, made)
-    here = {leaf.name: leaf.value for leaf in subject.leaves if leaf.differentiable}
-    points = [here, *stirs, *near]
+    points = [_here(subject), *stirs, *near]
     mine = np.stack([program.value(point) for point in points])
     there = values_of(subject, points, mine[0].size)
     with np.errstate(all="ignore"):
@@ -265,14 +308,16 @@ def _compare(
         noise = from_size(there[0], OPERATIONS) + np.max(moved[:STIRS], axis=0) + own
         if of_elsewhere and not np.all(np.abs(off[0]) <= noise):
             raise NotLifted("it is another function here")
+        by_rounding = np.array(noise)
         noise += np.fmin(np.abs(off[0]), from_size(size, OPERATIONS))
     if not np.all(noise <= SAME_STEP * size):
         alike = not (of_elsewhere or lifted.islands)
         if alike and all(_runs_alike(layer, lifted, point) for point in near):
-            return
+            return None
         raise NotLifted("its values next to the point have lost half of their digits, or jump")
     if not np.all(moved[STIRS:] <= LIFTED_NOISE * noise):
         raise NotLifted("the operations that ran at this point are not its function nearby")
+    return by_rounding
 
 
 def _runs_alike(layer: BoundLayer, lifted: Lifted, moved: Values) -> bool:

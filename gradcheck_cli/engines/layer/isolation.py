@@ -8,11 +8,18 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import numpy as np
 
-_KEPT = False  # by surroundings that are open
+_STAYS = count(1)
+_stay = 0  # the number of the surroundings that are open
+
+
+def stay() -> int:
+    """Which surroundings are open: what a layer was seen to be there it still is. 0 for none."""
+    return _stay
 
 
 @contextmanager
@@ -21,16 +28,16 @@ def surroundings() -> Iterator[None]:
     path of imports, the filters of warnings, NumPy's handling of errors, and the random numbers of
     Python and NumPy. What belongs to a framework is put back by its own subject. Of several, one in
     the other, the outermost does so."""
-    global _KEPT
-    if _KEPT:
+    global _stay
+    if _stay:
         yield
         return
-    _KEPT = True
+    _stay = next(_STAYS)
     try:
         with _put_back_afterwards():
             yield
     finally:
-        _KEPT = False
+        _stay = 0
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +17,13 @@ from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.walker import Call, Rule
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.torch.custom_operations import custom_operations_refusing
-from gradcheck_cli.engines.torch.startup import without_compiler, without_decompositions
+from gradcheck_cli.engines.torch.startup import dual, without_compiler
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.execution import Recorder
+
+
+_EXACT: AbstractContextManager[None] = nullcontext()  # of a conversion
 
 
 class Torch(TapeFramework):
@@ -37,7 +41,11 @@ class Torch(TapeFramework):
         self._dtype = getattr(torch, dtype)
         self._is_double = self._dtype is torch.float64
         self._levels = False
-        self._of_numpy = (torch.float64, torch.float32, torch.float16)
+        self._of_numpy = {
+            torch.float64: np.float64,
+            torch.float32: np.float32,
+            torch.float16: np.float16,
+        }
         self.kinds = {"float": self._dtype, "int": torch.int64, "bool": torch.bool}
 
     def lowering(self, op: str) -> Call | Missing | None:
@@ -53,12 +61,11 @@ class Torch(TapeFramework):
         # A copy, contiguous and writable: neither a read-only nor a strided array may leak in.
         values = np.asarray(values)
         if self._dtype in self._of_numpy and values.dtype == np.float64:
-            made = self._torch.empty(values.shape, dtype=self._dtype, device=HOST.device)
-            if self._is_double:
-                made.numpy()[...] = values
-            else:
-                with np.errstate(over="ignore", under="ignore"):
-                    made.numpy()[...] = values  # at once in this dtype: another copy would be felt
+            # at once in this dtype: another copy would be felt
+            with _EXACT if self._is_double else np.errstate(over="ignore", under="ignore"):
+                made = self._torch.from_numpy(
+                    np.array(values, self._of_numpy[self._dtype], order="C")
+                )
             return made if self._is_here else made.to(self._device)
         tensor = self._torch.tensor(np.ascontiguousarray(values).reshape(np.shape(values)))
         wanted = self._dtype if tensor.is_floating_point() else tensor.dtype
@@ -87,12 +94,12 @@ class Torch(TapeFramework):
         forward_ad = self._torch.autograd.forward_ad
         # of a graph, whose backward may be differentiated
         inside = any(primal.requires_grad for primal in primals)
-        with forward_ad.dual_level(), without_compiler(), custom_operations_refusing():
-            with nullcontext() if inside else without_decompositions():
-                duals = [
-                    x if x_dot is None else forward_ad.make_dual(x, x_dot)
-                    for x, x_dot in zip(primals, tangents, strict=True)
-                ]
+        make = forward_ad.make_dual if inside else partial(dual, self._torch)
+        with forward_ad.dual_level() as level, without_compiler(), custom_operations_refusing():
+            duals = [
+                x if x_dot is None else make(x, x_dot, level=level)
+                for x, x_dot in zip(primals, tangents, strict=True)
+            ]
             yield duals, lambda result: forward_ad.unpack_dual(result).tangent
 
     def nested(self) -> AbstractContextManager[Any]:
@@ -218,8 +225,8 @@ def of_moving(
 
     def moved(*some: Any) -> Targets:
         duals = list(primals)
-        for i, dual in zip(moving, some, strict=True):
-            duals[i] = dual
+        for i, moving_one in zip(moving, some, strict=True):
+            duals[i] = moving_one
         return function(duals)
 
     own, along = (tuple(arrays[i] for i in moving) for arrays in (primals, tangents))

@@ -51,6 +51,7 @@ from gradcheck_cli.engines.torch.compiled import (
 from gradcheck_cli.engines.torch.lazy import initialised
 from gradcheck_cli.engines.torch.memory import Watch, laid_out
 from gradcheck_cli.engines.torch.passes import LayerTorch, as_pairs
+from gradcheck_cli.engines.torch.startup import without_compiler
 from gradcheck_cli.engines.torch.state import State
 
 # In what PyTorch says of a function without forward mode, and of a scripted module.
@@ -408,7 +409,7 @@ class TorchSubject(LayerSubject):
         if not many or not self.state.bare:
             return super().jvps(many)
         found = []
-        with self.ready({}), self.forward_mode(tuple(many[0])):
+        with self.ready({}), self.forward_mode(tuple(many[0])), without_compiler():
             for tangents in many:
                 self.state.again()  # no call can change but random numbers
                 found.append(self._pushed(tangents))

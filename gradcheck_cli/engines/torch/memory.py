@@ -11,12 +11,18 @@ from gradcheck_cli.engines.layer.subject import Layout
 def laid_out(torch: Any, tensor: Any, layout: Layout) -> Any:
     """The tensor with this memory layout: a copy, but for one that lies in memory like that."""
     if layout == "transposed":
+        if tensor.dim() < 2:
+            return tensor.contiguous()
         turned = tuple(reversed(range(tensor.dim())))
         return tensor.permute(turned).contiguous().permute(turned)
     if layout == "sliced" and tensor.dim():
         *outer, last = tensor.shape
-        wide = torch.tensor(float("nan")).to(tensor).expand(*outer, 2 * last + 1).clone()
-        sliced = wide[..., 1::2]
+        wide = (*outer, 2 * last + 1)
+        if tensor.is_floating_point():
+            around = tensor.new_full(wide, float("nan"))
+        else:
+            around = torch.tensor(float("nan")).to(tensor).expand(wide).clone()
+        sliced = around[..., 1::2]
         sliced.copy_(tensor)
         return sliced
     if layout == "expanded":

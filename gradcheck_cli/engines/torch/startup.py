@@ -3,7 +3,6 @@ until something asks for it: starting up is most of what a small check costs."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,10 +15,10 @@ from gradcheck_cli.engines.kit.startup import StandIn, replaces
 COMPILER = "torch-compiler"  # 34 % of 30 formulas
 DECOMPOSITIONS = "torch-decompositions"  # 15 % of one formula
 
-_DECOMPOSITIONS = "PYTORCH_JIT"  # what torch.autograd.forward_ad asks before it imports them
 _COMPILER = "torch._dynamo"
 _SHAPES = "torch.fx.experimental.symbolic_shapes"
 _SYMBOLS = "sympy"  # the compiler's, for sizes that it does not know
+_PLAIN = (bool, int, tuple)
 _PLAINLY: dict[str, Callable[..., Any]] = {
     "expect_true": lambda x: x,
     "guard_or_false": lambda x: x,
@@ -51,18 +50,26 @@ class _NoSymbols(StandIn):
 
 
 class _NoSymbolicShapes(StandIn):
-    """Its questions have plain answers where sizes and truths are plain numbers."""
+    """Its questions have plain answers where sizes and truths are plain numbers. They are in its
+    dictionary: an operation asks dozens of times."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        vars(self).update({asked: self._answering(asked) for asked in _PLAINLY})
 
     def __getattr__(self, name: str) -> Any:
         if name == "__path__":  # every import asks, and this is no package
             raise AttributeError(name)
-        plainly = _PLAINLY.get(name)
-        if plainly is None:
-            return super().__getattr__(name)
+        return super().__getattr__(name)
+
+    def _answering(self, name: str) -> Callable[..., Any]:
+        plainly = _PLAINLY[name]
 
         def answer(*sizes: Any) -> Any:
-            plain = all(type(size) in (bool, int, tuple) for size in sizes)
-            return plainly(*sizes) if plain else getattr(self.real(), name)(*sizes)
+            for size in sizes:
+                if type(size) not in _PLAIN:
+                    return getattr(self.real(), name)(*sizes)
+            return plainly(*sizes)
 
         return answer
 
@@ -90,23 +97,14 @@ def without_compiler() -> Iterator[None]:
             module.leave()
 
 
-@contextmanager
-def without_decompositions() -> Iterator[None]:
-    """They serve the forward derivative of some backward formulas (softmax), and
-    `torch.autograd.forward_ad` imports them with the first dual number; where no backward is
-    differentiated nothing can need them. That import costs as much as a small run."""
-    if not replaces(DECOMPOSITIONS):
-        yield
-        return
-    before = os.environ.get(_DECOMPOSITIONS)
-    os.environ[_DECOMPOSITIONS] = "0"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_DECOMPOSITIONS]
-        else:
-            os.environ[_DECOMPOSITIONS] = before
+def dual(torch: Any, primal: Any, tangent: Any, level: int) -> Any:
+    """A dual number, by the call that `torch.autograd.forward_ad.make_dual` ends with. Before that
+    it imports decompositions, which serve the forward derivative of some backward formulas
+    (softmax); where no backward is differentiated nothing can need them. That import costs as much
+    as a small run."""
+    if replaces(DECOMPOSITIONS):
+        return torch._VF._make_dual(primal, tangent, level=level)
+    return torch.autograd.forward_ad.make_dual(primal, tangent)
 
 
 def prepare_test_helpers() -> None:

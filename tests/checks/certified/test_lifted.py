@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
@@ -12,9 +13,11 @@ from torch.nn.functional import cross_entropy
 
 from gradcheck_cli.checks import small
 from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.certified import lifted
 from gradcheck_cli.checks.certified.lifted import LiftedTruth, lifted_truth
 from gradcheck_cli.checks.subjects import Subjects
 from gradcheck_cli.domain.truth import PointKind, Truth
+from gradcheck_cli.engines.layer.isolation import surroundings
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.lifting import NotLifted
 from gradcheck_cli.truth.blocks import Differences
@@ -257,3 +260,34 @@ def test_a_layer_is_lifted_again_where_it_is_another_function(
             assert (check.status, check.truth) == ("passed", FROM_THE_TRACE)
         counts.append(len(lifts))
     assert counts == [1, 1, 1, 2, 3]
+
+
+def jumps_at_a_tenth(x: Any) -> Any:
+    return torch.sin(x) + (1.0 if x[0].item() == 0.1 else 0.0)
+
+
+def test_in_the_next_dtype_of_a_check_its_value_at_the_point_is_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Float32 rounds 0.1, next to which the function jumps."""
+    compared: list[str] = []
+    compare = lifted._compare
+
+    def counted(layer: BoundLayer, *arguments: Any, **options: Any) -> Any:
+        compared.append(layer.problem.dtype)
+        return compare(layer, *arguments, **options)
+
+    monkeypatch.setattr(lifted, "_compare", counted)
+    alone = examined(jumps_at_a_tenth, {"x": [0.1, 0.2]}, dtype="float64")
+    monkeypatch.setattr(lifted, "_LAST", WeakKeyDictionary())
+    found = []
+    for x in ([0.3, 0.2], [0.1, 0.2]):
+        compared.clear()
+        with surroundings():
+            found = [
+                examined(jumps_at_a_tenth, {"x": x}, dtype=dtype)
+                for dtype in ("float32", "float64")
+            ]
+        assert compared[0] == "float32"
+        assert ("float64" in compared) == (x[0] == 0.1)
+    assert [one.code for one in found[1].findings] == [one.code for one in alone.findings] != []
