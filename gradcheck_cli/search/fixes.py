@@ -47,6 +47,7 @@ def best_fix(
     candidates share `budget` seconds."""
     allowed = Budget(budget)
     best: SearchedFix | None = None
+    chosen: tuple[Candidate, Searching] | None = None
     values = {**domain.still, **witness}
     tried = 0
     for candidate in propose(rounded(spec.program, domain.dtype), domain.dtype, values, ()):
@@ -57,13 +58,19 @@ def best_fix(
         tried += 1
         share = max(allowed.left, 0.1) / 2
         fixed = replace(spec, program=candidate.program)
-        searching = Searching(fixed, engine, domain, KINDS, share, seed, with_regions=False)
-        found = _judged(candidate, (yield from searching.steps()))
+        most = fails_in - 1 if best is None else len(best.found)
+        searching = Searching(fixed, engine, domain, KINDS, share, seed, most)
+        yield from searching.looked()
+        found = _judged(candidate, searching.so_far().searches)
         if len(found.found) < fails_in and (best is None or _rank(found) < _rank(best)):
-            best = found
+            best, chosen = found, (candidate, searching)
         if best is not None and len(best.proven) == len(KINDS):
             break
-    return best
+    if chosen is None:
+        return None
+    candidate, searching = chosen
+    yield from searching.simplify()
+    return _judged(candidate, searching.so_far().searches)
 
 
 def _judged(candidate: Candidate, searches: tuple[Search, ...]) -> SearchedFix:

@@ -98,7 +98,7 @@ class LayerSearching(Searching):
         """`spec` has the lifted program, or stands for one; `subjects` are the layer in the dtype
         and in float64."""
         name = engine.capabilities.name
-        super().__init__(spec, name, domain, request.kinds, request.budget, request.seed, False)
+        super().__init__(spec, name, domain, request.kinds, request.budget, request.seed)
         self._engine = engine
         self._problem = problem
         self._is_lifted = spec.program is not problem.spec.program

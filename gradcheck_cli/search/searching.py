@@ -70,7 +70,8 @@ _OPEN_POINTS = 64  # of each kind and turn, from boxes that are open
 
 class Searching:
     """One spec on one engine in one dtype. `kinds` are those that are looked for; `budget` is in
-    seconds, from when the engine is ready."""
+    seconds, from when the engine is ready. Of more than `most` kinds that are found, nothing else
+    is looked for."""
 
     def __init__(
         self,
@@ -80,9 +81,9 @@ class Searching:
         kinds: Sequence[Kind],
         budget: float,
         seed: int,
-        with_regions: bool = True,
+        most: int = len(KINDS),
     ) -> None:
-        self._with_regions = with_regions
+        self._most = most
         self._spec = spec
         self._domain = domain
         self._kinds = tuple(kinds)
@@ -105,7 +106,14 @@ class Searching:
         self._start()
 
     def steps(self) -> Steps[tuple[Search, ...]]:
-        """Searches."""
+        """Searches, and says where kinds fail."""
+        points = yield from self.looked()
+        yield from self._find_regions(points)
+        yield from self.simplify()
+        return self.so_far().searches
+
+    def looked(self) -> Steps[Ordinals]:
+        """Looks for witnesses and proofs. Gives some points of the domain."""
         yield from self._ask_for_the_program()
         self._start()
         self._begin_proof()
@@ -114,13 +122,11 @@ class Searching:
         yield from self._look_at(points)  # also tries what seems to be proven
         self._probed = self._answers
         for turn in range(_ROUNDS):
-            if not self._open() or self._budget.is_spent:
+            if not self._open() or self._budget.is_spent or len(self._witnesses) > self._most:
                 break
             self._prove_on(_BOXES << turn)
             yield from self._look_at(self._candidates(points))
-        yield from self._find_regions(points)
-        yield from self._simplify()
-        return self.so_far().searches
+        return points
 
     def _start(self) -> None:
         """From now on the budget counts."""
@@ -322,7 +328,7 @@ class Searching:
 
     # Witnesses that are easier to read.
 
-    def _simplify(self) -> Steps[None]:
+    def simplify(self) -> Steps[None]:
         """Puts simpler points that fail as well in the place of witnesses."""
         budget = Budget(_SIMPLER_S)
         for kind, first in list(self._witnesses.items()):
@@ -386,7 +392,7 @@ class Searching:
     def _find_regions(self, points: Ordinals) -> Steps[None]:
         """Of kinds that were found; `points` are some of the domain."""
         proof, domain = self._proof, self._domain
-        if proof is None or self._runner.batched is None or not self._with_regions:
+        if proof is None or self._runner.batched is None:
             return
         budget = Budget(max(_FOR_REGIONS * self._seconds, self._budget.left))
         reasons = Reasons(self._exact, self._gradient, self._format)

@@ -15,7 +15,7 @@ import numpy as np
 
 from gradcheck_cli import specfile
 from gradcheck_cli.checks.protocol import Ask, Steps
-from gradcheck_cli.domain.search import KINDS, GradientRequest, Kind, Search
+from gradcheck_cli.domain.search import KINDS, GradientRequest, Kind
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.base import make
 from gradcheck_cli.engines.entry_points import targets
@@ -142,9 +142,9 @@ class Attack:
             return
         if domain is None or not spec.wrt:
             return
-        found: tuple[Search, ...] = self._driven(
-            Searching(spec, self._name, domain, KINDS, 0.5, 0, with_regions=False).steps()
-        )
+        searching = Searching(spec, self._name, domain, KINDS, 0.5, 0)
+        self._driven(searching.looked())
+        found = searching.so_far().searches
         proven = [one.kind for one in found if one.verdict == "proven-absent"]
         self.proofs += len(proven)
         for begin in range(0, points if proven else 0, _MANY):
