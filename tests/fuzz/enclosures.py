@@ -87,6 +87,9 @@ class Attack:
         special = probes(domain, (), self._rng)
         drawn = self._rng.integers(domain.low, domain.high + 1, size=(points, domain.size))
         every = np.concatenate([special, drawn])
+        if domain.size == 1 and domain.high[0] - domain.low[0] < 1 << 17:  # all that there are
+            every = np.arange(domain.low[0], domain.high[0] + 1)[:, None]
+            every = np.concatenate([every, special])  # the last batch is cut
         for begin in range(0, len(every) - BATCH + 1, BATCH):
             yield every[begin : begin + BATCH]
 
@@ -104,7 +107,7 @@ class Attack:
                 np.minimum(np.abs(lo), np.abs(hi)) > self._huge
             )
             large &= np.sign(computed) == np.sign(lo)
-            settled = np.isfinite(computed) & ~np.isinf(bound)
+            settled = np.isfinite(computed) & np.isfinite(bound)
             outside = ~within & (~bad | (settled & ~overflows)) | (overflows & ~(within | large))
         wrong = np.broadcast_to(found.broken, found.bad.shape).reshape(BATCH, -1)
         outside |= wrong & np.isfinite(computed)
@@ -140,7 +143,8 @@ def main() -> int:
     attack, failed = Attack(options.engine), False
     for dtype in options.dtypes.split(","):
         for model in options.formulas.split(";"):
-            for line in attack.run(spec_of(model, dtype), dtype, options.points):
+            line = next(attack.run(spec_of(model, dtype), dtype, options.points), None)
+            if line is not None:
                 failed = True
                 print(f"{options.engine} {dtype} {model} {line}")
     print(f"{attack.points} points")

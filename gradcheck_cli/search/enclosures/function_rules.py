@@ -63,28 +63,29 @@ def moved(x: Enclosed) -> Bounds:
     return np.where(x.bad, np.inf, x.error)
 
 
-@rule("exp")
-def _exp(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """exp(x + e) - exp(x) = exp(x) expm1(e). Far below 0 both are next to nothing, however large e
-    is."""
-    with np.errstate(all="ignore"):
-        ends = np.exp(x.lo), np.exp(x.hi)
-        top = up(np.exp(np.maximum(x.hi, x.hi * (1 - x.d) + x.a)))
-        gone = (x.hi < 0) & (x.d < 1) & (top < rounding.subnormal)
-        x = replace(x, bad=x.bad & ~(gone & x.overflows))
-        d = np.where(gone, 0.0, up(np.expm1(moved(x))))
-    a = np.where(gone, top, 0.0)
-    return library(rounding, x, ends, d, a, within=(0.0, np.inf), plain=True)
+def _power_of(function: Any, turned: float) -> Rule:
+    """exp or exp2, which grows by exp(e) at most for an error of e. It may be computed as exp of a
+    product, whose rounding moves it by `turned` |x| u. Far below 0 it is next to nothing, however
+    large the error is."""
+
+    def found(rounding: Rounding, x: Enclosed) -> Enclosed:
+        with np.errstate(all="ignore"):
+            ends = function(x.lo), function(x.hi)
+            own = turned * rounding.unit
+            above = np.maximum(x.hi, x.hi * (1 - x.d) + x.a) * (1 - min(own, 1.0))
+            top = up(function(above))
+            gone = (x.hi < 0) & (x.d < 1) & (top < rounding.subnormal)
+            x = replace(x, bad=x.bad & ~(gone & x.overflows))
+            moves = moved(x) + (0.0 if turned == 0 else own * (x.most + moved(x)))
+            d = np.where(gone, 0.0, up(np.expm1(moves)))
+        a = np.where(gone, top, 0.0)
+        return library(rounding, x, ends, d, a, within=(0.0, np.inf), plain=True)
+
+    return found
 
 
-@rule("exp2")
-def _exp2(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """Also computed as exp(log(2) x), whose argument is rounded."""
-    with np.errstate(all="ignore"):
-        ends = np.exp2(x.lo), np.exp2(x.hi)
-        d = up(np.expm1(moved(x)) + x.most * rounding.unit)  # 2^e - 1 is less
-    zero = np.zeros(d.shape)
-    return library(rounding, x, ends, d, zero, within=(0.0, np.inf), plain=True)
+RULES["exp"] = _exp = _power_of(np.exp, 0.0)
+RULES["exp2"] = _power_of(np.exp2, 1.4)
 
 
 @rule("expm1")

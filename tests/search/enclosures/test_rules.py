@@ -182,3 +182,11 @@ def test_what_is_flushed_is_0_or_accurate() -> None:
     tiny = RULES["exp"](rounding, argument((-200.0, -95.0, 0.0, 0.0)))
     assert RULES["divide"](rounding, one, tiny).broken[0]
     assert not RULES["exp"](rounding, argument((-87.33, -87.33, 0.0, 0.0))).a[0]
+
+
+def test_exp2_may_be_exp_of_a_rounded_product() -> None:
+    """JAX takes exp(log(2) x) in bfloat16: of -124 that is 5.1e-38 in place of 4.7e-38."""
+    found = RULES["exp2"](Rounding.of(FORMATS["bfloat16"], False), argument((-124.0,) * 2 + (0, 0)))
+    assert found.error[0] > 5.11e-38 - 2.0**-124
+    far = RULES["exp2"](Rounding.of(FLOAT32, False), argument((-1e30, -1e20, 0.0, 0.0)))
+    assert (far.bad[0], far.error[0] < 1e-43) == (False, True)
