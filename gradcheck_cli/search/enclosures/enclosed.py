@@ -156,7 +156,7 @@ class Rounding:
     @classmethod
     def of(cls, fmt: FloatFormat, flush: bool) -> Rounding:
         normal, u = fmt.smallest_normal, fmt.unit_roundoff
-        narrow = fmt.bits < 24  # is computed in float32, and rounded once
+        narrow = fmt.bits < 24 and not flush  # is computed in float32, and rounded once
         library = u + 2 * LIBRARY_ULPS * 2.0**-24 if narrow else 2 * LIBRARY_ULPS * u
         least = normal if flush else max(fmt.smallest_subnormal, 5e-324)
         ulps = 2 * LIBRARY_ULPS

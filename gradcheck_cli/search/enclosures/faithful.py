@@ -57,7 +57,7 @@ from what they are named after. PyTorch's softplus is linear beyond 20: exp(-20)
 FLUSHING = frozenset(("jax", "tensorflow"))
 """Engines that take and give 0 for subnormal numbers. In half precision they compute a function of
 a library by several roundings to it, or to more digits."""
-_HALVES = ("float16", "bfloat16")
+_UNSTATED = (("tensorflow", "float16"), ("tensorflow", "bfloat16"))
 
 
 def unfaithful(program: Program, engine: str, dtype: str) -> str:
@@ -68,7 +68,7 @@ def unfaithful(program: Program, engine: str, dtype: str) -> str:
     known = _FAITHFUL.get(engine)
     if known is None:
         return f"how {engine} rounds is not stated"
-    if engine in FLUSHING and dtype in _HALVES:
+    if (engine, dtype) in _UNSTATED:
         return f"how {engine} rounds in {dtype} is not stated"
     for node in program.nodes:
         if node.op in (INPUT, CONSTANT):

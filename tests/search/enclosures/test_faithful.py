@@ -12,8 +12,8 @@ def test_the_first_kernel_that_is_not_known_is_named() -> None:
     assert unfaithful(SOME, "torch", "float32") == "how `exp(x)` rounds is not stated"
 
 
-def test_engines_that_flush_are_known_above_half_precision() -> None:
-    assert "rounds in bfloat16" in unfaithful(SOME, "jax", "bfloat16")
+def test_how_tensorflow_rounds_in_half_precision_is_not_stated() -> None:
+    assert "rounds in bfloat16" in unfaithful(SOME, "tensorflow", "bfloat16")
 
 
 def test_rows_are_what_the_reference_engine_computes() -> None:
