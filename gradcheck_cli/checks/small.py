@@ -115,10 +115,9 @@ class Whole(Gradients):
         """The truth with what is enclosed of a program in which some operations are lines."""
         from reference_engine.arithmetic.arbs import NotInBalls, Undecided
 
-        own = self._truth
         try:
             found = program.narrowed(truth, self.pushes.directions)
-            if program.agrees(found, own.gradients, own.differences()):
+            if self._agrees(program, found, True):
                 return found
             reason = CONTRADICTED
         except (NotInBalls, TooManyNumbers, Undecided) as refusal:
@@ -130,7 +129,10 @@ class Whole(Gradients):
     def _agrees(self, program: LiftedTruth, truth: Truth, taken: bool) -> bool:
         """Whether no difference of the layer contradicts the truth, where any are `taken`."""
         own = self._truth
-        return not taken or program.agrees(truth, own.gradients, own.differences())
+        if not taken:
+            return True
+        found = own.differences()
+        return program.agrees(truth, own.gradients, found, own.stairs)
 
     def _note_bubbles(self, truth: Truth) -> None:
         """Says where a derivative holds next to the point alone. Only one that is so steep that the

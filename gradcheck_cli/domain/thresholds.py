@@ -145,6 +145,15 @@ BUBBLE: Final = 2.0**-26
 where float32 has no second number: no training meets it. A guard such as max(norm, 1e-12) makes
 one; a function that bends within 1e-6 of itself does not. Used by: checks, truth."""
 
+FINE_STAIRS: Final = 2.0**-6
+"""Part of an input's size, or of 1 for a zero, in which stairs have four jumps or more to be taken
+for the rounding of a search: steps are fifty times as long as one. Those of eight-bit numbers are
+wider, and are meant. Used by: truth."""
+
+STAIR_BENDS: Final = 2.0**-4
+"""Part of the highest jump. Within a stair a value bends by less: stairs are short beside what
+bends the function. Used by: truth."""
+
 NO_DIGITS: Final = 16.0
 """Times what a small move of the inputs changes. A gradient that it changes by as much has no
 digits. Used by: truth."""

@@ -3,7 +3,7 @@ layer itself before anything is believed of it."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Container, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -112,33 +112,46 @@ class LiftedTruth(ProgramTruth):
         return replace(truth, blocks=blocks, origin=self.origin)
 
     def agrees(
-        self, truth: Truth, gradients: Mapping[str, Array], found: Mapping[str, Differences]
+        self,
+        truth: Truth,
+        gradients: Mapping[str, Array],
+        found: Mapping[str, Differences],
+        stairs: Container[tuple[str, int]] = (),
     ) -> bool:
         """Whether no difference contradicts what is certified of reverse mode. Some stand for
-        `gradients`, which they vouch for along directions. Where the layer has the values of the
-        program along the axis of an entry, its difference was misled by their rounding, unless
-        exact values of the program say the same as that difference."""
+        `gradients`, which they vouch for along directions; those of entries along which the layer
+        has `stairs` are of long steps. Where the layer has the values of the program along the axis
+        of an entry, its difference was misled by their rounding, unless exact values of the program
+        say the same as that difference."""
         for name, taken in found.items():
             block = truth.blocks["reverse", name]
             value = np.where(taken.vouched, gradients[name], taken.value)
             with np.errstate(all="ignore"):
                 apart = np.abs(value - block.value) > SHOWS * taken.error + block.error
             doubtful = (apart & np.isfinite(taken.error)) | (taken.kind != PointKind.SMOOTH)
-            for column in np.flatnonzero(np.any(doubtful & block.certified, axis=0)):
-                if self.departs(name, int(column)):
+            for column in range(value.shape[1]):
+                stepped = (name, column) in stairs
+                if not np.any(block.certified[:, column] & (doubtful[:, column] | stepped)):
+                    continue
+                if self.departs(name, column):
                     return False
                 rows = apart[:, column] & block.certified[:, column]
                 derivative = np.where(rows, block.value[:, column], value[:, column])
-                if self._is_bubble(name, int(column), derivative, value[:, column]):
+                if stepped:
+                    derivative = block.value[:, column]
+                part = FAR if stepped else BUBBLE
+                if self._is_bubble(name, column, part, derivative, value[:, column]):
                     return False
         return True
 
-    def _is_bubble(self, name: str, column: int, derivative: Array, difference: Array) -> bool:
-        """Whether a `derivative` (m,) by one entry holds on a stretch that float32 has no second
-        number in: a difference of exact values across it is that of the layer, or far nearer to
-        it. The bisection of a root has such stairs, of which each is flat."""
+    def _is_bubble(
+        self, name: str, column: int, part: float, derivative: Array, difference: Array
+    ) -> bool:
+        """Whether a `derivative` (m,) by one entry holds on less than this part of it, in which
+        float32 may have no second number: a difference of exact values across it is that of the
+        layer, or far nearer to it. A bisection has such stairs, of which each is flat."""
         leaf, axis = self._axis(name, column)
-        ends = [{name: _moved(leaf, part * axis)} for part in (-BUBBLE, BUBBLE)]
+        ends = [{name: _moved(leaf, way * axis)} for way in (-part, part)]
         run = _Nearby(self.layer.highest, self._made)
         low, high = (run.exact_value(end, self.layer.problem.dtype) for end in ends)
         width = (ends[1][name] - ends[0][name]).flat[column]

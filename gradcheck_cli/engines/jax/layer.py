@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -11,6 +13,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array, as_pairs, joined
 from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.thresholds import OPERATIONS
 from gradcheck_cli.engines.jax.modes import (
     NO_LOOP,
     LayerJax,
@@ -32,11 +35,14 @@ from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_cal
 from gradcheck_cli.engines.layer.results import Results
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout, Output, SubjectRequest
 from gradcheck_cli.engines.temporarily import temporarily
+from gradcheck_cli.engines.tracebacks import raise_if_internal
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, UnclippedGradients
     from gradcheck_cli.engines.layer.recording import Recording
     from gradcheck_cli.engines.layer.rewriting import Expression, Seen
+
+LOOPED_S = 1.0  # of processor time in differences: a program is compiled in less
 
 
 class JaxSubject(LayerSubject):
@@ -94,6 +100,8 @@ class JaxSubject(LayerSubject):
         self.notes += tuple(f"`{name}`, which it captured, is not checked" for name in names)
         self._whole = compiled or request.uncast
         self._made: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {}
+        self._looped_s = 0.0
+        self._program: Callable[..., Any] | None = None
         with self.ready({}):
             self.outputs = self.described(self._values_at(self.inputs({})))
         self.bind_leaves(self._leaves_of())
@@ -248,6 +256,38 @@ class JaxSubject(LayerSubject):
                 pairs = values.get(name, self._own[name]).astype(self.dtype)
                 inputs[name] = self.jax.device_put(joined(pairs))
             return self.flat(self._values_at(inputs))
+
+    def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
+        if self._looped_s > LOOPED_S and not self.is_held:
+            self._looped_s = -math.inf  # this is tried once
+            self._program = self._traced(many[0])
+        if self._program is not None and not self.is_held:
+            with self.ready({}):
+                return np.stack([self.flat(self._program(self.inputs(one))) for one in many])
+        started = time.process_time()
+        found = super().several(many)
+        self._looped_s += time.process_time() - started
+        return found
+
+    def _traced(self, values: Mapping[str, Array]) -> Callable[..., Any] | None:
+        """The values as a compiled program: differences of a layer that traces a solver at every
+        call take minutes without. None where it cannot be traced as a whole, or gives others than
+        those of its operations one by one."""
+        if self._whole or self._stage or self._complex:
+            return None
+        from gradcheck_cli.engines.jax.programs import Compiled
+
+        program = Compiled(self.call, self._function)
+        try:
+            with self.ready({}):
+                found = self.flat(program(self.inputs(values)))
+        except Exception as error:
+            raise_if_internal(error)
+            return None
+        one_by_one = self.plain_value(values)
+        rounding = OPERATIONS * FORMATS[self.digits].unit_roundoff * np.abs(one_by_one)
+        same = np.isclose(found, one_by_one, rtol=0.0, atol=rounding, equal_nan=True)
+        return program if np.all(same) else None
 
     # Passes
 

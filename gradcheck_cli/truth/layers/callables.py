@@ -14,7 +14,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.thresholds import OPERATIONS, ROUNDINGS, VAGUE_BAR, Step
+from gradcheck_cli.domain.thresholds import OPERATIONS, ROUNDING_GRAINS, ROUNDINGS, VAGUE_BAR, Step
 from gradcheck_cli.domain.truth import Hull, PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
 from gradcheck_cli.truth.bisect_directions import confirm
@@ -23,6 +23,7 @@ from gradcheck_cli.truth.layers.absorption import ABSORBED, absorbed
 from gradcheck_cli.truth.layers.corners import cornered
 from gradcheck_cli.truth.layers.resolving import UNRESOLVED, unresolved
 from gradcheck_cli.truth.layers.safe_values import moved_inside, values_of
+from gradcheck_cli.truth.layers.stairs import stair_heights, words_of_stairs
 from gradcheck_cli.truth.layers.visibility import unseen_rows, words_of_bubbles, words_of_unseen
 from gradcheck_cli.truth.layers.weighing import (
     Rounding,
@@ -34,8 +35,8 @@ from gradcheck_cli.truth.layers.weighing import (
     weighed,
 )
 from gradcheck_cli.truth.numerics.differences import Float
-from gradcheck_cli.truth.numerics.directions import Values
-from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
+from gradcheck_cli.truth.numerics.directions import Slope, Values
+from gradcheck_cli.truth.numerics.noise import from_size, largest_of, measured_of_layer
 from gradcheck_cli.truth.numerics.verify_first import Quick
 from gradcheck_cli.truth.subdifferential import steady
 
@@ -76,6 +77,7 @@ class CallableTruth:
         self._spread: Callable[[str, str], Array] | None = None
         self._noise: dict[str, Array] | None = None
         self._found: dict[str, Differences] | None = None
+        self.stairs: dict[tuple[str, int], float] = {}  # how high, by entries of leaves
 
     def _run(self, values: Values, rows: Array) -> CallResult:
         self.forward += 1
@@ -102,6 +104,7 @@ class CallableTruth:
         found = self.differences()
         unseen = unseen_rows(self.gradients, found)
         self.notes = dict.fromkeys(words_of_unseen(unseen, self.subject.outputs))
+        self.notes |= dict.fromkeys(words_of_stairs(self.stairs))
         for leaf in self.moving:
             own, taken = self.gradients[leaf.name], found[leaf.name]
             self.notes |= dict.fromkeys(words_of_bubbles(leaf.name, leaf.value, own, taken))
@@ -194,10 +197,32 @@ class CallableTruth:
             gradient, found = self.gradients[leaf.name], result[leaf.name]
             for column in range(leaf.size):
                 if self._needs_its_own(gradient[:, column], found, column):
-                    slope = exact.along_entry(leaf.name, column, gradient[:, column])
+                    slope = self._slope(exact, leaf.name, column)
                     found.put(column, slope)
                     found.vouched[:, column] = False
         return result
+
+    def _slope(self, exact: Quick, name: str, column: int) -> Slope:
+        """A difference by one entry; over steps that are longer than the stairs in which the value
+        rises, where it does."""
+        gradient = self.gradients[name][:, column]
+        slope = exact.along_entry(name, column, gradient)
+        off = np.abs(slope.estimate.value - gradient) > slope.estimate.error
+        if not np.any(off & np.isfinite(slope.reach)):
+            return slope
+        reach = float(np.min(slope.reach, where=off & np.isfinite(slope.reach), initial=np.inf))
+        if reach <= self._rounding_on_the_way():
+            return slope
+        heights = stair_heights(self._several, self.values, name, column, reach)
+        if not np.any(heights):
+            return slope
+        self.stairs[name, column] = float(np.max(heights))
+
+        def noise_of(at: Values, y: Float) -> Float:
+            return exact.noise_of(at, y) + heights
+
+        coarse = replace(exact, noise=exact.noise + heights, noise_of=noise_of)
+        return coarse.along_entry(name, column, gradient)
 
     @staticmethod
     def _needs_its_own(gradient: Array, found: Differences, column: int) -> bool:
@@ -282,6 +307,13 @@ class CallableTruth:
             return left_open(merged, self._unresolved(merged, name, found), UNRESOLVED)
 
         return weighed(gradient, found, rounding, scale, self.subject.dtype, self.dtype, settled)
+
+    def _rounding_on_the_way(self) -> float:
+        """How large the last digits are of numbers as large as the inputs, the outputs, or 1: no
+        search has stairs of these."""
+        largest = max(map(largest_of, (self.output, *self.values.values())))
+        unit = FORMATS[self.subject.digits].unit_roundoff
+        return ROUNDING_GRAINS * unit * max(1.0, largest)
 
     def _unresolved(self, merged: Merged, name: str, found: Differences) -> Array:
         """Which contradicted entries (m, n) are of a value that no step resolves."""

@@ -74,6 +74,10 @@ def doubled_until(x, w):
     return {"y": y, "n": jnp.sum(y)}
 
 
+def branched(x, w):
+    return x * w if float(x[0]) > 0.5 else w
+
+
 @jax.jit
 def scaled(x):
     return x * scale
@@ -184,6 +188,19 @@ def test_outputs_by_name_and_gradients_of_inputs(
     np.testing.assert_allclose(
         layer.jvp({"x": tangent})[:2], (slope[:, None] * w.T) @ tangent, rtol=1e-13
     )
+
+
+@pytest.mark.parametrize(("name", "compiles"), [("doubled_until", True), ("branched", False)])
+def test_differences_of_a_slow_layer_are_of_one_compiled_program(
+    bound: Callable[..., JaxSubject], monkeypatch: pytest.MonkeyPatch, name: str, compiles: bool
+) -> None:
+    """Where it can be traced as a whole; its values are the same."""
+    monkeypatch.setattr("gradcheck_cli.engines.jax.layer.LOOPED_S", -1.0)
+    layer = bound(name, {"x": X, "w": np.array([1.5, 0.5])})
+    points = [{"x": X * part} for part in (1.0, 1.5, 0.25)]
+    expected = np.stack([layer.value(point) for point in points])
+    np.testing.assert_allclose(layer.several(points), expected, rtol=1e-14)
+    assert (layer.stencils.looped == 0) is compiles
 
 
 def test_float32_is_what_a_user_of_float32_has(bound: Callable[..., JaxSubject]) -> None:

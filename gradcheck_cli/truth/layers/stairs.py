@@ -1,0 +1,102 @@
+"""Stairs: a value that is a line next to the point and jumps again and again a little way off.
+
+What a search ends with (bisection, golden section, an iteration that stops at a tolerance) depends
+on its inputs through comparisons: the derivative of what ran is that of one stair, flat or as the
+bracket moves, and not that of the number that was searched for. Where the stairs are fine beside
+the input, one of them is a rounding that the layer does itself; differences over longer steps have
+the derivative that is meant, as far as stairs so high let them tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.thresholds import FINE_STAIRS, OPERATIONS, STAIR_BENDS, Step
+from gradcheck_cli.truth.numerics.directions import Values
+from gradcheck_cli.truth.numerics.noise import from_size
+
+POINTS = 49  # on a stretch, of which stairs have three or more each
+FEWEST = 4  # jumps on it: a kink or two are none
+SHORTEST: Step = 8.0  # times the way to the first jump: the next stretch is twice as long
+STRETCHES = 6
+HALVINGS = 12
+OFF: Step = 0.38197  # of a stretch lies below the point, so that no stairs are met in step
+
+
+def stair_heights(
+    several: Callable[[Sequence[Values]], Array],
+    values: Values,
+    name: str,
+    column: int,
+    reach: float,
+) -> Array:
+    """How high the stairs are (m,) in which the outputs that `several` gives rise where one entry
+    of the input `name` moves, 0 where they are no stairs. None jumps within `reach`."""
+    start = np.asarray(values[name], np.float64)
+    size = abs(float(start.reshape(-1)[column])) or 1.0
+
+    def at(steps: Sequence[float] | Array) -> Array:
+        moved = []
+        for step in steps:
+            there = start.copy()
+            there.reshape(-1)[column] += step
+            moved.append({**values, name: there})
+        return np.asarray(several(moved))
+
+    found = np.zeros(())
+    for stretch in range(STRETCHES):
+        length = SHORTEST * reach * 2.0**stretch
+        if not 0 < length <= FINE_STAIRS * size:
+            break
+        steps = length * (np.arange(POINTS) / (POINTS - 1) - OFF)
+        rows = at(steps)
+        found = _heights(rows)
+        if np.any(found):
+            row = int(np.argmax(found))
+            return found if _stays(at, steps, rows[:, row], row) else np.zeros_like(found)
+    return found
+
+
+def _stays(at: Callable[[Sequence[float]], Array], steps: Array, values: Array, row: int) -> bool:
+    """Whether the largest change of an output from one step to the next is as large between steps
+    that are closer: it shrinks on a ramp, and grows at a pole."""
+    k = int(np.argmax(np.abs(np.diff(values))))
+    low, high = (float(steps[k]), values[k]), (float(steps[k + 1]), values[k + 1])
+    first = abs(high[1] - low[1])
+    for _ in range(HALVINGS):
+        middle = (low[0] + high[0]) / 2
+        value = at([middle])[0, row]
+        if abs(value - low[1]) > abs(high[1] - value):
+            high = middle, value
+        else:
+            low = middle, value
+    return bool(first / 2 <= abs(high[1] - low[1]) <= 2 * first)
+
+
+def _heights(rows: Array) -> Array:
+    """The highest stair (m,) among values (points, m); 0 where they are no lines with jumps between
+    them. At a jump, two second differences are as high as it is and of either sign; at a kink they
+    are of one, and where a function bends neighbours are alike."""
+    with np.errstate(all="ignore"):
+        bends = np.diff(rows, 2, axis=0)
+        highest = np.max(np.abs(bends), axis=0)
+        rough = np.abs(bends) > STAIR_BENDS * highest
+        pairs = bends[:-1] + bends[1:]
+        jumps = rough[:-1] & rough[1:] & (np.abs(pairs) <= np.abs(bends[:-1]) / 2)
+        seen = highest > from_size(np.max(np.abs(rows), axis=0), OPERATIONS)
+    count = np.count_nonzero(jumps, axis=0)
+    lines = 2 * np.count_nonzero(rough, axis=0) <= len(bends)
+    return np.where(seen & lines & (count >= FEWEST), highest, 0.0)
+
+
+def words_of_stairs(heights: Mapping[tuple[str, int], float]) -> Iterator[str]:
+    """A sentence about entries of leaves along which values rise in stairs as high as this."""
+    if heights:
+        names = ", ".join(dict.fromkeys(f"`{name}`" for name, _ in heights))
+        yield (
+            f"next to the point values rise in stairs of {max(heights.values()):.1g} along "
+            f"{names}, as what a search ends with does: differences over longer steps decide"
+        )

@@ -1,0 +1,83 @@
+"""Values that rise in stairs, and values that only look like it."""
+
+import numpy as np
+import pytest
+import torch
+
+import gradcheck_cli as g
+from gradcheck_cli.truth.layers.stairs import stair_heights
+
+W = 1e-6
+
+
+def heights(function, reach=W / 2):
+    def several(many):
+        return np.array([[function(float(one["x"]))] for one in many])
+
+    return float(np.max(stair_heights(several, {"x": np.array(0.7)}, "x", 0, reach)))
+
+
+def sloped(x):
+    """On every stair another line, as where the bracket of a search moves with its input."""
+    step = np.floor(x / W)
+    return W * step + (step % 7 - 3) / 5 * (x - W * step)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: W * np.floor(x / W), sloped, lambda x: np.exp(x) + W * np.floor(x * x / W)],
+)
+def test_jumps_between_lines_are_stairs(function):
+    assert W / 2 < heights(function) < 3 * W
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        np.sin,
+        lambda x: x + W * np.sin(x / W),
+        lambda x: x + abs((x / W) % 2 - 1) * W,  # continuous: its slope is meant
+        lambda x: x + 1e3 * max(x - 0.7 - W, 0.0),
+        lambda x: np.exp(1e6 * (x - 0.7)),
+        lambda x: float(x > 0.7 + W),
+        lambda x: 1.0,
+    ],
+)
+def test_ripples_and_kinks_are_none(function):
+    assert heights(function) == 0
+
+
+def test_poles_are_none():
+    assert heights(lambda x: W * np.tan(np.pi * x / W + 0.3), W / 8) == 0
+
+
+def _search(x):
+    low, high = torch.full_like(x, -4.0), torch.full_like(x, 4.0)
+    for _ in range(22):
+        middle = (low + high) / 2
+        up = middle + middle**3 < x
+        low, high = torch.where(up, middle, low), torch.where(up, high, middle)
+    return (low + high) / 2
+
+
+class Root(torch.autograd.Function):
+    """t with t + t^3 = x, by bisection; its derivative is 1 / (1 + factor t^2) for 3."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        t = _search(x)
+        ctx.save_for_backward(t)
+        ctx.factor = factor
+        return t
+
+    @staticmethod
+    def backward(ctx, cotangent):
+        (t,) = ctx.saved_tensors
+        return cotangent / (1 + ctx.factor * t**2), None
+
+
+@pytest.mark.parametrize(("factor", "passes"), [(3, True), (2, False)])
+def test_the_derivative_of_what_is_searched_for_is_judged_by_longer_steps(factor, passes):
+    found = g.check(lambda x: Root.apply(x, factor), torch.tensor([0.4]))
+    assert found.passed is passes
+    assert {finding.code for finding in found.findings} == (set() if passes else {"GC101"})
