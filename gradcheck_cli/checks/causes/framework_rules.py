@@ -88,14 +88,15 @@ def _reached(recording: Recording) -> tuple[list[Ran], dict[int, frozenset[str]]
     """The steps that the outputs depend on, and of every slot the leaves that it depends on."""
     execution, bars = recording.execution, recording.bars
     steps = [execution.steps[place] for place in execution.needed(recording.outputs)]
-    leaf_of = {slot: name for name, slot in recording.gradients.items() if slot is not None}
+    leaves_of: dict[int, frozenset[str]] = {}  # both terms of a sum have its cotangent
+    for name, bar in recording.gradients.items():
+        if bar is not None:
+            leaves_of[bar] = leaves_of.get(bar, frozenset()) | {name}
     reached: dict[int, frozenset[str]] = {}
     for step in steps:
         for slot in step.args:
             if slot not in reached:  # a leaf, or a constant
-                reached[slot] = frozenset(
-                    [leaf_of[bars[slot]]] if bars.get(slot) in leaf_of else ()
-                )
+                reached[slot] = leaves_of.get(bars.get(slot, -1), frozenset())
         through = [reached[slot] for slot in step.args]
         reached.update(dict.fromkeys(step.results, frozenset[str]().union(*through)))
     return steps, reached

@@ -5,7 +5,8 @@
                                   any but the input's
     backward(upstream, x, w)      with the inputs of forward, by name or in their order
 
-A parameter `out`, `output` or `y` of the last kind is the output. With several outputs `upstream`
+A parameter `out`, `output` or `y` of the last kind is the output; where it is the only one, forward
+may give that twice, as output and cache. With several outputs `upstream`
 has the structure of what forward gives. Gradients come back alone, as a tuple in the order of
 forward's inputs (all of them, or the floating ones), or as a dictionary by name ("x" or "dx").
 """
@@ -112,6 +113,8 @@ class Convention:
         args, kwargs = self.arguments(inputs)
         result = called(pair.forward, args, kwargs)
         two = isinstance(result, tuple) and len(result) == 2
+        if two and result[0] is result[1] and self._wants_output(inputs):
+            return Run(inputs, result[0], None)
         if self.style == "input or cache" and not two:
             return Run(inputs, result, inputs[self.order[0]])
         if self.style in ("upstream", "inputs"):
@@ -119,6 +122,11 @@ class Convention:
         if not two:
             raise WrongKind("backward takes a cache, so forward has to give (output, cache)")
         return Run(inputs, *result)
+
+    def _wants_output(self, inputs: Mapping[str, Any]) -> bool:
+        """Whether backward takes nothing but the output: what forward gives twice is then the
+        output and the cache, `return y, y`."""
+        return self.by_name and len(self.rest) == 1 and self.rest[0] not in inputs
 
 
 @dataclass(frozen=True, slots=True)

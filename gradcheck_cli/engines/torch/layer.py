@@ -118,7 +118,9 @@ class TorchSubject(LayerSubject):
         self.bind_leaves(self._leaves_of(names))
         self._by_name = {leaf.name: leaf for leaf in self.leaves}
         self._base = {name: self._kept(name, request.values[name]) for name in names}
-        self.state.settle(request.values, self.leaf_array)
+        self.state.settle(
+            request.values, self.leaf_array, sum(leaf.value.size for leaf in self.leaves)
+        )
         self._apart: frozenset[str] = frozenset()  # outputs that are no functions of the leaves
         self.outputs = self._first_outputs()
         self._batched = Batched(torch, self.leaf_array, self.plain_value)

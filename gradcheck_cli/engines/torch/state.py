@@ -18,6 +18,11 @@ from gradcheck_cli.engines.layer.isolation import Randomness
 Made = Callable[[str, Array], Any]
 """The tensor of a leaf, in the subject's dtype."""
 
+WORTH_A_THREAD = 32_768
+"""Entries of all leaves. PyTorch does not split smaller arrays (`at::internal::GRAIN_SIZE`) but in
+convolutions, where a thread waits longer for the others than it works: several times as long where
+the machine has other work."""
+
 
 @dataclass(slots=True)
 class HeldVariable:
@@ -48,6 +53,7 @@ class State:
         self._random = [stream.start(seed) for stream in self._streams]
         self._others = Randomness(seed)
         self._products: Products = ()
+        self.is_small = False
 
     def copied(self, module: Any) -> Any:
         """A copy of a module in the dtype, whose tensors are the layer's."""
@@ -117,8 +123,10 @@ class State:
             data = _in(_in(tensor.detach(), self._rounded).to(self._device), self._floats)
             self.named[name] = HeldVariable(tensor, data, "captured", tensor.requires_grad)
 
-    def settle(self, values: Mapping[str, Array], made: Made) -> None:
-        """What the request gives some of the tensors. Now everything is made that calls find."""
+    def settle(self, values: Mapping[str, Array], made: Made, entries: int) -> None:
+        """What the request gives some of the tensors. Now everything is made that calls find.
+        `entries`: how many numbers the leaves have."""
+        self.is_small = entries < WORTH_A_THREAD
         self._products = products_of(self.torch)
         for name in values.keys() & self.named.keys():
             held = self.named[name]
@@ -337,6 +345,8 @@ class _Around(AbstractContextManager[None]):
             self._anomaly = torch.is_anomaly_enabled()
             self._strict = torch.are_deterministic_algorithms_enabled()
             self._threads = torch.get_num_threads()
+            if self._state.is_small:
+                torch.set_num_threads(1)
 
     def __exit__(self, *_: object) -> None:
         try:

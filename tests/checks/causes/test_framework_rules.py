@@ -73,6 +73,14 @@ def test_the_operation_is_named_with_its_line(
     assert found.cause.proven == (kind == "operation's rule")
 
 
+def test_leaves_with_one_cotangent_both_have_the_operation_as_their_cause() -> None:
+    """Autograd hands the gradient of a sum to both terms."""
+    problem = layer_problem(lambda a, b: wrong_cube(a + b), {"a": [0.5], "b": [1.5]})
+    found = [one for one in examine(loaded("torch"), problem).findings if one.severity == "error"]
+    assert {one.input for one in found} == {"a", "b"}
+    assert all(one.cause and one.cause.text == "wrong_cube(a + b)" for one in found)
+
+
 def test_the_operation_with_a_wrong_second_derivative_is_named() -> None:
     """github.com/tensorflow/tensorflow/issues/61117"""
     found = _found("tensorflow", tf.reduce_prod, [0.0, 1.0], "reverse-over-reverse")

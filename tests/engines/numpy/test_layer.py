@@ -66,6 +66,15 @@ def test_a_backward_may_ask_for_the_output() -> None:
     assert np.allclose(gradients(subject)["x"], np.diag(1 - np.tanh(X) ** 2), rtol=1e-15)
 
 
+def test_the_output_may_be_its_own_cache() -> None:
+    def twice(x: Any) -> Any:
+        y = np.tanh(x)
+        return y, y
+
+    subject = bound(pair(twice, lambda up, y: up * (1 - y**2)), {"x": X})
+    assert np.allclose(gradients(subject)["x"], np.diag(1 - np.tanh(X) ** 2), rtol=1e-15)
+
+
 def test_the_cache_of_one_input_may_have_any_name() -> None:
     subject = bound(pair(lambda x: (np.tanh(x), np.cosh(x)), lambda up, c: up / c**2), {"x": X})
     assert np.allclose(gradients(subject)["x"], np.diag(1 - np.tanh(X) ** 2), rtol=1e-14)

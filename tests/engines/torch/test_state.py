@@ -12,6 +12,7 @@ from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
 from gradcheck_cli.engines.torch.layer import TorchSubject
+from gradcheck_cli.engines.torch.state import WORTH_A_THREAD
 from tests.checks.making import examined
 
 LAYER = """
@@ -43,6 +44,26 @@ def test_switches_of_a_module_are_put_back(tmp_path: Path) -> None:
     assert torch.is_grad_enabled()
     assert not torch.is_anomaly_enabled()
     assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == products
+
+
+def test_a_small_layer_runs_in_one_thread() -> None:
+    before, seen = torch.get_num_threads(), set()
+
+    def watched(x: torch.Tensor) -> torch.Tensor:
+        seen.add((x.numel(), torch.get_num_threads()))
+        return x.sum()
+
+    torch.set_num_threads(2)
+    try:
+        for entries in (2, WORTH_A_THREAD):
+            live = Implementation("torch", "watched", "", Span(1, 1, 1, 2), live=watched)
+            values = {"x": np.ones(entries)}
+            layer = TorchSubject(SubjectRequest(live, values, "float32", "float32"))
+            layer.value({})
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert {(2, 1), (WORTH_A_THREAD, 2)} <= seen
 
 
 def test_the_columns_of_forward_mode_have_the_same_random_numbers() -> None:
