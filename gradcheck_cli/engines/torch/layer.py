@@ -439,11 +439,11 @@ class TorchSubject(LayerSubject):
         from gradcheck_cli.engines.torch.custom_functions import classes_of
         from gradcheck_cli.engines.torch.declared import holding
 
-        with self.ready({}):
+        with self.ready({}), as_written(self.torch):
             classes = classes_of(self.call(self.inputs({}, self.wrt)))
 
         def call(inputs: dict[str, Any]) -> list[Any]:
-            with holding(declared, classes, self.fw.numpy):
+            with as_written(self.torch), holding(declared, classes, self.fw.numpy):
                 return self.call(inputs)
 
         return call

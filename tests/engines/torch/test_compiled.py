@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 import torch
 
+from gradcheck_cli.engines.layer.declared import Declared
 from gradcheck_cli.engines.torch import compiled
+from gradcheck_cli.engines.torch.engine import TorchEngine
+from tests.checks.making import subject_of
 
 
 def test_another_layer_makes_dynamo_forget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,3 +65,22 @@ def test_what_is_no_stage_runs_through_all_stages() -> None:
 def test_an_uncompiled_graph_is_none_that_was_compiled() -> None:
     x: Any = torch.ones(2, requires_grad=True)
     assert not compiled.is_compiled([(x * x).sum(), x.detach()])
+
+
+def test_what_is_declared_is_seen_in_a_compiled_layer_as_it_was_written() -> None:
+    class Step(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return (x > 0).to(x.dtype)
+
+        @staticmethod
+        def backward(ctx: Any, upstream: torch.Tensor) -> torch.Tensor:
+            return 0.5 * upstream
+
+    def layer(x: torch.Tensor) -> torch.Tensor:
+        return Step.apply(x) * x
+
+    subject = subject_of(TorchEngine(), torch.compile(layer, backend="aot_eager"), x=[0.5, 1.5])
+    declared = Declared({}, {}, {})
+    subject.hold(declared)
+    assert "Step" in declared.names
