@@ -47,7 +47,7 @@ def _asked(question: object) -> Any:
         try:
             (folder / _QUESTION).write_bytes(pickle.dumps(question))
             subprocess.run(
-                (sys.executable, "-m", __name__, name),
+                (sys.executable, "-P", "-m", __name__, name),
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
