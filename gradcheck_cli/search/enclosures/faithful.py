@@ -47,6 +47,8 @@ _FAITHFUL = {
     "jax": frozenset(_JAX.split()),
     "tensorflow": frozenset(_TENSORFLOW.split()),
 }
+_IN_ANY_ORDER = "AddN"
+"""A kernel that is restated as sums of two, in one order; of two numbers there is no other."""
 _ROWS_THEMSELVES = "reference"
 """The engine whose operations are the rows of the table."""
 
@@ -75,6 +77,9 @@ def unfaithful(program: Program, engine: str, dtype: str) -> str:
             continue
         if kernel_of(node) not in known:
             return f"how `{node.text}` rounds is not stated"
+        before = [kernel_of(program.nodes[i]) for i in node.args]
+        if kernel_of(node) == _IN_ANY_ORDER and _IN_ANY_ORDER in before:
+            return f"in which order `{node.text}` adds three numbers is not stated"
     return ""
 
 
