@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from gradcheck_cli.checks.protocol import Steps
-from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.codes import Codes, Families
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.engines import UNCOMPILED
 from gradcheck_cli.domain.records import dataclass
@@ -114,7 +114,7 @@ def _index(entry: Entry) -> str:
 
 def _is_judged(finding: Finding, checks: Sequence[Check], findings: Sequence[Finding]) -> bool:
     """Whether the same numbers came out there."""
-    if any(one.mode == finding.mode and one.code.startswith("GC7") for one in findings):
+    if any(one.mode == finding.mode and one.code.startswith(Families.ENGINE) for one in findings):
         return False
     inputs = {one.input for one in checks if one.mode == finding.mode}
     return finding.input in inputs or (finding.input is None and bool(inputs))

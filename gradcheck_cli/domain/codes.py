@@ -148,6 +148,7 @@ class Families:
     ROUNDING: Final = "GC3"
     POINT: Final = "GC4"
     TRUTH: Final = "GC5"
+    ENGINE: Final = "GC7"
     SPEC: Final = "GC9"
 
 
