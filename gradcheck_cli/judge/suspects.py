@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -20,40 +20,30 @@ from gradcheck_cli.judge.outputs import is_far_off, lost_rows, worst_output
 
 def is_suspect(case: Case) -> bool:
     """Whether there are `suspects`: the first of them says so."""
-    if case.truth is None:
-        return False
-    for evaluation in case.evaluations:
-        if evaluation.failure is not None or evaluation.approximation:
-            continue
-        for name, gradient in evaluation.gradients.items():
-            block = case.truth.blocks.get((evaluation.mode, name))
-            if block is None or gradient.values is None:
-                continue
-            if _worst(gradient.values, block, case) is not None:
-                return True
-        if worst_output(case, evaluation) is not None:
-            return True
-    return any(True for _ in apart(case))
+    return next(_suspects(case), None) is not None
 
 
 def suspects(case: Case) -> tuple[Suspect, ...]:
     """Evaluations with an output or an entry that is not simply right, with the worst entry to be
     traced. Once the cost of rounding is known, what it explains is right."""
-    found: list[Suspect] = []
+    return tuple(_suspects(case))
+
+
+def _suspects(case: Case) -> Iterator[Suspect]:
     if case.truth is None:
-        return ()
+        return
+    known: set[tuple[str, Mode]] = set()
     for evaluation in case.evaluations:
         if evaluation.approximation:
             continue  # its error is its formula's
         if evaluation.failure is None and (trace := _suspicious(case, evaluation, case.truth)):
-            found.append(Suspect(evaluation.engine, evaluation.mode, trace))
-    known = {(suspect.engine, suspect.mode) for suspect in found}
+            yield Suspect(evaluation.engine, evaluation.mode, trace)
+            known.add((evaluation.engine, evaluation.mode))
     for one, name, row, column in apart(case):
         if (one.engine, one.mode) not in known:
             request = _traced(case, one.mode, name, row, column)
-            found.append(Suspect(one.engine, one.mode, request))
+            yield Suspect(one.engine, one.mode, request)
             known.add((one.engine, one.mode))
-    return tuple(found)
 
 
 def _traced(case: Case, mode: Mode, name: str, row: int, column: int) -> TraceRequest:

@@ -62,9 +62,7 @@ _FOR_REGIONS: Enough = 0.5  # of the budget, at least: for the regions of all ki
 _SIMPLER_S: Seconds = 0.5  # for simpler witnesses
 _SIMPLER_ROUNDS = 4
 _SIMPLER_TRIED = 8  # points of a round whose truth is enclosed
-_MANY = (
-    1 << 14
-)  # points of a batch where a region is run number by number: no engine starts threads
+_MANY = 1 << 14  # points of a batch of a region's numbers: so many start no threads
 _OPEN_POINTS = 64  # of each kind and turn, from boxes that are open
 
 
