@@ -55,6 +55,7 @@ class Whole(Gradients):
         self._uncast = uncast
         self._suspect_entries: Mapping[tuple[str, str], Array] | None = None
         self._truth = CallableTruth(layer.highest, layer.bounds, problem.dtype, problem.seed)
+        self._truth.searches = isinstance(program, LiftedTruth) and program.searches
         self.evaluate()
 
     @property
@@ -100,7 +101,8 @@ class Whole(Gradients):
         sure = program.is_sure(truth)
         some = any(np.any(block.certified) for block in truth.blocks.values())
         beside = costs and self._suspect_entries is None
-        agrees = not some or self._agrees(program, truth, beside or not sure)
+        beside_it = beside or not sure or program.searches
+        agrees = not some or self._agrees(program, truth, beside_it)
         if not some or not agrees:
             reason = truth.fallback if agrees else CONTRADICTED
             if reason:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import VAGUE_BAR
 from gradcheck_cli.truth.blocks import Differences
-from gradcheck_cli.truth.numerics.directions import Sampled
+from gradcheck_cli.truth.numerics.directions import Sampled, Slope
 
 ENTRY_LIMIT = 256  # entries that get a difference each: 14 to 84 evaluations of the program for one
 LEAF = 4  # entries of a failing support that get a difference each
@@ -40,16 +40,18 @@ class _Entries:
 def confirm(
     gradient: Mapping[str, Array],
     differences: Mapping[str, Differences],
-    exact: Sampled,
+    along_entry: Callable[[str, int, Array], Slope],
     rounded: Sampled,
     seed: int,
+    everywhere: bool = False,
 ) -> None:
     """Fill `differences` (rows, columns by input) so that `merge` decides every entry.
 
     Where <gradient, d> lies within the error bar of the difference along d, for one Gaussian and
     one Rademacher direction d over a set of entries, the difference vouches for every entry there,
     with the bar that a single entry would need to be found: an error of entry j shows along d as
-    error * d_j. Where it does not, the set is halved, down to differences of single entries.
+    error * d_j. Where it does not, the set is halved, down to differences of single entries;
+    `everywhere`: nor where the derivative holds on some stretch alone.
     """
     entries = _Entries(list(gradient), [g.shape[1] for g in gradient.values()])
     rng = np.random.default_rng([seed, 3])
@@ -60,12 +62,12 @@ def confirm(
         if flat.size <= LEAF:
             for name, columns in support.items():
                 for column in columns:
-                    slope = exact.along_entry(name, int(column), gradient[name][:, column])
+                    slope = along_entry(name, int(column), gradient[name][:, column])
                     differences[name].put(int(column), slope)
                     spent += 1
             continue
         spent += 2
-        if not _holds(support, gradient, differences, rounded, rng):
+        if not _holds(support, gradient, differences, rounded, rng, everywhere):
             half = flat.size // 2
             pending.extend([flat[:half], flat[half:]])
     for flat in pending:
@@ -86,6 +88,7 @@ def _holds(
     differences: Mapping[str, Differences],
     sampled: Sampled,
     rng: np.random.Generator,
+    everywhere: bool,
 ) -> bool:
     bars: list[dict[str, Array]] = []
     for turn in (0, 1):
@@ -110,7 +113,7 @@ def _holds(
             good = np.abs(slope.estimate.value - expected) <= bar
         if not np.all(good & (bar <= VAGUE_BAR * mass)):
             return False
-        if np.any(slope.sides.kind != 0):
+        if np.any(slope.sides.kind != 0) or (everywhere and np.any(np.isfinite(slope.reach))):
             return False
         bars.append({name: _entry_bars(bar, d.reshape(-1)) for name, d in direction.items()})
     for name, columns in support.items():

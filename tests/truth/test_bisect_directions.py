@@ -35,7 +35,7 @@ class Counted:
         sampled = Sampled(self, self.values, {}, noise, zero, lambda at, y: noise)
         differences = {name: Differences.empty(1, g.size) for name, g in gradient.items()}
         self.evaluations = 0
-        confirm(gradient, differences, sampled, sampled, seed)
+        confirm(gradient, differences, sampled.along_entry, sampled, seed)
         return differences
 
 
@@ -101,7 +101,7 @@ def test_kink_under_one_entry_is_found() -> None:
     sampled = Sampled(function, {"x": x}, {}, noise, zero, lambda at, y: noise)
     gradient = {"x": np.sign(x)[None]}
     found = Differences.empty(1, x.size)
-    confirm(gradient, {"x": found}, sampled, sampled, 0)
+    confirm(gradient, {"x": found}, sampled.along_entry, sampled, 0)
     assert np.flatnonzero(found.kind[0] == PointKind.KINK).tolist() == [77]
     assert np.sum(found.vouched) >= 590
 

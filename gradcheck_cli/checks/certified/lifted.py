@@ -17,11 +17,19 @@ from gradcheck_cli.checks.certified.program_truth import ProgramTruth, is_certif
 from gradcheck_cli.checks.shape import moving_size
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.draws import signs
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import Leaf, word_of
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.scale import scale_of
-from gradcheck_cli.domain.thresholds import BUBBLE, LIFTED_NOISE, OPERATIONS, SAME_STEP, SHOWS, Step
+from gradcheck_cli.domain.thresholds import (
+    BUBBLE,
+    FEW_ULPS,
+    LIFTED_NOISE,
+    OPERATIONS,
+    SAME_STEP,
+    SHOWS,
+    Step,
+)
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.isolation import stay
@@ -39,6 +47,7 @@ from gradcheck_cli.truth.certified.enclosed_products import (
 )
 from gradcheck_cli.truth.layers.callables import projected, ulp_perturbed
 from gradcheck_cli.truth.layers.safe_values import values_of
+from gradcheck_cli.truth.layers.stairs import searches
 from gradcheck_cli.truth.numerics.noise import from_size
 from gradcheck_cli.truth.plain import plain_function
 
@@ -76,6 +85,7 @@ class LiftedTruth(ProgramTruth):
             _remember(layer, made, _compare(layer, made, near))
         self._made, self._lifted = made, made.lifted
         super().__init__(layer, made.stated.program, made.stated.constants)
+        self.searches = searches(self.program, [self.words[name] for name in self._moving])
         self.islands = ", ".join(
             dict.fromkeys(f"`{island.name}`" for island in made.lifted.islands)
         )
@@ -120,9 +130,9 @@ class LiftedTruth(ProgramTruth):
     ) -> bool:
         """Whether no difference contradicts what is certified of reverse mode. Some stand for
         `gradients`, which they vouch for along directions; those of entries along which the layer
-        has `stairs` are of long steps. Where the layer has the values of the program along the axis
-        of an entry, its difference was misled by their rounding, unless exact values of the program
-        say the same as that difference."""
+        has `stairs` are of long steps, and stairs of a search are no certificate. Where the layer
+        has the values of the program along the axis of an entry, its difference was misled by their
+        rounding, unless exact values of the program say the same as that difference."""
         for name, taken in found.items():
             block = truth.blocks["reverse", name]
             value = np.where(taken.vouched, gradients[name], taken.value)
@@ -130,7 +140,7 @@ class LiftedTruth(ProgramTruth):
                 apart = np.abs(value - block.value) > SHOWS * taken.error + block.error
             doubtful = (apart & np.isfinite(taken.error)) | (taken.kind != PointKind.SMOOTH)
             for column in range(value.shape[1]):
-                stepped = (name, column) in stairs
+                stepped = self.searches and (name, column) in stairs
                 if not np.any(block.certified[:, column] & (doubtful[:, column] | stepped)):
                     continue
                 if self.departs(name, column):
@@ -139,17 +149,23 @@ class LiftedTruth(ProgramTruth):
                 derivative = np.where(rows, block.value[:, column], value[:, column])
                 if stepped:
                     derivative = block.value[:, column]
-                part = FAR if stepped else BUBBLE
+                part = FAR if stepped else self._bubble
                 if self._is_bubble(name, column, part, derivative, value[:, column]):
                     return False
         return True
 
+    @property
+    def _bubble(self) -> float:
+        """The part of a number in which the judged dtype has a few others, or float32 none: a
+        rounding of the layer that is as fine as that is one of the dtype, whose derivative is 1."""
+        return max(BUBBLE, 2 * FEW_ULPS * FORMATS[self.layer.problem.dtype].unit_roundoff)
+
     def _is_bubble(
         self, name: str, column: int, part: float, derivative: Array, difference: Array
     ) -> bool:
-        """Whether a `derivative` (m,) by one entry holds on less than this part of it, in which
-        float32 may have no second number: a difference of exact values across it is that of the
-        layer, or far nearer to it. A bisection has such stairs, of which each is flat."""
+        """Whether a `derivative` (m,) by one entry holds on less than this part of it: a difference
+        of exact values across it is that of the layer, or far nearer to it. A bisection has such
+        stairs, of which each is flat."""
         leaf, axis = self._axis(name, column)
         ends = [{name: _moved(leaf, way * axis)} for way in (-part, part)]
         run = _Nearby(self.layer.highest, self._made)

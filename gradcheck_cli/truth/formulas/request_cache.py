@@ -229,7 +229,7 @@ def _take(
                 differences.put(k, exact.along_entry(name, k, expected[:, k]))
     if entries > ENTRY_LIMIT and not second:
         whole = {n: work.gradients.true[mode, n] for n in request.wrt if n not in columns}
-        confirm(whole, by_input, exact, rounded, request.seed)
+        confirm(whole, by_input, exact.along_entry, rounded, request.seed)
     if not second:
         return by_input
     return {

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 
 import numpy as np
 
@@ -53,6 +54,7 @@ class CallableTruth:
     `dtype` is the one that is judged; the subject runs in its own. `ran` is its run with all unit
     cotangents, which took so many `seconds`; `gradients` are those, (m, n) a leaf; zeros where the
     layer gives none: differences tell. `unsure`: a first look at values did not confirm them.
+    `searches`: it is known to be a search, of whose stairs no one is its derivative.
     """
 
     subject: Subject
@@ -61,6 +63,7 @@ class CallableTruth:
     seed: int
     forward: int = 0
     backward: int = 0
+    searches: bool = False
 
     def __post_init__(self) -> None:
         self.values = {leaf.name: leaf.value for leaf in self.subject.leaves}
@@ -190,27 +193,27 @@ class CallableTruth:
         rows = self.output.size
         result = {leaf.name: Differences.empty(rows, leaf.size) for leaf in self.moving}
         exact, rounded = self._quick(True), self._quick(False)
+        slope = partial(self._slope, exact)
         if sum(leaf.size for leaf in self.moving) > FEW:
             with np.errstate(all="ignore"):
-                confirm(self.gradients, result, exact, rounded, self.seed)
+                confirm(self.gradients, result, slope, rounded, self.seed, self.searches)
         for leaf in self.moving:
             gradient, found = self.gradients[leaf.name], result[leaf.name]
             for column in range(leaf.size):
                 if self._needs_its_own(gradient[:, column], found, column):
-                    slope = self._slope(exact, leaf.name, column)
-                    found.put(column, slope)
+                    found.put(column, slope(leaf.name, column, gradient[:, column]))
                     found.vouched[:, column] = False
         return result
 
-    def _slope(self, exact: Quick, name: str, column: int) -> Slope:
+    def _slope(self, exact: Quick, name: str, column: int, gradient: Array) -> Slope:
         """A difference by one entry; over steps that are longer than the stairs in which the value
         rises, where it does."""
-        gradient = self.gradients[name][:, column]
         slope = exact.along_entry(name, column, gradient)
         off = np.abs(slope.estimate.value - gradient) > slope.estimate.error
-        if not np.any(off & np.isfinite(slope.reach)):
+        ends = (off | self.searches) & np.isfinite(slope.reach)
+        if not np.any(ends):
             return slope
-        reach = float(np.min(slope.reach, where=off & np.isfinite(slope.reach), initial=np.inf))
+        reach = float(np.min(slope.reach, where=ends, initial=np.inf))
         if reach <= self._rounding_on_the_way():
             return slope
         heights = stair_heights(self._several, self.values, name, column, reach)
@@ -293,7 +296,8 @@ class CallableTruth:
         )
 
         def settled(merged: Merged) -> Merged:
-            if self.subject.digits == "float64":  # a little way off others have no digits left
+            # a little way off others have no digits left, and next to stairs are other stairs
+            if self.subject.digits == "float64" and not self.stairs:
                 at, seed = self.values, self.seed
                 merged = cornered(merged, gradient, found, self._several, at, name, seed)
             # what every rounding changes altogether, of a value that never moves, is no lost term

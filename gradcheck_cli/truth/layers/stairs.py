@@ -9,12 +9,14 @@ the derivative that is meant, as far as stairs so high let them tell.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.thresholds import FINE_STAIRS, OPERATIONS, STAIR_BENDS, Step
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.thresholds import FINE_STAIRS, OPERATIONS, SEARCHES, STAIR_BENDS, Step
+from gradcheck_cli.truth.certified.ties import STAIRS
 from gradcheck_cli.truth.numerics.directions import Values
 from gradcheck_cli.truth.numerics.noise import from_size
 
@@ -24,6 +26,22 @@ SHORTEST: Step = 8.0  # times the way to the first jump: the next stretch is twi
 STRETCHES = 6
 HALVINGS = 12
 OFF: Step = 0.38197  # of a stretch lies below the point, so that no stairs are met in step
+
+
+def searches(program: Program, moving: Collection[str]) -> bool:
+    """Whether a program chooses, and again by what was chosen, as often as a search does: by
+    comparisons, signs and roundings of what depends on inputs that are `moving`."""
+    moved = {program.inputs[name] for name in moving if name in program.inputs}
+    in_a_row: dict[int, int] = {}  # choices before each node that moves
+    for index, node in enumerate(program.nodes):
+        before = [in_a_row[arg] for arg in node.args if arg in in_a_row]
+        if index not in moved and not before:
+            continue
+        chooses = node.op in STAIRS or node.op == "sign"
+        if node.kind != "float":
+            chooses = any(program.nodes[arg].kind == "float" for arg in node.args)
+        in_a_row[index] = max(before, default=0) + chooses
+    return max(in_a_row.values(), default=0) >= SEARCHES
 
 
 def stair_heights(

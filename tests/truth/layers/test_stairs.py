@@ -60,6 +60,25 @@ def _search(x):
     return (low + high) / 2
 
 
+def _rounded(x):
+    return torch.round(x * 2**16) / 2**16
+
+
+@pytest.mark.parametrize(("function", "passes"), [(_search, False), (_rounded, True)])
+def test_a_flat_stair_is_the_derivative_of_a_rounding_and_not_of_a_search(function, passes):
+    found = g.check(lambda x: function(x) + 0 * x, torch.linspace(-1.3, 0.9, 5), modes=["reverse"])
+    assert found.passed is passes
+    assert {finding.code for finding in found.findings} == (set() if passes else {"GC101"})
+
+
+def test_a_straight_line_is_not_the_derivative_of_a_rounding():
+    def layer(x):
+        return x + (_rounded(x) - x).detach()
+
+    found = g.check(layer, torch.tensor([0.41371]), dtypes=["float32"], modes=["reverse"])
+    assert {finding.code for finding in found.findings} == {"GC101"}
+
+
 class Root(torch.autograd.Function):
     """t with t + t^3 = x, by bisection; its derivative is 1 / (1 + factor t^2) for 3."""
 
