@@ -172,8 +172,9 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
         if gradient.values is None:
             _judge_missing(case, evaluation, name, block, got)
             continue
+        findings = []
         if gradient.dtype not in (None, evaluation.dtype):
-            got.findings.append(dtype_finding(case, evaluation, name, str(gradient.dtype)))
+            findings.append(dtype_finding(case, evaluation, name, str(gradient.dtype)))
         judged = judge_block(
             gradient.values,
             block,
@@ -187,7 +188,7 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
             settled=case.settled,
             apart=apart.get(name, False),
         )
-        findings = list(engine_findings(case, evaluation, name, block, judged))
+        findings += engine_findings(case, evaluation, name, block, judged)
         got.findings.extend(findings)
         _merge_point(got, evaluation.mode, name, block, judged)
         bad = failed or any(f.severity == "error" for f in findings)

@@ -120,9 +120,10 @@ def test_every_input_of_a_failed_engine_has_its_check() -> None:
 
 def test_gradient_of_another_dtype() -> None:
     made = case([answer({"x": 1.0}, own_dtype="float64")], {"x": block(1.0)})
-    (finding,) = judge(made)[1]
+    (check,), (finding,) = judge(made)
     assert (finding.code, finding.input) == ("GC103", "x")
     assert finding.message == "the gradient of `x` is float64, its input is float32"
+    assert check.status == "failed"
 
 
 # --- output that is nan or infinite ---
