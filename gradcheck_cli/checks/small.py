@@ -54,8 +54,13 @@ class Whole(Gradients):
             self.program, self._partly = None, program
         self._uncast = uncast
         self._suspect_entries: Mapping[tuple[str, str], Array] | None = None
-        self._truth = CallableTruth(layer.highest, layer.bounds, problem.dtype, problem.seed)
-        self._truth.searches = isinstance(program, LiftedTruth) and program.searches
+        self._truth = CallableTruth(
+            layer.highest,
+            layer.bounds,
+            problem.dtype,
+            problem.seed,
+            searches=isinstance(program, LiftedTruth) and program.searches,
+        )
         self.evaluate()
 
     @property
@@ -101,8 +106,8 @@ class Whole(Gradients):
         sure = program.is_sure(truth)
         some = any(np.any(block.certified) for block in truth.blocks.values())
         beside = costs and self._suspect_entries is None
-        beside_it = beside or not sure or program.searches
-        agrees = not some or self._agrees(program, truth, beside_it)
+        taken = beside or not sure or program.searches
+        agrees = not some or self._agrees(program, truth, taken)
         if not some or not agrees:
             reason = truth.fallback if agrees else CONTRADICTED
             if reason:

@@ -150,7 +150,7 @@ FINE_STAIRS: Final = 2.0**-6
 for the rounding of a search: steps are fifty times as long as one. Those of eight-bit numbers are
 wider, and are meant. Used by: truth."""
 
-SEARCHES: Final = 8
+CHOICES: Final = 8
 """Choices in a row, each by what the one before chose. So many halvings leave less than a hundredth
 of a bracket; a tree of decisions has fewer, and a rounding is one. Used by: truth."""
 

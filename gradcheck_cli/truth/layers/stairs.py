@@ -15,7 +15,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.domain.thresholds import FINE_STAIRS, OPERATIONS, SEARCHES, STAIR_BENDS, Step
+from gradcheck_cli.domain.thresholds import CHOICES, FINE_STAIRS, OPERATIONS, STAIR_BENDS, Step
 from gradcheck_cli.truth.certified.ties import STAIRS
 from gradcheck_cli.truth.numerics.directions import Values
 from gradcheck_cli.truth.numerics.noise import from_size
@@ -41,7 +41,7 @@ def searches(program: Program, moving: Collection[str]) -> bool:
         if node.kind != "float":
             chooses = any(program.nodes[arg].kind == "float" for arg in node.args)
         in_a_row[index] = max(before, default=0) + chooses
-    return max(in_a_row.values(), default=0) >= SEARCHES
+    return max(in_a_row.values(), default=0) >= CHOICES
 
 
 def stair_heights(
