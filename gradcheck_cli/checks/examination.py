@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
-from gradcheck_cli.checks.admissible import kinds_of
 from gradcheck_cli.checks.behaviour import behave
 from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.by_design import FIRST_ORDER_ONLY, Design, not_held
@@ -26,7 +25,7 @@ from gradcheck_cli.checks.failures import modes_of
 from gradcheck_cli.checks.large.projected import Projected
 from gradcheck_cli.checks.layer_case import Gradients
 from gradcheck_cli.checks.model import Model
-from gradcheck_cli.checks.one_triangle import without_conventions
+from gradcheck_cli.checks.one_triangle import as_it_moves
 from gradcheck_cli.checks.protocol import FIXES, Steps
 from gradcheck_cli.checks.readings import readings_of
 from gradcheck_cli.checks.sampling import over_the_domain
@@ -166,7 +165,8 @@ class _Examination:
 
     def answer(self) -> LayerAnswer:
         try:
-            self._narrow = self._subject(self._problem.dtype)
+            bind = partial(self._subject, self._problem.dtype)
+            self._narrow = as_it_moves(self._subjects, bind)
         except Exception as error:
             raise_if_internal(error)
             reason = self._subjects.left_out(error)
@@ -296,7 +296,7 @@ class _Examination:
     def _has_own_derivative(self) -> bool:
         """Whether the derivative that is to be is another than that of the formula beside it."""
         declared = self._design is not None and self._design.any
-        return declared or bool(kinds_of(self._problem.spec.points[self._problem.point]))
+        return declared or bool(self._subjects.kinds)
 
     def _against(self, program: ProgramTruth | None, layer: BoundLayer) -> Steps[LayerAnswer]:
         """Judged against the certified truth of a program, or against differences."""
@@ -323,8 +323,6 @@ class _Examination:
                 finding for finding in findings if finding.code != Codes.MODES_DISAGREE
             )
         findings = yield from self._on_stages(findings, layer, lambda: _of(fresh()))
-        checks, findings, shared = without_conventions(examined.case, checks, findings)
-        self._notes.update(dict.fromkeys(shared))
         findings = self._blamed(findings, partial(traced_entry_of, examined.case), layer)
         if self._blaming and isinstance(examined, Whole):
             with examined.ours(FIXES):

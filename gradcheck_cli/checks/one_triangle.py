@@ -1,70 +1,99 @@
 """A symmetric matrix of which a layer reads one triangle, as Cholesky and `eigh` do.
 
-Its derivative is shared out between both triangles by convention: PyTorch and JAX give each half.
-That is the derivative of the same function of symmetric matrices, so a note says it.
+Frameworks share its derivative out between both triangles, each in its own way. All are derivatives
+of the same function of symmetric matrices, so such a matrix is moved as one, as if it were declared
+(`kind: symmetric`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from gradcheck_cli.domain.case import Case
-from gradcheck_cli.domain.codes import Codes
-from gradcheck_cli.domain.dtypes import FORMATS
-from gradcheck_cli.domain.report import Check, Finding, Pass
-from gradcheck_cli.domain.thresholds import FEW_ULPS
-from gradcheck_cli.explain.blame.patterns import SYMMETRIC
+from gradcheck_cli.checks.subjects import Subjects, where_it_runs
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.thresholds import Step
+from gradcheck_cli.engines.layer.subject import Call, Subject
+
+APART: Step = 2.0**-6
+"""How far the entries of a triangle are moved, beside the largest of the matrix: far beyond its
+rounding, and so little that most definite matrices stay definite."""
 
 
-def without_conventions(
-    case: Case, checks: Sequence[Check], findings: Sequence[Finding]
-) -> tuple[tuple[Check, ...], tuple[Finding, ...], tuple[str, ...]]:
-    """Checks and findings, without what is wrong only where such a matrix loses its symmetry, and
-    a note about each of these inputs."""
-    shared = [one for one in findings if _is_shared_out(case, one)]
-    where = {(one.mode, one.input) for one in shared}
-    rest = tuple(one for one in findings if one not in shared)
-    still_wrong = {(one.mode, one.input) for one in rest if one.severity == "error"}
-    passed = where - still_wrong
+def as_it_moves(subjects: Subjects, bind: Callable[[], Subject]) -> Subject:
+    """What `bind` gives with these subjects, of which such matrices stay symmetric from now on."""
+    subject = bind()
+    names = tuple(_shared_out(subject, subjects))
+    if not names:
+        return subject
+    subject.close()
+    subjects.keep_symmetric(names)
+    return bind()
+
+
+def _shared_out(subject: Subject, subjects: Subjects) -> Iterator[str]:
+    """The symmetric matrices that are read in one triangle, and have a derivative in the other."""
+    for leaf in subject.leaves:
+        own = leaf.differentiable and not leaf.is_complex and leaf.role != "captured"
+        if own and leaf.name not in subjects.kinds and is_symmetric(leaf.value):
+            below = np.broadcast_to(
+                np.tri(leaf.value.shape[-1], k=-1, dtype=bool), leaf.value.shape
+            )
+            above = np.swapaxes(below, -1, -2)
+            for read, unread in ((below, above), (above, below)):
+                if _reads(subject, leaf, read, unread) and _hands_to(subject, leaf, read, unread):
+                    yield leaf.name
+                    break
+
+
+def is_symmetric(value: Array) -> bool:
+    """Whether it is a symmetric matrix, or several of them."""
+    square = value.ndim >= 2 and value.shape[-1] == value.shape[-2] > 1
     return (
-        tuple(
-            _passed(case, check) if (check.mode, check.input) in passed else check
-            for check in checks
-        ),
-        rest,
-        tuple(dict.fromkeys(map(_says, shared))),
+        square
+        and value.dtype.kind == "f"
+        and np.array_equal(value[..., 0, :], value[..., :, 0])  # which is soon seen
+        and np.array_equal(value, np.swapaxes(value, -1, -2))
     )
 
 
-def _passed(case: Case, check: Check) -> Check:
-    """The check, with how many of its entries are shared out."""
-    assert case.truth is not None
-    (mine,) = (one for one in case.evaluations if one.mode == check.mode)
-    values, block = mine.gradients[check.input].values, case.truth.blocks[mine.mode, check.input]
-    assert values is not None
-    bar = FEW_ULPS * FORMATS[case.dtype].ulp(block.value) + block.error
-    off = np.abs(values - block.value) > bar
-    shared = Pass("one triangle", int(np.count_nonzero(off)), check.max_ulps)
-    return replace(check, status="passed", passed_by=(*check.passed_by, shared))
+def _moves(subject: Subject, leaf: Leaf, where: Array) -> Array:
+    """Random moves of the entries `where`."""
+    size = APART * (float(np.max(np.abs(leaf.value))) or 1.0)
+    moves = size * np.random.default_rng(0).uniform(-1.0, 1.0, leaf.value.shape) * where
+    return FORMATS[subject.dtype].round(moves)
 
 
-def _is_shared_out(case: Case, finding: Finding) -> bool:
-    if finding.code != Codes.WRONG_GRADIENT or finding.pattern != SYMMETRIC or case.truth is None:
+def _reads(subject: Subject, leaf: Leaf, read: Array, unread: Array) -> bool:
+    """Whether the output depends on entries of the one triangle, and on none of the other."""
+
+    def moved(where: Array) -> Array | None:
+        there = {leaf.name: leaf.value + _moves(subject, leaf, where)}
+        return where_it_runs(lambda: subject.value(there), None)
+
+    here = where_it_runs(lambda: subject.value({}), None)
+    if here is None or not np.all(np.isfinite(here)):  # nothing can be seen beside nan
         return False
-    matrix = np.asarray(case.values[finding.input or ""])
-    derivative = case.truth.blocks["reverse", finding.input or ""].value
-    lower = np.tri(len(matrix), k=-1, dtype=bool).ravel()
-    upper = np.tri(len(matrix), k=-1, dtype=bool).T.ravel()
-    unread = any(not np.any(derivative[:, triangle]) for triangle in (lower, upper))
-    return unread and np.array_equal(matrix, matrix.T)
+    there, elsewhere = moved(unread), moved(read)
+    same = there is not None and np.array_equal(here, there)
+    return same and (elsewhere is None or not np.array_equal(here, elsewhere))
 
 
-def _says(finding: Finding) -> str:
-    return (
-        f"{finding.engine}: the layer reads one triangle of `{finding.input}`, and its gradient is "
-        f"shared out between both: it is right as long as `{finding.input}` stays symmetric "
-        "(`kind: symmetric` checks no other moves)"
-    )
+def _hands_to(subject: Subject, leaf: Leaf, read: Array, unread: Array) -> bool:
+    """Whether entries that are not read have a derivative. One that is not zero there alone is no
+    convention but transposed."""
+    size = sum(output.size for output in subject.outputs)
+    row = FORMATS[subject.dtype].round(np.random.default_rng(1).standard_normal(size))
+    ran = where_it_runs(lambda: subject.run(Call(cotangents=row[None], wrt=(leaf.name,))), None)
+    gradient = None if ran is None else ran.gradients.get(leaf.name)
+    if gradient is not None:
+        shaped = gradient.reshape(leaf.value.shape)
+        if not np.any(shaped[read]):
+            return False
+        if np.any(shaped[unread]):
+            return True
+    moves = _moves(subject, leaf, unread)
+    pushed = where_it_runs(lambda: subject.jvp({leaf.name: moves}), None)
+    return pushed is not None and bool(np.any(pushed))

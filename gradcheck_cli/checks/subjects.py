@@ -23,8 +23,14 @@ from gradcheck_cli.engines.layer.loading import on_the_path
 from gradcheck_cli.engines.layer.subject import Call, Subject, SubjectRequest
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 from gradcheck_cli.formula import FormulaError
+from gradcheck_cli.specfile.kinds import KINDS
 
 T = TypeVar("T")
+
+ONE_TRIANGLE = (
+    "the layer reads one triangle of `{name}`, and its gradient is shared out between both: "
+    "checked as if `{name}` were declared `kind: symmetric`"
+)
 
 
 class Subjects:
@@ -40,8 +46,14 @@ class Subjects:
             name: fmt.round(entry.value) if entry.value.dtype.kind == "f" else entry.value
             for name, entry in problem.spec.points[problem.point].items()
         }
+        self.kinds = kinds_of(problem.spec.points[problem.point])
+        self._origin = dict(self._inputs)
 
-        self._kinds = kinds_of(problem.spec.points[problem.point])
+    def keep_symmetric(self, names: Sequence[str]) -> None:
+        """From now on these matrices stay symmetric, as if they were declared to."""
+        self.kinds.update(dict.fromkeys(names, KINDS["symmetric"]))
+        for name in names:
+            self.notes[ONE_TRIANGLE.format(name=name)] = None
 
     def bound(
         self, dtype: str, values: Mapping[str, Array] | None = None, uncast: bool = False
@@ -50,7 +62,7 @@ class Subjects:
         casts to narrower ones. Raises what the layer raises, and BadSpec."""
         problem = self._problem
         point = problem.spec.points[problem.point]
-        there = moved(self._kinds, self._inputs, values or {})
+        there = moved(self.kinds, self._origin, values or {})
         request = SubjectRequest(
             problem.implementation,
             {**self._inputs, **there},
@@ -64,8 +76,10 @@ class Subjects:
             complex_inputs=frozenset(name for name, one in point.items() if one.is_complex),
         )
         subject: Subject = self._engine.subject(request)
-        if self._kinds:
-            subject = Admissible(subject, self._kinds, self._inputs)
+        if self.kinds:
+            for leaf in subject.leaves:
+                self._origin.setdefault(leaf.name, leaf.value)
+            subject = Admissible(subject, self.kinds, self._origin)
         self.notes.update(dict.fromkeys(subject.notes))
         subject.differentiate(_requested(subject.leaves, problem))
         return subject

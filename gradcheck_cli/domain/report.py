@@ -199,7 +199,6 @@ Rule = Literal[
     "products",
     "enclosed",
     "path",
-    "one triangle",
     "none",
 ]
 """What lets a number pass that is not the truth to a few ulps; `judge.gate` has a sentence for

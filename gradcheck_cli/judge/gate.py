@@ -85,9 +85,6 @@ RULES: Mapping[Rule, Allowing] = {
     "products": Allowing("random products agree with differences of the output"),
     "enclosed": Allowing("random products agree with what is enclosed of them"),
     "path": Allowing("what rounding does to a training path"),
-    "one triangle": Allowing(
-        "right as long as a matrix stays symmetric that is read in one triangle"
-    ),
     "none": Allowing("no rule allows it", 0.0),
 }
 """In the order in which they are asked; `none` is left."""

@@ -15,6 +15,7 @@ from gradcheck_cli.checks.behaviour.request_dependence import requested, used_ou
 from gradcheck_cli.checks.behaviour.together import EVERY, Check, Doubt, doubts_of
 from gradcheck_cli.checks.behaviour.where import Where
 from gradcheck_cli.checks.findings import finding_for
+from gradcheck_cli.checks.one_triangle import as_it_moves
 from gradcheck_cli.checks.shape import moving_size
 from gradcheck_cli.checks.spec_errors import BadSpec
 from gradcheck_cli.checks.subjects import Subjects
@@ -65,7 +66,7 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
     where the checks of its gradients raise it too; mistakes of the spec are theirs alone."""
     subjects = Subjects(engine, problem)
     try:
-        subject = subjects.highest()
+        subject = as_it_moves(subjects, subjects.highest)
     except (BadSpec, NoSuchLayer):
         return LayerAnswer()
     except Exception as error:

@@ -43,7 +43,7 @@ def name_pattern(
     for words, candidate in _conjugates(truth, complex_output, complex_input):
         if _matches(g, candidate, truth, fmt):
             return words
-    square = len(shape) == 2 and shape[0] == shape[1] > 1 and truth.shape[1] == shape[0] * shape[1]
+    square = len(shape) >= 2 and shape[-2] == shape[-1] > 1 and truth.shape[1] == math.prod(shape)
     if square and _transposed(g, truth, shape, fmt):
         return "transposed"
     if square and _symmetric(g, truth, shape, fmt):
