@@ -1,4 +1,4 @@
-"""A symmetric matrix of which a layer reads one triangle, as Cholesky and `eigh` do.
+"""A symmetric or Hermitian matrix of which a layer reads one triangle, as Cholesky and `eigh` do.
 
 Frameworks share its derivative out between both triangles, each in its own way. All are derivatives
 of the same function of symmetric matrices, so such a matrix is moved as one, as if it were declared
@@ -16,6 +16,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.thresholds import Step
 from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.specfile.kinds import HERMITIAN, KINDS, Kind, adjoint
 
 APART: Step = 2.0**-6
 """How far the entries of a triangle are moved, beside the largest of the matrix: far beyond its
@@ -25,45 +26,51 @@ rounding, and so little that most definite matrices stay definite."""
 def as_it_moves(subjects: Subjects, bind: Callable[[], Subject]) -> Subject:
     """What `bind` gives with these subjects, of which such matrices stay symmetric from now on."""
     subject = bind()
-    names = tuple(_shared_out(subject, subjects))
-    if not names:
+    kinds = {leaf.name: _kind(leaf) for leaf in _shared_out(subject, subjects)}
+    if not kinds:
         return subject
     subject.close()
-    subjects.keep_symmetric(names)
+    subjects.keep(kinds)
     return bind()
 
 
-def _shared_out(subject: Subject, subjects: Subjects) -> Iterator[str]:
+def _kind(leaf: Leaf) -> Kind:
+    return HERMITIAN if leaf.is_complex else KINDS["symmetric"]
+
+
+def _shared_out(subject: Subject, subjects: Subjects) -> Iterator[Leaf]:
     """The symmetric matrices that are read in one triangle, and have a derivative in the other."""
     for leaf in subject.leaves:
-        own = leaf.differentiable and not leaf.is_complex and leaf.role != "captured"
-        if own and leaf.name not in subjects.kinds and is_symmetric(leaf.value):
-            below = np.broadcast_to(
-                np.tri(leaf.value.shape[-1], k=-1, dtype=bool), leaf.value.shape
-            )
+        own = leaf.differentiable and leaf.role != "captured" and leaf.name not in subjects.kinds
+        if own and is_symmetric(leaf):
+            shape = leaf.value.shape[:-1] if leaf.is_complex else leaf.value.shape
+            below = np.broadcast_to(np.tri(shape[-1], k=-1, dtype=bool), shape)
             above = np.swapaxes(below, -1, -2)
             for read, unread in ((below, above), (above, below)):
                 if _reads(subject, leaf, read, unread) and _hands_to(subject, leaf, read, unread):
-                    yield leaf.name
+                    yield leaf
                     break
 
 
-def is_symmetric(value: Array) -> bool:
-    """Whether it is a symmetric matrix, or several of them."""
-    square = value.ndim >= 2 and value.shape[-1] == value.shape[-2] > 1
-    return (
-        square
-        and value.dtype.kind == "f"
-        and np.array_equal(value[..., 0, :], value[..., :, 0])  # which is soon seen
-        and np.array_equal(value, np.swapaxes(value, -1, -2))
-    )
+def is_symmetric(leaf: Leaf) -> bool:
+    """Whether it is a symmetric matrix, a Hermitian one of pairs, or several of them."""
+    value = leaf.value
+    rows = -3 if leaf.is_complex else -2
+    if value.ndim < -rows or value.dtype.kind != "f" or value.shape[rows] < 2:
+        return False
+    if value.shape[rows] != value.shape[rows + 1]:
+        return False
+    other = adjoint(value) if leaf.is_complex else np.swapaxes(value, -1, -2)
+    return bool(np.array_equal(value, other))
 
 
 def _moves(subject: Subject, leaf: Leaf, where: Array) -> Array:
     """Random moves of the entries `where`."""
     size = APART * (float(np.max(np.abs(leaf.value))) or 1.0)
-    moves = size * np.random.default_rng(0).uniform(-1.0, 1.0, leaf.value.shape) * where
-    return FORMATS[subject.dtype].round(moves)
+    moves = size * np.random.default_rng(0).uniform(-1.0, 1.0, leaf.value.shape)
+    return FORMATS[subject.dtype].round(
+        np.where(where[..., None] if leaf.is_complex else where, moves, 0.0)
+    )
 
 
 def _reads(subject: Subject, leaf: Leaf, read: Array, unread: Array) -> bool:

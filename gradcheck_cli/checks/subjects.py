@@ -23,13 +23,13 @@ from gradcheck_cli.engines.layer.loading import on_the_path
 from gradcheck_cli.engines.layer.subject import Call, Subject, SubjectRequest
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 from gradcheck_cli.formula import FormulaError
-from gradcheck_cli.specfile.kinds import KINDS
+from gradcheck_cli.specfile.kinds import Kind
 
 T = TypeVar("T")
 
 ONE_TRIANGLE = (
     "the layer reads one triangle of `{name}`, and its gradient is shared out between both: "
-    "checked as if `{name}` were declared `kind: symmetric`"
+    "checked while `{name}` stays {kind}"
 )
 
 
@@ -49,11 +49,11 @@ class Subjects:
         self.kinds = kinds_of(problem.spec.points[problem.point])
         self._origin = dict(self._inputs)
 
-    def keep_symmetric(self, names: Sequence[str]) -> None:
-        """From now on these matrices stay symmetric, as if they were declared to."""
-        self.kinds.update(dict.fromkeys(names, KINDS["symmetric"]))
-        for name in names:
-            self.notes[ONE_TRIANGLE.format(name=name)] = None
+    def keep(self, kinds: Mapping[str, Kind]) -> None:
+        """From now on these leaves, of which a layer reads one triangle, stay of these kinds."""
+        self.kinds.update(kinds)
+        for name, kind in kinds.items():
+            self.notes[ONE_TRIANGLE.format(name=name, kind=kind.name)] = None
 
     def bound(
         self, dtype: str, values: Mapping[str, Array] | None = None, uncast: bool = False

@@ -67,6 +67,32 @@ def _stretched(x: Array, t: Array) -> Array:
     return np.asarray(x + (found + _t(found)) / 2)
 
 
+_CONJUGATED = np.array([1.0, -1.0])  # the real and the imaginary part
+
+
+def adjoint(x: Array) -> Array:
+    """The conjugate transpose of matrices of pairs, (..., n, n, 2)."""
+    return np.asarray(np.swapaxes(x, -2, -3) * _CONJUGATED)
+
+
+def _hermitian_part(t: Array) -> Array:
+    """`_symmetric_part` of pairs; imaginary parts on the diagonal move nothing."""
+    return np.asarray(t + adjoint(t) - t * _real_diagonal(t))
+
+
+def _real_diagonal(t: Array) -> Array:
+    return np.asarray(np.eye(t.shape[-2])[..., None] * [1.0, 0.0])
+
+
+def _hermitian(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    drawn = rng.standard_normal(shape)
+    return np.asarray((drawn + adjoint(drawn)) / 2)
+
+
+def _off_hermitian(x: Array) -> float:
+    return _largest(x - adjoint(x)) / (_largest(x) or 1.0)
+
+
 def _size(x: Array) -> Array:
     return np.asarray(np.sqrt(np.sum(x * x, axis=-1, keepdims=True)))
 
@@ -248,6 +274,20 @@ KINDS = {
         ),
     )
 }
+
+
+HERMITIAN = Kind(
+    "Hermitian",
+    2,
+    "moves the entries [i, j] and [j, i] together, which are each other's conjugates",
+    _hermitian,
+    _off_hermitian,
+    lambda x, t: x + _hermitian_part(t),
+    lambda x, u: _hermitian_part(u),
+    lambda x, g: _hermitian_part(g),
+    lambda x, e: e + np.swapaxes(e, -2, -3) - e * _real_diagonal(e),
+)
+"""Of a complex input, (..., n, n, 2): found by gradcheck, and not declared."""
 
 
 def wrong_shape(kind: str, shape: tuple[int, ...]) -> str:

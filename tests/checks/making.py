@@ -14,7 +14,7 @@ import numpy.typing as npt
 from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.checks.subjects import Subjects
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, as_pairs
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
 from gradcheck_cli.domain.implementation import Implementation, Surrogate
 from gradcheck_cli.domain.layer import POWER, LayerAnswer, LayerProblem, word_of
@@ -64,11 +64,17 @@ def layer_problem(
         source=Source("layer.yaml", ""),
         span=SPAN,
         program=Program((), {}, (), ""),
-        points=({n: Input(n, v, v.dtype.kind == "f", *domain) for n, v in arrays.items()},),
+        points=({name: _input(name, value, domain) for name, value in arrays.items()},),
         wrt=(),
         implementations=(implementation,),
     )
     return LayerProblem(spec, implementation, 0, dtype, modes, behaviour=behaviour, power=power)
+
+
+def _input(name: str, value: Array, domain: tuple[float, float]) -> Input:
+    if value.dtype.kind == "c":
+        return Input(name, as_pairs(value), True, is_complex=True)
+    return Input(name, value, value.dtype.kind == "f", *domain)
 
 
 def examined(layer: Any, inputs: Mapping[str, npt.ArrayLike], **settings: Any) -> LayerAnswer:

@@ -55,6 +55,14 @@ def test_a_gradient_that_is_shared_out_is_a_note(layer: object, a: np.ndarray) -
     assert any("one triangle of `a`" in note for note in answer.notes)
 
 
+def test_a_hermitian_matrix() -> None:
+    a = np.array([[2.0, 0.5 + 0.25j], [0.5 - 0.25j, 1.5]])
+    for layer in (torch.linalg.eigvalsh, torch.linalg.cholesky):
+        answer = examined(layer, {"a": a})
+        assert not answer.findings
+        assert {check.status for check in answer.checks} == {"passed"}
+
+
 def test_it_behaves_as_well() -> None:
     """Forward and reverse mode of Cholesky share its derivative out in different ways."""
     assert not examined(torch.linalg.cholesky, {"a": A}, behaviour=True).findings

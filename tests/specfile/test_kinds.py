@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.specfile import input_model
-from gradcheck_cli.specfile.kinds import KINDS, wrong_shape, wrong_value
+from gradcheck_cli.specfile.kinds import HERMITIAN, KINDS, adjoint, wrong_shape, wrong_value
 from tests.specfile.writing import mistakes, spec
 
 SHAPES = {1: [(2,), (5,), (3, 4)], 2: [(2, 2), (4, 4), (2, 3, 3)]}
 CASES = [(kind, shape) for kind in KINDS.values() for shape in SHAPES[kind.axes]]
+MOVING = [*CASES, (HERMITIAN, (3, 3, 2)), (HERMITIAN, (2, 2, 2, 2))]
 
 
 def test_the_schema_has_them_all() -> None:
@@ -29,7 +30,13 @@ def test_values_stay_of_their_kind(kind, shape) -> None:
     np.testing.assert_allclose(kind.moved(x, 0 * t), x, rtol=0, atol=1e-15 * np.max(np.abs(x)))
 
 
-@pytest.mark.parametrize(("kind", "shape"), CASES)
+def test_a_hermitian_matrix_stays_one() -> None:
+    x, t = np.random.default_rng(5).standard_normal((2, 3, 3, 2))
+    there = HERMITIAN.moved(x + adjoint(x), t)
+    np.testing.assert_allclose(there, adjoint(there))
+
+
+@pytest.mark.parametrize(("kind", "shape"), MOVING)
 def test_gradients_are_along_the_motion(kind, shape) -> None:
     """Also where a value was rounded, and is its kind only nearly."""
     rng = np.random.default_rng(4)
