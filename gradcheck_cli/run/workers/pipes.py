@@ -99,37 +99,47 @@ class Polled:
 
 
 class Threaded:
-    """A thread for each of them. Whoever reads stops while nobody takes what was read."""
+    """A thread for each of them. Whoever reads stops while nobody takes what was read.
+
+    Each thread closes its own pipe, and only at its end: the number of a descriptor that another
+    thread closes may belong to another worker's pipe before the call that was about to read it
+    reads.
+    """
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._streams = (_stream(process.stdin), _stream(process.stdout), _stream(process.stderr))
         self._found: queue.Queue[tuple[Name, bytes]] = queue.Queue(_AHEAD)
         self._unsent: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._closed = False
-        targets = (self._write, lambda: self._read("answers", 1), lambda: self._read("words", 2))
-        for target in targets:
+        stdin, stdout, stderr = map(_stream, (process.stdin, process.stdout, process.stderr))
+        for target in (
+            lambda: self._write(stdin),
+            lambda: self._read("answers", stdout),
+            lambda: self._read("words", stderr),
+        ):
             threading.Thread(target=target, name="pipe of a worker", daemon=True).start()
 
-    def _read(self, name: Name, place: int) -> None:
+    def _read(self, name: Name, stream: IO[bytes]) -> None:
         data = b"more"
-        while data and not self._closed:
-            try:
-                data = os.read(self._streams[place].fileno(), _PIECE)
-            except (OSError, ValueError):  # closed here
-                data = b""
-            while not self._closed:
-                with contextlib.suppress(queue.Full):
-                    self._found.put((name, data), timeout=0.1)
-                    break
+        with stream:
+            while data and not self._closed:
+                try:
+                    data = os.read(stream.fileno(), _PIECE)
+                except OSError:
+                    data = b""
+                while not self._closed:
+                    with contextlib.suppress(queue.Full):
+                        self._found.put((name, data), timeout=0.1)
+                        break
 
-    def _write(self) -> None:
-        while (data := self._unsent.get()) is not None:
-            left = memoryview(data)
-            try:
-                while left:
-                    left = left[os.write(self._streams[0].fileno(), left) :]
-            except (OSError, ValueError):  # the end of the other pipe tells the rest
-                return
+    def _write(self, stream: IO[bytes]) -> None:
+        with stream:
+            while (data := self._unsent.get()) is not None:
+                left = memoryview(data)
+                try:
+                    while left:
+                        left = left[os.write(stream.fileno(), left) :]
+                except OSError:  # the end of the other pipe tells the rest
+                    return
 
     def send(self, data: bytes) -> None:
         self._unsent.put(data)
@@ -146,7 +156,6 @@ class Threaded:
         return b"".join(data for name, data in self.wait(0.1) if name == "words")
 
     def close(self) -> None:
+        """Ends the threads, each once its worker has ended."""
         self._closed = True
         self._unsent.put(None)
-        for stream in self._streams:
-            stream.close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -81,6 +83,39 @@ def test_a_worker_that_no_longer_listens_raises_nothing(start: Start) -> None:
     process.wait()
     pipes.send(b"x" * 1_000_000)
     assert heard(pipes, "answers").strip() == b"closed"
+
+
+def test_a_late_read_takes_nothing_from_another_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", ""],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    read, late = os.read, threading.Event()
+
+    def reads_late(descriptor: int, length: int) -> bytes:
+        late.wait(30)
+        return read(descriptor, length)
+
+    monkeypatch.setattr(os, "read", reads_late)
+    threads = set(threading.enumerate())
+    pipes = Threaded(process)
+    process.wait()
+    pipes.close()
+    others = [os.pipe() for _ in range(3)]  # they get the lowest numbers that are free
+    try:
+        for here, there in others:
+            os.set_blocking(here, False)
+            os.write(there, b"an answer")
+        late.set()
+        for thread in set(threading.enumerate()) - threads:
+            thread.join(30)
+        assert [read(end, 99) for end, _ in others] == [b"an answer"] * 3
+    finally:
+        for ends in others:
+            for end in ends:
+                os.close(end)
 
 
 def test_the_last_words_are_there_after_the_end(start: Start) -> None:
