@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from gradcheck_cli.domain.evaluation import Problem, TrainingProblem
 from gradcheck_cli.domain.events import EngineReady
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.placement import HOST, Placement
@@ -22,7 +20,7 @@ from gradcheck_cli.run.finalize import settle
 from gradcheck_cli.run.plan import TRUTH_TIMEOUT_S, choose_engines, make_plan, placed
 from gradcheck_cli.run.spec_state import Batch, Work
 from gradcheck_cli.run.workers.pool import Pool
-from gradcheck_cli.run.workers.replies import failed
+from gradcheck_cli.run.workers.replies import unanswered
 from gradcheck_cli.run.workers.task import Done, SoFar, Task
 
 if TYPE_CHECKING:
@@ -171,15 +169,6 @@ def _filled(done: Done) -> Iterator[Any]:
     """The answers, and the failure in place of each that is missing."""
     yield from done.answers
     missing = done.task.questions[len(done.answers) :]
-    if not missing:
-        return
-    assert done.failure is not None
-    failure = replace(done.failure, message=f"{done.failure.message} (in {_what(missing[0])})")
-    for question in missing:
-        yield failed(done.task.engine, question, failure)
-
-
-def _what(question: Any) -> str:
-    if isinstance(question, Problem):
-        return f"{question.dtype} {question.mode}"
-    return f"{question.dtype} training" if isinstance(question, TrainingProblem) else question.dtype
+    if missing:
+        assert done.failure is not None
+        yield from unanswered(done.task.engine, missing, done.failure)

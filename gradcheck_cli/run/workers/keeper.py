@@ -6,6 +6,7 @@ import threading
 import time
 import traceback
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -16,12 +17,13 @@ from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.tracebacks import short_dump
 from gradcheck_cli.run.workers import channel, memory
 from gradcheck_cli.run.workers.process import Died, Process, Spent, TimedOut, TookTooMuch
-from gradcheck_cli.run.workers.replies import answering
+from gradcheck_cli.run.workers.replies import answering, unanswered
 from gradcheck_cli.run.workers.task import Done, Imported, SoFar, Task
 
 IMPORT_LIMIT_S = 300.0  # a cold disk may need a minute for a framework; a hung import must end
 SECOND_CHANCE = 0.5  # of the time that each task of a group had before one of them hung
 _HOPELESS_HANGS = 2
+_MOST_CRASHES = 8  # of one task: each costs an import, and a layer may crash at every question
 _IMPORT_ATTEMPTS = 2  # a worker that dies twice before it is ready would die again
 
 
@@ -111,12 +113,28 @@ class Keeper(threading.Thread):
         before = list(self._answered.get(task.group, ()))
         alone = self._met <= {task.group} and self._asked == len(before)
         done = self._attempt(task)
-        if not alone and done.failure is not None and done.failure.kind == "crashed":
+        if not alone and _crashed(done):
             for earlier in before:
                 self._attempt(earlier)
             done = self._attempt(task)
+        if _crashed(done):
+            return self._go_on_after(done)
         if done.failure is None:
             self._answered.setdefault(task.group, []).append(task)
+        return done
+
+    def _go_on_after(self, done: Done) -> Done:
+        """A crash costs the question that was being worked on: a fresh worker is asked the rest."""
+        task = done.task
+        for _ in range(_MOST_CRASHES):
+            at = len(done.answers)
+            if not _crashed(done) or self._hopeless is not None or at + 1 == len(task.questions):
+                break
+            assert done.failure is not None
+            lost = unanswered(self._engine, task.questions[at : at + 1], done.failure)
+            rest = self._attempt(replace(task, questions=task.questions[at + 1 :]))
+            answers, seconds = [*done.answers, *lost, *rest.answers], done.seconds + rest.seconds
+            done = Done(task, answers, rest.failure, seconds)
         return done
 
     def _attempt(self, task: Task) -> Done:
@@ -219,6 +237,10 @@ class Keeper(threading.Thread):
         self._asked = 0
         if process is not None:
             process.release()
+
+
+def _crashed(done: Done) -> bool:
+    return done.failure is not None and done.failure.kind == "crashed"
 
 
 def _was(error: Died | EngineFault) -> str:

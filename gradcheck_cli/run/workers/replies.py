@@ -3,7 +3,7 @@ is none."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -55,6 +55,22 @@ def failed(engine: str, question: object, failure: Failure) -> Any:
     if isinstance(question, TrainingProblem):
         return Training(engine, question.dtype, failure=failure)
     return LayerAnswer(failure=failure) if isinstance(question, LayerProblem) else failure
+
+
+def unanswered(engine: str, questions: Sequence[Any], failure: Failure) -> Iterator[Any]:
+    """The answers to questions of which the first was worked on when the worker failed: they all
+    say so."""
+    failure = replace(failure, message=f"{failure.message} (in {_what(questions[0])})")
+    for question in questions:
+        yield failed(engine, question, failure)
+
+
+def _what(question: Any) -> str:
+    if isinstance(question, LiftRequest):
+        question = question.problem
+    if isinstance(question, Problem):
+        return f"{question.dtype} {question.mode}"
+    return f"{question.dtype} training" if isinstance(question, TrainingProblem) else question.dtype
 
 
 def blaming_what_replaced(answer: LayerAnswer, replaced: Callable[[], str]) -> LayerAnswer:

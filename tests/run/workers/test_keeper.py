@@ -89,6 +89,26 @@ def test_death_costs_only_what_was_not_answered(
     assert _is_six(second.answers[0])
 
 
+def test_death_costs_no_question_after_it(
+    pool: Pool, fakes: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["x", "bad", "x", "bad", "x"]
+    monkeypatch.setattr(keeper_module, "_MOST_CRASHES", 2)
+    pool.start("segfault", fakes["segfault"])
+    pool.submit(Task("all", "segfault", [_problem(name) for name in names], START_S))
+    pool.submit(Task("too often", "segfault", [_problem("bad")] * 4, START_S))
+    done, hopeless = _collect(pool, 2)
+    assert done.failure is None
+    for name, answer in zip(names, done.answers, strict=True):
+        if name == "bad":
+            words = "the worker process was killed by SIGSEGV (in float64 reverse)"
+            assert (answer.failure.kind, answer.failure.message) == ("crashed", words)
+        else:
+            assert _is_six(answer)
+    assert len(hopeless.answers) == 2
+    assert hopeless.failure is not None
+
+
 def test_last_words_are_kept(pool: Pool, fakes: dict[str, str]) -> None:
     failure = _run(pool, fakes, "aborting")[0].failure
     assert failure is not None

@@ -10,9 +10,9 @@ from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.evaluation import Evaluation, Failure, Problem, Training, TrainingProblem
 from gradcheck_cli.domain.fixes import Screened
-from gradcheck_cli.domain.layer import LayerAnswer
+from gradcheck_cli.domain.layer import LayerAnswer, LiftRequest
 from gradcheck_cli.engines.errors import EngineFault
-from gradcheck_cli.run.workers.replies import answering, blaming_what_replaced, failed
+from gradcheck_cli.run.workers.replies import answering, blaming_what_replaced, failed, unanswered
 from tests.checks.making import layer_problem
 from tests.conftest import program_of
 
@@ -33,6 +33,20 @@ def test_a_failure_stands_in_an_answer_of_the_kind_that_was_asked_for(kind: type
     assert isinstance(answer, kind)
     assert answer.failure == GONE  # type: ignore[attr-defined]
     assert answering(answer, question, "torch") is not None
+
+
+@pytest.mark.parametrize(
+    ("question", "where"),
+    [
+        (QUESTIONS[Evaluation], "float32 reverse"),
+        (QUESTIONS[Training], "float32 training"),
+        (LiftRequest(layer_problem("layer", {"x": 1.0})), "float64"),
+    ],
+)
+def test_a_failure_says_at_which_question_it_happened(question: object, where: str) -> None:
+    first, second = unanswered("torch", [question, TRUTH], GONE)
+    for answer in (first if isinstance(first, Failure) else first.failure, second):
+        assert answer.message == f"gone (in {where})"
 
 
 def test_of_the_truth_a_failure_is_an_answer_itself() -> None:
