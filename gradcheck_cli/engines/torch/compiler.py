@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from types import FunctionType
 from typing import Any
@@ -66,7 +66,6 @@ def compiled_derivative(
     """A function of a layer's inputs and more arrays, in which `Transforms` differentiate, as one
     graph. Functions with one `key` are compiled once, as far as Dynamo takes them for the same.
     Raises Unsupported where the compiler does not take it."""
-    from torch._dynamo.exc import FailOnRecompileLimitHit, TorchDynamoException
 
     def inside(function: Callable[..., Any], *args: Any) -> Any:
         if not torch.compiler.is_compiling():
@@ -76,13 +75,21 @@ def compiled_derivative(
     compiled = _DERIVATIVES.one(key, partial(as_one_graph, torch, inside))
 
     def called(inputs: Mapping[str, Any], *rest: Any) -> Any:
-        try:
-            with torch.no_grad():  # no derivative is taken from outside
-                return compiled(function, dict(inputs), *rest)
-        except (TorchDynamoException, FailOnRecompileLimitHit) as error:
-            raise Unsupported(f"{REFUSED}: {reason_of(error)}") from error
+        with torch.no_grad(), refusals():  # no derivative is taken from outside
+            return compiled(function, dict(inputs), *rest)
 
     return called
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Raises Unsupported where the compiler does not take a derivative."""
+    from torch._dynamo.exc import FailOnRecompileLimitHit, TorchDynamoException
+
+    try:
+        yield
+    except (TorchDynamoException, FailOnRecompileLimitHit) as error:
+        raise Unsupported(f"{REFUSED}: {reason_of(error)}") from error
 
 
 def reason_of(error: Exception) -> str:
@@ -124,7 +131,8 @@ class CompiledTorch(Transforms):
         plain = {name: array.detach() for name, array in function.arrays.items()}
         pushed = self._of("tangents", function.code, self._tangents)
         found: tuple[list[Any], list[Any], Any]
-        found = pushed(plain, [primal.detach() for primal in primals], list(tangents))
+        with refusals():
+            found = pushed(plain, [primal.detach() for primal in primals], list(tangents))
         return found
 
     def nested(self) -> AbstractContextManager[Any]:

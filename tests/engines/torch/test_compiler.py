@@ -12,7 +12,7 @@ import pytest
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Mode, Problem, Projection
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.torch.compiled import INDUCTOR
-from gradcheck_cli.engines.torch.compiler import reason_of
+from gradcheck_cli.engines.torch.compiler import REFUSED, reason_of
 from gradcheck_cli.engines.torch.engine import TorchCompileEngine
 
 X = np.array([0.3, -1.2, 2.1])
@@ -87,3 +87,12 @@ def test_what_the_compiler_stumbled_over_is_one_sentence() -> None:
         "AssertionError: Convert to FakeTensors with 'a' or 'b'"
     )
     assert reason_of(ValueError("no\nmore")) == "ValueError: no"
+
+
+def test_a_derivative_that_the_compiler_does_not_take_is_unsupported(
+    engine: Engine, program: Callable[..., Any]
+) -> None:
+    failure = engine.evaluate(problem(program, "forward-over-forward", "Dynamo")).failure
+    assert failure is not None
+    assert failure.kind == "unsupported"
+    assert failure.message.startswith(f"{REFUSED}: RuntimeError: ")
