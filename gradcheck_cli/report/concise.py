@@ -57,5 +57,6 @@ def _finding_line(finding: Finding, result: SpecResult) -> str:
 
 
 def _error_line(error: SpecError) -> str:
-    message = " ".join(error.message.split())
-    return f"{place(error.path, error.span)}: {title(error.code, 'error')} {plain(message)}"
+    message = plain(" ".join(error.message.split()))
+    help = f" (help: {plain(' '.join(error.help.split()))})" if error.help else ""
+    return f"{place(error.path, error.span)}: {title(error.code, 'error')} {message}{help}"

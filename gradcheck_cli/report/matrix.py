@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gradcheck_cli.domain.codes import Codes
-from gradcheck_cli.domain.report import Finding, Report, SpecResult
+from gradcheck_cli.domain.report import Finding, Report, SpecError, SpecResult
 from gradcheck_cli.report import ReportWriter
 from gradcheck_cli.report.blocks import code_name
 from gradcheck_cli.report.markdown import code
@@ -30,10 +30,17 @@ class Writer(ReportWriter):
         notes = [
             *_disagreements(results, engines),
             *_refusals(results),
+            *map(_mistake, report.errors),
             *map(plain, set_aside_words(report)),
         ]
         lines += ["", *(f"- {note}" for note in notes)] if notes else []
         self._stream.write("\n".join(lines) + "\n")
+
+
+def _mistake(error: SpecError) -> str:
+    """What is wrong with a file that is a row of a code alone, and what would be right."""
+    told = "; ".join(filter(None, (error.message, error.help)))
+    return f"{code(error.path)} ({error.code}): {plain(told)}."
 
 
 def _of(result: SpecResult, engine: str | None) -> list[Finding]:

@@ -105,6 +105,7 @@ def error_schema() -> Schema:
         line={**_PLACE, "type": ["integer", "null"]},
         column={**_PLACE, "type": ["integer", "null"]},
         message=_TEXT,
+        help={**_TEXT, "description": "What would be right, where that is known."},
     )
 
 

@@ -100,7 +100,8 @@ def _told(findings: Sequence[Finding]) -> str:
 
 
 def _mistake(error: SpecError) -> str:
-    return f"| {code(error.path)} | | {error.code} | {_in_a_cell(error.message)} |"
+    told = "; ".join(filter(None, (error.message, error.help)))
+    return f"| {code(error.path)} | | {error.code} | {_in_a_cell(told)} |"
 
 
 def _in_a_cell(text: str) -> str:

@@ -25,7 +25,10 @@ def test_one_line_a_finding() -> None:
         "specs/dense.yaml:6:10: error[GC101] wrong-gradient reference float64 reverse W[0,0] "
         "the gradient is wrong in every precision"
     )
-    assert lines[-1] == "specs/bad.yaml:2:8: error[GC905] unknown-name unknown operation `epx`"
+    assert lines[-1] == (
+        "specs/bad.yaml:2:8: error[GC905] unknown-name unknown operation `epx` "
+        "(help: did you mean `exp`?)"
+    )
 
 
 def test_quiet_leaves_notes_out() -> None:

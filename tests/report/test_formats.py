@@ -70,6 +70,12 @@ def test_what_does_not_count_is_counted(name: str) -> None:
     assert "2 findings ignored by" in " ".join(written(name, samples.strange()).split())
 
 
+@pytest.mark.parametrize("name", [*FORMATS, "suite"])
+def test_every_format_says_what_would_mend_a_mistake(name: str) -> None:
+    said = written(name, samples.everything())
+    assert "did you mean" in " ".join(said.split())
+
+
 def test_logs_of_machines_count_what_does_not_count() -> None:
     report = samples.strange()
     (run,) = json.loads(written("sarif", report))["runs"]

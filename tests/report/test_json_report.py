@@ -153,6 +153,7 @@ def test_a_mistake_in_a_spec() -> None:
             "line": 2,
             "column": 8,
             "message": "unknown operation `epx`",
+            "help": "did you mean `exp`?",
         }
     ]
 
