@@ -139,7 +139,9 @@ def _bound(
     given: dict[str, tuple[Value, ast.expr]] = {}
     values = [evaluate(frame, part) for part in node.args]
     if len(values) > len(function.parameters):
-        message = f"`{function.name}` takes {len(function.parameters)} arguments, not {len(values)}"
+        count = len(function.parameters)
+        known = "1 argument" if count == 1 else f"{count} arguments"
+        message = f"`{function.name}` takes {known}, not {len(values)}"
         context.fail(node, message, usage)
         return None
     given.update(zip(function.parameters, zip(values, node.args, strict=True), strict=False))

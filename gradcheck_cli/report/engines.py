@@ -58,8 +58,8 @@ def _row(found: Registered) -> list[str]:
 
 
 def _device(kind: str) -> str:
-    """`cuda (none here)` where this machine has no such device."""
-    return f"{kind} (none here)" if lacking(Placement(kind)) else kind
+    """`no cuda` where this machine has no such device: the rows fit a line of 120 columns."""
+    return f"no {kind}" if lacking(Placement(kind)) else kind
 
 
 def _missing(found: Registered, style: Style, column: int) -> list[Text]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -35,6 +36,13 @@ def check_layer(request: CheckRequest) -> CheckReport:
     """`api.check` where the layer is no formula."""
     started = time.perf_counter()
     live = _live(request)
+    if not (callable(live) or callable(getattr(live, "forward", None))):
+        what = (
+            f"`{live.__name__}`"
+            if inspect.ismodule(live)
+            else f"an object of type {type(live).__name__}"
+        )
+        raise UsageError(f"{what} cannot be called", "check(layer, x, ...) takes the layer first")
     chosen = _registered(request, live)
     live, found, fixed = _given(live, request, chosen.name)
     spec = _spec(request, live, found, fixed, chosen.name)

@@ -75,7 +75,8 @@ def in_parts(arrays: Mapping[str, Array]) -> tuple[dict[str, Array], frozenset[s
 
 def placed(layer: Any, names: Sequence[str], values: Sequence[Any]) -> Iterable[tuple[str, Any]]:
     if names and len(values) > len(names) and not _takes_any(layer):
-        raise UsageError(f"the layer takes {len(names)} arguments, and {len(values)} were given")
+        known = "1 argument" if len(names) == 1 else f"{len(names)} arguments"
+        raise UsageError(f"the layer takes {known}, and {len(values)} were given")
     unnamed = ["x"] if len(values) == 1 else [f"x{index}" for index in range(len(values))]
     yield from zip([*names, *unnamed[len(names) :]], values, strict=False)
 
@@ -238,7 +239,7 @@ def dtype_word(dtype: Any) -> str:
 
 def engine_of(layer: Any, values: Iterable[Any]) -> str:
     """The engine whose framework the layer and the values belong to. Raises UsageError."""
-    values = list(values)
+    values = list(_leaves(values))
     found = _of_objects([layer, getattr(layer, "__self__", None)])
     if not found and callable(getattr(layer, "backward", None)) and hasattr(layer, "forward"):
         return "numpy"
@@ -258,10 +259,21 @@ def gpu_of(layer: Any, values: Iterable[Any]) -> str | None:
     are on none: JAX and TensorFlow know by themselves where they compute."""
     has_own = hasattr(layer, "parameters") and not inspect.isclass(layer)
     parameters = layer.parameters() if has_own else ()
-    for tensor in chain(values, parameters if isinstance(parameters, Iterable) else ()):
+    for tensor in chain(_leaves(values), parameters if isinstance(parameters, Iterable) else ()):
         if hasattr(tensor, "is_cuda") and tensor.is_cuda:
             return str(tensor.device)
     return None
+
+
+def _leaves(values: Iterable[Any]) -> Iterator[Any]:
+    """What stands in tuples, lists and dictionaries, however deep, and what stands in none."""
+    for value in values:
+        if isinstance(value, Mapping):
+            yield from _leaves(value.values())
+        elif isinstance(value, tuple | list):
+            yield from _leaves(value)
+        else:
+            yield value
 
 
 def _of_objects(objects: Iterable[Any]) -> set[str]:

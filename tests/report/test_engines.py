@@ -35,6 +35,11 @@ def test_what_runs_only_when_named_and_what_is_broken() -> None:
     assert "bang             cannot be used: OSError: libbang.so is missing" in shown
 
 
+def test_a_row_is_one_line_of_a_log() -> None:
+    row = next(line for line in lines(120) if line.startswith("reference"))
+    assert "float16, bfloat16, float32, float64   cpu" in row
+
+
 def test_a_narrow_screen_is_kept_to() -> None:
     assert max(len(line) for line in lines(44)) <= 44
 

@@ -178,7 +178,8 @@ def test_a_formula_is_checked_as_in_a_spec() -> None:
     [
         (lambda x: check(Square, x, dtype=["float32"]), "there is no option `dtype`"),
         (lambda x: check(Square, x, dtypes=["float31"]), "`dtypes` is ['float31']"),
-        (lambda x: check(Square, x, x), "takes 1 arguments, and 2 were given"),
+        (lambda x: check(Square, x, x), "takes 1 argument, and 2 were given"),
+        (lambda x: check(3, x), "an object of type int cannot be called"),
         (lambda x: check(Square, x, x=x), "`x` is given twice"),
         (lambda x: check(Square, x, domain={"y": (0, 1)}), "`domain` names `y`"),
         (lambda x: check(Square, x, domain=(1, 0)), "the domain of `x`"),

@@ -98,6 +98,7 @@ def test_the_engine_is_that_of_the_layer_or_its_inputs() -> None:
     assert engine_of(Variable(), [np.ones(2)]) == "tensorflow"
     assert engine_of(pair, [np.ones(2)]) == "numpy"
     assert engine_of(pair, [Tensor()]) == "numpy"
+    assert engine_of(lambda x: x, [{"w": (Tensor(),)}]) == "torch"
     with pytest.raises(UsageError, match="tensorflow, torch"):
         engine_of(lambda x, y: x, [Tensor(), Variable()])
 
