@@ -32,7 +32,7 @@ from gradcheck_cli.checks.sampling import over_the_domain
 from gradcheck_cli.checks.second_order.compositions import SecondOrder
 from gradcheck_cli.checks.shape import moving_size
 from gradcheck_cli.checks.small import Whole, is_small
-from gradcheck_cli.checks.spec_errors import BadSpec, not_there
+from gradcheck_cli.checks.spec_errors import BadSpec, of_the_target
 from gradcheck_cli.checks.subjects import Subjects, draws_others, raised_beside, where_it_runs
 from gradcheck_cli.checks.surrogate import Declared, covered, leave_out
 from gradcheck_cli.domain.codes import Codes
@@ -44,12 +44,12 @@ from gradcheck_cli.domain.implementation import Surrogate
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.engines.base import Engine
-from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.errors import SpecMistake, Unsupported
 from gradcheck_cli.engines.kit import patience
 from gradcheck_cli.engines.layer.custom import CustomCall
 from gradcheck_cli.engines.layer.declared import NotDeclarable
 from gradcheck_cli.engines.layer.isolation import surroundings
-from gradcheck_cli.engines.layer.loading import NoSuchLayer, on_the_path
+from gradcheck_cli.engines.layer.loading import on_the_path
 from gradcheck_cli.engines.layer.reused_memory import reused_memory
 from gradcheck_cli.engines.layer.subject import Stencils, Subject
 from gradcheck_cli.engines.remedies import remedy_of
@@ -107,8 +107,8 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
         answer = error.answer(problem)
     except NotDeclarable as error:
         answer = not_held(error).answer(problem)
-    except NoSuchLayer as error:
-        answer = not_there(error, problem).answer(problem)
+    except SpecMistake as error:
+        answer = of_the_target(error, problem).answer(problem)
     except (Exception, SystemExit) as error:  # Ctrl-C is for whoever runs this process
         failure = _failure(error, problem)
         if not isinstance(error, RaisedLater):  # which says where

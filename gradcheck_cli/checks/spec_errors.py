@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.report import Check, Finding
-from gradcheck_cli.engines.layer.loading import NoSuchLayer
+from gradcheck_cli.engines.errors import SpecMistake
 from gradcheck_cli.formula import FormulaError
 
 
@@ -35,7 +35,7 @@ class BadSpec(Exception):
         )
 
 
-def not_there(error: NoSuchLayer, problem: LayerProblem) -> BadSpec:
-    """A target that names nothing, as a mistake of the spec."""
+def of_the_target(error: SpecMistake, problem: LayerProblem) -> BadSpec:
+    """A mistake that the engine found while it loaded or bound the layer, with its place."""
     span = problem.implementation.span
     return BadSpec([FormulaError(Codes.SPEC_SCHEMA, str(error), span, error.detail)])

@@ -106,6 +106,8 @@ def written_in(target: str, folder: str = "") -> str:
     from gradcheck_cli.specfile.reached import file_of, imports, reached
 
     file = file_of(target, folder)
+    if file is None and place.endswith(".py"):
+        raise UsageError(f"there is no file {place}")
     if file is None:
         return _the_one(target, [place.partition(".")[0]])
     own = imports(file, folder).libraries

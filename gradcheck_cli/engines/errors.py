@@ -20,6 +20,14 @@ class Unsupported(EngineFault):
     kind: FailureKind = "unsupported"
 
 
+class SpecMistake(EngineFault):
+    """What the spec says of a layer does not fit it. The message says how, `detail` what would."""
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
+
+
 class WrongKind(EngineFault):
     """A gradient has another shape or dtype than what it belongs to. The message names both."""
 

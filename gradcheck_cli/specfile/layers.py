@@ -203,7 +203,15 @@ def _check_target(target: str, folder: str, path: Path, collector: Collector) ->
     parts = [*place.split("."), *name.split(".")] if separator else [""]
     if not all(part.isidentifier() for part in parts):
         message = f"`{target}` does not say where the layer is"
-        collector.add(message, path, help="path.py:name, or package.module:name")
+        collector.add(message, path, help=_with_a_colon(target))
+
+
+def _with_a_colon(target: str) -> str:
+    """`torch.nn.Linear` is meant as `torch.nn:Linear`."""
+    module, dot, name = target.rpartition(".")
+    if dot and all(part.isidentifier() for part in target.split(".")):
+        return f"did you mean `{module}:{name}`?"
+    return "path.py:name, or package.module:name"
 
 
 def _is_name(name: str, suffix: str) -> bool:

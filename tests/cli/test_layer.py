@@ -32,6 +32,7 @@ class Wrong(Scale):
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "layers.py").write_text(LAYERS)
+    (tmp_path / "plain.py").write_text("def f(x):\n    return x * x\n")
     return tmp_path
 
 
@@ -95,7 +96,8 @@ def test_order_is_a_setting_of_the_spec(folder: Path) -> None:
         (("layers.py:Scale", "--input", "x=3", "--kwarg", "shift"), "has no value"),
         (("layers.py:Scale", "--input", "x=3", "--save", "notes.txt"), "is called *.yaml"),
         (("spec.yaml", "--input", "x=3"), "`gradcheck run spec.yaml`"),
-        (("gone.py:Scale", "--input", "x=3"), "which one is it written in?"),
+        (("plain.py:f", "--input", "x=3"), "which one is it written in?"),
+        (("gone.py:Scale", "--input", "x=3"), "there is no file gone.py"),
         (("gone.py:Scale", "--input", "x=3", "--engine", "numpy"), "there is no file gone.py"),
         (("layers.py:Scale", "--input", "x={"), "command line"),
     ],
@@ -113,6 +115,7 @@ def test_what_is_not_in_order_is_said(arguments: tuple[str, ...], words: str, fo
         ("layers.py", "it has: Scale, Wrong"),
         ("no_such_module.sub:Scale", "there is no module `no_such_module`"),
         ("nothing.py:Scale", "there is no file nothing.py"),
+        ("numpy.fft.fft", "did you mean `numpy.fft:fft`?"),
     ],
 )
 def test_a_target_that_is_not_there_is_a_mistake_of_the_call(
@@ -121,6 +124,14 @@ def test_a_target_that_is_not_there_is_a_mistake_of_the_call(
     screen = call_here("layer", target, "--input", "x=3", "--engine", "numpy", cwd=folder)
     assert screen.code == 2
     assert words in screen.out + screen.err
+
+
+def test_an_argument_that_has_no_value_is_a_mistake_of_the_call(folder: Path) -> None:
+    more = LAYERS.replace("forward(self, x)", "forward(self, x, bias)")
+    (folder / "layers.py").write_text(more)
+    screen = call_here("layer", "layers.py:Scale", "--input", "x=3", "--arg", "2.0", cwd=folder)
+    assert screen.code == 2
+    assert "the layer takes `bias`, which has no value" in screen.out
 
 
 def test_a_module_that_raises_while_it_is_imported_is_an_error_of_the_layer(folder: Path) -> None:

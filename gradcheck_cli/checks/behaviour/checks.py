@@ -25,7 +25,7 @@ from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.base import Engine
-from gradcheck_cli.engines.layer.loading import NoSuchLayer
+from gradcheck_cli.engines.errors import SpecMistake
 from gradcheck_cli.engines.layer.reused_memory import reused_memory
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal
@@ -67,7 +67,7 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
     subjects = Subjects(engine, problem)
     try:
         subject = as_it_moves(subjects, subjects.highest)
-    except (BadSpec, NoSuchLayer):
+    except (BadSpec, SpecMistake):
         return LayerAnswer()
     except Exception as error:
         raise_if_internal(error)

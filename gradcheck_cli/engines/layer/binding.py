@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.errors import EngineFault, SpecMistake
 
 Arranged = Callable[[Mapping[str, Any]], tuple[list[Any], dict[str, Any]]]
 """From arrays by name to positional and keyword arguments."""
@@ -19,6 +19,16 @@ _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_
 
 class BadCall(EngineFault):
     """The inputs do not fit the layer's signature. The message says which."""
+
+
+class MissingArgument(SpecMistake):
+    """The layer takes an argument that is neither an input nor among the fixed ones."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"the layer takes `{name}`, which has no value",
+            f"make `{name}` an input, or a keyword argument (kwargs) of the layer",
+        )
 
 
 def called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -42,7 +52,7 @@ def arrange(
     Inputs go by name where each is the name of a parameter; the fixed `args` then take the free
     places. Otherwise inputs stand first, in their order. `skip` parameters at the front are not
     ours ("ctx"); without `keywords` everything is handed over by place. Inputs "state[0]" and
-    "state['h']" are parts of one argument, a tuple or a dictionary. Raises BadCall.
+    "state['h']" are parts of one argument, a tuple or a dictionary. Raises MissingArgument.
     """
     wholes = list(dict.fromkeys(name.partition("[")[0] for name in names))
     if wholes != list(names):
@@ -135,7 +145,7 @@ def _by_name(
                 continue
             part = ("fixed", parameter.default)
         else:
-            raise BadCall(f"the layer needs an argument `{name}`: name it in inputs or kwargs")
+            raise MissingArgument(name)
         if by_place and parameter.kind in _BY_PLACE:
             order.append(part)
         else:

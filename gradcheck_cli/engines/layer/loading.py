@@ -18,7 +18,7 @@ from typing import Any
 
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.errors import EngineFault, SpecMistake
 from gradcheck_cli.engines.layer.binding import called, for_the_call
 from gradcheck_cli.engines.tracebacks import one_line, short_traceback
 
@@ -27,12 +27,8 @@ _LISTED = 8  # names that a message lists
 _modules: dict[Path, tuple[int, ModuleType]] = {}  # by file, with its time of change
 
 
-class NoSuchLayer(EngineFault):
+class NoSuchLayer(SpecMistake):
     """What the spec points at is not there. `detail` says what is."""
-
-    def __init__(self, message: str, detail: str = "") -> None:
-        super().__init__(message)
-        self.detail = detail
 
 
 class SetupFailed(EngineFault):
