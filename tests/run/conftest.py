@@ -254,7 +254,7 @@ class Late(Counted):
 
 class Slow(_Fake):
     def load(self):
-        time.sleep(1.5)
+        time.sleep(float(os.environ.get("IMPORT_S", 1.5)))
         return super().load()
 
 

@@ -126,7 +126,8 @@ class Crew:
     def finish(self) -> None:
         with self._changed:
             self._finishing, self._growing = True, False
-            late = [keeper for keeper in self._keepers[1:] if not keeper.is_ready]
+            needed = 1 if self._count else 0  # the first one takes what nobody has taken
+            late = [keeper for keeper in self._keepers[needed:] if not keeper.is_ready]
             self._changed.notify_all()
         for keeper in late:  # nobody needs them
             keeper.kill()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -50,6 +51,18 @@ def growing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _imports(tmp_path: Path) -> int:
     return (tmp_path / "imports").read_text().count("imported")
+
+
+def test_a_worker_that_nobody_needed_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, pool: Pool, fakes: dict[str, str]
+) -> None:
+    """As where every spec has a mistake: the framework is still being imported."""
+    monkeypatch.setenv("IMPORT_S", "3600")
+    pool.start("slow", fakes["slow"])
+    closing = Thread(target=pool.close, daemon=True)
+    closing.start()
+    closing.join(START_S)
+    assert not closing.is_alive()
 
 
 def test_short_work_starts_no_further_worker(
