@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-DRAWING = {"random_bits", "threefry2x32", "rng_bit_generator", "rng_uniform"}
+DRAWING = {"random_bits", "random_gamma", "threefry2x32", "rng_bit_generator", "rng_uniform"}
 
 
 def draws(jaxpr: Any) -> bool:

@@ -84,6 +84,10 @@ def scaled(x):
 
 
 @jax.jit
+def drawn_by_rejection(x):
+    return jax.random.gamma(jax.random.key(0), x * x)
+
+
 def noisy(x):
     return x * jax.random.normal(jax.random.key(0), x.shape, x.dtype)
 
@@ -297,6 +301,7 @@ def test_arrays_of_a_layer_that_is_a_tree_are_its_parameters(
 
 def test_what_draws_random_numbers_by_a_key_is_known(bound: Callable[..., JaxSubject]) -> None:
     assert bound("noisy", {"x": X}).run(Call(watch=True)).random
+    assert bound("drawn_by_rejection", {"x": X}).run(Call(watch=True)).random
     assert not bound("scaled", {"x": X}).run(Call(watch=True)).random
 
 
