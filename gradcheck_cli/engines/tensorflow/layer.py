@@ -190,9 +190,10 @@ class TensorFlowSubject(LayerSubject):
             self.outputs = self.described(arrays)
             first = self.flat(arrays)
             seeded = any(one.found.seed and one.written for one in self.held.values())
-            self.random = seeded or self._randomness.drawn()
         with self.ready({}):
             second = self.flat(self.call(self.inputs({})))
+            # a first run may import modules, and these draw numbers of their own
+            self.random = seeded or self._randomness.drawn()
         if not np.array_equal(first, second, equal_nan=True):
             self.random = self._randomness.streams = True
 

@@ -1,5 +1,7 @@
 """Layers of TensorFlow and Keras, as people write them."""
 
+import random
+
 import keras
 import tensorflow as tf
 
@@ -89,6 +91,16 @@ def summed(x):
 def gathered(x, index, flag):
     picked = tf.gather(x, index) if flag else x
     return {"picked": picked, "pair": (tf.reduce_sum(x), tf.size(x))}
+
+
+IMPORTED = []
+
+
+def importing(x):
+    """Its first call draws, as a module does that makes names when it is imported."""
+    if not IMPORTED:
+        IMPORTED.append(random.random())
+    return x * x
 
 
 def noisy(x):

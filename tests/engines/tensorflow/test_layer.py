@@ -226,6 +226,11 @@ def test_random_numbers_start_again_at_every_call_and_stay_the_users() -> None:
     assert np.array_equal(second, tf.random.normal([2]).numpy())
 
 
+def test_what_the_first_call_imports_may_draw() -> None:
+    subject = bound("importing", {"x": X})
+    assert not subject.run(Call(watch=True)).random
+
+
 @pytest.mark.parametrize(
     ("name", "traced"), [("graph", True), ("branching", False), ("noisy", False)]
 )
