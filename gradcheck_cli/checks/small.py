@@ -221,7 +221,7 @@ class Whole(Gradients):
         return {(self.layer.name, "reverse"): self.reverse(self.layer.narrow, stirred=True)}
 
     def completed(self) -> Case:
-        return with_guards(self.case, self.layer.narrow)
+        return with_guards(self.case, self.layer.highest)
 
     def reverse(self, subject: Subject, stirred: bool = False) -> Evaluation:
         """The Jacobian by reverse mode, all rows. `stirred`: where all numbers have moved by a few

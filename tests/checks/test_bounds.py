@@ -55,6 +55,15 @@ def test_each_entry_by_itself() -> None:
     assert [f.input for f in found(shared, [1e-8, 0.5])] == ["p"]
 
 
+def test_float32_alone_where_the_number_before_the_bound_is_rounded_to_the_pole() -> None:
+    def loss(x):
+        return -torch.log(1 - torch.sigmoid(x).clamp(1e-7, 1 - 1e-7))
+
+    report = check(loss, torch.tensor([20.0, 0.25]), dtypes=["float32"])
+    (one,) = [finding for finding in report.findings if finding.code == "GC404"]
+    assert "without the bound it is 1" in one.message
+
+
 @pytest.mark.parametrize(
     ("layer", "value"),
     [
