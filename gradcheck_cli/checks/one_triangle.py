@@ -56,7 +56,7 @@ def is_symmetric(leaf: Leaf) -> bool:
     """Whether it is a symmetric matrix, a Hermitian one of pairs, or several of them."""
     value = leaf.value
     rows = -3 if leaf.is_complex else -2
-    if value.ndim < -rows or value.dtype.kind != "f" or value.shape[rows] < 2:
+    if value.ndim < -rows or value.dtype.kind != "f" or not value.size or value.shape[rows] < 2:
         return False
     if value.shape[rows] != value.shape[rows + 1]:
         return False

@@ -63,6 +63,14 @@ def test_a_hermitian_matrix() -> None:
         assert {check.status for check in answer.checks} == {"passed"}
 
 
+def test_no_matrices_at_all() -> None:
+    def pooled(a: Any) -> Any:
+        return torch.nn.functional.adaptive_avg_pool1d(a, 2)
+
+    answer = examined(pooled, {"a": np.zeros((0, 4, 4))}, dtype="float64")
+    assert not [finding for finding in answer.findings if finding.severity == "error"]
+
+
 def test_it_behaves_as_well() -> None:
     """Forward and reverse mode of Cholesky share its derivative out in different ways."""
     assert not examined(torch.linalg.cholesky, {"a": A}, behaviour=True).findings
