@@ -84,8 +84,9 @@ def _where(about: About) -> str:
         return "at a point without a derivative"
     if np.any(rough):
         return "at a point without a derivative, and where the derivative is finite"
-    if np.all(kind == PointKind.KINK):
-        return "at a kink"
+    kinked = kind == PointKind.KINK
+    if np.any(kinked):
+        return "at a kink" + ("" if np.all(kinked) else ", and where the derivative is finite")
     if np.all(kind == PointKind.UNDECIDED):
         return "where the truth is unknown"
     truth = about.block.value[about.at]

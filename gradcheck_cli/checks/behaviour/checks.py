@@ -85,8 +85,10 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
 def _behaviour(
     subject: Subject, fresh: Callable[[Mapping[str, Array]], Subject], problem: LayerProblem
 ) -> LayerAnswer:
+    if not any(output.size for output in subject.outputs):
+        return LayerAnswer()
     bench = Bench(subject, fresh, problem)
-    if not bench.leaves or not bench.size:
+    if not bench.leaves:
         return LayerAnswer()
     faults = _faults(bench)
     digits = bench.digits() if any(fault.code in OF_DIGITS for fault in faults) else None
