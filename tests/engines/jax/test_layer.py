@@ -83,11 +83,11 @@ def scaled(x):
     return x * scale
 
 
-@jax.jit
 def drawn_by_rejection(x):
     return jax.random.gamma(jax.random.key(0), x * x)
 
 
+@jax.jit
 def noisy(x):
     return x * jax.random.normal(jax.random.key(0), x.shape, x.dtype)
 
