@@ -35,7 +35,7 @@ from gradcheck_cli.search.batching import NotBatched, batched
 from gradcheck_cli.search.box import Domain, Ordinals, to_ordinals
 from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.enclosures.enclosed import LIBRARY_ULPS, Exceeds, Rounding
-from gradcheck_cli.search.enclosures.faithful import FLUSHING, unfaithful
+from gradcheck_cli.search.enclosures.faithful import LOOSE, unfaithful
 from gradcheck_cli.search.estimates import Answers, Estimator
 from gradcheck_cli.search.goals import Lines, Watch, directed, lines_through
 from gradcheck_cli.search.kinds import relative_errors, suspects
@@ -149,10 +149,10 @@ class Searching:
         self._why = self._gradient.reason
         if program is None:
             return
-        self._why = unfaithful(program, engine, self._domain.dtype)
+        self._why = unfaithful(program, engine)
         if self._why:
             return
-        rounding = Rounding.of(self._format, engine in FLUSHING)
+        rounding = Rounding.of(self._format, engine in LOOSE)
         try:
             self._proof = Proof(self._domain, self._exact, self._gradient, self._spec.wrt, rounding)
         except (Exceeds, NotBatched) as reason:

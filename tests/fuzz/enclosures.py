@@ -3,19 +3,23 @@ at a point lies within the enclosure of that point. This tells of a kernel that 
 way than its rule says, long before a proof is false.
 
     python -m tests.fuzz.enclosures [--engine E] [--dtypes D,...] [--formulas F;...] [--points N]
+
+`FORMULAS` have one number, `OF_ARRAYS` arrays of several sizes, so that kernels take their wide
+loops and what is left over. Points are run many at once, and some of them alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli import specfile
-from gradcheck_cli.checks.protocol import drive
+from gradcheck_cli.checks.protocol import Steps, drive
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.search import GradientRequest
 from gradcheck_cli.domain.spec import Spec
@@ -27,7 +31,8 @@ from gradcheck_cli.search.batching import NotBatched
 from gradcheck_cli.search.box import Domain, Ordinals, domain_of
 from gradcheck_cli.search.enclosures.enclosed import Enclosed, Exceeds, Rounding
 from gradcheck_cli.search.enclosures.enclosing import BoxProgram
-from gradcheck_cli.search.enclosures.faithful import FLUSHING, unfaithful
+from gradcheck_cli.search.enclosures.faithful import LOOSE, unfaithful
+from gradcheck_cli.search.estimates import Answers
 from gradcheck_cli.search.probes import probes
 from gradcheck_cli.search.runs import BATCH, Runner
 
@@ -41,6 +46,26 @@ FORMULAS = (
     *("1/exp(x)", "1/(1 + exp(x))", "(2 + exp(x))**2", "exp(x)*(2 + exp(x))", "exp(-exp(x)) - 1"),
     *("hypot(x, 1.5)", "atan2(x, 0.7)", "atan2(0.7, x)", "xlogy(x, x + 3)", "logaddexp(x, 1)"),
 )
+OF_ARRAYS = (
+    *("sum(x)", "mean(x)", "prod(x)", "norm(x)", "var(x)", "std(x)", "max(x)", "logsumexp(x)"),
+    *(
+        "var(x, correction=1)",
+        "sum(cumsum(x)**2)",
+        "sum(cumprod(x)**2)",
+        "sum(cos(x) @ outer(x, x))",
+    ),
+    *("sum(softmax(x) * sin(x))", "sum(log_softmax(x) * cos(x))", "mean(x**2) - mean(x)**2"),
+    *(
+        "sum(layer_norm(x, cos(x), x)**2)",
+        "sum((x - mean(x)) / sqrt(var(x) + 1e-5) * sin(x))",
+        "dot(x, x)",
+    ),
+    *("sum(exp(x))", "sum(tanh(x))", "sum(log(abs(x) + 1))", "sum(sigmoid(x) * x)", "sum(erf(x))"),
+    *("mean(huber(x, sin(x)))", "mean(mse(x, cos(x)))", "sum(rms_norm(x, cos(x)))"),
+    *("sum(x / norm(x))", "logsumexp(x) - max(x)", "sum(exp(x - max(x)))", "sum(1 / (1 + x**2))"),
+)
+SIZES = (1, 2, 3, 7, 8, 16, 33)
+_ALONE = 24  # points of each formula that are run one by one
 
 
 class Attack:
@@ -59,9 +84,9 @@ class Attack:
         assert domain is not None
         runner = Runner(self.name, rounded(spec.program, dtype), domain, spec.wrt)
         gradient, fmt = self._answer(GradientRequest(runner.whole())), FORMATS[dtype]
-        if gradient.program is None or unfaithful(gradient.program, self.name, dtype):
+        if gradient.program is None or unfaithful(gradient.program, self.name):
             return
-        rounding = Rounding.of(fmt, self.name in FLUSHING)
+        rounding = Rounding.of(fmt, self.name in LOOSE)
         self._huge = rounding.huge * (1 - 2.0**-10)
         constants = {**domain.still, **gradient.constants}
         try:
@@ -71,17 +96,22 @@ class Attack:
         except (Exceeds, NotBatched):
             return
         for some in self._batches(domain, points):
-            answers = drive(runner.at(some), lambda ask: self._answer(ask.question))
-            arrays = domain.arrays(domain.numbers(some))
-            rows = range(answers.value.shape[1])
-            computed = [
-                answers.value,
-                *(answers.gradients[n][:, r] for r in rows for n in spec.wrt),
-            ]
-            self.points += len(some)
-            for found, numbers in zip(boxes(arrays, arrays, BATCH), computed, strict=True):
-                if found is not None and answers.answered.all():
-                    yield from self._outside(domain, some, found, numbers.reshape(BATCH, -1))
+            yield from self._compared(boxes, domain, some, runner.at(some))
+        alone = domain.inside(self._rng.permutation(probes(domain, (), self._rng))[:_ALONE])
+        yield from self._compared(boxes, domain, alone, runner.singly(alone))
+
+    def _compared(
+        self, boxes: BoxProgram, domain: Domain, points: Ordinals, run: Steps[Answers]
+    ) -> Iterator[str]:
+        answers = drive(run, lambda ask: self._answer(ask.question))
+        arrays = domain.arrays(domain.numbers(points))
+        rows = range(answers.value.shape[1])
+        gradients = answers.gradients.values()
+        computed = [answers.value, *(g[:, r] for r in rows for g in gradients)]
+        self.points += len(points)
+        for found, numbers in zip(boxes(arrays, arrays, len(points)), computed, strict=True):
+            if found is not None and answers.answered.all():
+                yield from self._outside(domain, points, found, numbers.reshape(len(points), -1))
 
     def _batches(self, domain: Domain, points: int) -> Iterator[Ordinals]:
         special = probes(domain, (), self._rng)
@@ -89,27 +119,24 @@ class Attack:
         every = np.concatenate([special, drawn])
         if domain.size == 1 and domain.high[0] - domain.low[0] < 1 << 17:  # all that there are
             every = np.arange(domain.low[0], domain.high[0] + 1)[:, None]
-            every = np.concatenate([every, special])  # the last batch is cut
-        for begin in range(0, len(every) - BATCH + 1, BATCH):
+        for begin in range(0, len(every), BATCH):
             yield every[begin : begin + BATCH]
 
     def _outside(
         self, domain: Domain, points: Ordinals, found: Enclosed, computed: Any
     ) -> Iterator[str]:
-        parts = (part.reshape(BATCH, -1) for part in found.parts)
+        parts = (part.reshape(len(points), -1) for part in found.parts)
         lo, hi, d, a, bad, _, _, overflows, flushed = parts
         with np.errstate(all="ignore"):
             apart = np.abs(computed - np.clip(computed, lo, hi))
             bound = d * np.maximum(np.abs(lo), np.abs(hi)) + a
             bound = np.where(computed == 0, bound, bound - flushed * (1 - 2.0**-40))
             within = apart <= bound
-            large = (np.abs(computed) >= self._huge) & (
-                np.minimum(np.abs(lo), np.abs(hi)) > self._huge
-            )
-            large &= np.sign(computed) == np.sign(lo)
+            end = np.where(computed > 0, hi, -lo)  # the exact number may be so large, of its sign
+            large = (np.abs(computed) >= self._huge) & (end > self._huge)
             settled = np.isfinite(computed) & np.isfinite(bound)
             outside = ~within & (~bad | (settled & ~overflows)) | (overflows & ~(within | large))
-        wrong = np.broadcast_to(found.broken, found.bad.shape).reshape(BATCH, -1)
+        wrong = np.broadcast_to(found.broken, found.bad.shape).reshape(len(points), -1)
         outside |= wrong & np.isfinite(computed)
         if outside.any():
             row, column = np.argwhere(outside)[0]
@@ -124,26 +151,44 @@ class Attack:
         return self._engine.evaluate(question)
 
 
-def spec_of(model: str, dtype: str) -> Spec:
-    """A formula of x over the whole dtype."""
-    largest = FORMATS[dtype].largest * 0.999
-    text = f"inputs: {{x: {{value: 0.5, domain: [-{largest}, {largest}]}}}}\nmodel: {model}\n"
-    (spec,), mistakes = specfile.read("attack.yaml", text)
-    assert not mistakes
-    return spec
+Interval = tuple[float, float]
+
+
+def spec_of(model: str, domain: Interval, size: int = 0) -> Spec:
+    """A formula of x, an array of this size (0: a number)."""
+    middle = 0.5 * domain[0] + 0.5 * domain[1]
+    value = [middle] * size if size else middle
+    text = f"inputs: {{x: {{value: {value}, domain: {list(domain)}}}}}\nmodel: {model}\n"
+    specs, mistakes = specfile.read("attack.yaml", text)
+    assert not mistakes, mistakes
+    return specs[0]
+
+
+def attacks(formulas: Sequence[str], dtype: str) -> Iterator[tuple[str, Spec]]:
+    """Each formula over the whole dtype, and those of arrays in every size, also over numbers that
+    lie close together, are small, or have one sign."""
+    largest, least = FORMATS[dtype].largest * 0.999, FORMATS[dtype].smallest_normal
+    near = [(-4.0, 4.0), (0.9, 1.1), (-1e-3, 2e-3), (1000.0, 1001.0), (0.0, 40.0)]
+    near += [(-8 * least, 8 * least), (0.0, largest**0.5)]
+    for model in formulas:
+        if model in OF_ARRAYS:
+            for size, domain in product(SIZES, ((-largest, largest), *near)):
+                yield model, spec_of(model, domain, size)
+        else:
+            yield model, spec_of(model, (-largest, largest))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", default="torch")
     parser.add_argument("--dtypes", default="float32,float64,bfloat16,float16")
-    parser.add_argument("--formulas", default=";".join(FORMULAS))
+    parser.add_argument("--formulas", default=";".join((*FORMULAS, *OF_ARRAYS)))
     parser.add_argument("--points", type=int, default=4 * BATCH)
     options = parser.parse_args()
     attack, failed = Attack(options.engine), False
     for dtype in options.dtypes.split(","):
-        for model in options.formulas.split(";"):
-            line = next(attack.run(spec_of(model, dtype), dtype, options.points), None)
+        for model, spec in attacks(options.formulas.split(";"), dtype):
+            line = next(attack.run(spec, dtype, options.points), None)
             if line is not None:
                 failed = True
                 print(f"{options.engine} {dtype} {model} {line}")

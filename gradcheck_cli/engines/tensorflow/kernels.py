@@ -296,6 +296,7 @@ KERNELS: dict[str, Kernel] = {
     **{"Cumsum": _running("cumsum", 0.0), "Cumprod": _running("cumprod", 1.0)},
     **dict.fromkeys(("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), _matmul),
     "AddN": _sum_of,
+    "IsFinite": exact.finite,
     "BiasAdd": _numbers("add"),
     "Cast": lambda x, **how: as_numbers(x),
     "ClipByValue": _clip,

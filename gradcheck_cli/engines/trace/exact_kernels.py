@@ -52,6 +52,22 @@ def on_balls(kernel: Kernel, args: Sequence[High]) -> list[High]:
     return [plain(y) for y in (found if isinstance(found, tuple) else (found,))]
 
 
+def finite(x: Any, **how: Any) -> Any:
+    """Whether numbers are finite: all that there are. A program that holds for other numbers, too,
+    says x = x."""
+    if is_symbol(x) and not x.writer.public:
+        return row("equal")(x, x)
+    return is_finite(getattr(x, "value", x))
+
+
+def is_finite(x: High) -> Array:
+    """Which numbers are finite; a ball beyond float64 is."""
+    x = np.asarray(x)
+    if x.dtype != object:
+        return np.asarray(np.isfinite(x))
+    return np.array([one.is_finite() for one in x.ravel()], np.bool_).reshape(x.shape)
+
+
 def is_symbol(x: Any) -> bool:
     """Whether it is a `symbols.Symbol`: an array of a program that is being written."""
     return hasattr(x, "writer")

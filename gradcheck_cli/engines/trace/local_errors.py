@@ -18,13 +18,13 @@ from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import FEW_ULPS, NOTE_BITS
 from gradcheck_cli.engines.execution import Execution, High
+from gradcheck_cli.engines.trace.exact_kernels import is_finite
 from gradcheck_cli.engines.trace.isolated_ops import IsolatedOps
 from gradcheck_cli.engines.trace.relevance import relevant
 from gradcheck_cli.engines.trace.shadow import (
     Shadow,
     differences,
     fits,
-    is_finite,
     is_zero,
     to_shown,
 )

@@ -19,7 +19,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.execution import Execution, High, Step, as_high
-from gradcheck_cli.engines.trace.exact_kernels import structural
+from gradcheck_cli.engines.trace.exact_kernels import is_finite, structural
 
 # First so many: 1e-76 beside 1 is not lost, and a ball costs about as much as with 64. Then, where
 # the traced entry is not sharp, enough for the square of the smallest float64 beside 1 (2150).
@@ -212,14 +212,6 @@ def to_shown(x: High) -> float:
     if near == 0 and not one.contains(0):
         return 5e-324 if one > 0 else -5e-324
     return near
-
-
-def is_finite(x: High) -> Array:
-    """Which numbers are finite; a ball beyond float64 is."""
-    x = np.asarray(x)
-    if x.dtype != object:
-        return np.asarray(np.isfinite(x))
-    return np.array([one.is_finite() for one in x.ravel()], np.bool_).reshape(x.shape)
 
 
 def differences(exact: High, rounded: Array) -> Array:

@@ -42,12 +42,12 @@ class Symbol(Traced):
 class ProgramWriter:
     """Appends a node for every row that is called with a symbol. `span`, `text` and `source` are
     the place of the nodes that follow. `constants` has the arrays that are inputs of the program
-    and not of the layer, by name."""
+    and not of the layer, by name. `public`: formulas may have all of its rows."""
 
     def __init__(self, span: Span, dtype: str = "float64", public: bool = True) -> None:
         self.level = new_level()
         self._format = FORMATS[dtype]
-        self._public = public
+        self.public = public
         self.span, self.text = span, ""
         self.source: Source | None = None
         self.constants: dict[str, Array] = {}
@@ -67,7 +67,7 @@ class ProgramWriter:
     def row(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Symbol:
         """The row of the arguments, as a node. Raises what the row raises, and TypeError for one
         that no formula may call."""
-        if self._public and op.name not in TABLE:
+        if self.public and op.name not in TABLE:
             raise TypeError(f"formulas have no `{op.name}`")
         args = [_exact(x) for x in args]
         values = [x.value if isinstance(x, Symbol) else x for x in args]
@@ -80,14 +80,18 @@ class ProgramWriter:
         keywords = {**usual, **keywords}
         if not isinstance(keywords.get("index", ()), tuple):
             keywords["index"] = (keywords["index"],)  # as formulas have it
-        name, places, keywords = self._shortest(op.name, places, keywords)
+        name, shorter, keywords = self._shortest(op.name, places, keywords)
+        text = self.text or op.name
+        if name != op.name:  # the operation is still the one that gave its argument
+            text = self._builder.nodes[places[0]].text
+        places = shorter
         kinds = [self._builder.nodes[i].kind for i in places]
         node = Node(
             name,
             places,
             dict(keywords),
             self.span,
-            self.text or op.name,
+            text,
             shape=value.shape,
             kind=_kind(value),
             wants=wanted_kinds(ROWS[name], kinds, _kind(value)),

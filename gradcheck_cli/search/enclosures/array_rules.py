@@ -47,7 +47,7 @@ def as_enclosed(x: Any) -> Enclosed:
     no = np.zeros(x.true.shape, np.bool_)
     apart = np.where(x.agree, 0.0, 1.0)
     lo, hi = np.where(x.false, 0.0, 1.0), np.where(x.true, 1.0, 0.0)
-    return Enclosed(lo, hi, np.zeros(lo.shape), apart, no, no)
+    return Enclosed(lo, hi, np.zeros(lo.shape), apart, no, x.undefined)
 
 
 # Comparisons and choices.
@@ -55,7 +55,6 @@ def as_enclosed(x: Any) -> Enclosed:
 
 def _compared(x: Enclosed, y: Enclosed) -> tuple[Bounds, Bounds, Bounds]:
     """The range of x - y, and how far the computed numbers may be from it."""
-    x, y = as_enclosed(x), as_enclosed(y)
     with np.errstate(all="ignore"):
         lo, hi = x.lo - y.hi, x.hi - y.lo
         kept = (keeps_sign(x) & _nothing(y)) | (keeps_sign(y) & _nothing(x))
@@ -86,6 +85,7 @@ def _around(lo: Bounds, hi: Bounds, e: Bounds) -> tuple[Bounds, Bounds]:
 
 def _mask(rounding: Rounding, x: Enclosed, y: Enclosed, strict: bool) -> Mask:
     """x > y, or x >= y."""
+    x, y = as_enclosed(x), as_enclosed(y)
     lo, hi, e = _compared(x, y)
     e = np.where((e > 0) & rounding.flush, e + rounding.normal, e)
     low, high = _around(lo, hi, e)
@@ -93,9 +93,8 @@ def _mask(rounding: Rounding, x: Enclosed, y: Enclosed, strict: bool) -> Mask:
     computed_true = high > 0 if strict else high >= 0
     computed_false = low <= 0 if strict else low < 0
     settled = (true != false) & (computed_true == true) & (computed_false == false)
-    return Mask(
-        true, false, computed_true, computed_false, (e == 0) | settled, (lo <= 0) & (hi >= 0)
-    )
+    tie, undefined = (lo <= 0) & (hi >= 0), x.undefined | y.undefined
+    return Mask(true, false, computed_true, computed_false, (e == 0) | settled, tie, undefined)
 
 
 @rule("greater")
@@ -120,6 +119,12 @@ def _less_equal(rounding: Rounding, x: Enclosed, y: Enclosed) -> Mask:
 
 @rule("equal")
 def _equal(rounding: Rounding, x: Enclosed, y: Enclosed) -> Mask:
+    """What is compared with itself is a number, or nan."""
+    if x is y:
+        x = as_enclosed(x)
+        yes, no = np.ones(x.bad.shape, np.bool_), np.zeros(x.bad.shape, np.bool_)
+        return Mask(yes, no, yes, x.bad, ~x.bad, no, x.undefined)
+    x, y = as_enclosed(x), as_enclosed(y)
     lo, hi, e = _compared(x, y)
     low, high = _around(lo, hi, e)
     tie = (lo <= 0) & (hi >= 0)
@@ -127,7 +132,7 @@ def _equal(rounding: Rounding, x: Enclosed, y: Enclosed) -> Mask:
     computed = (low <= 0) & (high >= 0)
     apart = ~((low == 0) & (high == 0))
     agree = (e == 0) | (~tie & ~computed)
-    return Mask(tie, false, computed, apart, agree, tie)
+    return Mask(tie, false, computed, apart, agree, tie, x.undefined | y.undefined)
 
 
 @rule("not_equal")
@@ -137,7 +142,13 @@ def _not_equal(rounding: Rounding, x: Enclosed, y: Enclosed) -> Mask:
 
 @rule("logical_not")
 def _not(rounding: Rounding, x: Mask) -> Mask:
-    return Mask(x.false, x.true, x.computed_false, x.computed_true, x.agree, x.tie)
+    return replace(
+        x,
+        true=x.false,
+        false=x.true,
+        computed_true=x.computed_false,
+        computed_false=x.computed_true,
+    )
 
 
 @rule("logical_and")
@@ -150,6 +161,7 @@ def _and(rounding: Rounding, x: Mask, y: Mask) -> Mask:
         x.computed_false | y.computed_false,
         x.agree & y.agree,
         x.tie | y.tie,
+        x.undefined | y.undefined,
     )
 
 
@@ -165,7 +177,7 @@ def as_mask(x: Any) -> Mask:
         return x
     plain = np.asarray(x, np.bool_)
     yes, no = np.ones(plain.shape, np.bool_), np.zeros(plain.shape, np.bool_)
-    return Mask(plain, ~plain, plain, ~plain, yes, no)
+    return Mask(plain, ~plain, plain, ~plain, yes, no, no)
 
 
 @rule("where")
@@ -185,7 +197,7 @@ def _where(rounding: Rounding, mask: Mask, x: Enclosed, y: Enclosed) -> Enclosed
         a = np.where(mask.agree, a, wrong)
     same = (x.lo == x.hi) & (y.lo == y.hi) & (x.lo == y.lo)
     jump = mask.tie & ~same
-    undefined = (mask.true & x.undefined) | (mask.false & y.undefined) | jump
+    undefined = (mask.true & x.undefined) | (mask.false & y.undefined) | jump | mask.undefined
     bad = bad | ~(mask.agree | np.isfinite(wrong))
     found = unrounded(lo, hi, d, _without_nan(a, np.inf), bad, undefined)
     return replace(found, broken=(x.broken | ~of_x) & (y.broken | ~of_y))
@@ -290,7 +302,8 @@ def accumulated(
     rounding: Rounding, x: Enclosed, axis: Any, keepdims: bool, scale: float = 1.0
 ) -> Enclosed:
     """The sum along axes, in any order: (n - 1) u of the sum of absolute values, to first order
-    with a factor for the rest; divided by `scale` where it is a mean."""
+    with a factor for the rest; divided by `scale` where it is a mean. What an engine flushes of
+    the sums on the way is lost in the end."""
     axes = axes_of(axis, x.lo.ndim)
     count = math.prod(x.lo.shape[i] for i in axes)
 
@@ -307,13 +320,17 @@ def accumulated(
         stays = total(np.where(x.d == 0, 0.0, x.d * x.most))
         d = np.where(alike, up(d_most + gamma * (1 + d_most)), 0.0)
         a = up(total(x.a) * (1 + gamma) + np.where(alike, 0.0, up(stays + gamma * (most + stays))))
+        if rounding.flush:  # sums of some of the numbers are flushed, too, where they cancel
+            kept = alike & np.all(keeps_sign(x), axis=axes, keepdims=keepdims)
+            a = up(a + np.where(kept, 0.0, max(count - 2, 0) * rounding.normal))
         lo, hi = total(x.lo), total(x.hi)
     bad, undefined = (np.any(f, axis=axes, keepdims=keepdims) for f in (x.bad, x.undefined))
     above = np.all(x.lo >= 0, axis=axes, keepdims=keepdims)
     below = np.all(x.hi <= 0, axis=axes, keepdims=keepdims)
     with np.errstate(all="ignore"):  # no part of it may overflow
         bad = bad | ~(up(most * (1 + d_most) * (1 + gamma) + a) <= rounding.largest)
-    once = 0.0 if count <= 1 and scale == 1 else rounding.unit
+    once = rounding.unit if scale == 1 else rounding.quotient
+    once = 0.0 if count <= 1 and scale == 1 else once
     least = rounding.least if scale != 1 else sums(rounding)
     found = made(
         rounding,
@@ -555,8 +572,10 @@ def _var(
     correction: Any = 0,
     keepdims: bool = False,
 ) -> Enclosed:
-    """The mean of squared distances from the mean, in one pass or in two: its error is below
-    8 n u max|x| span + 8 n u v (Chan, Golub, LeVeque 1983, with a factor of 4)."""
+    """The mean of squared distances from the mean, in two passes, or in one that updates the mean
+    (Welford): its error is below 8 n u max|x| span + 8 n u v (Chan, Golub, LeVeque 1983, with a
+    factor of 4), and r^2 where the mean is off by r, as it is of equal numbers, too. As
+    mean(x^2) - mean(x)^2 it would lose more; no engine does so."""
     axes = axes_of(axis, x.lo.ndim)
     count = math.prod(x.lo.shape[i] for i in axes)
     if count <= correction:
@@ -575,8 +594,12 @@ def _var(
         lo = spread * apart * apart / (2 * count)
         wide = span + 2 * e
         own = 8 * (count + 2) * rounding.unit
-        a = up(spread * (4 * e * wide + own * (most + e) * wide))
-    bad, undefined = over(np.any, x.bad), over(np.any, x.undefined)
+        r = own * (most + e)
+        a = up(spread * (4 * e * wide + r * wide + r * r + count * rounding.least))
+        # neither the sum of the numbers nor that of the squares may overflow
+        total, squares = up(count * (most + e)), up(count * (wide + 2 * r) ** 2)
+        beyond = ~((total * (1 + own) <= rounding.largest) & (squares <= rounding.largest))
+    bad, undefined = over(np.any, x.bad) | beyond, over(np.any, x.undefined)
     d = np.full(np.shape(lo), own)
     return made(rounding, lo, hi, d, a, bad, undefined, above=True)
 

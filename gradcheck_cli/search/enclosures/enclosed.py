@@ -34,6 +34,7 @@ _OUT = 2.0**-49
 _MOST = float(np.finfo(np.float64).max)
 _LEAST = 1e-320  # absolute: what underflow of a range in float64 may lose
 _FLOAT32_MOST = float(np.finfo(np.float32).max)
+_FLOAT32_LEAST = float(np.finfo(np.float32).smallest_normal)
 _UP = 1 + 2.0**-45  # for bounds of errors, which a dozen roundings to nearest may make too small
 LIBRARY_ULPS = 4
 """ulps. What a proof assumes of an engine's elementary functions."""
@@ -97,7 +98,8 @@ class Enclosed:
 @dataclass(frozen=True, slots=True)
 class Mask:
     """Booleans over a box: what exact arithmetic may give, what the engine may give, and whether
-    both are the same at each point. `tie`: two numbers that were compared may be equal."""
+    both are the same at each point. `tie`: two numbers that were compared may be equal.
+    `undefined`: one of them may have no value."""
 
     true: Flags
     false: Flags
@@ -105,17 +107,19 @@ class Mask:
     computed_false: Flags
     agree: Flags
     tie: Flags
+    undefined: Flags
 
     def map(self, function: Any) -> Mask:
         parts = (self.true, self.false, self.computed_true, self.computed_false)
-        return Mask(*(function(part) for part in (*parts, self.agree, self.tie)))
+        return Mask(*(function(part) for part in (*parts, self.agree, self.tie, self.undefined)))
 
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
     """How an engine rounds: to nearest with unit roundoff `unit`; what underflows is off by `least`
     at most, and by `library_least` in a function of a library.
-    `flush`: it takes and gives 0 for all subnormal numbers."""
+    `flush`: it takes and gives 0 for all subnormal numbers. `loose`: it may multiply by a rounded
+    reciprocal in place of a division, and compute a function of a library by several roundings."""
 
     unit: float
     largest: float
@@ -124,6 +128,7 @@ class Rounding:
     library: float  # relative error of a function of a library
     normal: float  # the smallest normal number
     flush: bool = False
+    loose: bool = False
 
     @property
     def overflow(self) -> float:
@@ -151,18 +156,21 @@ class Rounding:
     @property
     def quotient(self) -> float:
         """The relative error of a quotient: compilers multiply by 1 / y, rounded, in its place."""
-        return 2 * self.unit + self.unit**2 if self.flush else self.unit
+        return 2 * self.unit + self.unit**2 if self.loose else self.unit
 
     @classmethod
-    def of(cls, fmt: FloatFormat, flush: bool) -> Rounding:
+    def of(cls, fmt: FloatFormat, loose: bool) -> Rounding:
+        """A loose engine flushes what is subnormal where it computes: the subnormal numbers of
+        float16 are normal ones of float32."""
         normal, u = fmt.smallest_normal, fmt.unit_roundoff
-        narrow = fmt.bits < 24 and not flush  # is computed in float32, and rounded once
+        flush = loose and normal < _FLOAT32_LEAST * 2
+        narrow = fmt.bits < 24 and not loose  # is computed in float32, and rounded once
         library = u + 2 * LIBRARY_ULPS * 2.0**-24 if narrow else 2 * LIBRARY_ULPS * u
         least = normal if flush else max(fmt.smallest_subnormal, 5e-324)
         ulps = 2 * LIBRARY_ULPS
         library_least = least + ulps * 2.0**-149 if narrow else ulps * least
         library_least = normal if flush else library_least
-        return cls(u, fmt.largest, least, library_least, library, normal, flush)
+        return cls(u, fmt.largest, least, library_least, library, normal, flush, loose)
 
 
 def up(bound: Bounds) -> Bounds:

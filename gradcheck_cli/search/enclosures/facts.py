@@ -3,6 +3,7 @@ in common.
 
     x - max(x) <= 0,  x - logsumexp(x) <= 0
     the number of elements that are equal to the largest is at least 1
+    sum(exp(x - max(x))) is at least 1
     sum(g softmax(x)) lies between the least and the largest g
 
 `facts_of` finds them in a program; each narrows the exact range of a node. `merged` makes one node
@@ -87,9 +88,10 @@ class _Finder:
         """The numbers of the node `of`, by which of its reductions (`rows`) they go into, and which
         of these stands beside each in the node `index`, which repeats such reductions."""
         moves = []
+        index = self._itself(index)
         while self._nodes[index].op in _SPREADS:
             moves.append(self._nodes[index])
-            index = self._nodes[index].args[0]
+            index = self._itself(self._nodes[index].args[0])
         node, shape = self._nodes[index], self._nodes[of].shape
         if node.op not in rows or node.args[0] != of:
             return None
@@ -103,6 +105,23 @@ class _Finder:
             return None
         return np.broadcast_to(labels.reshape(kept), shape), np.broadcast_to(beside, shape)
 
+    def _itself(self, index: int) -> int:
+        """The node that has the same exact number: x of where(x = x, x, y), and where no derivative
+        passes."""
+        node = self._nodes[index]
+        while True:
+            if node.op == "where":
+                mask, other = self._nodes[node.args[0]], node.args[1]
+                kept = node.shape == self._nodes[other].shape
+                if mask.op != "equal" or set(mask.args) != {other} or not kept:
+                    return index
+                index = other
+            elif node.op == "stop_gradient":
+                index = node.args[0]
+            else:
+                return index
+            node = self._nodes[index]
+
     def _of_sum(self, node: Node) -> Fact | None:
         inner = self._nodes[node.args[0]]
         if inner.op == "equal":
@@ -110,6 +129,11 @@ class _Finder:
                 groups = self._groups(other, ("max", "min"), one)
                 if groups is not None and _whole(*groups, node.keywords.get("axis")):
                     return _at_least_one
+        if inner.op == "exp" and self._nodes[inner.args[0]].op == "subtract":
+            one, other = self._nodes[inner.args[0]].args
+            groups = self._groups(other, ("max",), one)
+            if groups is not None and _whole(*groups, node.keywords.get("axis")):
+                return _at_least_one
         if inner.op == "multiply":
             for one, other in (inner.args, inner.args[::-1]):
                 shares = self._nodes[one]
@@ -145,8 +169,7 @@ def _not_positive(x: Enclosed, _: list[Any]) -> Enclosed:
 
 
 def _at_least_one(x: Enclosed, _: list[Any]) -> Enclosed:
-    """Exact arithmetic has one at least; so has the engine, which compares as it finds the
-    largest."""
+    """One of them is 1 in exact arithmetic."""
     return _narrowed(x, 1.0, np.inf)
 
 

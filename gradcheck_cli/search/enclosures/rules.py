@@ -158,7 +158,8 @@ def times(p: Bounds, q: Bounds) -> Bounds:
 def multiply(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     for one, other in ((x, y), (y, x)):
         if _is(one, 1.0) and not rounding.flush:
-            return _spread(other, np.broadcast_shapes(x.lo.shape, y.lo.shape))
+            whole = replace(other, undefined=one.undefined | other.undefined)
+            return _spread(whole, np.broadcast_shapes(x.lo.shape, y.lo.shape))
     scales = _is_power_of_two(x) or _is_power_of_two(y)
     with np.errstate(all="ignore"):
         lo, hi = products(x, y, x is y)
@@ -261,8 +262,12 @@ def divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
         # what is so small that the quotient overflows may as well be flushed
         low = (x.least - x.error) * (1 - 2.0**-40) / (y.most + y.unless_0.error)
         broken = (low > rounding.overflow) & ~x.bad & ~y.bad
-        beyond = y.overflows | (rounding.flush & ~(y.most + y.error < rounding.huge * (1 - _SMALL)))
+        large = y.most + y.error
+        beyond = y.overflows | (rounding.flush & ~(large < rounding.huge * (1 - _SMALL)))
         a = a + np.where(beyond, up((x.most + x.error) / (rounding.huge * (1 - _SMALL))), 0.0)
+        hits |= _reciprocal_overflows(rounding, y)
+        rough = rounding.loose & ~(large * rounding.normal < 0.5)  # a subnormal reciprocal
+        a = a + np.where(rough, up((x.most + x.error) * rounding.subnormal), 0.0)
     bad, undefined = flags(x, or_overflowing(y))
     lo, hi = np.where(pole, -np.inf, lo), np.where(pole, np.inf, hi)
     above = ((x.lo >= 0) & (y.lo > 0)) | ((x.hi <= 0) & (y.hi < 0))
@@ -279,6 +284,13 @@ def divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
         broken=found.broken | broken,
         overflows=found.overflows & ~soft & ~broken,
     )
+
+
+def _reciprocal_overflows(rounding: Rounding, y: Enclosed) -> Flags:
+    """Whether 1 / y may be infinite in the dtype, for an engine that multiplies by it; where it
+    flushes, y is 0 to it then."""
+    near = (y.least - y.error) * rounding.largest * (1 - 4 * rounding.unit) <= 1
+    return np.asarray(rounding.loose & (not rounding.flush) & near)
 
 
 @rule("reciprocal")
@@ -325,7 +337,8 @@ def _power(rounding: Rounding, x: Enclosed, n: Enclosed) -> Enclosed:
         return _power_of_both(rounding, x, n)
     p = float(n.lo.flat[0])
     if p == 0:
-        return exact(np.ones(np.broadcast_shapes(x.lo.shape, n.lo.shape)))
+        one = exact(np.ones(np.broadcast_shapes(x.lo.shape, n.lo.shape)))
+        return replace(one, undefined=one.undefined | x.undefined)
     if p == 1:
         return x
     if p.is_integer():

@@ -51,7 +51,7 @@ def _erf(rounding: Rounding, x: Enclosed) -> Enclosed:
     narrow = rounding.unit > 2.0**-23
     a = up(1.13 * x.a) + (_NARROW_ERF if narrow else 0.0)
     with np.errstate(all="ignore"):  # TensorFlow has nan where x^2 overflows
-        bad = rounding.flush & ~(up(x.most + moved(x)) ** 2 < rounding.largest)
+        bad = rounding.loose & ~(up(x.most + moved(x)) ** 2 < rounding.largest)
     a, least = np.where(bad, np.inf, a), steady(rounding)
     return library(rounding, x, ends, along(x.d), a, bad, least=least, within=(-1.0, 1.0))
 
@@ -143,7 +143,7 @@ def _elu(rounding: Rounding, x: Enclosed, *, alpha: float = 1.0) -> Enclosed:
         raise Exceeds(f"`elu` of alpha {alpha} has no rule of enclosure")
     with np.errstate(all="ignore"):
         low, high = (np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))) for x in (x.lo, x.hi))
-    a = up(max(1.0, alpha) * (x.a + (2 * rounding.library if rounding.flush else 0.0)))
+    a = up(max(1.0, alpha) * (x.a + (2 * rounding.library if rounding.loose else 0.0)))
     return library(rounding, x, (low, high), along(x.d), a, least=steady(rounding))
 
 

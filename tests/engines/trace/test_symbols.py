@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.place import Span
+from gradcheck_cli.engines.trace.exact_kernels import finite
 from gradcheck_cli.engines.trace.symbols import ProgramWriter, Symbol
 from gradcheck_cli.truth.plain import PlainFunction
 from reference_engine.traced import ROWS
@@ -110,3 +111,23 @@ def test_an_index_is_a_tuple_as_in_formulas(index: int | slice) -> None:
     y = ROWS["getitem"](writer.input("x", np.ones(3)), index=index)
     program = writer.program(y)
     assert program.nodes[program.outputs[0]].keywords == {"index": (index,)}
+
+
+def test_a_reduction_whose_axes_come_back_is_still_the_operation_that_reduced() -> None:
+    writer = ProgramWriter(PLACE, public=False)
+    x = writer.input("x", np.ones(3))
+    writer.text = "prod"
+    y = ROWS["prod"](x)
+    writer.text = "reshape"
+    program = writer.program(ROWS["reshape"](y, shape=(1,)))
+    node = program.nodes[program.output]
+    assert (node.op, node.text, node.keywords["keepdims"]) == ("prod", "prod", True)
+
+
+def test_numbers_that_are_finite_are_themselves() -> None:
+    writer = ProgramWriter(PLACE, public=False)
+    x = writer.input("x", np.array([1.0, 2.0]))
+    program = writer.program(ROWS["where"](finite(x), x, 0.0))
+    assert [node.op for node in program.nodes if node.args] == ["equal", "where"]
+    shown = ProgramWriter(PLACE).input("x", np.array([1.0, np.inf]))
+    assert finite(shown).tolist() == [True, False]

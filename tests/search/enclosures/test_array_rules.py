@@ -109,3 +109,37 @@ def test_where_forgets_what_the_other_side_does() -> None:
 def test_the_variance_of_one_number_has_no_rule() -> None:
     with pytest.raises(Exceeds):
         RULES["var"](ROUNDING, between(np.ones((1, 1)), np.ones((1, 1))), axis=1, correction=1)
+
+
+def test_what_is_flushed_on_the_way_is_missing_in_a_sum() -> None:
+    normal = float(FORMATS["float32"].smallest_normal)
+    x = between(*2 * (np.array([[1.5 * normal, -normal, 3 * normal]]),))
+    found = RULES["sum"](Rounding.of(FORMATS["float32"], True), x, axis=1)
+    assert found.error[0] >= normal / 2  # 1.5 - 1 is flushed
+
+
+def test_a_mean_of_an_engine_that_multiplies_by_reciprocals() -> None:
+    x = between(*2 * (np.array([[1.0, 1.0, 1.0]]),))
+    plain, loose = (
+        RULES["mean"](Rounding.of(FORMATS["float32"], way), x, axis=1).d[0] for way in (False, True)
+    )
+    assert loose >= plain + 2.0**-24
+
+
+def test_the_variance_of_equal_numbers_is_not_exact() -> None:
+    """The mean of three times 0.1 may be rounded away from 0.1."""
+    x = between(*2 * (np.array([[0.1, 0.1, 0.1]]),))
+    assert RULES["var"](ROUNDING, x, axis=1).error[0] >= (0.1 * 2.0**-24) ** 2
+
+
+def test_the_variance_is_bad_where_the_sum_of_its_numbers_overflows() -> None:
+    x = between(*2 * (np.array([[3e38, 3e38, 3e38]]),))
+    assert RULES["var"](ROUNDING, x, axis=1).bad[0]
+
+
+def test_a_choice_by_a_number_without_a_value_has_none() -> None:
+    x = RULES["log"](ROUNDING, between(np.array([-1.0]), np.array([-0.5])))
+    one, two = (between(np.array([end]), np.array([end])) for end in (1.0, 2.0))
+    mask = RULES["logical_not"](ROUNDING, RULES["greater"](ROUNDING, x, two))
+    assert RULES["where"](ROUNDING, mask, one, two).undefined[0]
+    assert as_enclosed(mask).undefined[0]

@@ -190,3 +190,22 @@ def test_exp2_may_be_exp_of_a_rounded_product() -> None:
     assert found.error[0] > 5.11e-38 - 2.0**-124
     far = RULES["exp2"](Rounding.of(FLOAT32, False), argument((-1e30, -1e20, 0.0, 0.0)))
     assert (far.bad[0], far.error[0] < 1e-43) == (False, True)
+
+
+def test_a_power_of_0_has_no_value_where_its_base_has_none() -> None:
+    rounding, zero = Rounding.of(FLOAT32, False), argument((0.0, 0.0, 0.0, 0.0))
+    base = RULES["log"](rounding, argument((-1.0, -0.5, 0.0, 0.0)))
+    one = RULES["power"](rounding, base, zero)
+    assert one.undefined[0]
+    assert RULES["multiply"](rounding, one, argument((2.0, 2.0, 0.0, 0.0))).undefined[0]
+
+
+def test_the_subnormal_numbers_of_float16_are_not_flushed() -> None:
+    half = FORMATS["float16"]
+    rounding = Rounding.of(half, True)
+    assert not rounding.flush
+    assert Rounding.of(FORMATS["bfloat16"], True).flush
+    one, beyond = argument((1.0, 1.0, 0.0, 0.0)), argument((1e-5, 1e-5, 0.0, 0.0))
+    small = argument((half.largest,) * 2 + (0.0, 0.0))
+    assert RULES["divide"](rounding, argument((1e-6, 1e-6, 0.0, 0.0)), beyond).bad[0]
+    assert RULES["divide"](rounding, one, small).a[0] >= rounding.subnormal

@@ -16,7 +16,7 @@ from gradcheck_cli.engines.jax.kernels import indexing, matrices
 from gradcheck_cli.engines.jax.kernels.indexing import INDEXING
 from gradcheck_cli.engines.jax.kernels.matrices import MATRICES
 from gradcheck_cli.engines.jax.kernels.windows import WINDOWS
-from gradcheck_cli.engines.trace.exact_kernels import Kernel, as_numbers, polygamma, row
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, as_numbers, finite, polygamma, row
 
 DATA_MOVEMENT = frozenset(
     [
@@ -150,12 +150,6 @@ def _convert(x: Any, new_dtype: Any, **how: Any) -> Any:
     return numeric(x)[0]
 
 
-def _finite(x: Any, **how: Any) -> Any:
-    from gradcheck_cli.engines.trace.shadow import is_finite
-
-    return is_finite(getattr(x, "value", x))
-
-
 def _broadcast_in_dim(x: Any, shape: Any, broadcast_dimensions: Any, **how: Any) -> Any:
     sizes = [1] * len(shape)
     for axis, place in enumerate(broadcast_dimensions):
@@ -256,7 +250,7 @@ KERNELS: dict[str, Kernel] = {
     "clamp": _clamp,
     "convert_element_type": _convert,
     "dot_general": _dot_general,
-    "is_finite": _finite,
+    "is_finite": finite,
     "rem": lambda a, b, **how: a - b * _towards_zero(row("divide")(a, b)),
     "round": _round,
     "reduce_precision": _reduce_precision,
