@@ -23,6 +23,9 @@ from gradcheck_cli.engines.layer.source_lines import returned
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal
 
+BY_THEMSELVES = (Codes.WRONG_SECOND_DERIVATIVE, Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT)
+"""What an operation is looked at by itself for."""
+
 Alone = Callable[[CustomCall, Mode], LayerAnswer]
 """Examines a call by itself, in a composition of modes; None where that is not asked for."""
 
@@ -35,13 +38,16 @@ class SecondOrderCauses:
         self._subject = subject
         self._alone = alone
         self._notes = notes
-        self._own: dict[Mode, list[CustomCall]] = {}
+        self._own: dict[Mode, list[tuple[CustomCall, frozenset[str]]]] = {}
 
     def named(self, finding: Finding) -> Finding:
-        """A wrong second derivative with the function that loses it, and its line; any other
-        finding unchanged."""
-        if finding.code != Codes.WRONG_SECOND_DERIVATIVE:
+        """A wrong second derivative with the function that loses it, and its line; one that is
+        nan or infinite with the operations that have that by themselves; any other finding
+        unchanged."""
+        if finding.code not in BY_THEMSELVES:
             return finding
+        if finding.code != Codes.WRONG_SECOND_DERIVATIVE:
+            return self._of_the_framework(finding)
         calls = [call for call in self._functions if _is_on_the_way(call, finding)]
         for call in calls:
             by, place = _what_loses(call, finding)
@@ -64,7 +70,11 @@ class SecondOrderCauses:
             return finding
         if mode not in self._own:
             self._own[mode] = self._wrong_alone(mode, self._alone)
-        calls = [call for call in self._own[mode] if _is_on_the_way(call, finding)]
+        calls = [
+            call
+            for call, codes in self._own[mode]
+            if finding.code in codes and _is_on_the_way(call, finding)
+        ]
         if not calls:
             return finding
         names = " and ".join(f"`{call.name}`" for call in calls)
@@ -73,17 +83,18 @@ class SecondOrderCauses:
         place = calls[0].place or finding.place
         return replace(finding, message=message, place=place)
 
-    def _wrong_alone(self, mode: Mode, alone: Alone) -> list[CustomCall]:
+    def _wrong_alone(self, mode: Mode, alone: Alone) -> list[tuple[CustomCall, frozenset[str]]]:
+        """The operations that have errors by themselves, with the codes of these."""
         rng = np.random.default_rng(len(self._subject.outputs))
         row = rng.standard_normal(sum(output.size for output in self._subject.outputs))
-        found: dict[str, CustomCall] = {}
+        found: dict[str, tuple[CustomCall, frozenset[str]]] = {}
         notes: dict[str, None] = {}
         for call in in_time(executed(self._subject.record(row)), notes, OWN_SECONDS):
-            if call.name not in found and any(
-                one.code == Codes.WRONG_SECOND_DERIVATIVE and one.severity == "error"
-                for one in alone(call, mode).findings
-            ):
-                found[call.name] = call
+            if call.name not in found:
+                findings = alone(call, mode).findings
+                codes = frozenset(one.code for one in findings if one.severity == "error")
+                if codes.intersection(BY_THEMSELVES):
+                    found[call.name] = call, codes
         self._notes.extend(notes)
         return list(found.values())
 

@@ -91,3 +91,16 @@ def test_the_line_that_loses_a_second_derivative(layer: Any, text: str, words: s
     assert words in found.message
     assert found.place is not None
     assert found.place.text == text
+
+
+def test_an_operation_whose_second_derivative_is_nan_is_named() -> None:
+    def sampled(x: Any) -> Any:
+        return torch.sinc(x) + x
+
+    x = torch.zeros(1, dtype=torch.float64).numpy()
+    answer = examined(sampled, {"x": x}, modes=SECOND)
+    (found,) = [one for one in answer.findings if one.severity == "error"]
+    assert found.code == "GC201"
+    assert found.message.endswith("`aten.sinc` by itself, too")
+    assert found.place is not None
+    assert found.place.text == "torch.sinc(x)"
