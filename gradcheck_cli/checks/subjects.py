@@ -150,20 +150,26 @@ BESIDE = (
 )
 
 
+BACKWARD = "the layer runs, and its derivative raises "
+
+
 def raised_beside(engine: Engine, problem: LayerProblem, failure: Failure) -> Failure:
-    """The failure of a layer; where that does run at the given point, with the words BESIDE."""
+    """The failure of a layer, with what does run at the given point: all of it, as BESIDE says, or
+    its forward alone."""
     if failure.kind != "raised" or problem.behaviour:
         return failure
+    runs = False
     try:
         with surroundings(), on_the_path(problem.implementation):
             subject = Subjects(engine, problem).bound(problem.dtype)
             try:
-                size = sum(output.size for output in subject.outputs)
+                size = subject.value({}).size
+                runs = True
                 subject.run(Call(cotangents=np.ones((1, size))))
             finally:
                 subject.close()
     except (Exception, SystemExit):  # at the point itself, which the failure says already
-        return failure
+        return replace(failure, message=BACKWARD + failure.message) if runs else failure
     return replace(failure, detail="\n".join(filter(None, (failure.detail, BESIDE))))
 
 

@@ -43,6 +43,10 @@ _ABOUT_TRACEBACKS = (  # what JAX adds to every exception
     "For simplicity, JAX has removed its internal frames from the traceback of the following "
     "exception. Set JAX_TRACEBACK_FILTERING=off to include these.",
 )
+_OF_THE_RUN = re.compile(
+    r"\{\{(?:function_)?node [^{}]*\}\}\s*|\s*name: ?$|\[_XlaMustCompile=[^\]]*\]"
+)
+"""What TensorFlow adds to its messages: where in its graphs, by names that change with each run."""
 _DUMPED = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$')
 
 
@@ -118,7 +122,7 @@ def one_line(error: BaseException) -> str:
     """The type of what was raised, and the first line of its message."""
     words = _text_of(error).strip().splitlines()
     name = type(error).__name__
-    return f"{name}: {_cut(words[0].strip())}" if words else name
+    return f"{name}: {_cut(_OF_THE_RUN.sub('', words[0]).strip())}" if words else name
 
 
 def _is_exhausted(error: BaseException) -> bool:

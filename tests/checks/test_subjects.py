@@ -141,6 +141,23 @@ def test_a_layer_that_raises_at_every_other_point_is_told_of_its_domain() -> Non
     assert BESIDE in answer.failure.detail
 
 
+class Refusing(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        raise ValueError("no inverse")
+
+
+def test_a_layer_whose_backward_alone_raises_is_told_so() -> None:
+    answer = examine(torch_engine(), layer_problem(Refusing.apply, {"x": 0.5}))
+    assert answer.failure is not None
+    words = "the layer runs, and its derivative raises ValueError: no inverse"
+    assert answer.failure.message == words
+
+
 class Kernel(torch.autograd.Function):
     """Refuses to be differentiated by its first argument."""
 

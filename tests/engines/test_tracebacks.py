@@ -16,6 +16,7 @@ from gradcheck_cli.engines.tracebacks import (
     as_failure,
     installed,
     is_internal,
+    one_line,
     short_dump,
 )
 from reference_engine.arithmetic.ball_choices import order
@@ -136,3 +137,22 @@ def test_what_a_user_or_a_framework_raises_is_theirs() -> None:
     assert not is_internal(raised_by(lambda: jax.numpy.zeros(3) + jax.numpy.zeros(2)))
     assert not is_internal(raised_by(lambda: {}["nobody"]))
     assert not is_internal(Unsupported("no bfloat16"))
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "{{function_node __wrapped__MatrixInverse_device_/job:localhost}} Input is not "
+            "invertible. [Op:MatrixInverse] name: ",
+            "Input is not invertible. [Op:MatrixInverse]",
+        ),
+        (
+            "cannot compile f_16[_XlaMustCompile=true,config_proto=86,executor_type=11] of "
+            "{{node gradient_tape/MaxPoolGradGrad}}",
+            "cannot compile f_16 of",
+        ),
+    ],
+)
+def test_what_changes_with_each_run_of_tensorflow_is_left_out(said: str, told: str) -> None:
+    assert one_line(ValueError(said)) == f"ValueError: {told}"

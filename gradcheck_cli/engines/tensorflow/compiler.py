@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeGuard
 
 from gradcheck_cli.engines.derivatives import Closure, Function, Targets, VJPFunction
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.lru import Recent
 from gradcheck_cli.engines.kit.patience import NO_COMPILER, off_the_clock
@@ -21,6 +23,10 @@ UNSIMPLIFIED, SIMPLIFIER = "XLA without its algebraic simplifier", "the algebrai
 STAGES = (NO_COMPILER, GRAPH, UNSIMPLIFIED, SIMPLIFIER)
 OWN_FUNCTION = "its tf.function"
 """The last stage, where the layer's author chose it."""
+
+
+_NOT_COMPILED = re.compile(r"(\w+) \(No registered '\w+' OpKernel for XLA")
+"""The operations that XLA lacks for the device or the dtype, as TensorFlow lists them."""
 
 
 class CompiledTensorFlow(TensorFlow):
@@ -94,9 +100,11 @@ class _CompiledVJP:
 
 
 class Compiled:
-    """A function that its first call compiles, with XLA or as a graph alone."""
+    """A function that its first call compiles, with XLA or as a graph alone. Raises Unsupported
+    where XLA lacks an operation of it."""
 
     def __init__(self, tf: Any, function: Callable[..., Any], xla: bool) -> None:
+        self._refused = tf.errors.InvalidArgumentError
         self._function = tf.function(function, jit_compile=xla, autograph=False)
         self._is_compiled = False
 
@@ -105,4 +113,12 @@ class Compiled:
             return self._function(*args)
         self._is_compiled = True
         with off_the_clock():
-            return self._function(*args)
+            try:
+                return self._function(*args)
+            except self._refused as error:
+                lacks = sorted(set(_NOT_COMPILED.findall(str(error))))
+                if not lacks:
+                    raise
+                self._is_compiled = False
+                names = " and ".join(lacks)
+                raise Unsupported(f"XLA has no {names} for this device and dtype") from error

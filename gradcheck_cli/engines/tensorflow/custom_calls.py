@@ -9,6 +9,7 @@ from typing import Any
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.capture import of_a_library
 from gradcheck_cli.engines.temporarily import temporarily
+from gradcheck_cli.engines.tracebacks import one_line
 
 _DECORATORS = ("_eager_mode_decorator", "_graph_mode_decorator")
 """What `tf.custom_gradient` calls (tensorflow/python/ops/custom_gradient.py)."""
@@ -41,10 +42,10 @@ def forward_mode() -> Iterator[None]:
     with custom_gradients() as called:
         try:
             yield
+        except Unsupported:
+            raise
         except Exception as error:  # not the layer's, which runs without: loops, tensor lists
-            words = str(error).strip().splitlines() or [""]
-            reason = f"{type(error).__name__}: {words[0].strip()}"
-            raise Unsupported(f"TensorFlow's forward mode raises {reason}") from error
+            raise Unsupported(f"TensorFlow's forward mode raises {one_line(error)}") from error
         if called:
             raise Unsupported(
                 f"TensorFlow's forward mode ignores the custom gradient of `{called[0]}`: it "

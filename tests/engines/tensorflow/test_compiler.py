@@ -11,8 +11,9 @@ import pytest
 
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Problem, Projection
 from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit import patience
-from gradcheck_cli.engines.tensorflow.compiler import GRAPH
+from gradcheck_cli.engines.tensorflow.compiler import GRAPH, Compiled
 from gradcheck_cli.engines.tensorflow.engine import TensorFlowXlaEngine
 from tests.checks.making import subject_of
 
@@ -77,3 +78,20 @@ def test_forward_mode_of_a_layer_is_compiled_once(engine_called: Callable[[str],
 
 def test_it_runs_only_where_it_is_named() -> None:
     assert not TensorFlowXlaEngine.capabilities.by_default
+
+
+def test_an_operation_that_xla_lacks_is_unsupported(
+    engine_called: Callable[[str], Engine],
+) -> None:
+    engine_called("tensorflow-xla")
+    import tensorflow as tf
+
+    def refused(x: Any) -> Any:
+        shape = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
+        y = tf.raw_ops.MaxPool(input=x, **shape)
+        return tf.raw_ops.MaxPoolGradGrad(orig_input=x, orig_output=y, grad=x, **shape)
+
+    compiled = Compiled(tf, refused, xla=True)
+    for _ in range(2):
+        with pytest.raises(Unsupported, match="XLA has no MaxPoolGradGrad"):
+            compiled(tf.ones([1, 2, 2, 1], tf.float64))
