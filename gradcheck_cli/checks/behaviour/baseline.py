@@ -15,7 +15,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.thresholds import DRAWN_SLACK, Step
+from gradcheck_cli.domain.thresholds import DRAWN_SLACK, PRODUCT_BARS, Step
 from gradcheck_cli.engines.layer.casts import narrowest
 from gradcheck_cli.engines.layer.source_lines import raised_at
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
@@ -52,6 +52,17 @@ class Bars:
 
     output: float
     gradients: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """A directional derivative of the value by differences, and how far off it may be."""
+
+    value: float
+    bar: float
+
+    def excludes(self, slope: float) -> bool:
+        return not abs(self.value - slope) <= PRODUCT_BARS * self.bar
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +207,26 @@ class Bench:
             return None
         lost = np.isfinite(self.first.output) & ~np.isfinite(ran.output)
         return None if np.any(lost) else ran
+
+    def slope(self, values: Mapping[str, Array], name: str, direction: Array) -> Slope | None:
+        """The slope of the value, times the row, at these values along a direction of one leaf.
+        None where a point beside is refused. The step is that of central differences."""
+        at, found = values.get(name, self.leaves[name].value), []
+        unit = FORMATS[self.subject.dtype].unit_roundoff
+        step = unit ** (1 / 3) * largest_of(at) / largest_of(direction)
+        largest = 0.0
+        for wide in (1, 2):
+            ends = []
+            for sign in (1, -1):
+                moved = {**values, name: at + sign * wide * step * direction}
+                ran = self.beside(Call(values=moved, tracking=False))
+                if ran is None:
+                    return None
+                ends.append(float(np.sum(self.row * ran.output)))
+                largest = max(largest, float(np.sum(np.abs(self.row * ran.output))))
+            found.append((ends[0] - ends[1]) / (2 * wide * step))
+        noise = unit * largest / step
+        return Slope(found[0], abs(found[0] - found[1]) + noise)
 
     @cached_property
     def near(self) -> Bars:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from gradcheck_cli.checks.behaviour.baseline import Apart, Bench, Fault, raised
 from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.layer.subject import Call, CallResult
 
 BETWEEN = "with another forward run between a forward and its backward"
 REPEATS = 2  # of the first run
+FIRST = (
+    "for another input the gradient of `{name}` is still that of the first one, though the value "
+    "has another slope there: the backward uses what an earlier call computed"
+)
 TWICE = "called twice with the same input and the same random numbers"
 
 
@@ -28,6 +33,8 @@ def remembered(bench: Bench) -> Iterator[Fault]:
         if fault is not None:
             yield fault
             return
+    if bench.ran_elsewhere is not None:
+        yield from of_the_first(bench, *bench.ran_elsewhere)
 
 
 def different_once(found: Apart) -> Fault:
@@ -124,6 +131,28 @@ def _on_a_fresh_layer(bench: Bench) -> Fault | None:
         subject.close()
     found = bench.apart(fresh, later, bench.tight(fresh))
     return _shown("for a first input, and for the same after another", found)
+
+
+def of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) -> Iterator[Fault]:
+    """What a first call leaves behind where new layers find it, too: at other `values`, where it
+    ran as `there`, the backward gives the gradient of the first input, although the value has
+    another slope there."""
+    moves = {name: value - bench.leaves[name].value for name, value in values.items()}
+    kept = {name: bench.gradient(bench.first, name) for name in moves}
+    known = sum(float(np.sum(kept[name] * move.ravel())) for name, move in moves.items())
+    grew = float(np.sum(bench.row * (there.output - bench.first.output)))
+    if abs(grew - known) <= bench.half * max(abs(grew), abs(known)):
+        return  # a linear layer
+    for name, move in moves.items():
+        if np.any(move) and np.any(kept[name]):
+            if not np.array_equal(kept[name], bench.gradient(there, name)):
+                continue
+            slope = float(np.sum(kept[name] * move.ravel()))
+            other = bench.slope(values, name, move)
+            own = bench.slope({}, name, move) if other and other.excludes(slope) else None
+            if own is not None and not own.excludes(slope):
+                yield Fault(Codes.STATEFUL_GRADIENT, FIRST.format(name=name), name)
+                return
 
 
 def _shown(when: str, found: Apart | None) -> Fault | None:

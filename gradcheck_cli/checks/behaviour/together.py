@@ -18,7 +18,7 @@ from gradcheck_cli.checks.behaviour.linear import (
     times,
     widened,
 )
-from gradcheck_cli.checks.behaviour.memory import remembered
+from gradcheck_cli.checks.behaviour.memory import of_the_first, remembered
 from gradcheck_cli.checks.behaviour.request_dependence import requested, subsets
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.records import dataclass
@@ -60,6 +60,8 @@ def _doubts(bench: Bench) -> Iterator[Doubt]:
         yield Doubt()
         return
     values, there = other
+    if any(of_the_first(bench, values, there)):
+        yield Doubt((remembered,))
     yield from _of_a_fresh_layer(bench, values, there)
     del there, other  # the next passes need its memory
     yield from _of_backward_passes(bench, values)

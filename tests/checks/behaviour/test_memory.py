@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
@@ -82,3 +83,35 @@ def test_counting_and_caching_layers_remember_and_dice_do_not() -> None:
     assert "a first input" in behaviour(Cached(), X)["GC605"]
     assert "another input" in behaviour(Last(), X)["GC605"]
     assert list(behaviour(lambda x: x * dice.random(), X)) == ["GC602"]
+
+
+class FirstSlope(torch.autograd.Function):
+    """Keeps what its first call computed where every other call finds it."""
+
+    slope = None
+
+    @staticmethod
+    def forward(ctx, x):
+        if FirstSlope.slope is None:
+            FirstSlope.slope = 2 * x.detach().clone()
+        return x**2
+
+    @staticmethod
+    def backward(ctx, g):
+        return FirstSlope.slope * g
+
+
+def test_what_a_class_keeps_of_its_first_input() -> None:
+    assert "still that of the first one" in behaviour(FirstSlope, X)["GC605"]
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda x: 3 * x,
+        lambda x: torch.relu(x) + 2 * x,
+        lambda x: (64 * x % 1 - 0.5).abs(),  # a zigzag: its slope is the same again elsewhere
+    ],
+)
+def test_the_same_gradient_elsewhere_is_no_memory(layer) -> None:
+    assert "GC605" not in behaviour(layer, X)
