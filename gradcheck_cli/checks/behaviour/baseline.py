@@ -62,7 +62,11 @@ class Slope:
     bar: float
 
     def excludes(self, slope: float) -> bool:
-        return not abs(self.value - slope) <= PRODUCT_BARS * self.bar
+        return abs(self.value - slope) > PRODUCT_BARS * self.bar
+
+    def allows(self, slope: float) -> bool:
+        """Neither, where it is no number."""
+        return abs(self.value - slope) <= PRODUCT_BARS * self.bar
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,24 +213,25 @@ class Bench:
         return None if np.any(lost) else ran
 
     def slope(self, values: Mapping[str, Array], name: str, direction: Array) -> Slope | None:
-        """The slope of the value, times the row, at these values along a direction of one leaf.
-        None where a point beside is refused. The step is that of central differences."""
-        at, found = values.get(name, self.leaves[name].value), []
+        """The slope of the value, times the row, at these values along a direction of one leaf, by
+        central differences. None where a point beside is refused, or outside of the bounds."""
+        leaf = self.leaves[name]
+        at, found, largest = values.get(name, leaf.value), [], 0.0
         unit = FORMATS[self.subject.dtype].unit_roundoff
         step = unit ** (1 / 3) * largest_of(at) / largest_of(direction)
-        largest = 0.0
-        for wide in (1, 2):
-            ends = []
-            for sign in (1, -1):
-                moved = {**values, name: at + sign * wide * step * direction}
-                ran = self.beside(Call(values=moved, tracking=False))
-                if ran is None:
-                    return None
-                ends.append(float(np.sum(self.row * ran.output)))
-                largest = max(largest, float(np.sum(np.abs(self.row * ran.output))))
-            found.append((ends[0] - ends[1]) / (2 * wide * step))
-        noise = unit * largest / step
-        return Slope(found[0], abs(found[0] - found[1]) + noise)
+        with np.errstate(all="ignore"):
+            for wide in (step, 2 * step):
+                ends = []
+                for there in (at + wide * direction, at - wide * direction):
+                    inside = np.array_equal(leaf.inside(there), there)
+                    call = Call(values={**values, name: there}, tracking=False)
+                    ran = self.beside(call) if inside else None
+                    if ran is None:
+                        return None
+                    ends.append(float(np.sum(self.row * ran.output)))
+                    largest = max(largest, float(np.sum(np.abs(self.row * ran.output))))
+                found.append((ends[0] - ends[1]) / (2 * wide))
+            return Slope(found[0], abs(found[0] - found[1]) + unit * largest / step)
 
     @cached_property
     def near(self) -> Bars:

@@ -139,8 +139,9 @@ def of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) -
     another slope there."""
     moves = {name: value - bench.leaves[name].value for name, value in values.items()}
     kept = {name: bench.gradient(bench.first, name) for name in moves}
-    known = sum(float(np.sum(kept[name] * move.ravel())) for name, move in moves.items())
-    grew = float(np.sum(bench.row * (there.output - bench.first.output)))
+    with np.errstate(all="ignore"):
+        known = sum(float(np.sum(kept[name] * move.ravel())) for name, move in moves.items())
+        grew = float(np.sum(bench.row * (there.output - bench.first.output)))
     if abs(grew - known) <= bench.half * max(abs(grew), abs(known)):
         return  # a linear layer
     for name, move in moves.items():
@@ -150,7 +151,7 @@ def of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) -
             slope = float(np.sum(kept[name] * move.ravel()))
             other = bench.slope(values, name, move)
             own = bench.slope({}, name, move) if other and other.excludes(slope) else None
-            if own is not None and not own.excludes(slope):
+            if own is not None and own.allows(slope):
                 yield Fault(Codes.STATEFUL_GRADIENT, FIRST.format(name=name), name)
                 return
 
