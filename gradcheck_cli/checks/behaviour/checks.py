@@ -38,6 +38,11 @@ WALLED = (
     "apart is not known: GC105, GC606, GC607 and GC608 were checked in part"
 )
 
+ONE_COMPILATION = (
+    "it is compiled once for each shape and dtype: other memory layouts of its inputs, and "
+    "gradients of some leaves alone, were not tried"
+)
+
 # Told where two runs have too few digits in common.
 OF_DIGITS = (
     Codes.MODES_DISAGREE,
@@ -138,6 +143,8 @@ def _notes(bench: Bench) -> Iterator[str]:
         yield f"a forward run changes {shown}: restored before every call of a check"
     if bench.walled:
         yield WALLED
+    if bench.subject.stages:
+        yield ONE_COMPILATION
 
 
 def _finding(problem: LayerProblem, fault: Fault, place: Place | None) -> Finding:

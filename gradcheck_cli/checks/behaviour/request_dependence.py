@@ -47,7 +47,10 @@ def _lacks_graph(error: Exception) -> bool:
 
 
 def subsets(bench: Bench) -> list[tuple[str, ...]]:
-    """Inputs alone, parameters alone, and each of the inputs by itself."""
+    """Inputs alone, parameters alone, and each of the inputs by itself; nothing for a layer that
+    somebody compiled, as each would be compiled by itself."""
+    if bench.subject.stages:
+        return []
     inputs = tuple(n for n, leaf in bench.leaves.items() if leaf.role == "input")
     others = tuple(n for n in bench.leaves if n not in inputs)
     sets = [inputs, others, *((name,) for name in inputs)]

@@ -99,6 +99,12 @@ def is_compiled(arrays: Sequence[Any]) -> bool:
     return False
 
 
+def is_wrapped(function: Any) -> bool:
+    """Whether this is what `torch.compile` returned. A backend that leaves derivatives to PyTorch
+    makes no part of the graph its own."""
+    return hasattr(function, "_torchdynamo_orig_callable") or hasattr(function, "_orig_mod")
+
+
 class GraphBreaks:
     """Counts where Dynamo stops tracing, from its making on."""
 

@@ -46,6 +46,7 @@ from gradcheck_cli.engines.torch.compiled import (
     forget_others,
     is_at_hand,
     is_compiled,
+    is_wrapped,
     keeping_buffers,
 )
 from gradcheck_cli.engines.torch.lazy import initialised
@@ -173,7 +174,7 @@ class TorchSubject(LayerSubject):
             arrays = self.call(self.inputs({}, wrt))
         note = FELL_BACK if self._compiled and wrt and not is_compiled(arrays) else NOTE
         backend = "Inductor" if self._compiled else THE_BACKEND
-        self._compiled = self._compiled or is_compiled(arrays)
+        self._compiled = self._compiled or is_compiled(arrays) or is_wrapped(self._function)
         self._long = not self._compiled and has_many_operations(arrays)
         if self._compiled:
             self.notes += (note, *breaks.notes(), *anew.notes())
@@ -245,6 +246,7 @@ class TorchSubject(LayerSubject):
         self, values: Mapping[str, Array], wrt: Sequence[str] = (), layout: Layout = "contiguous"
     ) -> _Handed:
         leaves, handed = {}, {}
+        layout = "contiguous" if self._compiled else layout  # each is compiled by itself
         for name, base in self._base.items():
             own = name in values and name not in wrt  # made for this call, and no leaf
             if own:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from gradcheck_cli import check
 from gradcheck_cli.engines.layer.declared import Declared
 from gradcheck_cli.engines.torch import compiled
 from gradcheck_cli.engines.torch.engine import TorchEngine
@@ -84,3 +85,24 @@ def test_what_is_declared_is_seen_in_a_compiled_layer_as_it_was_written() -> Non
     declared = Declared({}, {}, {})
     subject.hold(declared)
     assert "Step" in declared.names
+
+
+@pytest.mark.parametrize("derivatives_too", [True, False])
+def test_a_users_compiled_layer_is_compiled_once_for_each_dtype(derivatives_too: bool) -> None:
+    from torch._dynamo.backends.common import aot_autograd
+
+    seen: list[torch.dtype] = []
+    plain = aot_autograd(fw_compiler=lambda graph, _: graph.forward)
+
+    def backend(graph: Any, examples: Any) -> Any:
+        seen.extend(one.dtype for one in examples[:1])
+        return plain(graph, examples) if derivatives_too else graph.forward
+
+    def layer(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.sin(x @ w)
+
+    torch.manual_seed(0)
+    report = check(torch.compile(layer, backend=backend), torch.randn(3, 2), torch.randn(2, 2))
+    assert report.passed
+    assert seen == [torch.float32, torch.float64]
+    assert any("other memory layouts" in note for note in report.results[0].notes)
