@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import islice
 from typing import Any
@@ -42,18 +42,33 @@ def samples(op: str, most: int, is_complex: bool) -> list[Sample]:
         raise Unsupported("it has no derivative")
     if dtype not in info.supported_dtypes("cpu"):
         raise Unsupported(f"it does not take {str(dtype).removeprefix('torch.')}")
-    found = []
+    found, why = [], "no sample has a dense input that requires a gradient"
     for number, sample in enumerate(_drawn(op, most, dtype)):
         tensors = [leaf for leaf in tree_flatten(_arguments(sample))[0] if _is_input(leaf)]
         if any(tensor.layout != torch.strided for tensor in tensors):
             continue  # a sparse tensor has no entries to step along one by one
         inputs = {f"x{i}": _parts(tensor.detach()).numpy() for i, tensor in enumerate(tensors)}
         pairs = tuple(f"x{i}" for i, tensor in enumerate(tensors) if tensor.is_complex())
-        if inputs and (pairs or not is_complex):
-            found.append(Sample(op, number, inputs, pairs))
+        if not inputs or (is_complex and not pairs):
+            continue
+        if all(one.numel() for one in tensors) and _is_empty(op, number, is_complex, tensors):
+            why = "its samples give arrays without entries"
+            continue
+        found.append(Sample(op, number, inputs, pairs))
     if not found:
-        raise Unsupported("no sample has a dense input that requires a gradient")
+        raise Unsupported(why)
     return found
+
+
+def _is_empty(op: str, number: int, is_complex: bool, tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether the output has no entries, as the distances of one point from the others. Where it
+    raises, the check says so."""
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=()):
+            given = tree_flatten(Operation(op, number, is_complex)(*tensors))[0]
+    except Exception:
+        return False
+    return not any(part.numel() for part in given if isinstance(part, torch.Tensor))
 
 
 class Operation(torch.nn.Module):  # type: ignore[misc]

@@ -40,3 +40,9 @@ def test_complex_samples_have_pairs() -> None:
 def test_what_has_no_derivative_is_refused() -> None:
     with pytest.raises(Unsupported, match="no derivative"):
         suite.samples("isnan", 1, False)
+
+
+def test_a_sample_of_numbers_that_gives_none_is_no_case() -> None:
+    with pytest.raises(Unsupported, match="without entries"):
+        suite.samples("nn.functional.pdist", 1, False)
+    assert [sample.number for sample in suite.samples("repeat", 4, False)] != list(range(4))
