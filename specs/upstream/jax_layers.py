@@ -14,3 +14,11 @@ def doubled(x):
 
 def weighted(b):
     return jax.scipy.special.logsumexp(jnp.zeros(2), b=b)
+
+
+def digamma(x):
+    return jax.lax.digamma(x)
+
+
+def gamma_variate(a):
+    return jax.random.gamma(jax.random.key(0), a)

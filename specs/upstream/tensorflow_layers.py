@@ -14,3 +14,8 @@ def inverse_erfc(x):
 
 def product(x):
     return tf.reduce_prod(x)
+
+
+def cube_of_sine(x):
+    sine = tf.sin(x)
+    return sine * sine * sine

@@ -43,3 +43,15 @@ def solve(a, b):
 
 def mse_loss(x, y):
     return functional.mse_loss(x, y)
+
+
+def triangular_solve(b, a):
+    return torch.triangular_solve(b, a).solution
+
+
+def eigenvectors(a):
+    return torch.linalg.eigh((a + a.mT) / 2).eigenvectors.abs()
+
+
+def sinc(x):
+    return torch.sinc(x)
