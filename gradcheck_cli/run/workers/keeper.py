@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
+from gradcheck_cli.domain.engines import UNCOMPILED
 from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.domain.records import dataclass
@@ -174,7 +175,8 @@ class Keeper(threading.Thread):
         except (Died, EngineFault) as error:
             words = short_dump(process.last_words)
             self._drop()
-            failure = Failure("crashed", f"the worker process {_was(error)}", words)
+            died = f"the worker process {_was(error)}{_compiled(self._engine)}"
+            failure = Failure("crashed", died, words)
         except Exception as error:  # a thread that ends would leave the run waiting for ever
             self._drop()
             words = f"the question could not be asked: {type(error).__name__}: {error}"
@@ -241,6 +243,13 @@ class Keeper(threading.Thread):
 
 def _crashed(done: Done) -> bool:
     return done.failure is not None and done.failure.kind == "crashed"
+
+
+def _compiled(engine: str) -> str:
+    """What to do about a crash of what a compiler may have made."""
+    if engine not in UNCOMPILED:
+        return ""
+    return f"; `--engine {UNCOMPILED[engine]}` checks the same without its compiler"
 
 
 def _was(error: Died | EngineFault) -> str:

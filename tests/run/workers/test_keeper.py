@@ -109,6 +109,17 @@ def test_death_costs_no_question_after_it(
     assert hopeless.failure is not None
 
 
+def test_a_crash_of_a_compiled_engine_has_its_way_round(pool: Pool, fakes: dict[str, str]) -> None:
+    pool.start("torch-compile", fakes["segfault"])
+    pool.submit(Task("one", "torch-compile", [_problem("bad")], START_S))
+    (done,) = _collect(pool, 1)
+    assert done.failure is not None
+    assert done.failure.message == (
+        "the worker process was killed by SIGSEGV; `--engine torch` checks the same without its "
+        "compiler"
+    )
+
+
 def test_last_words_are_kept(pool: Pool, fakes: dict[str, str]) -> None:
     failure = _run(pool, fakes, "aborting")[0].failure
     assert failure is not None
