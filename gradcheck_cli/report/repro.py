@@ -20,14 +20,15 @@ from gradcheck_cli.report.layer_code import LayerCode, NoScript, layer_code
 @dataclass(frozen=True, slots=True)
 class Language:
     """How a framework says it: what it imports, its version, an array, a product of arrays as one
-    array, the number in that, and how it compiles a function. `reverse` and `forward` define
-    `by_reverse` and `by_forward`: the derivative of a function of all inputs by one entry of one of
-    them."""
+    array, the sum of an array, the number in that, and how it compiles a function. `reverse` and
+    `forward` define `by_reverse` and `by_forward`: the derivative of a function of all inputs by
+    one entry of one of them."""
 
     imports: str
     version: str
     array: str
     product: str
+    total: str
     number: str
     compiled: str
     reverse: str
@@ -40,6 +41,7 @@ _TORCH = Language(
     version='"torch", torch.__version__',
     array="torch.tensor({value}, dtype=torch.{dtype}{leaf})",
     product="({y}.reshape(-1) * y_bar).sum()",
+    total="{y}.sum()",
     number="{array}.item()",
     compiled="torch.compile({function})",
     reverse="""
@@ -113,6 +115,7 @@ _TENSORFLOW = Language(
     version='"tensorflow", tf.__version__',
     array="tf.constant({value}, dtype=tf.{dtype})",
     product="tf.reduce_sum(tf.reshape({y}, [-1]) * y_bar)",
+    total="tf.reduce_sum({y})",
     number="float({array})",
     compiled="tf.function({function}, jit_compile=True)",
     reverse="""
@@ -144,6 +147,7 @@ _JAX = Language(
     version='"jax", jax.__version__',
     array="jax.numpy.array({value}, dtype=jax.numpy.{dtype})",
     product="({y}.reshape(-1) * y_bar).sum()",
+    total="{y}.sum()",
     number="float({array})",
     compiled="jax.jit({function})",
     reverse="""
@@ -190,27 +194,35 @@ def script(finding: Finding, spec: Spec, seed: int = 0) -> str:
     engine = finding.engine or ""
     if engine not in FRAMEWORK_OF:
         raise NoScript(f"there are scripts for {', '.join(FRAMEWORK_OF)}")
-    if not finding.entries or finding.entries[0].truth is None:
+    is_kind = finding.code == Codes.WRONG_SHAPE_OR_DTYPE and not finding.entries
+    if not is_kind and (not finding.entries or finding.entries[0].truth is None):
         raise NoScript("it has no number whose true value is known")
     framework = FRAMEWORK_OF[engine]
     language, compiles = _LANGUAGES[framework], engine in UNCOMPILED
     layer = _function(finding, spec, framework, seed)
     own = "\n".join(line for line in layer.source.splitlines() if line != language.imports)
     heading = CODES[finding.code].name, finding.message.replace("\\", "\\\\").replace('"""', "'''")
+    derived = (_KindOfGradient if is_kind else _Derivative)(
+        finding, spec, language, compiles, layer
+    )
     parts = [
         '"""{}: {}"""'.format(*heading),
         "import sys",
         f"{language.imports}\n{own}",
-        *_Derivative(finding, spec, language, compiles, layer).parts(),
+        *derived.parts(),
     ]
-    return "\n\n".join(part.strip("\n") for part in parts if part) + "\n" + _end(finding, language)
+    return "\n\n".join(part.strip("\n") for part in parts if part) + "\n" + derived.end()
 
 
 def shows(printed: str, finding: Finding) -> bool:
-    """Whether a script printed the number that the finding has."""
-    entry = finding.entries[0]
+    """Whether a script printed the number that the finding has, or the dtype or the refusal."""
     numbers = [line for line in printed.splitlines() if line.startswith("computed: ")]
     number = numbers[0].split()[1] if numbers else ""
+    if not finding.entries:
+        words = numbers[0].removeprefix("computed: ") if numbers else ""
+        said = " ".join(finding.message.split())
+        return f" is {words}," in said or (" " in words and words in said)
+    entry = finding.entries[0]
     if entry.computed is None or number in ("", "None"):
         return bool(number) and entry.computed is None and number == "None"
     return number == repr(entry.computed) or abs(float(number) - entry.computed) <= _half(entry)
@@ -236,6 +248,9 @@ class _Derivative:
     language: Language
     compiles: bool
     layer: LayerCode
+
+    def end(self) -> str:
+        return _end(self.finding, self.language)
 
     def parts(self) -> Iterator[str]:
         modes, number, output = self._expression()
@@ -356,6 +371,37 @@ class _Derivative:
             dtype=_DTYPES.get(kind, self.finding.dtype),
             leaf=", requires_grad=True" if moves else "",
         )
+
+
+class _KindOfGradient(_Derivative):
+    """The part of a script that shows the dtype of a gradient, or how the framework refuses it."""
+
+    def parts(self) -> Iterator[str]:
+        mode: Mode = self.finding.mode or "reverse"  # type: ignore[assignment]
+        name = self.finding.input or next(
+            (name for name, one in self.inputs.items() if one.value.dtype.kind == "f"), ""
+        )
+        index = (0,) * self.inputs[name].value.ndim if mode == "forward" else ()
+        total = self.language.total.format(y=self.layer.call)
+        yield "\n".join(part for part in self._objects((mode,)) if part)
+        yield f"\ndef value(inputs):\n    return {total}"
+        yield from ("\n" + rule for rule in self._rules((mode,)))
+        yield _KIND.format(gradient=f"by_{mode}(value, {name!r}, {index})(inputs)")
+
+    def end(self) -> str:
+        finding = self.finding
+        title = f"{finding.code} {CODES[finding.code].name}: {finding.engine}, {finding.dtype}"
+        truth = f"{finding.dtype}, as its input" if finding.mode else "a gradient as its input is"
+        end = _END.format(title=title, version=self.language.version, truth=truth, known="")
+        return end + f"sys.exit(0 if computed == {finding.dtype!r} else 1)\n"
+
+
+_KIND = """
+try:
+    computed = str({gradient}.dtype).rpartition(".")[2]
+except Exception as error:
+    computed = " ".join(str(error).split())
+"""
 
 
 def _end(finding: Finding, language: Language) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ FINDING = Finding(
     truth_source="certified",
 )
 SPEC = spec_of("sum(x ** 3) * y", {"x": [1.0, 2.0], "y": 1.0})
+PLANTED = Path(__file__).parents[2] / "specs" / "planted"
 HESSIAN = {"index": (1, 1), "truth": 12.0}
 MIXED = {"index": (1,), "truth": 12.0}
 
@@ -161,3 +163,28 @@ def test_a_script_shows_a_finding_where_its_number_is_nearer_to_it_than_to_the_t
 ) -> None:
     (own,) = FINDING.entries
     assert shows(printed, replace(FINDING, entries=(replace(own, computed=computed),))) is expected
+
+
+@pytest.mark.parametrize("engine", ["torch", "jax"])
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+def test_the_dtype_of_a_gradient(
+    engine: str, mode: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = "the gradient of `x` is float32, its input is float64"
+    found = replace(
+        FINDING, code="GC103", engine=engine, mode=mode, message=message, entries=(), indexing=None
+    )
+    assert ran(found, SPEC, capsys) == (0, "float64")
+    assert shows("computed: float32\n", found)
+    assert not shows("computed: float64\n", found)
+
+
+def test_a_gradient_that_the_framework_refuses(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(PLANTED)
+    layer = Implementation("torch", "layers.py:Transposed", str(PLANTED), Span(1, 1, 1, 2))
+    spec = spec_of("x @ w", {"x": [[0.5, 1.0]], "w": [[1.0], [3.0]]})
+    message = "Function TransposedBackward returned an invalid gradient at index 1"
+    found = replace(FINDING, code="GC103", mode=None, input=None, message=message, entries=())
+    assert ran(found, replace(spec, implementations=(layer,)), capsys)[0] == 1
