@@ -34,12 +34,12 @@ def searched(
     assert domain is not None  # whoever asks has looked
     searching = Searching(spec, name, domain, request.kinds, request.budget, request.seed)
     found = _found(searching, request, answer, so_far)
-    failing = [one.witness for one in found.searches if one.witness is not None]
+    failing = [one.witness.values for one in found.searches if one.witness is not None]
     if not failing or not request.fixes:
         return found
     so_far(found)
     budget = request.budget * FOR_FIXES
-    steps = best_fix(spec, name, domain, failing[-1].values, len(failing), budget, request.seed)
+    steps = best_fix(spec, name, domain, failing, budget, request.seed)
     return replace(found, fix=drive(steps, lambda ask: answer(ask.question)))
 
 

@@ -20,6 +20,11 @@ _ALONG_AXES = frozenset(("reductions", "neural", "statistics", "norms", "cumulat
 _STACKED = frozenset(("inv", "det", "slogdet_sign", "slogdet_logabs", "logdet", "cholesky"))
 """Rows that take a stack of matrices as they are."""
 
+_TERMS = frozenset(("bce_terms", "logistic_terms", "kl_terms"))
+"""Rows of losses that work element by element."""
+_OF_ONE_NUMBER = frozenset(("sum", "mean", "prod", "max", "min", "logsumexp"))
+"""Reductions that give a number as it is."""
+
 
 class NotBatched(Exception):
     """The message names the operation."""
@@ -76,7 +81,7 @@ class _Batching:
         if row is None or node.custom is not None:
             raise NotBatched(node.op)
         shape = (self._count, *node.shape)
-        if row.elementwise:
+        if row.elementwise or node.op in _TERMS:
             args = tuple(self._aligned(i, len(node.shape)) for i in node.args)
             return replace(node, args=args, shape=shape)
         if node.op == "matmul":
@@ -91,6 +96,14 @@ class _Batching:
             args = (self.places[node.args[0]], self.places[node.args[1]])
             axis = {"axis": node.keywords["axis"] % rank + 1}
             return replace(node, args=args, keywords=axis, shape=shape)
+        if node.op in _OF_ONE_NUMBER and not self._program.nodes[node.args[0]].shape:
+            return replace(
+                node,
+                op="reshape",
+                args=(self.places[node.args[0]],),
+                shape=shape,
+                keywords={"shape": shape},
+            )
         keywords = self._keywords(node, row.family)
         if node.op in ("concatenate", "stack"):
             args = tuple(self._spread(i) for i in node.args)

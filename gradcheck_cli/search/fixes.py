@@ -7,7 +7,7 @@ in the fewest kinds. A candidate that fails in as many kinds as the formula is n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -38,17 +38,18 @@ def best_fix(
     spec: Spec,
     engine: str,
     domain: Domain,
-    witness: Mapping[str, Array],
-    fails_in: int,
+    witnesses: Sequence[Mapping[str, Array]],
     budget: float,
     seed: int,
 ) -> Steps[SearchedFix | None]:
-    """The fix that fails in the fewest kinds, and in fewer than `fails_in`; None without one. All
-    candidates share `budget` seconds."""
+    """The fix that fails in the fewest kinds, and in fewer than the formula, which has `witnesses`
+    of as many; None without one. All candidates share `budget` seconds, and are tried at the
+    witnesses first."""
+    fails_in, first = len(witnesses), np.stack([domain.point(one) for one in witnesses])
     allowed = Budget(budget)
     best: SearchedFix | None = None
     chosen: tuple[Candidate, Searching] | None = None
-    values = {**domain.still, **witness}
+    values = {**domain.still, **witnesses[-1]}
     tried = 0
     for candidate in propose(rounded(spec.program, domain.dtype), domain.dtype, values, ()):
         if tried == _MOST or allowed.is_spent:
@@ -59,7 +60,7 @@ def best_fix(
         share = max(allowed.left, 0.1) / 2
         fixed = replace(spec, program=candidate.program)
         most = fails_in - 1 if best is None else len(best.found)
-        searching = Searching(fixed, engine, domain, KINDS, share, seed, most)
+        searching = Searching(fixed, engine, domain, KINDS, share, seed, most, first)
         yield from searching.looked()
         found = _judged(candidate, searching.so_far().searches)
         if len(found.found) < fails_in and (best is None or _rank(found) < _rank(best)):

@@ -8,6 +8,7 @@ whole domain, for every engine that rounds as `Rounding` says.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.search import KINDS, GradientProgram, Kind
 from gradcheck_cli.domain.thresholds import EXCUSED_MOVES, ROUNDED_AWAY
-from gradcheck_cli.search.bends import bends
+from gradcheck_cli.search.bends import Bend, bends
 from gradcheck_cli.search.box import Domain, Ordinals
 from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.enclosures.enclosed import Enclosed, Rounding, between
@@ -27,6 +28,9 @@ from gradcheck_cli.search.kinds import eps, half
 _BATCH = 1024
 _BIT = {kind: np.uint8(1 << i) for i, kind in enumerate(KINDS)}
 _ALL = np.uint8(63)
+_SELDOM = 16
+"""One of so many boxes is asked for an excuse where no more than that have one: it costs as much as
+to enclose some boxes."""
 _MARGIN = 0.75
 """Part of the error that is allowed: a proof leaves room for other readings of half the digits."""
 
@@ -52,12 +56,17 @@ class Proof:
         constants = {**domain.still, **gradient.constants}
         self._gradient = BoxProgram(gradient.program, constants, fmt, rounding)
         self._half, self._eps = half(fmt), eps(fmt)
-        self._bends = bends(formula, domain, wrt, rounding)
+        self._exact = formula
+        self._asked, self._excuses = 0, 0  # boxes of which a bend was asked, and was enough
         self._low, self._high = domain.low[None], domain.high[None]
         self._kinds = np.full(1, _ALL)
         self._leaves: list[tuple[Ordinals, np.uint8]] = []  # points at which kinds stay open
         self.boxes = 0
         self.proven(self._low, self._high)  # raises, where a rule does not hold for its keywords
+
+    @cached_property
+    def _bends(self) -> list[Bend]:
+        return bends(self._exact, self._domain, self._wrt, self._rounding)
 
     def drop(self, kinds: Iterable[Kind]) -> None:
         """Splits no more boxes for these kinds."""
@@ -209,9 +218,11 @@ class Proof:
         self, position: int, g: Enclosed, low: Ordinals, high: Ordinals, wanted: Array
     ) -> Array:
         """Which errors (N, n) of the gradient by an input are the problem's own; of boxes that are
-        not wanted, none."""
+        not wanted, none. Where next to no box was excused so far, some of them are asked."""
         found = np.zeros(g.lo.shape, np.bool_)
         rows = np.flatnonzero(wanted)
+        if self._excuses * _SELDOM < self._asked:
+            rows = rows[::_SELDOM]
         if position >= len(self._wrt) or not len(rows):
             return found
         for bend in self._bends:
@@ -219,6 +230,8 @@ class Proof:
                 moved = bend.moves(self._domain, low[rows], high[rows]) * self._rounding.unit
                 error = g.error[rows, bend.place]
                 found[rows, bend.place] = error <= _MARGIN * EXCUSED_MOVES * moved
+                self._asked += len(rows)
+                self._excuses += int(np.sum(found[rows, bend.place]))
         return found
 
     def _of_gradients(

@@ -52,6 +52,7 @@ from gradcheck_cli.truth.plain import inlined
 ASSUMPTIONS = (f"library functions within {LIBRARY_ULPS} ulps", "sums in any order")
 _MOST_BOXES = 256  # that a report lists
 _TRIED = 12  # suspects of one kind whose truth is enclosed in one round: 5 ms each
+_VAIN = 24  # suspects of one kind after which fewer are tried: most of them are excused
 _ROUNDS = 6  # of proof and directed search, at most
 _FIRST_BOXES = 256  # of the first attempt of a proof, which decides most that is safe
 _BOXES = 2000  # of the next; each turn doubles them
@@ -68,8 +69,8 @@ _OPEN_POINTS = 64  # of each kind and turn, from boxes that are open
 
 class Searching:
     """One spec on one engine in one dtype. `kinds` are those that are looked for; `budget` is in
-    seconds, from when the engine is ready. Of more than `most` kinds that are found, nothing else
-    is looked for."""
+    seconds, from when the engine is ready. Points `first` (N, D) are looked at before all others.
+    Of more than `most` kinds that are found, nothing else is looked for."""
 
     def __init__(
         self,
@@ -80,8 +81,10 @@ class Searching:
         budget: float,
         seed: int,
         most: int = len(KINDS),
+        first: Ordinals | None = None,
     ) -> None:
         self._most = most
+        self._first = first
         self._spec = spec
         self._domain = domain
         self._kinds = tuple(kinds)
@@ -112,6 +115,10 @@ class Searching:
 
     def looked(self) -> Steps[Ordinals]:
         """Looks for witnesses and proofs. Gives some points of the domain."""
+        if self._first is not None:
+            yield from self._look_at(self._first)
+            if len(self._witnesses) > self._most:
+                return self._first
         yield from self._ask_for_the_program()
         self._start()
         self._begin_proof()
@@ -243,7 +250,8 @@ class Searching:
 
     def _try(self, kind: Kind, points: Ordinals, sizes: Array) -> Steps[None]:
         """Looks for a witness among suspects, the worst first."""
-        chosen = np.argsort(-sizes, kind="stable")[:_TRIED]
+        vain = sum(1 for one, _ in self._tried if one == kind) >= _VAIN
+        chosen = np.argsort(-sizes, kind="stable")[: _TRIED // 4 if vain else _TRIED]
         for index in chosen[sizes[chosen] > 0]:
             point = points[index]
             key = kind, point.tobytes()

@@ -45,6 +45,8 @@ FORMULAS = (
     *("x**3", "x**5", "x**20", "x**-2", "x**-3", "x**0.5", "x**1.7", "x**-1.7"),
     *("1/exp(x)", "1/(1 + exp(x))", "(2 + exp(x))**2", "exp(x)*(2 + exp(x))", "exp(-exp(x)) - 1"),
     *("hypot(x, 1.5)", "atan2(x, 0.7)", "atan2(0.7, x)", "xlogy(x, x + 3)", "logaddexp(x, 1)"),
+    *("mish(x)", "selu(x)", "relu6(x)", "clip(x, -1, 2)**2", "bce_with_logits(x, 0.3)", "logit(x)"),
+    *("bce(x, 0.3)", "kl_div(x, 0.3)", "x * sin(x) * exp(-x*x)", "x * maximum(x, x*x)"),
 )
 OF_ARRAYS = (
     *("sum(x)", "mean(x)", "prod(x)", "norm(x)", "var(x)", "std(x)", "max(x)", "logsumexp(x)"),

@@ -41,14 +41,9 @@ _UNARY = (
 _BINARY = ("({})+({})", "({})-({})", "({})*({})", "({})/({})", "maximum({}, {})", "minimum({}, {})")
 _WHOLE = (
     *("sum({})", "mean({})", "logsumexp({})", "max({})", "norm({})", "sum(softmax({}) * w)"),
-    *(
-        "log_softmax({})[0]",
-        "sum(({}) * w)",
-        "min({})",
-        "prod({})",
-        "sum(cumsum({}) * w)",
-        "dot({}, w)",
-    ),
+    *("log_softmax({})[0]", "sum(({}) * w)", "min({})", "prod({})", "sum(cumsum({}) * w)"),
+    *("dot({}, w)", "var({})", "std({})", "sum(layer_norm({}, w, w) * w)", "sum(cumprod({}) * w)"),
+    *("mean(huber({}, w))", "mean(mse({}, w))", "sum(rms_norm({}, w))", "var({}, correction=1)"),
 )
 _OF_MATRICES = (
     *(
@@ -115,7 +110,7 @@ class Attack:
             return None
         body = "\n".join(f"  {name}: {value}" for name, value in inputs.items())
         specs, mistakes = specfile.read("attack.yaml", f"inputs:\n{body}\nmodel: {text}\n")
-        dtype = str(rng.choice(("float32", "float32", "float32", "float64", "float16", "bfloat16")))
+        dtype = str(rng.choice(("float32", "float32", "float64", "float16", "bfloat16")))
         return None if mistakes else (specs[0], dtype)
 
     def _input(self, size: int) -> str:

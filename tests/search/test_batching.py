@@ -46,3 +46,10 @@ def test_what_has_no_rule_is_not_batched() -> None:
 def test_other_inputs_are_repeated() -> None:
     found = tiled({"x": np.ones(2), "n": np.array([1, 2])}, 3)
     assert (found["x"].shape, found["n"].shape) == ((3, 2), (2,))
+
+
+def test_a_sum_of_a_number_is_that_number() -> None:
+    program = batched(spec_of("{x: 1.0}", "sum(exp(x)) + mean(x)").program, 2)
+    x = np.array([0.5, 1.5])
+    found = PlainFunction(program, "float64")({"x": x})
+    np.testing.assert_allclose(found, np.exp(x) + x)

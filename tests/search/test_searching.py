@@ -1,8 +1,11 @@
+import numpy as np
 import pytest
 
+from gradcheck_cli.domain.search import KINDS
 from gradcheck_cli.engines.reference.engine import ReferenceEngine
+from gradcheck_cli.search.searching import Searching
 
-from .searched import searched, spec_of
+from .searched import answering, domain_in, searched, spec_of
 
 
 def test_each_kind_has_a_witness_that_was_run_alone() -> None:
@@ -52,3 +55,13 @@ def test_a_row_without_an_enclosure_in_some_box_is_no_proof_and_says_why(
     found = searched(spec_of(inputs, "norm(x, ord=3)"), budget=0.5)
     assert {one.verdict for one in found.values()} == {"undecided"}
     assert {one.why for one in found.values()} == {"`signed_power` has no rule of enclosure"}
+
+
+def test_points_that_fail_in_too_many_kinds_end_a_search_before_it_begins() -> None:
+    spec = spec_of("{x: {value: 1, domain: [-100, 100]}}", "1 / exp(x)")
+    domain = domain_in(spec)
+    first = domain.point({"x": np.array(95.0)})[None]
+    searching = Searching(spec, "reference", domain, KINDS, 5.0, 0, 0, first)
+    answering(searching.looked())
+    assert {one.boxes for one in searching.so_far().searches} == {0}
+    assert "found" in {one.verdict for one in searching.so_far().searches}

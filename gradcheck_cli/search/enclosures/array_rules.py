@@ -32,6 +32,7 @@ from gradcheck_cli.search.enclosures.rules import (
     relative,
     rule,
     sqrt,
+    subtract,
     sums,
 )
 from reference_engine.rules import axes_of
@@ -54,18 +55,25 @@ def as_enclosed(x: Any) -> Enclosed:
 
 
 def _compared(x: Enclosed, y: Enclosed) -> tuple[Bounds, Bounds, Bounds]:
-    """The range of x - y, and how far the computed numbers may be from it."""
+    """The range of x - y, and how far the computed numbers may be from it. An infinity of a kernel
+    is as far from all numbers as it is."""
     with np.errstate(all="ignore"):
         lo, hi = x.lo - y.hi, x.hi - y.lo
         kept = (keeps_sign(x) & _nothing(y)) | (keeps_sign(y) & _nothing(x))
         e = np.where(kept, 0.0, x.error + y.error)
         e = np.where(x.bad | y.bad, np.inf, e)
+        beyond = (_is_infinite(x) & ~y.bad) | (_is_infinite(y) & ~x.bad)
+        e = np.where(beyond, 0.0, e)
     return _without_nan(lo, -np.inf), _without_nan(hi, np.inf), e
 
 
 def keeps_sign(x: Enclosed) -> Flags:
     """Whether the computed number has the sign of the exact one, and is 0 where that is."""
     return np.asarray((x.d < 1) & (x.a == 0))
+
+
+def _is_infinite(x: Enclosed) -> Flags:
+    return np.asarray((x.lo == x.hi) & np.isinf(x.lo))
 
 
 def _nothing(x: Enclosed) -> Flags:
@@ -206,13 +214,16 @@ def _where(rounding: Rounding, mask: Mask, x: Enclosed, y: Enclosed) -> Enclosed
 @rule("maximum")
 def _maximum(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     """|e| <= max(dx, dy) |max(x, y)| + max(ax, ay) for d below 1: the smaller number y, which may
-    be computed as the larger, is computed as y + dy |y| + ay at most, which grows with y."""
+    be computed as the larger, is computed as y + dy |y| + ay at most, which grows with y. Two
+    numbers that are 0 to an engine that flushes may be taken for each other."""
     x, y = as_enclosed(x), as_enclosed(y)
+    alike = rounding.flush & (x.a > 0) & (y.a > 0)
     lo, hi = np.maximum(x.lo, y.lo), np.maximum(x.hi, y.hi)
     small = (x.d < 1) & (y.d < 1)
     with np.errstate(all="ignore"):
         d = np.where(small, np.maximum(x.d, y.d), 0.0)
         a = np.where(small, np.maximum(x.a, y.a), np.maximum(x.error, y.error))
+        a = np.where(alike, up(a + rounding.normal), a)
     for one, other in ((x, y), (y, x)):  # one of them alone, for certain
         with np.errstate(all="ignore"):
             ahead = one.lo - one.error > other.hi + other.error
@@ -602,6 +613,15 @@ def _var(
     bad, undefined = over(np.any, x.bad) | beyond, over(np.any, x.undefined)
     d = np.full(np.shape(lo), own)
     return made(rounding, lo, hi, d, a, bad, undefined, above=True)
+
+
+@rule("centered")
+def _centered(rounding: Rounding, x: Enclosed, *, axis: Any = None) -> Enclosed:
+    """x - mean(x), and its own mean taken away, which is 0 but for rounding."""
+    first = subtract(rounding, x, _mean(rounding, x, axis=axis, keepdims=True))
+    rest = _mean(rounding, first, axis=axis, keepdims=True)
+    nothing = np.zeros(rest.lo.shape)
+    return subtract(rounding, first, replace(rest, lo=nothing, hi=nothing))
 
 
 @rule("std")

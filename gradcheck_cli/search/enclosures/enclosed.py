@@ -200,7 +200,7 @@ def literals(rounding: Rounding, values: Any) -> Enclosed:
         held = (whole == np.rint(whole)) & (size >= rounding.normal) & (size <= rounding.largest)
         held |= found.lo == 0
         off = np.where(held, 0.0, rounding.unit + 2.0**-52)
-        slop = np.where(held, 0.0, size * 2.0**-51)
+        slop = np.where(held | np.isinf(size), 0.0, size * 2.0**-51)
         a = np.where(held | (size >= rounding.normal), 0.0, rounding.least)
         lo, hi = found.lo - slop, found.hi + slop
     beyond = ~(size <= rounding.largest)

@@ -20,7 +20,7 @@ from gradcheck_cli.search.enclosures import (  # noqa: F401 - they fill the tabl
     special_rules,
 )
 from gradcheck_cli.search.enclosures.enclosed import Enclosed, Mask, Rounding, between, literals, up
-from gradcheck_cli.search.enclosures.expanded import expanded
+from gradcheck_cli.search.enclosures.expanded import expanded, gathered
 from gradcheck_cli.search.enclosures.facts import facts_of, merged
 from gradcheck_cli.search.enclosures.faithful import BEYOND_THRESHOLD, kernel_of
 from gradcheck_cli.search.enclosures.rules import RULES, read, stays_broken
@@ -40,7 +40,7 @@ class BoxProgram:
         fmt: FloatFormat,
         rounding: Rounding,
     ) -> None:
-        program = merged(expanded(program))
+        program = merged(gathered(expanded(program)))
         self._program = program
         self._facts = facts_of(program)
         self._constants = constants

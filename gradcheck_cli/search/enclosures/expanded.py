@@ -1,5 +1,5 @@
 """Rows that are written in other rows (`Composite`), as these, where they have no rule of their
-own."""
+own; and sums of several numbers, whose order is not known, as such."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
 from gradcheck_cli.engines.trace.symbols import ProgramWriter, Symbol
+from gradcheck_cli.search.enclosures.faithful import ADDS_IN_ANY_ORDER, kernel_of
 from gradcheck_cli.search.enclosures.rules import RULES
 from reference_engine.op import Composite
 from reference_engine.traced import ROWS, Value
@@ -41,6 +42,36 @@ def expanded(program: Program) -> Program:
             place.append(len(nodes) - 1)
         else:
             place.append(_append(nodes, body, args))
+    return replace(
+        program,
+        nodes=tuple(nodes),
+        inputs={name: place[i] for name, i in program.inputs.items()},
+        outputs=tuple(None if i is None else place[i] for i in program.outputs),
+    )
+
+
+def gathered(program: Program) -> Program:
+    """The program, where the kernel `ADDS_IN_ANY_ORDER`, which is restated as one sum after the
+    other, adds all of its numbers at once."""
+    nodes: list[Node] = []
+    place: list[int] = []
+    parts: dict[int, tuple[int, ...]] = {}  # by the place of a sum, what it adds
+    for node in program.nodes:
+        args = tuple(place[i] for i in node.args)
+        place.append(len(nodes))
+        if node.op != "add" or kernel_of(node) != ADDS_IN_ANY_ORDER:
+            nodes.append(replace(node, args=args))
+            continue
+        added = tuple(part for i in args for part in parts.get(i, (i,)))
+        if len(added) > 2:
+            stacked = (len(added), *node.shape)
+            nodes.append(replace(node, op="stack", args=added, keywords={"axis": 0}, shape=stacked))
+            how = {"axis": 0, "keepdims": False}
+            nodes.append(replace(node, op="sum", args=(len(nodes) - 1,), keywords=how))
+            place[-1] = len(nodes) - 1
+        else:
+            nodes.append(replace(node, args=args))
+        parts[place[-1]] = added
     return replace(
         program,
         nodes=tuple(nodes),

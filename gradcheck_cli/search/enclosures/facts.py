@@ -7,7 +7,8 @@ in common.
     sum(g softmax(x)) lies between the least and the largest g
 
 `facts_of` finds them in a program; each narrows the exact range of a node. `merged` makes one node
-of those that compute the same, so that a product of equal factors is seen to be a square.
+of those that compute the same, so that a product of equal factors is seen to be a square, and says
+x >= y in place of x = maximum(x, y).
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def merged(program: Program) -> Program:
     place: list[int] = []
     known: dict[Any, int] = {}
     for node in program.nodes:
-        args = tuple(place[i] for i in node.args)
+        node = _ordered(replace(node, args=tuple(place[i] for i in node.args)), nodes)
+        args = node.args
         choice = kernel_of(node) if node.op == "where" else ""  # it may be an approximation
         keywords = repr(sorted(node.keywords.items()))
         key = (node.op, args, keywords, repr(node.value), node.kind, choice)
@@ -44,7 +46,7 @@ def merged(program: Program) -> Program:
             key = (str(len(nodes)), (), "", "", "", "")
         if key not in known:
             known[key] = len(nodes)
-            nodes.append(replace(node, args=args))
+            nodes.append(node)
         place.append(known[key])
     return replace(
         program,
@@ -52,6 +54,22 @@ def merged(program: Program) -> Program:
         inputs={name: place[i] for name, i in program.inputs.items()},
         outputs=tuple(None if i is None else place[i] for i in program.outputs),
     )
+
+
+def _ordered(node: Node, nodes: list[Node]) -> Node:
+    """The node; of x = maximum(x, y) the comparison x >= y, and of a minimum x <= y."""
+    if node.op == "equal":
+        for one, other in (node.args, node.args[::-1]):
+            extreme = nodes[other]
+            if extreme.op in _ORDERS and one in extreme.args:
+                first, second = extreme.args
+                return replace(
+                    node, op=_ORDERS[extreme.op], args=(one, second if one == first else first)
+                )
+    return node
+
+
+_ORDERS = {"maximum": "greater_equal", "minimum": "less_equal"}
 
 
 def facts_of(program: Program) -> dict[int, Fact]:

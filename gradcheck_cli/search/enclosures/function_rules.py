@@ -192,7 +192,7 @@ def _sech_squared(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 
 @rule("softplus")
-def _softplus(rounding: Rounding, x: Enclosed) -> Enclosed:
+def softplus(rounding: Rounding, x: Enclosed) -> Enclosed:
     with np.errstate(all="ignore"):
         ends = np.logaddexp(0, x.lo), np.logaddexp(0, x.hi)
         d = up(np.expm1(moved(x)))

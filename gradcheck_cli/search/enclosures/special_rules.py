@@ -20,6 +20,7 @@ from gradcheck_cli.search.enclosures.enclosed import (
     up,
 )
 from gradcheck_cli.search.enclosures.function_rules import along, library, moved, steady
+from gradcheck_cli.search.enclosures.function_rules import softplus as _softplus
 from gradcheck_cli.search.enclosures.rules import (
     RULES,
     Rule,
@@ -132,7 +133,7 @@ def _gelu(rounding: Rounding, x: Enclosed, *, approximate: bool = False) -> Encl
 
 @rule("log_sigmoid")
 def _log_sigmoid(rounding: Rounding, x: Enclosed) -> Enclosed:
-    return negative(rounding, RULES["softplus"](rounding, negative(rounding, x)))
+    return negative(rounding, _softplus(rounding, negative(rounding, x)))
 
 
 @rule("elu")
@@ -180,8 +181,17 @@ def _one_minus_square(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("logit_slope")
 def _logit_slope(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """1 / (x (1 - x)), and nothing outside of the domain of logit."""
     one = exact(np.ones(x.lo.shape))
-    return divide(rounding, one, multiply(rounding, x, subtract(rounding, one, x)))
+    found = divide(rounding, one, multiply(rounding, x, subtract(rounding, one, x)))
+    with np.errstate(all="ignore"):
+        e = moved(x)
+        beyond = ~((x.lo - e >= 0) & (x.hi + e <= 1))
+    bad, undefined = found.bad | beyond, found.undefined | (x.lo < 0) | (x.hi > 1)
+    d, a = np.where(bad, np.inf, found.d), np.where(bad, np.inf, found.a)
+    return replace(
+        found, d=d, a=a, bad=bad, undefined=undefined, overflows=found.overflows & ~beyond
+    )
 
 
 @rule("logit")
@@ -199,6 +209,32 @@ def _logit(rounding: Rounding, x: Enclosed) -> Enclosed:
 @rule("entr")
 def _entr(rounding: Rounding, x: Enclosed) -> Enclosed:
     return negative(rounding, multiply(rounding, x, RULES["log"](rounding, x)))
+
+
+@rule("bce_terms")
+def _bce_terms(rounding: Rounding, p: Enclosed, y: Enclosed) -> Enclosed:
+    """-(y log(p) + (1 - y) log(1 - p)), p inside of (0, 1)."""
+    one = exact(np.ones(np.shape(y.lo)))
+    first = multiply(rounding, y, RULES["log"](rounding, p))
+    rest = RULES["log1p"](rounding, negative(rounding, p))
+    rest = multiply(rounding, subtract(rounding, one, y), rest)
+    return negative(rounding, add(rounding, first, rest))
+
+
+@rule("logistic_terms")
+def _logistic_terms(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
+    """y softplus(-x) + (1 - y) softplus(x)."""
+    one = exact(np.ones(np.shape(y.lo)))
+    first = multiply(rounding, y, _softplus(rounding, negative(rounding, x)))
+    rest = multiply(rounding, subtract(rounding, one, y), _softplus(rounding, x))
+    return add(rounding, first, rest)
+
+
+@rule("kl_terms")
+def _kl_terms(rounding: Rounding, log_p: Enclosed, q: Enclosed) -> Enclosed:
+    """q (log(q) - log_p), q above 0."""
+    apart = subtract(rounding, RULES["log"](rounding, q), log_p)
+    return multiply(rounding, q, apart)
 
 
 @rule("sinc")

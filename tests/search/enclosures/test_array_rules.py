@@ -9,8 +9,15 @@ import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.search.enclosures.array_rules import as_enclosed
-from gradcheck_cli.search.enclosures.enclosed import Enclosed, Exceeds, Mask, Rounding, between
-from gradcheck_cli.search.enclosures.rules import RULES
+from gradcheck_cli.search.enclosures.enclosed import (
+    Enclosed,
+    Exceeds,
+    Mask,
+    Rounding,
+    between,
+    literals,
+)
+from gradcheck_cli.search.enclosures.rules import RULES, read
 from reference_engine.traced import ROWS
 
 ROUNDING = Rounding.of(FORMATS["float32"], False)
@@ -143,3 +150,28 @@ def test_a_choice_by_a_number_without_a_value_has_none() -> None:
     mask = RULES["logical_not"](ROUNDING, RULES["greater"](ROUNDING, x, two))
     assert RULES["where"](ROUNDING, mask, one, two).undefined[0]
     assert as_enclosed(mask).undefined[0]
+
+
+def test_a_number_is_itself_and_no_infinity_unless_it_overflows() -> None:
+    x = RULES["exp"](ROUNDING, between(np.array([1.0, 50.0]), np.array([2.0, 100.0])))
+    itself = RULES["equal"](ROUNDING, x, x)
+    infinite = RULES["equal"](ROUNDING, x, literals(ROUNDING, np.array([np.inf, np.inf])))
+    assert itself.agree.tolist() == infinite.agree.tolist() == [True, False]
+    assert (itself.true.all(), itself.false.any(), itself.tie.any()) == (True, False, False)
+    assert not infinite.true[0]
+
+
+def test_what_is_centered_is_near_0_where_numbers_are_equal() -> None:
+    x = between(*2 * (np.array([[0.1, 0.1, 0.1]]),))
+    found = RULES["centered"](ROUNDING, x, axis=1)
+    assert np.all(found.lo <= 0)
+    assert np.all(found.hi >= 0)
+    assert np.all(found.error < 1e-7)
+    assert np.all(found.error > 0)
+
+
+def test_the_larger_of_two_numbers_that_an_engine_takes_for_0_may_be_the_other() -> None:
+    flushing = Rounding.of(FORMATS["bfloat16"], True)
+    x, y = (read(flushing, between(np.array([e]), np.array([e]))) for e in (3.58e-39, -1.157e-38))
+    found = RULES["maximum"](flushing, x, y)
+    assert np.all(np.abs(-1.157e-38 - found.lo) <= found.error)

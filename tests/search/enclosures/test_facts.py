@@ -40,3 +40,13 @@ def test_equal_nodes_are_one() -> None:
     assert [node.op for node in program.nodes].count("subtract") == 2
     product = next(node for node in program.nodes if node.op == "multiply")
     assert product.args[0] == product.args[1]
+
+
+def test_the_larger_of_two_numbers_is_equal_to_one_of_them_where_that_is_not_smaller() -> None:
+    def compared(model: str) -> list[str]:
+        program = merged(spec_of("{x: 1, y: 2}", f"where({model}, x, 2*y)").program)
+        return [node.op for node in program.nodes if "equal" in node.op]
+
+    assert compared("x == maximum(x, y)") == ["greater_equal"]
+    assert compared("minimum(x, y) == y") == ["less_equal"]
+    assert compared("maximum(x, 2*y) == y") == ["equal"]

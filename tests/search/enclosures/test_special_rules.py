@@ -41,3 +41,9 @@ def test_lgamma_overflows_before_its_result_does() -> None:
     found = RULES["lgamma"](FLOAT32, exact([4.05e36]))
     assert found.hi[0] < np.finfo(np.float32).max
     assert found.bad[0]
+
+
+def test_the_slope_of_a_logit_outside_of_its_domain_is_nothing() -> None:
+    ends = (np.array([-2.0, 0.3, 0.9]), np.array([-1.0, 0.4, 1.1]))
+    found = RULES["logit_slope"](FLOAT32, between(*ends))
+    assert found.bad.tolist() == found.undefined.tolist() == [True, False, True]

@@ -25,8 +25,10 @@ def _cross_entropy(p: Any, y: Any, weight: Any = None, reduction: int = 1) -> An
 def _cross_entropy_of_logits(
     x: Any, y: Any, weight: Any = None, pos_weight: Any = None, reduction: int = 1
 ) -> Any:
-    positive = y if pos_weight is None else y * pos_weight
-    terms = positive * row("softplus")(-x) + (1 - y) * row("softplus")(x)
+    likely = row("log_sigmoid")(x)
+    if pos_weight is not None:
+        likely = likely * ((pos_weight - 1) * y + 1)
+    terms = (1 - y) * x - likely
     return _averaged(terms if weight is None else terms * weight, reduction)
 
 
