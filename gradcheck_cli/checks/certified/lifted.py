@@ -130,8 +130,9 @@ class LiftedTruth(ProgramTruth):
     ) -> bool:
         """Whether no difference contradicts what is certified of reverse mode. Some stand for
         `gradients`, which they vouch for along directions; those of entries along which the layer
-        has `stairs` are of long steps, and stairs of a search are no certificate. Where the layer
-        has the values of the program along the axis of an entry, its difference was misled by their
+        has `stairs` are of long steps. Stairs of a search are no certificate, nor are those so fine
+        that every step is longer, which show as a difference that contradicts. Where the layer has
+        the values of the program along the axis of an entry, its difference was misled by their
         rounding, unless exact values of the program say the same as that difference."""
         for name, taken in found.items():
             block = truth.blocks["reverse", name]
@@ -140,7 +141,8 @@ class LiftedTruth(ProgramTruth):
                 apart = np.abs(value - block.value) > SHOWS * taken.error + block.error
             doubtful = (apart & np.isfinite(taken.error)) | (taken.kind != PointKind.SMOOTH)
             for column in range(value.shape[1]):
-                stepped = self.searches and (name, column) in stairs
+                contradicted = (name, column) in stairs or np.any(apart[:, column])
+                stepped = self.searches and bool(contradicted)
                 if not np.any(block.certified[:, column] & (doubtful[:, column] | stepped)):
                     continue
                 if self.departs(name, column):

@@ -100,3 +100,43 @@ def test_the_derivative_of_what_is_searched_for_is_judged_by_longer_steps(factor
     found = g.check(lambda x: Root.apply(x, factor), torch.tensor([0.4]))
     assert found.passed is passes
     assert {finding.code for finding in found.findings} == (set() if passes else {"GC101"})
+
+
+def _cube_root(x, steps):
+    low, high = 0 * x, 0 * x + 4
+    for _ in range(steps):
+        middle = (low + high) / 2
+        above = middle**3 > x
+        low, high = torch.where(above, low, middle), torch.where(above, middle, high)
+    return low
+
+
+@pytest.mark.parametrize("steps", [14, 23])  # stairs that show as such, and as a difference alone
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_no_number_of_steps_makes_the_flat_stairs_of_a_search_its_derivative(steps, dtype):
+    point = torch.tensor([2.0, 3.0])
+    found = g.check(lambda x: _cube_root(x, steps), point, dtypes=[dtype], modes=["reverse"])
+    assert {finding.code for finding in found.findings} == {"GC101"}
+
+
+def _bounces(x):
+    """A ball that falls to a floor at 1, in 20 steps: as many choices in a row as a search has."""
+    place, speed = x, torch.ones_like(x)
+    for _ in range(20):
+        place = place + 0.1 * speed
+        hits = place > 1
+        speed = torch.where(hits, -speed, speed - 0.05)
+        place = torch.where(hits, 2 - place, place)
+    return place
+
+
+def _tents(x):
+    for _ in range(16):
+        x = torch.where(x.abs() < 0.5, 2 * x.abs(), 2 - 2 * x.abs())
+    return x
+
+
+@pytest.mark.parametrize("layer", [_bounces, _tents])
+def test_what_chooses_as_often_and_does_not_search_is_right(layer):
+    point = torch.tensor([0.7, -0.31, 0.23])
+    assert g.check(layer, point, dtypes=["float64"], modes=["reverse"]).passed
