@@ -307,10 +307,12 @@ def _documented(case: Case, evaluation: Evaluation, name: str) -> TruthBlock | N
 
 
 def _repairable(case: Case, evaluation: Evaluation) -> bool | None:
-    """Whether rounding may be what spoils the worst entry: not where its operations were enclosed
-    and are as wrong. None where nobody looked at them."""
+    """Whether rounding may be what spoils the worst entry: it is where an operation was found that
+    does it, and not where all were enclosed and are as wrong. None where that is unknown."""
     traced = case.traced.get((evaluation.engine, evaluation.mode))
     unknown = case.truth is None or case.truth.output_cost is None
     if unknown or traced is None or traced.trace is None:
         return None
-    return not traced.trace.enclosed
+    if traced.trace.enclosed:
+        return False
+    return True if traced.trace.culprits else None

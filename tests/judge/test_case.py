@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.case import Case
-from gradcheck_cli.domain.evaluation import Failure, Mode, Projection
+from gradcheck_cli.domain.evaluation import Failure, Mode, Projection, Trace
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge import judge, suspects
 from tests.judge.making import answer, block, case, failed
@@ -574,3 +574,22 @@ def test_a_value_that_is_infinite_in_every_precision_has_not_overflowed() -> Non
     assert (finding.code, finding.severity) == ("GC203", "warning")
     assert "overflow" not in finding.message
     assert "float64" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("trace", "code"),
+    [
+        (Trace({}, {}, culprits=(0,)), "GC302"),  # an operation that makes it zero
+        (Trace({}, {}), "GC101"),  # none was found, and differences see the derivative
+        (Trace({}, {}, enclosed=True), "GC101"),
+    ],
+)
+def test_a_zero_of_usual_size_is_underflow_only_where_an_operation_makes_it(
+    trace: Trace, code: str
+) -> None:
+    made = single(0.0, block(4.0, floor=1e-7), wide={"x": 0.0})
+    assert made.truth is not None
+    key = ("torch", "reverse")
+    traced = {key: replace(made.evaluations[0], trace=trace)}
+    truth = replace(made.truth, output_cost=np.zeros(1))
+    assert {one for one, _ in found(replace(made, traced=traced, truth=truth))} == {code}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,9 +65,13 @@ class TensorFlow(TapeFramework):
         self, primals: Sequence[Any], tangents: Sequence[Any]
     ) -> Iterator[tuple[list[Any], TangentOf]]:
         moved = [i for i, x_dot in enumerate(tangents) if x_dot is not None]
-        with self._tf.autodiff.ForwardAccumulator(
-            [primals[i] for i in moved], [tangents[i] for i in moved]
-        ) as accumulator:
+        pushing = nullcontext() if self._recorder is None else self._recorder.pushing()
+        with (
+            pushing,
+            self._tf.autodiff.ForwardAccumulator(
+                [primals[i] for i in moved], [tangents[i] for i in moved]
+            ) as accumulator,
+        ):
             yield list(primals), lambda y: _dense(self._tf, accumulator.jvp(y))
 
     def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:

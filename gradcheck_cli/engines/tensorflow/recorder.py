@@ -28,6 +28,7 @@ from tensorflow.python.eager import (
 from tensorflow.python.framework import op_callbacks, op_def_registry
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.execution import Execution, High, Observer, Step, format_named
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tensorflow.kernels import (
@@ -63,6 +64,8 @@ class TensorFlowRecorder(Observer):
     def __init__(self) -> None:
         self.execution = Execution(_Conversions())
         self.node: int | None = None
+        self._records = False
+        self._pushing = False  # tangents
         self._backward = False
         self._places: dict[int, int] = {}  # a tensor's own number -> slot
         # The tape holds on to the very tuple of attributes that the callback is given, and hands it
@@ -76,7 +79,8 @@ class TensorFlowRecorder(Observer):
         pywrap_tfe.TFE_Py_RegisterGradientFunction(self._gradient)
         pywrap_tfe.TFE_Py_RegisterJVPFunction(_Tangents())
         try:
-            yield
+            with temporarily(self, _records=True):
+                yield
         finally:
             pywrap_tfe.TFE_Py_RegisterJVPFunction(forwardprop._jvp_dispatch)
             pywrap_tfe.TFE_Py_RegisterGradientFunction(backprop._gradient_function)
@@ -100,6 +104,13 @@ class TensorFlowRecorder(Observer):
     def derive(self) -> None:
         self.node = None
         self._backward = True
+
+    def pushing(self) -> AbstractContextManager[None]:
+        """Where tangents are computed. Raises Unsupported inside of another one while it records:
+        what is run uncompiled for a tangent has no tangent of its own."""
+        if self._records and self._pushing:
+            raise Unsupported("a tangent of a tangent is not written down")
+        return temporarily(self, _pushing=True)
 
     def on_behalf(self, node: int | None) -> AbstractContextManager[None]:
         return temporarily(self, node=node)
