@@ -60,6 +60,7 @@ class Admissible:
         self.dtype, self.outputs, self.stencils = subject.dtype, subject.outputs, subject.stencils
         self.stages, self.at_stage = subject.stages, subject.at_stage
         self.is_fresh = subject.is_fresh
+        self.copies = subject.copies
         self.differentiate, self.assume_digits = subject.differentiate, subject.assume_digits
         self.written, self.casts, self.functions = subject.written, subject.casts, subject.functions
         self.lift, self.lines, self.seen = subject.lift, subject.lines, subject.seen
@@ -99,8 +100,14 @@ class Admissible:
 
     def run(self, call: Call) -> CallResult:
         values = self._values(call.values)
-        between = None if call.interleaved_inputs is None else self._values(call.interleaved_inputs)
-        mine = replace(call, values=values, interleaved_inputs=between, each=None)
+        others = {
+            name: None if moved is None else self._values(moved)
+            for name, moved in (
+                ("interleaved_inputs", call.interleaved_inputs),
+                ("earlier_inputs", call.earlier_inputs),
+            )
+        }
+        mine = replace(call, values=values, each=None, **others)  # type: ignore[arg-type]
         ran = self._subject.run(mine)
         return replace(ran, gradients=self._pulled(ran.gradients, values))
 

@@ -37,6 +37,24 @@ def remembered(bench: Bench) -> Iterator[Fault]:
         yield from of_the_first(bench, *bench.ran_elsewhere)
 
 
+def left_behind(bench: Bench) -> Iterator[Fault]:
+    """GC605: what a call leaves in an object that is copied for every call shows in its next one,
+    where the value is the same. Gradients of its own arrays may add up, as optimisers expect."""
+    if not bench.subject.copies:
+        return
+    try:
+        ran = bench.run(Call(earlier_inputs=bench.elsewhere or {}))
+    except Exception as error:
+        when = "in a second call of one object"
+        yield raised(Codes.STATEFUL_GRADIENT, when, error, "warning")
+        return
+    given = tuple(leaf.name for leaf in bench.leaves.values() if leaf.role == "input")
+    found = bench.apart(bench.first, ran, bench.near, given)
+    fault = _shown("in a first call of an object, and in a second one", found)
+    if fault is not None and fault.input is not None:
+        yield fault
+
+
 def different_once(found: Apart) -> Fault:
     """GC602, where a run differed from one of the very same computation."""
     fault = Fault(Codes.NONDETERMINISTIC, f"{TWICE}, {found}", found.leaf)

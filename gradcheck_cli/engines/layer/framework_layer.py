@@ -61,6 +61,7 @@ class FrameworkLayer(ABC):
         self.complex_outputs: set[str] = set()
         self._declared_value: Callable[[Mapping[str, Array]], Array] | None = None
         self.interleaves = True  # two forward runs may come before a backward pass
+        self.copies = False  # every call has an object of its own
         self.stages: tuple[str, ...] = ()  # of a compiler, from nothing compiled to everything
         self.is_fresh = True
         self.runs_once = False  # a backward pass frees what the next one needs

@@ -88,6 +88,9 @@ class LayerSubject(FrameworkLayer):
         passes, spoilt = [], False
         with self.ready(call.values), self.only(call.wrt):
             inputs = self.inputs(call.values, wrt if call.tracking else (), call.inputs)
+            if call.earlier_inputs is not None:
+                earlier = self.inputs(call.earlier_inputs, wrt, call.inputs)
+                self._pass(call, rows[0], layouts[0], self._forward(earlier, wrt, True)[1], False)
             written = self.watch(inputs) if call.watch else tuple
             with self.watch_draws() if call.watch else nullcontext() as draws:
                 arrays, vjp = self._forward(inputs, wrt, call.tracking)

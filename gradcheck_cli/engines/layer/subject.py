@@ -93,7 +93,8 @@ class Call:
     none at all, as where a loss does not use them). Without `tracking` the layer runs as in
     inference, with no graph. `layouts` is how each cotangent lies in memory (none: contiguous),
     `inputs` how the given inputs do. `interleaved_inputs`: after the forward run, another one at
-    these values; then the backward passes of the first. `retained`: every row goes back through one
+    these values; then the backward passes of the first. `earlier_inputs`: the same object was
+    called before at these values, forward and backward. `retained`: every row goes back through one
     graph, whatever a second pass raises. `watch`: what the call writes to is looked at, and whether
     it draws random numbers. `each` may be given the place and the gradients (n,) of every row as
     soon as they are there, which are not in the result then: together they may need much memory.
@@ -107,6 +108,7 @@ class Call:
     layouts: tuple[Layout, ...] = ()
     inputs: Layout = "contiguous"
     interleaved_inputs: Mapping[str, Array] | None = None
+    earlier_inputs: Mapping[str, Array] | None = None
     retained: bool = False
     watch: bool = False
     each: Callable[[int, dict[str, Array | None]], None] | None = None
@@ -159,6 +161,7 @@ class Subject(Protocol):
     outputs: tuple[Output, ...]  # of the first call, which is made when the subject is bound
     notes: tuple[str, ...]  # sentences for a person ("dropout: random numbers ...")
     stages: tuple[str, ...]  # of a compiler, from nothing compiled to everything; none without one
+    copies: bool  # every call has an object of its own
     is_fresh: bool  # what it calls was made for it, and no other subject calls the same
     stencils: Stencils
 

@@ -86,6 +86,7 @@ class NumpySubject(LayerSubject):
         kwargs = {} if made else implementation.kwargs
         self._convention = convention(self._pair, self._names, args, kwargs)
         self.interleaves = self._convention.style != "upstream"
+        self.copies = self._pair.owner is not None
         self._captures = self._captured()
         trained = self._bind()
         self.bind_leaves(self._leaves_of(trained))

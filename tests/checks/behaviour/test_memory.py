@@ -3,6 +3,7 @@ import pytest
 import torch
 from torch import nn
 
+import gradcheck_cli as g
 from tests.checks.making import behaviour, examined
 
 X = {"x": np.array([0.7, -1.3])}
@@ -115,3 +116,54 @@ def test_what_a_class_keeps_of_its_first_input() -> None:
 )
 def test_the_same_gradient_elsewhere_is_no_memory(layer) -> None:
     assert "GC605" not in behaviour(layer, X)
+
+
+class Squares:
+    """A pair of NumPy that remembers its input."""
+
+    def forward(self, x):
+        self.x = x.copy()
+        return x * x
+
+    def backward(self, up):
+        return 2 * up * self.x
+
+
+class AddingUp(Squares):
+    total = 0
+
+    def backward(self, up):
+        self.total = self.total + 2 * up * self.x
+        return self.total
+
+
+class FirstAlone(Squares):
+    """What the first call has made is kept for the others."""
+
+    slope = None
+
+    def backward(self, up):
+        if self.slope is None:
+            self.slope = 2 * up * self.x
+        return self.slope
+
+
+class Averaging(Squares):
+    """Right: a running mean moves the value as well."""
+
+    def __init__(self):
+        self.mean = np.zeros(1)
+
+    def forward(self, x):
+        self.mean = 0.9 * self.mean + 1
+        self.x = x * self.mean
+        return x * x * self.mean
+
+
+@pytest.mark.parametrize(
+    ("layer", "codes"),
+    [(Squares, set()), (Averaging, set()), (AddingUp, {"GC605"}), (FirstAlone, {"GC605"})],
+)
+def test_what_an_object_of_numpy_keeps_shows_in_its_second_call(layer, codes):
+    found = g.check(layer(), X["x"], dtypes=["float64"])
+    assert {one.code for one in found.findings if one.severity == "error"} == codes
