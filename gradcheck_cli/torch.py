@@ -59,7 +59,7 @@ def gradcheck(
     """
     __tracebackhide__ = True
     if not (check_forward_ad or check_backward_ad):
-        raise AssertionError("one of check_forward_ad and check_backward_ad has to be True")
+        raise AssertionError("one of check_forward_ad and check_backward_ad must be True")
     given = {
         "eps": eps != _EPS,
         "fast_mode": fast_mode,
@@ -100,7 +100,7 @@ def gradgradcheck(
     """Checks first and second derivatives of `func(*inputs)`, as `gradcheck` does first ones."""
     __tracebackhide__ = True
     if not (check_fwd_over_rev or check_rev_over_rev):
-        raise AssertionError("one of check_fwd_over_rev and check_rev_over_rev has to be True")
+        raise AssertionError("one of check_fwd_over_rev and check_rev_over_rev must be True")
     given = {
         "eps": eps != _EPS,
         "fast_mode": fast_mode,
@@ -139,7 +139,7 @@ def _passed(func: Any, inputs: Any, raise_exception: bool, **options: Any) -> bo
     values = inputs if isinstance(inputs, list | tuple) else (inputs,)
     dtypes = {dtype_word(one.dtype) for one in values if getattr(one, "requires_grad", False)}
     if not dtypes:
-        raise ValueError("no input says requires_grad=True: there is no gradient to check")
+        raise ValueError("no input has requires_grad=True: there is no gradient to check")
     report = check(func, *values, dtypes=dtypes, engines="torch", **options)
     if not report.passed and raise_exception:
         raise _failure(report)

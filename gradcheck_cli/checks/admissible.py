@@ -28,8 +28,8 @@ from gradcheck_cli.specfile.kinds import KINDS, Kind
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.recording import Recording
 
-SECOND = "second derivatives along the kind of an input are not checked"
-WHOLE = "not traced: an input moves within its kind"
+SECOND = "second derivatives are not checked for an input with a kind"
+WHOLE = "not traced: an input has a kind"
 
 
 def kinds_of(inputs: Mapping[str, Input]) -> dict[str, Kind]:
@@ -71,8 +71,9 @@ class Admissible:
         self.notes = (
             *subject.notes,
             *(
-                f"`{name}` stays of its kind ({kind.name}): its gradient at "
-                f"{'[i, j]' if kind.axes == 2 else '[i]'} is along what {kind.motion}"
+                f"`{name}` stays of its kind ({kind.name}): entry "
+                f"{'[i, j]' if kind.axes == 2 else '[i]'} of its gradient is along the motion "
+                f"that {kind.motion}"
                 for name, kind in kinds.items()
             ),
         )

@@ -26,7 +26,7 @@ from gradcheck_cli.specfile.stretches import NoStretch, Stretch, stretch
 from gradcheck_cli.truth.plain import PlainFunction, inlined
 
 DECLARED = "declared"  # where the truth of such a layer comes from
-FIRST_ORDER_ONLY = "second derivatives are not checked: `by_design` declares first ones"
+FIRST_ORDER_ONLY = "second derivatives are not checked: `by_design` declares only first derivatives"
 
 
 def declared_in(problem: LayerProblem) -> dict[int, ByDesign]:
@@ -56,7 +56,9 @@ class Design:
             return
         if not self._is_as_before(plain, subject.value({})):
             first = next(one for one in self._declared.found.values() if one.count)
-            raise NotDeclarable(first.design, "changes the value of the layer when it is followed")
+            raise NotDeclarable(
+                first.design, "changes the value of the layer when its declared derivative is used"
+            )
         self._needless = self._slope.is_same(without)
 
     def _is_as_before(self, one: Array, other: Array) -> bool:
@@ -143,10 +145,10 @@ class Design:
 
 def _words(design: ByDesign, places: tuple[str, ...]) -> str:
     if design.detach:
-        return f"what leaves the graph at {design.detach} is a constant"
+        return f"values that leave the graph at {design.detach} are constants"
     where = next((f" ({place})" for place in places if place), "")
     if design.surrogate is not None:
-        return f"the derivative of `{design.function}`{where} is that of {design.surrogate}"
+        return f"`{design.function}`{where} has the derivative of {design.surrogate}"
     return f"the backward of `{design.function}`{where} is its derivative"
 
 

@@ -47,7 +47,7 @@ class Casts:
                 )
             elif cast.backward and cast.place and is_narrower(cast.dtype, digits):
                 where = _where(cast)
-                yield f"{name}: the backward pass of {dtype} continues in {cast.dtype}{where}"
+                yield f"{name}: the {dtype} backward pass continues in {cast.dtype}{where}"
 
 
 def wrong_without(case: Case) -> tuple[Finding, ...]:
@@ -66,7 +66,7 @@ def wrong_without(case: Case) -> tuple[Finding, ...]:
     _, findings = judge(alone)
     wrong = [finding for finding in findings if finding.code == Codes.WRONG_GRADIENT]
     return tuple(
-        replace(finding, message=f"{finding.message}; the same without its casts")
+        replace(finding, message=f"{finding.message}; it is wrong without its casts, too")
         for finding in explain(alone, wrong)
     )
 

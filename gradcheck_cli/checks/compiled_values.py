@@ -20,8 +20,8 @@ from gradcheck_cli.judge.measures import error_in_ulps
 from gradcheck_cli.judge.outputs import worst_first
 
 OTHER_DRAWS = (
-    "the compiled layer draws other random numbers than the layer as it was written: its gradient "
-    "has no truth to be compared with"
+    "the compiled layer draws different random numbers from the layer as written, so its "
+    "gradient has no truth to compare with"
 )
 
 
@@ -110,7 +110,7 @@ def _shown(
     )
     words, name = stage
     many = "the output" if exact.size == 1 else f"{len(places)} of {exact.size} outputs"
-    what = f"{many}: not what the layer gives as it was written, in any precision; {words}"
+    what = f"{many}: differs from the layer as written, in every precision; {words}"
     return replace(
         layer.finding(Codes.WRONG_OUTPUT, what),
         entries=entries,

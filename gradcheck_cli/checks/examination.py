@@ -66,7 +66,10 @@ from gradcheck_cli.truth.layers.safe_values import RaisedLater
 Fresh: TypeAlias = Callable[[], Whole | ProgramProducts]
 """Makes an examination that has not begun."""
 
-OF_ISLANDS = "second derivatives rest on differences of the gradient, as no row states {}"
+OF_ISLANDS = (
+    "second derivatives are compared with differences of the gradient, because gradcheck has no "
+    "formula for {}"
+)
 
 VAGUER = (
     Codes.WRONG_GRADIENT,
@@ -93,7 +96,7 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
         if kind not in engine.capabilities.devices:
             name = engine.capabilities.name
             raise Unsupported(
-                f"{name} runs on the CPU only, and not on the device `{problem.device}`"
+                f"{name} runs on the CPU only; the device `{problem.device}` is not supported"
             )
         with surroundings(), on_the_path(problem.implementation):
             if problem.behaviour:

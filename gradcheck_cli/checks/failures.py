@@ -71,7 +71,7 @@ def _asking_for_integers(problem: LayerProblem, failure: Failure) -> str:
     if not floating:
         return ""
     names = ", ".join(f"`{entry.name}`" for entry in whole or floating)
-    return f"{names}: floating numbers; `{{value: ..., dtype: int64}}` makes integers of them"
+    return f"{names}: floating-point numbers; `{{value: ..., dtype: int64}}` makes them integers"
 
 
 def modes_of(problem: LayerProblem, can: Sequence[Mode]) -> tuple[Mode, ...]:

@@ -60,7 +60,7 @@ class Model(ProgramTruth):
             len(self.layer.narrow.outputs) == 1 or np.prod(shape) != np.prod(mine)
         ):
             return self.layer.finding(
-                Codes.WRONG_OUTPUT, f"it gives shape {mine}, but the formula has shape {shape}"
+                Codes.WRONG_OUTPUT, f"it returns shape {mine}, but the formula has shape {shape}"
             )
         output = np.ravel(self.layer.narrow.value({}))
         truth = self.truth({})
@@ -128,7 +128,7 @@ class Model(ProgramTruth):
         entries = output_entries(output, truth, ulps, places, output_shape(self.layer.narrow))
         many = "the output" if output.size == 1 else f"{len(places)} of {output.size} outputs"
         source = "certified" if truth.output_certified else "confirmed"
-        found = self.layer.finding(code, f"{many}: not what the formula gives, in any precision")
+        found = self.layer.finding(code, f"{many}: differs from the formula, in every precision")
         return replace(found, entries=entries, more=len(places) - len(entries), truth_source=source)
 
     def _as_documented(
@@ -138,7 +138,7 @@ class Model(ProgramTruth):
         fmt = FORMATS[self.layer.problem.dtype]
         return replace(
             found,
-            message=f"not exactly what the formula gives: {said(documented)}",
+            message=f"differs from the formula: {said(documented)}",
             severity=severity_of_loss(
                 Codes.DOCUMENTED_APPROXIMATION, found.entries[0].ulps or 0.0, fmt
             ),

@@ -141,7 +141,7 @@ def _same_parameters(one: LiftedRun, other: LiftedRun) -> bool:
 
 
 def _finding(base: Port, expected: LiftedRun, port: Port, found: LiftedRun) -> Finding:
-    message, place = f"it computes another function than {base.engine}", None
+    message, place = f"it computes a different function from {base.engine}", None
     here, there = _parting(found, expected), _parting(expected, found)
     if here is None or there is None:
         reasons = {base.engine: expected.reason, port.engine: found.reason}
@@ -149,7 +149,7 @@ def _finding(base: Port, expected: LiftedRun, port: Port, found: LiftedRun) -> F
     else:
         place, other = here.place, there.place
         mine, theirs = _one_entry(here.value, there.value)
-        message = f"{mine} by {port.engine} and {theirs} by {base.engine}"
+        message = f"{mine} in {port.engine} and {theirs} in {base.engine}"
         detail = []
         if other is not None:
             detail = [f"{base.engine}: {other.source.path}:{other.span.line}: {other.text}"]
@@ -206,11 +206,12 @@ def _worst(mine: Array, theirs: Array) -> tuple[int, ...]:
 def _values(base: Port, port: Port) -> str:
     """Which outputs differ, in words."""
     if port.output.shape != base.output.shape:
-        return f"its output has shape {port.output.shape}, and {base.output.shape} by {base.engine}"
+        own, other = port.output.shape, base.output.shape
+        return f"its output has shape {own}, but {other} in {base.engine}"
     index = _worst(port.output, base.output)
     at = f"output[{','.join(map(str, index))}]" if index else "the output"
     return (
-        f"{at} is {port.output[index]:.9g} by {port.engine} and {base.output[index]:.9g} by "
+        f"{at} is {port.output[index]:.9g} in {port.engine} and {base.output[index]:.9g} in "
         f"{base.engine}"
     )
 

@@ -28,8 +28,8 @@ from gradcheck_cli.specfile.kinds import Kind
 T = TypeVar("T")
 
 ONE_TRIANGLE = (
-    "the layer reads one triangle of `{name}`, and its gradient is shared out between both: "
-    "checked while `{name}` stays {kind}"
+    "the layer reads one triangle of `{name}`, but its gradient is split between both: checked "
+    "with `{name}` kept {kind}"
 )
 
 
@@ -135,9 +135,9 @@ class Subjects:
         others = {output.dtype for output in wide.outputs} - {"float64"}
         if others:
             given = ", ".join(sorted(others))
-            self.notes[f"it gives {given} for float64 inputs: checked in {dtype}"] = None
+            self.notes[f"it returns {given} for float64 inputs: checked in {dtype}"] = None
         elif narrow is not None and draws_others(narrow, wide, dtype):
-            self.notes[f"it draws other random numbers in float64: checked in {dtype}"] = None
+            self.notes[f"it draws different random numbers in float64: checked in {dtype}"] = None
         else:
             return wide
         wide.close()
@@ -145,8 +145,9 @@ class Subjects:
 
 
 BESIDE = (
-    "the layer runs at the given point: it raised at a nearby point, where differences are taken, "
-    "or in one call only; an input's `domain` keeps those points where the layer is defined"
+    "the layer runs at the given point, but raised at a nearby point, where differences are "
+    "taken, or in a single call; the `domain` of an input keeps these points where the layer is "
+    "defined"
 )
 
 

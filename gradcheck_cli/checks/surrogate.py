@@ -152,7 +152,9 @@ class Declared:
             raise BadSurrogate(f"the surrogate `{text}`: {parsed.errors[0].message}")
         output = parsed.program.nodes[parsed.program.output].shape
         if output != (shape := output_shape(self.layer.narrow)):
-            raise BadSurrogate(f"the surrogate `{text}` has shape {output}, the layer {shape}")
+            raise BadSurrogate(
+                f"the surrogate `{text}` has shape {output}, but the layer has shape {shape}"
+            )
         bounds = {
             words[name]: (entry.low, entry.high)
             for name, entry in spec.points[problem.point].items()

@@ -12,11 +12,11 @@ from gradcheck_cli.domain.errors import UsageError
 @click.command()
 @click.argument("what", type=click.Choice(("folder", "clear")), default="folder")
 def command(what: str) -> None:
-    """Say where results of earlier runs are kept (folder, the default), or remove them (clear).
+    """Show where results of earlier runs are cached (folder, the default), or remove them (clear).
 
-    A result is used again where nothing has changed that it depends on: the text of the spec, the
-    code that its layers import, settings, and the versions of what is installed. Data that this
-    code reads from files is not seen: `gradcheck run --no-cache` runs everything.
+    A result is reused if nothing that it depends on has changed: the text of the spec, the code
+    that its layers import, the settings, and the versions of installed packages. gradcheck does
+    not see data that this code reads from files: `gradcheck run --no-cache` runs everything.
     """
     if what == "folder":
         click.echo(cache_folder_of("results"))

@@ -77,7 +77,7 @@ def _git(*arguments: str, cwd: str | None = None) -> str:
         )
     except OSError as error:
         raise UsageError(
-            "--changed-since needs git", "run without it: everything is run"
+            "--changed-since needs git", "without it, everything is checked"
         ) from error
     if done.returncode:
         words = os.fsdecode(done.stderr).strip().splitlines() or [f"exit code {done.returncode}"]

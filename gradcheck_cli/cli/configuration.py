@@ -76,8 +76,8 @@ def _outward(path: Path, values: Mapping[str, Any]) -> list[str]:
 
 def _outside(path: Path, key: str) -> str:
     return (
-        f"`{key}` names a file outside of {path.parent.resolve()}, where this configuration is: "
-        f"only --{key} and GRADCHECK_{key.upper()} may"
+        f"`{key}` names a file outside {path.parent.resolve()}, the folder of this "
+        f"configuration: only --{key} and GRADCHECK_{key.upper()} may do so"
     )
 
 
@@ -107,7 +107,7 @@ def _parsed(source: Source) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError([_toml_mistake(source, str(error))]) from error
     except RecursionError as error:
-        mistake = SpecError("", source.path, "its lists or tables are nested too deep to be read")
+        mistake = SpecError("", source.path, "its lists or tables are nested too deeply to be read")
         raise ConfigurationError([mistake]) from error
     table = tool.get("gradcheck", {}) if isinstance(tool, dict) else {}
     if not isinstance(table, dict):
@@ -118,7 +118,7 @@ def _parsed(source: Source) -> dict[str, Any]:
         try:
             setting = _setting(key)
             if setting.name in values:
-                raise click.BadParameter(f"`{setting.key}` is stated twice, once as `{key}`")
+                raise click.BadParameter(f"`{setting.key}` is set twice, once as `{key}`")
             values[setting.name] = _checked(setting, key, value)
         except click.BadParameter as error:
             mistakes.append(_mistake(source, key, error.message))

@@ -21,11 +21,11 @@ from gradcheck_cli.domain.errors import UsageError
     help="The dtype of the differences; default: float64.",
 )
 @click.option(
-    "--output", type=click.Path(dir_okay=False), help="Also draw it as SVG, to this file."
+    "--output", type=click.Path(dir_okay=False), help="Also write the plot as SVG to this file."
 )
 @color_option
 def command(path: str, dtype: str, output: str | None, color: str | None) -> int:
-    """Draw the error of difference quotients against their step, for a spec's formula.
+    """Plot the error of finite differences against their step, for a spec's formula.
 
     SPEC is a file, or - for standard input.
     """
@@ -37,7 +37,7 @@ def command(path: str, dtype: str, output: str | None, color: str | None) -> int
     prepare_streams()
     specs, mistakes = read_specs(path)
     if output is not None and len(specs) > 1:
-        raise UsageError(f"{path} has {len(specs)} specs, and {output} holds one picture")
+        raise UsageError(f"{path} has {len(specs)} specs, but {output} can hold only one picture")
     style = style_for(sys.stdout, color)
     for number, spec in enumerate(specs):
         if spec.implementations:

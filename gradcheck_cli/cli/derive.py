@@ -37,7 +37,7 @@ _BUDGET_S = 5.0  # about as long as one waits for a command without asking what 
     type=Number(min=0),
     default=_BUDGET_S,
     metavar="SECONDS",
-    help="What simplification may take; default: 5.",
+    help="Time limit of simplification; default: 5.",
 )
 @color_option
 def command(
@@ -57,7 +57,7 @@ def command(
     if find_spec("sympy") is None:
         raise UsageError("`gradcheck derive` needs SymPy", "pip install 'gradcheck-cli[symbolic]'")
     if steps and written == "python":
-        raise click.UsageError("--steps are equations, and --format python is code.")
+        raise click.UsageError("--steps shows equations, but --format python writes code.")
     style = style_for(sys.stdout, color)
     specs, mistakes = read_specs(path)
     for number, spec in enumerate(specs):

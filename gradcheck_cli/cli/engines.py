@@ -20,9 +20,9 @@ from gradcheck_cli.cli.streams import color_option, prepare_streams, style_for
 )
 @color_option
 def command(written: str, color: str | None) -> None:
-    """List the engines: their versions, what they can do, and how to install what is missing.
+    """List the engines: their versions, their capabilities, and how to install missing ones.
 
-    No framework is imported for it.
+    This imports no framework.
     """
     from gradcheck_cli.engines.registry import engines
     from gradcheck_cli.report.console import make_console, print_lines

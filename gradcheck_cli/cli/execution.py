@@ -237,9 +237,9 @@ def _refused(spec: Spec) -> SpecError:
     return SpecError(
         Codes.SPEC_SCHEMA,
         spec.source.path,
-        f"`{spec.name}` would run {first.target}, and this run is to run no code of users",
+        f"`{spec.name}` would run {first.target}, but this run must not run user code",
         first.span,
         spec.source,
         "implementations",
-        "without --no-user-code (GRADCHECK_NO_USER_CODE, no-user-code) it is run",
+        "it runs without --no-user-code (GRADCHECK_NO_USER_CODE, no-user-code)",
     )

@@ -20,7 +20,7 @@ from gradcheck_cli.report.pages import page
 def command(codes: tuple[str, ...], everything: bool, color: str | None) -> None:
     """Show what a finding code means, why it matters and what to write instead.
 
-    CODE is a code (GC201) or its name (nan-gradient). Without one, the codes are listed.
+    CODE is a code (GC201) or its name (nan-gradient). Without a code, all codes are listed.
     """
     prepare_streams()
     rows = list(CODES.values()) if everything else [find(word) for word in codes]

@@ -52,10 +52,10 @@ def command(
     color: str | None,
     **given: tuple[str, ...],
 ) -> int:
-    """Show the computation graph of a formula, or of a layer, which is lifted.
+    """Show the computation graph of a formula, or of a layer, which is lifted first.
 
     TARGET is a spec (a file, or - for standard input) or a layer (layers.py:Net, torch.nn:LSTMCell)
-    with its inputs. The numbers are those of the reference engine.
+    with its inputs. The numbers come from the reference engine.
     """
     from gradcheck_cli.cli.exits import PASSED, USAGE
     from gradcheck_cli.run.graph import Numbers, graphs_of
@@ -68,7 +68,9 @@ def command(
         with lifting_errors(spec.name):
             graphs |= graphs_of(spec, numbers, engine, seed)
     if len(graphs) > 1 and written == "svg":
-        raise UsageError(f"{target} has {len(graphs)} graphs, and one file holds one picture")
+        raise UsageError(
+            f"{target} has {len(graphs)} graphs, but one file can hold only one picture"
+        )
     for number, (name, graph) in enumerate(graphs.items()):
         if number:
             click.echo()

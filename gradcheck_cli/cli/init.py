@@ -27,11 +27,11 @@ LAYER = """\
 """
 
 SETTINGS = """
-# What may be stated besides, with examples. `gradcheck schema` has all keys.
+# Optional keys, with examples. `gradcheck schema` lists all keys.
 # dtypes: [float16, float32]  # default: float32 and float64
 # modes: [reverse]            # default: reverse and forward
 # order: 2                    # second derivatives as well
-# tolerance: {ulps: 4}        # the default needs none: it knows what rounding costs
+# tolerance: {ulps: 4}        # rarely needed: the default knows what rounding costs
 # allow: [{code: GC301, reason: "why this finding is accepted"}]
 """
 ENGINES = "# engines: [torch]            # default: all that are installed\n"
@@ -80,13 +80,11 @@ _EXTRAS = ("torch", "tensorflow", "jax", "eigen")
 @click.command()
 @click.argument("target", required=False, metavar="[TARGET]")
 @click.option(
-    "--engine", metavar="ENGINE", help="What the layer is written in; default: what it imports."
+    "--engine", metavar="ENGINE", help="Framework of the layer; default: the one that it imports."
 )
 @layer_options
-@click.option("--output", metavar="FILE", help="The spec's file; default: NAME.gradcheck.yaml.")
-@click.option(
-    "--ci", type=click.Choice(tuple(CI)), help="Write the file of this CI service as well."
-)
+@click.option("--output", metavar="FILE", help="File of the spec; default: NAME.gradcheck.yaml.")
+@click.option("--ci", type=click.Choice(tuple(CI)), help="Also write the file for this CI service.")
 def command(
     target: str | None,
     engine: str | None,
@@ -94,14 +92,14 @@ def command(
     ci: str | None,
     **given: tuple[str, ...],
 ) -> None:
-    """Write a first spec with comments, and the file of a CI service.
+    """Write a first spec with comments, and a file for CI.
 
-    Without TARGET the spec has a formula, of which a gradient is wrong. TARGET is a layer, as for
-    `gradcheck layer`; inputs that are not given are named as in its code, and wait for their shape.
-    No file is replaced: with --ci, a spec that is there is kept.
+    Without TARGET, the spec has a formula with a wrong gradient. TARGET is a layer, as for
+    `gradcheck layer`; inputs that are not given have the names in its code, and a shape to fill in.
+    No file is overwritten: with --ci, an existing spec is kept.
     """
     if target is None and (engine or any(given.values())):
-        raise click.UsageError("--engine, --input, --arg and --kwarg are about a TARGET.")
+        raise click.UsageError("--engine, --input, --arg and --kwarg need a TARGET.")
     files = {}
     if target is None:
         file = output or "first.gradcheck.yaml"

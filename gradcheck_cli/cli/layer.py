@@ -30,9 +30,9 @@ _LIMITS = ("timeout", "memory", "power", "device")
 @click.argument("target", metavar="TARGET")
 @layer_options
 @click.option(
-    "--order", type=Integer(1, 3), help="2 checks second derivatives as well, 3 third ones."
+    "--order", type=Integer(1, 3), help="2 also checks second derivatives, 3 third derivatives."
 )
-@click.option("--save", metavar="FILE", help="Write the spec that does the same to a new file.")
+@click.option("--save", metavar="FILE", help="Write the equivalent spec to a new file.")
 @settings_options
 @click.pass_context
 def command(
@@ -46,8 +46,8 @@ def command(
     """Check the gradients of a layer without a spec.
 
     TARGET is a function, a module, a class with a custom gradient, a Keras layer: layers.py:RMSNorm
-    or package.module:RMSNorm. --engine says what it is written in, where its imports do not tell.
-    All settings of `gradcheck run` hold here too.
+    or package.module:RMSNorm. --engine names its framework, if its imports do not tell.
+    All settings of `gradcheck run` apply here too.
     """
     from gradcheck_cli.cli.execution import Interrupts
 

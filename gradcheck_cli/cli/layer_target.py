@@ -56,23 +56,25 @@ def layer_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "kwargs",
             multiple=True,
             metavar="NAME=VALUE",
-            help="An argument by name, for the constructor or else for the call: bias=false.",
+            help="A keyword argument of the constructor or, if that has none of this name, of "
+            "the call: bias=false.",
         ),
         click.option(
             "--arg",
             "args",
             multiple=True,
             metavar="VALUE",
-            help="An argument of the constructor, where the layer is a class; of a function, one "
-            "that follows its inputs. In their order.",
+            help="A positional argument: of the constructor, if the layer is a class; of a "
+            "function, after its inputs. May be repeated, in order.",
         ),
         click.option(
             "--input",
             "inputs",
             multiple=True,
             metavar="NAME=VALUE",
-            help="An input: a shape (x=2x3, w=3), numbers (x=[0.5, 1], x=2.0), or what a spec may "
-            "say of it ('x={shape: [3], distribution: uniform}'). Once for each.",
+            help="An input: a shape (x=2x3, w=3), numbers (x=[0.5, 1], x=2.0), or anything that "
+            "a spec can say about it ('x={shape: [3], distribution: uniform}'). Repeat it for "
+            "each input.",
         ),
     ):
         function = option(function)
@@ -84,8 +86,8 @@ def lift_options(function: Callable[..., Any]) -> Callable[..., Any]:
     engine = click.option(
         "--engine",
         metavar="ENGINE",
-        help="What the layer is written in; default: what its code imports, or all layers of a "
-        "spec.",
+        help="Framework of the layer; default: the one that its code imports, or all layers of "
+        "a spec.",
     )
     seed = click.option("--seed", type=int, default=0, help="Seed of random numbers; default: 0.")
     return engine(layer_options(seed(function)))
@@ -125,7 +127,7 @@ def _the_one(target: str, libraries: Iterable[str]) -> str:
         return "numpy"
     if len(found) == 1:
         return next(iter(found))
-    why = f"imports {' and '.join(found)}" if found else "imports no framework that is known"
+    why = f"imports {' and '.join(found)}" if found else "imports no known framework"
     raise UsageError(
         f"{target} {why}: which one is it written in?", f"--engine {'|'.join(WRITTEN_IN)}"
     )

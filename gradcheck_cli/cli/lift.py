@@ -36,11 +36,10 @@ def command(
     color: str | None,
     **given: tuple[str, ...],
 ) -> int:
-    """Write the formula that a layer is, as a spec.
+    """Write a layer as a formula, in a spec.
 
-    TARGET is a layer (layers.py:Net, torch.nn:LSTMCell) or a spec that has one. The layer runs in
-    this process, at the inputs that are given; the formula is that of the branches which it takes
-    there.
+    TARGET is a layer (layers.py:Net, torch.nn:LSTMCell) or a spec with one. The layer runs in this
+    process, at the given inputs; the formula follows the branches that it takes there.
     """
     from gradcheck_cli.cli.exits import NOTHING_CHECKED, PASSED, USAGE
 
@@ -62,7 +61,7 @@ def specs_of_target(
     if not is_spec(target):
         return _read(spec_of(LayerTarget(target, **given), [engine or written_in(target)]))
     if any(given.values()):
-        raise click.UsageError("--input, --arg and --kwarg are about a layer; a spec has its own.")
+        raise click.UsageError("--input, --arg and --kwarg are for a layer; a spec has its own.")
     return read_specs(target)
 
 

@@ -20,10 +20,10 @@ from gradcheck_cli.domain.events import Finished, SpecFinished
 @options_of(OF_REPORTS)
 @click.pass_context
 def command(context: click.Context, /, files: tuple[str, ...], **_: Any) -> int:
-    """Make one report, in any format, of the JSON reports of all shards of a run.
+    """Combine the JSON reports of all shards of a run into one report, in any format.
 
-    Each was written by `gradcheck run --shard K/N --format json --output FILE`. The exit code is
-    that of the whole run.
+    `gradcheck run --shard K/N --format json --output FILE` writes the report of one shard. The exit
+    code is that of the whole run.
     """
     from gradcheck_cli.report import merging
 

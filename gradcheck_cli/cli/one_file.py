@@ -38,5 +38,5 @@ def no_formula(spec: Spec) -> SpecError:
     from gradcheck_cli.domain.codes import Codes
     from gradcheck_cli.domain.report import SpecError
 
-    words = f"`{spec.name}` is about functions, and has no formula to differentiate"
+    words = f"`{spec.name}` is about layers, and has no formula to differentiate"
     return SpecError(Codes.UNSUPPORTED_OPERATION, spec.source.path, words, spec.span, spec.source)

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 @click.option(
     "--lift",
     is_flag=True,
-    help="List the operations of each framework that are stated in these, in layers.",
+    help="List the framework operations that can be lifted from layers.",
 )
 @color_option
 def command(words: tuple[str, ...], lift: bool, color: str | None) -> None:
     """List the operations of the formula language: value, derivative, domain, engines.
 
     The name or alias of an operation shows its whole row; any other word lists the rows that
-    contain it. With --lift, a word lists the frameworks' operations that contain it or are stated
-    in a row that does.
+    contain it. With --lift, a word lists the framework operations that contain it or are lifted to
+    a row that does.
     """
     from gradcheck_cli.report.console import make_console, print_lines
     from gradcheck_cli.report.lift import lift_lines
@@ -94,7 +94,7 @@ def _stated(words: tuple[str, ...]) -> dict[str, dict[str, str]]:
                 found[name] = chosen
     if not found:
         raise UsageError(
-            f"no operation of a framework is called `{words[0]}`, or stated in such a row",
+            f"no framework operation is called `{words[0]}` or lifted to an operation of that name",
             "`gradcheck ops --lift` lists all of them",
         )
     return found
@@ -119,7 +119,7 @@ def _containing(word: str) -> list[Op | Several]:
         names = [name for op in _all() for name in (op.name, *op.aliases)]
         hint = did_you_mean(word, names)
         raise UsageError(
-            f"no operation is called `{word}`, and none mentions it.{hint}",
+            f"no operation is called `{word}` or mentions it.{hint}",
             "`gradcheck ops` lists all of them",
         )
     return found

@@ -142,6 +142,6 @@ class CodeList(Listed):
             code = by_name.get(word.lower(), word.upper())
             if not any(known.startswith(code) for known in CODES):
                 hint = did_you_mean(word, [*CODES, *by_name])
-                self.fail(f"{word!r} begins no known finding code.{hint}", param, ctx)
+                self.fail(f"no finding code begins with {word!r}.{hint}", param, ctx)
             codes.append(code)
         return tuple(codes)

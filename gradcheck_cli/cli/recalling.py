@@ -148,7 +148,7 @@ class Recall:
                 self._cache.keep(specs, results, self._engines, self._elsewhere[file])
             except OSError as error:
                 self._keeps = False
-                talk(f"results are not kept in {self._cache.folder}: {error.strerror}")
+                talk(f"results cannot be cached in {self._cache.folder}: {error.strerror}")
 
     def close(self) -> None:
         """After the run: removes what no run has met for long."""

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("path", metavar="SPEC")
 @click.option("--code", help="The code of the finding; default: the first error.")
-@click.option("--engine", type=Engines(), help="The engine; default: all that a run has.")
+@click.option("--engine", type=Engines(), help="The engine; default: all engines of a run.")
 @click.option(
     "--repro",
     type=click.Path(dir_okay=False),
-    help="Also write a script that shows the finding with the framework alone.",
+    help="Also write a script that reproduces the finding with the framework alone.",
 )
 @color_option
 def command(
@@ -34,11 +34,11 @@ def command(
     repro: str | None,
     color: str | None,
 ) -> int:
-    """Make the formula of a finding as small as it can be, as a spec.
+    """Shrink the formula or layer of a finding, and print it as a spec.
 
     SPEC is a file with one formula or layer, or - for standard input. Operations, entries and
-    digits are taken away as long as the finding stays. A layer is reduced as the formula that it
-    computes; where that does not have the finding, entries and digits alone are taken away.
+    digits are removed as long as the finding stays. A layer is reduced as its lifted formula; if
+    that does not have the finding, only entries and digits are removed.
     """
     from gradcheck_cli.cli.exits import NOTHING_CHECKED, PASSED, USAGE
     from gradcheck_cli.domain.options import Layered, RunOptions
@@ -50,7 +50,7 @@ def command(
     if mistakes:
         return USAGE
     if len(specs) != 1:
-        raise UsageError(f"{path} has {len(specs)} specs, and `gradcheck reduce` takes one")
+        raise UsageError(f"{path} has {len(specs)} specs, but `gradcheck reduce` takes one")
     found = reduce(specs[0], code, RunOptions(engines=Layered(override=engine)))
     if found is None:
         click.echo(f"{path}: nothing to reduce: no such finding", err=True)
@@ -59,7 +59,7 @@ def command(
     if found.reason:
         click.echo(f"{path}: the operations of the layer stay: {found.reason}", err=True)
     if not found.is_smaller:
-        click.echo(f"{path}: nothing could be taken away without losing the finding", err=True)
+        click.echo(f"{path}: nothing could be removed without losing the finding", err=True)
     if repro is not None:
         _write(found, Path(repro))
     return PASSED
@@ -116,4 +116,4 @@ def _write(found: Reduced, path: Path) -> None:
         write(found.finding, found.spec, path, seed=0)
     except (NoScript, NotShown) as error:
         raise UsageError(f"no script shows {found.finding.code}: {error}") from error
-    click.echo(f"{path}: it ran, and shows the finding", err=True)
+    click.echo(f"{path}: the script ran and shows the finding", err=True)

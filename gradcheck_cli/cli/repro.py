@@ -99,8 +99,8 @@ def write(finding: Finding, spec: Spec, path: Path, seed: int) -> None:
     path.unlink()
     said = [line for line in (ran.stdout + ran.stderr).strip().splitlines() if line.strip()]
     numbers = [line for line in said if line.startswith("computed:")]
-    last = numbers[0] if numbers else said[-1] if said else "it said nothing"
-    raise NotShown(f"by itself the framework does not show it: {last.strip()}")
+    last = numbers[0] if numbers else said[-1] if said else "it printed nothing"
+    raise NotShown(f"the framework alone does not show it: {last.strip()}")
 
 
 def _name(finding: Finding, spec: Spec) -> str:

@@ -34,10 +34,11 @@ if TYPE_CHECKING:
 
     Check: TypeAlias = Callable[[Settings, Sequence[Printer], bool], Report]
 
-EPILOG = """Every setting has a variable (--fail-on: GRADCHECK_FAIL_ON) and a key in
-[tool.gradcheck] of the nearest pyproject.toml (fail-on). The command line beats the environment,
-that beats the spec, that beats the configuration. Exit codes: 0 all passed, 1 findings, 2 usage or
-spec error, 3 internal error, 5 nothing checked, 130 interrupted (SIGTERM: 143)."""
+EPILOG = """Every setting has an environment variable (--fail-on: GRADCHECK_FAIL_ON) and a key
+in [tool.gradcheck] of the nearest pyproject.toml (fail-on). The command line overrides the
+environment, which overrides the spec, which overrides the configuration. Exit codes: 0 all passed,
+1 findings, 2 usage or spec error, 3 internal error, 5 nothing checked, 130 interrupted (SIGTERM:
+143)."""
 
 
 @click.command(cls=SettingsCommand, epilog=EPILOG)
@@ -47,7 +48,7 @@ spec error, 3 internal error, 5 nothing checked, 130 interrupted (SIGTERM: 143).
     "--at",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Check at this value of an input, in place of the spec's points; may be repeated.",
+    help="Check at this value of an input instead of the spec's points; may be repeated.",
 )
 @settings_options
 @click.pass_context
@@ -56,8 +57,8 @@ def command(
 ) -> int:
     """Check the gradients of specs: files, folders, globs or - (standard input).
 
-    Without PATH: the specs at and below the working folder, which are the files *.gradcheck.yaml
-    and the YAML files with a key `model` or `implementations`.
+    Without PATH: all specs in and below the working folder, which are files named *.gradcheck.yaml
+    and YAML files with a key `model` or `implementations`.
     """
     from gradcheck_cli.cli.execution import Interrupts
 
@@ -143,7 +144,7 @@ def _with_baseline(code: int, report: Report, settings: Settings) -> int:
         return PASSED
     if count := unmet(known, report):
         are = "is" if count == 1 else "are"
-        update = f"--write-baseline {known} renews it"
+        update = f"--write-baseline {known} updates it"
         talk(f"baseline {known}: {count} of its findings {are} gone; {update}")
     return code
 

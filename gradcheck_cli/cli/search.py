@@ -52,7 +52,7 @@ or spec error, or nothing to search, 3 internal error, 130 interrupted."""
     "--budget",
     type=Number(min=0, min_open=True),
     default=10.0,
-    help="Seconds of processor time for one spec; default: 10.",
+    help="Seconds of processor time per spec; default: 10.",
 )
 @click.option("--seed", type=Integer(min=0), default=0, help="Seed of random points; default: 0.")
 @click.option(
@@ -65,13 +65,13 @@ or spec error, or nothing to search, 3 internal error, 130 interrupted."""
     "--resume",
     type=click.Path(),
     metavar="FILE",
-    help="Write each finished spec to this file, and take from it what is finished already.",
+    help="Write each finished spec to this file, and reuse results that are already in it.",
 )
 @click.option(
     "--jobs",
     "-j",
     type=Integer(min=1),
-    help="Most workers of each engine; default: as many as there are processors.",
+    help="Maximum number of workers per engine; default: the number of processors.",
 )
 @color_option
 def command(
@@ -89,7 +89,7 @@ def command(
 ) -> int:
     """Find inputs where a gradient breaks, or prove that there are none.
 
-    FILE has specs whose inputs have a `domain: [low, high]`: every number of the dtype in it is
+    The inputs of the specs in FILE have a `domain: [low, high]`: every number of the dtype in it is
     searched. An input without a domain keeps its value.
     """
     from gradcheck_cli.run.workers.launch import prewarm_named

@@ -45,12 +45,14 @@ class Outcome:
 @click.command()
 @click.argument("folder", required=False, type=click.Path(exists=True, file_okay=False))
 @color_option
-@click.option("--timeout", type=Number(min=0, min_open=True), help="Seconds an engine.")
+@click.option(
+    "--timeout", type=Number(min=0, min_open=True), help="Time limit in seconds, per engine."
+)
 def command(folder: str | None, color: str | None, timeout: float | None) -> int:
-    """Run planted bugs and require each to be found, and nothing else with it.
+    """Run planted bugs and check that each is found, and nothing else.
 
-    The bugs are those that come with gradcheck, or the specs of FOLDER; each spec says in a comment
-    `# expect: GC302` what it must raise.
+    The bugs come with gradcheck, or are the specs of FOLDER. A comment `# expect: GC302` in each
+    spec says what must be found.
     """
     from gradcheck_cli.run.workers.launch import prewarm
 

@@ -58,8 +58,8 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "engine",
             Engines(),
-            "Engines to run; default: all installed, except those that `gradcheck engines` lists "
-            "as only when named.",
+            "Engines to run; default: all installed, except those that `gradcheck engines` marks "
+            "`only when named`.",
             several=True,
             key="engines",
         ),
@@ -74,25 +74,25 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "mode",
             Listed(MODES),
-            "reverse, forward; default: all that an engine has.",
+            "reverse, forward; default: all that an engine supports.",
             several=True,
             key="modes",
         ),
         Setting(
             "device",
             Device(),
-            "Where PyTorch, TensorFlow and JAX compute: cpu, cuda, or cuda:1 for the second; "
+            "Device of PyTorch, TensorFlow and JAX: cpu, cuda, or cuda:1 for the second GPU; "
             "default: cpu.",
         ),
         Setting(
             "changed-since",
             Text(metavar="REV"),
-            "Only specs that changed, or whose code changed, since this revision of git.",
+            "Check only specs that changed, or whose code changed, since this git revision.",
         ),
         Setting(
             "shard",
             ShardType(),
-            "One part of the specs, as K/N; `gradcheck merge` makes one report of all N.",
+            "Check only part K/N of the specs; `gradcheck merge` combines the reports.",
         ),
         Setting("seed", Integer(min=0), "Seed of random cotangents; default: 0."),
         Setting(
@@ -103,8 +103,8 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "search",
             Number(min=0),
-            "Seconds to search the domain of each spec, after its points; 0: no search. "
-            "Default: what the spec says.",
+            "Seconds to search the domain of each spec after its points (0: no search); "
+            "default: from the spec.",
         ),
         Setting(
             "difference-scheme",
@@ -114,23 +114,27 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "difference-step",
             Number(min=0, min_open=True),
-            "Step h of that difference; default: usual for the dtype and input.",
+            "Step h of the engine finite-difference; default: the usual step for the dtype and "
+            "input.",
         ),
     ),
     "What counts": (
         Setting(
-            "select", CodeList(), "Report these findings only (GC2 is all of GC2xx).", several=True
+            "select",
+            CodeList(),
+            "Report only these findings (GC2 selects all GC2xx).",
+            several=True,
         ),
-        Setting("ignore", CodeList(), "Leave these findings out.", several=True),
+        Setting("ignore", CodeList(), "Ignore these findings.", several=True),
         Setting(
             "baseline",
             click.Path(),
-            "Count new findings only: those in this file are known (see --write-baseline).",
+            "Count only new findings: those in this file are known (see --write-baseline).",
         ),
         Setting(
             "write-baseline",
             click.Path(),
-            "Write the findings of this run to a baseline, and exit with 0 for them.",
+            "Write the findings of this run to a baseline file, and exit with 0 despite them.",
         ),
         Setting(
             "fail-on",
@@ -149,8 +153,8 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "jobs",
             Integer(min=1),
-            "Most workers of each engine; default: as many as there are processors and memory for, "
-            "where it pays to start them.",
+            "Maximum number of workers per engine; default: as many as processors and memory "
+            "allow, if starting them pays off.",
             short="j",
         ),
         Setting(
@@ -164,12 +168,13 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "cluster",
             Text(metavar="ADDRESS"),
-            "Run on the nodes of this Dask scheduler; `local`: on --jobs nodes of this machine.",
+            "Run on the nodes of this Dask scheduler, or with `local` on --jobs nodes on this "
+            "machine.",
         ),
         Setting(
             "resume",
             click.Path(),
-            "Write each finished spec to this file, and take from it what is finished already.",
+            "Write each finished spec to this file, and reuse results that are already in it.",
         ),
         Setting(
             "timeout",
@@ -184,7 +189,7 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "no-cache",
             click.BOOL,
-            "Run everything, and keep no results (see `gradcheck cache`).",
+            "Run everything, and cache no results (see `gradcheck cache`).",
             switch=True,
         ),
         Setting(
@@ -196,26 +201,26 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
     ),
     "What is shown": (
         Setting("format", Choice(tuple(FORMATS)), "Format of the results; default: full."),
-        Setting("output", click.Path(), "Write results to this file, not to standard output."),
+        Setting("output", click.Path(), "Write results to this file instead of standard output."),
         Setting(
             "report",
             Target(),
-            "Write a report to a file as well; may be repeated.",
+            "Also write a report to a file; may be repeated.",
             several=True,
         ),
         Setting(
             "repro",
             click.Path(file_okay=False),
-            "Write a script into this folder for each finding, which shows it with the framework "
-            "alone.",
+            "For each finding, write a script to this folder that reproduces it with the "
+            "framework alone.",
         ),
-        Setting("color", Choice(COLOR_CHOICES), "Colours; default: auto, on a terminal."),
-        Setting("quiet", click.BOOL, "Show failures only.", short="q", switch=True),
+        Setting("color", Choice(COLOR_CHOICES), "Colours; default: auto (on a terminal)."),
+        Setting("quiet", click.BOOL, "Show only failures.", short="q", switch=True),
         Setting("verbose", click.BOOL, "Show every value of every engine.", short="v", switch=True),
         Setting(
             "engine-output",
             click.BOOL,
-            "Show what the frameworks print, on standard error.",
+            "Show the output of the frameworks, on standard error.",
             switch=True,
         ),
     ),

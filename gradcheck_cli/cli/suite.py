@@ -32,7 +32,7 @@ SAMPLES = 4
 
 EPILOG = """torch-ops are the operations of op_db, the database of PyTorch's own tests, with its
 samples; jax-ops and tensorflow-ops are public functions, listed in gradcheck. `gradcheck merge`
-makes one report of all shards."""
+combines the reports of all shards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ class _Job:
 @click.command(cls=SettingsCommand, epilog=EPILOG)
 @click.argument("name", metavar="NAME", type=Choice(tuple(SUITES)))
 @click.argument("ops", nargs=-1, metavar="[OP]...")
-@click.option("--order", type=Integer(1, 2), default=1, help="2 checks second derivatives as well.")
+@click.option("--order", type=Integer(1, 2), default=1, help="2 also checks second derivatives.")
 @click.option(
     "--samples",
     type=Integer(min=1),
     default=SAMPLES,
-    help=f"Samples of each operation, at most; default: {SAMPLES}.",
+    help=f"Maximum number of samples per operation; default: {SAMPLES}.",
 )
 @options_of(OF_SUITES)
 @click.pass_context
@@ -69,8 +69,8 @@ def command(
     """Check the operations of a framework at its own sample inputs.
 
     NAME is torch-ops, jax-ops or tensorflow-ops. OP is the name of an operation, or a pattern:
-    'linalg.*'; default: all. --engine torch-compile checks what the compiler makes of them. The
-    result is a table of operations by what was found, unless --format says otherwise.
+    'linalg.*'; default: all. --engine torch-compile checks them as compiled. The result is a table
+    of operations and their findings, unless --format says otherwise.
     """
     from gradcheck_cli.cli.execution import Interrupts
     from gradcheck_cli.run.workers.launch import prewarm

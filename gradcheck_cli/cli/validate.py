@@ -14,11 +14,11 @@ from gradcheck_cli.cli.words import counted, skipped_words
 @click.command()
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
 @color_option
-@click.option("-q", "--quiet", is_flag=True, envvar="GRADCHECK_QUIET", help="Show mistakes only.")
+@click.option("-q", "--quiet", is_flag=True, envvar="GRADCHECK_QUIET", help="Show only mistakes.")
 def command(paths: tuple[str, ...], color: str | None, quiet: bool) -> int:
     """Read specs and their formulas without running them; no framework is imported.
 
-    Without PATH: the specs at and below the working folder. Exit codes: 0 all in order, 2 a mistake
+    Without PATH: all specs in and below the working folder. Exit codes: 0 no mistakes, 2 a mistake
     in a spec, 5 there was no spec.
     """
     from rich.text import Text

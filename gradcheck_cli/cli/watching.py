@@ -24,7 +24,7 @@ def watch(run: Callable[[], int], paths: Iterable[str]) -> int:
         code = _once(run)
         if code > SIGNALLED:
             return code
-        talk("watching; Ctrl-C ends it")
+        talk("watching for changes; Ctrl-C ends it")
         try:
             while not (changed := sorted(dict(before.items() ^ snapshot(places).items()))):
                 time.sleep(POLL_S)

@@ -34,6 +34,6 @@ def skipped_words(files: int) -> str:
     """What is said of YAML files of folders that are no specs."""
     them = "it is" if files == 1 else "they are"
     return (
-        f"{counted(files, 'YAML file')} skipped: {them} not called *.gradcheck.yaml, and without "
-        "a formula under `model` or a key `implementations`"
+        f"{counted(files, 'YAML file')} skipped: {them} not named *.gradcheck.yaml, with neither "
+        "a formula under `model` nor a key `implementations`"
     )

@@ -53,9 +53,9 @@ class Codes:
     )
     ENGINES_DISAGREE: Final = _warning("GC107", "Engines disagree, and the truth is unknown.")
     COMPILED_GRADIENT: Final = _error(
-        "GC108", "The compiled derivative is wrong where the uncompiled one is right."
+        "GC108", "The compiled derivative is wrong, but the uncompiled one is right."
     )
-    MISSING_OUTPUT: Final = _error("GC109", "The layer returns no floating array.")
+    MISSING_OUTPUT: Final = _error("GC109", "The layer returns no floating-point array.")
     IMPLEMENTATIONS_DIFFER: Final = _error(
         "GC110", "Two implementations of one spec compute different functions."
     )
@@ -72,32 +72,36 @@ class Codes:
     )
     UNSTABLE_OUTPUT: Final = _warning(
         "GC303",
-        "The value of the formula lost digits in this dtype, and its inputs do not explain it.",
+        "The value of the formula lost digits in this dtype, and rounding the inputs does not "
+        "explain it.",
     )
-    DIFFERENCE_ERROR: Final = _warning("GC304", "A difference quotient was requested: its error.")
+    DIFFERENCE_ERROR: Final = _warning(
+        "GC304", "A finite difference was requested; this is its error."
+    )
     DOCUMENTED_APPROXIMATION: Final = _warning(
-        "GC305", "The engine returns an approximation that it documents."
+        "GC305", "The engine returns a documented approximation."
     )
     KINK: Final = _note("GC401", "The function has a kink here: one-sided derivatives differ.")
     UNDEFINED_DERIVATIVE: Final = _warning("GC402", "There is no finite derivative at this point.")
     DISCONTINUITY: Final = _warning("GC403", "The function jumps at this point.")
     CLIPPED_GRADIENT: Final = _warning(
-        "GC404", "A bound beside a pole makes the gradient exactly zero."
+        "GC404", "A bound that guards a pole makes the gradient exactly zero."
     )
-    UNDECIDED: Final = _warning("GC501", "The check could not tell; it never counts as a pass.")
+    UNDECIDED: Final = _warning("GC501", "The check could not decide; this never counts as a pass.")
     ILL_CONDITIONED: Final = _note("GC502", "Rounding the inputs alone explains the error.")
     UNPROVEN: Final = _note(
         "GC504",
-        "A search of the domain found no failure of a kind, and no proof that there is none.",
+        "A search of the domain found neither a failure of some kind nor a proof that there is "
+        "none.",
     )
     STOCHASTIC: Final = _note("GC601", "The layer draws random numbers; calls are re-seeded.")
     NONDETERMINISTIC: Final = _error(
-        "GC602", "The same call gives another result, with the same random numbers too."
+        "GC602", "The same call gives a different result, even with the same random numbers."
     )
     INPUT_MUTATED: Final = _error("GC603", "The layer writes to its inputs or parameters.")
     UPSTREAM_MUTATED: Final = _error("GC604", "The backward writes to the upstream gradient.")
     STATEFUL_GRADIENT: Final = _error(
-        "GC605", "A gradient depends on other calls, or changes them."
+        "GC605", "A gradient depends on other calls, or affects them."
     )
     LAYOUT_DEPENDENT: Final = _error(
         "GC606", "The result depends on the memory layout of the arrays."
@@ -118,8 +122,8 @@ class Codes:
         "GC706", "gradcheck itself failed: an exception in its own truth, judge or explanation."
     )
     UNREADABLE_FILE: Final = _error("GC901", "The spec file cannot be read.")
-    YAML_SYNTAX: Final = _error("GC902", "The file is not the YAML that a spec needs.")
-    SPEC_SCHEMA: Final = _error("GC903", "A key or a value is not what a spec may have.")
+    YAML_SYNTAX: Final = _error("GC902", "The file is not valid YAML for a spec.")
+    SPEC_SCHEMA: Final = _error("GC903", "A key or a value is not allowed in a spec.")
     FORMULA_SYNTAX: Final = _error(
         "GC904", "The formula uses something outside the formula language."
     )
@@ -130,7 +134,7 @@ class Codes:
     NOTHING_TO_DIFFERENTIATE: Final = _error(
         "GC907", "The output, or every input, is not floating-point."
     )
-    UNUSED_ALLOW: Final = _warning("GC908", "What the spec allows is not found any more.")
+    UNUSED_ALLOW: Final = _warning("GC908", "A finding that the spec allows no longer occurs.")
 
 
 CODES = {

@@ -33,7 +33,7 @@ class TruthBlock:
     lower, upper       the one-sided derivatives in order (equal to T where smooth)
     condition          C: how far half an ulp of every input moves T, in the judged dtype; this and
                        the next two are zero until `TruthRequest.conditioning` requests them
-    allowance          what rounding each operation once may cost a well-behaved program
+    allowance          rounding each operation once may cost as much a well-behaved program
     floor              R: the same sum, whether the program is well-behaved or not
     stated             what the user's custom gradients give: enclosed where possible, else T plus
                        what following them changes in float64 (nan where that is not known); equal

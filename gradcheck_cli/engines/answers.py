@@ -19,18 +19,18 @@ from gradcheck_cli.engines.errors import EngineFault, WrongKind
 def evaluation(answer: object, problem: Problem, engine: str) -> Evaluation:
     """The answer to a problem. Raises EngineFault where it is none."""
     if not isinstance(answer, Evaluation):
-        raise EngineFault(f"it answers with {_kind(answer)}, and not with an Evaluation")
+        raise EngineFault(f"it answers with {_kind(answer)}, not with an Evaluation")
     told = (answer.engine, answer.dtype, answer.rounding, answer.mode)
     asked = (engine, problem.dtype, problem.rounding, problem.mode)
     if told != asked:
-        raise EngineFault(f"it was asked for {' '.join(asked)}, and answers for {' '.join(told)}")
+        raise EngineFault(f"it was asked for {' '.join(asked)}, but answers for {' '.join(told)}")
     if answer.failure is not None:
         return answer
     program = problem.program
     _array("the output", answer.output, program.nodes[program.output].shape)
     for name in _blocks(problem):
         if name not in answer.gradients:
-            raise EngineFault(f"it says nothing of the gradient of `{name}`")
+            raise EngineFault(f"it does not answer for the gradient of `{name}`")
     for name, gradient in answer.gradients.items():
         _gradient(gradient, problem, name)
     return answer
@@ -38,7 +38,7 @@ def evaluation(answer: object, problem: Problem, engine: str) -> Evaluation:
 
 def _gradient(gradient: object, problem: Problem, name: str) -> None:
     if not isinstance(gradient, Gradient):
-        words = f"the gradient of `{name}` is {_kind(gradient)}, and should be a Gradient"
+        words = f"the gradient of `{name}` is {_kind(gradient)}, but should be a Gradient"
         raise EngineFault(words)
     if gradient.values is not None:
         what = f"the gradient of `{name}` (rows, columns)"
@@ -49,7 +49,7 @@ def training(answer: object, problem: TrainingProblem, engine: str) -> Training:
     """The answer to a training. Raises EngineFault where it is none."""
     if not isinstance(answer, Training) or (answer.engine, answer.dtype) != (engine, problem.dtype):
         words = f"{engine} in {problem.dtype}"
-        raise EngineFault(f"it answers with {_kind(answer)}, and not with the Training of {words}")
+        raise EngineFault(f"it answers with {_kind(answer)}, not with the Training of {words}")
     if answer.failure is None:
         _array("the losses", answer.losses, (problem.steps + 1,))
         for name in problem.parameters:
@@ -67,9 +67,9 @@ def _kind(answer: object) -> str:
 
 def _array(what: str, value: object, shape: tuple[int, ...]) -> None:
     if not isinstance(value, np.ndarray | np.floating) or value.dtype != np.float64:
-        raise WrongKind(f"{what} is {_kind(value)}, and should be a float64 array")
+        raise WrongKind(f"{what} is {_kind(value)}, but should be a float64 array")
     if value.shape != shape:
-        raise WrongKind(f"{what} has shape {value.shape}, and should have {shape}")
+        raise WrongKind(f"{what} has shape {value.shape}, but should have {shape}")
 
 
 def _blocks(problem: Problem) -> tuple[str, ...]:

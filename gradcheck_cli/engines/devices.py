@@ -10,7 +10,7 @@ from gradcheck_cli.domain.placement import Placement
 
 DRIVERS = ("libcuda.so.1", "nvcuda.dll")  # NVIDIA's, on Linux and on Windows
 HELP = (
-    "`cpu` is everywhere; `cuda` needs an NVIDIA GPU, its driver, and a framework that was built "
+    "`cpu` always exists; `cuda` needs an NVIDIA GPU, its driver, and a framework that was built "
     "for CUDA"
 )
 

@@ -35,8 +35,8 @@ class FiniteDifferenceEngine(AnsweringEngine):
         modes=("forward",),
         orders=(1,),
         by_default=False,
-        remark="difference quotients in the dtype, by --difference-scheme and --difference-step, "
-        "to see what they give; how far they are off is GC304",
+        remark="finite differences in the dtype, by --difference-scheme and --difference-step; "
+        "GC304 shows how far off they are",
     )
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class FiniteDifferenceEngine(AnsweringEngine):
     def descend(
         self, problem: TrainingProblem, losses: list[Array], path: dict[str, list[Array]]
     ) -> None:
-        raise Unsupported("difference quotients are shown at a point, and train nothing")
+        raise Unsupported("finite differences are for a point, not for training")
 
 
 def usual_step(dtype: str, scheme: Scheme, size: Array) -> Array:

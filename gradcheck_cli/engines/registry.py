@@ -98,12 +98,12 @@ def _fault(name: str, engine: object) -> str:
     """Why what a stranger made is no engine of this name; empty where it is one."""
     lacking = [part for part in _PARTS if not hasattr(engine, part)]
     if lacking:
-        return f"it is no gradcheck_cli.engines.base.Engine: it lacks {', '.join(lacking)}"
+        return f"it is not a gradcheck_cli.engines.base.Engine: it lacks {', '.join(lacking)}"
     can = engine.capabilities  # type: ignore[attr-defined]
     if not isinstance(can, Capabilities):
-        return "its capabilities are no gradcheck_cli.engines.base.Capabilities"
+        return "its capabilities are not a gradcheck_cli.engines.base.Capabilities"
     if can.name != name:
-        return f"its capabilities call it `{can.name}`, and its entry point `{name}`"
+        return f"its capabilities call it `{can.name}`, but its entry point `{name}`"
     for what, given, known in (
         ("mode", can.modes, FIRST_ORDER),
         ("order", can.orders, (1, 2, 3)),
@@ -115,7 +115,7 @@ def _fault(name: str, engine: object) -> str:
                 return f"its capabilities name the {what} `{one}`; there are {there_are}"
     distributions: object = can.distributions
     if isinstance(distributions, str):
-        return "the distributions of its capabilities are a text, and should be a tuple of them"
+        return "the distributions of its capabilities are a string, but should be a tuple"
     return ""
 
 

@@ -15,19 +15,20 @@ class Remedy:
 
 
 _TRACERS = (
-    "jax.grad raises the same: where JAX differentiates, an array has no numbers for NumPy, `math` "
-    "or `float()`. Compute with jax.numpy, and check numbers before the layer is called"
+    "jax.grad raises the same error: while JAX differentiates, NumPy, `math` and `float()` "
+    "cannot read the numbers of an array. Compute with jax.numpy, and check numbers before you "
+    "call the layer"
 )
 _NO_GRADIENT = (
-    "TensorFlow has no gradient for this operation: write one with tf.custom_gradient, or compute "
-    "it of operations that have one"
+    "TensorFlow has no gradient for this operation: write one with tf.custom_gradient, or use "
+    "operations that have one"
 )
 REMEDIES = (
     Remedy("TracerArrayConversionError", "", _TRACERS),
     Remedy(
         "TracerBoolConversionError",
         "",
-        "under jax.jit a branch cannot depend on a number: write jax.numpy.where or jax.lax.cond",
+        "under jax.jit a branch cannot depend on a number: use jax.numpy.where or jax.lax.cond",
     ),
     Remedy("ConcretizationTypeError", "", _TRACERS),
     Remedy(

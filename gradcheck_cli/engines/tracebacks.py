@@ -110,7 +110,7 @@ def _text_of(error: BaseException) -> str:
     try:
         return str(error)
     except Exception:  # of a class that somebody wrote
-        return "(its text cannot be made)"
+        return "(its message cannot be shown)"
 
 
 def _cut(line: str) -> str:

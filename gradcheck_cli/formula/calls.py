@@ -56,12 +56,12 @@ def _call(frame: Frame, node: ast.expr) -> Value:
     if isinstance(func, ast.Attribute):
         parts: list[ast.expr | ast.keyword] = [*node.args, *node.keywords]
         text = ", ".join(frame.context.positions.fragment(part) for part in parts)
-        message = f"`.{func.attr}(...)`: operations are called by name alone"
+        message = f"`.{func.attr}(...)`: operations are called by name only"
         frame.context.fail(func, message, hints.for_attribute(func, text))
         _evaluate_all(frame, node)
         return POISON
     if not isinstance(func, ast.Name):
-        raise Problem("only operations and functions can be called, by their names")
+        raise Problem("only operations and functions can be called, by name")
     for keyword in node.keywords:
         if keyword.arg is None:
             raise Problem("`**` before an argument is not part of the formula language")
@@ -98,7 +98,7 @@ def _unknown(frame: Frame, func: ast.Name) -> Poison:
         return fail(func, message, f"to multiply, write {name} * (...)", Codes.UNKNOWN_NAME)
     if any(function.name == name for function in frame.context.functions):
         message = f"`{name}` is not defined yet at this point"
-        help = "a function sees the functions that stand before it"
+        help = "a function can call only the functions that are defined before it"
         return fail(func, message, help, Codes.UNKNOWN_NAME)
     choices = [*frame.functions, *hints.operations()]
     help = hints.INSTEAD.get(name) or did_you_mean(name, choices) or "`gradcheck ops` lists all"
@@ -253,11 +253,11 @@ def _count(number: int) -> str:
 
 def _must_be_known(row: Signature, name: str) -> tuple[str, str]:
     if row.name in ("max", "min"):
-        return f"`{name}` must be a number", f"of two values: {row.name}imum(a, b)"
+        return f"`{name}` must be a number", f"for two values: {row.name}imum(a, b)"
     if row.name == "clip":
-        return f"`{name}` must be a number", "with arrays: minimum(maximum(x, low), high)"
+        return f"`{name}` must be a number", "for arrays: minimum(maximum(x, low), high)"
     if KEYWORDS[name] == "text":
-        return f"`{name}` of {row.name} must be a text", usage(row)
+        return f"`{name}` of {row.name} must be a string", usage(row)
     return f"`{name}` must be known before the run", "a number, a constant or a loop variable"
 
 

@@ -118,7 +118,7 @@ class Context:
             self._told.add(key)
             if self.calls:
                 name, call = self.calls[-1]
-                where = f"`{name}` is called in line {self.positions.span(call).line}"
+                where = f"`{name}` is called on line {self.positions.span(call).line}"
                 help = f"{help}; {where}" if help else where
             self.errors.append(FormulaError(code, message, self.positions.span(node), help))
         return POISON
@@ -136,7 +136,7 @@ class Context:
         self.steps += count
         if self.steps > MAX_STEPS:
             message = f"the formula unrolls to more than {MAX_STEPS} operations"
-            raise TooMuch(node, message, "fewer turns of a loop, or operations on whole arrays")
+            raise TooMuch(node, message, "use fewer iterations, or operations on whole arrays")
 
     def leave(self) -> None:
         """The end of what `enter` began."""
@@ -167,15 +167,15 @@ class Frame:
         if isinstance(value, Items) or (
             isinstance(value, Static) and isinstance(value.value, tuple)
         ):
-            help = "make an array of values by stack([a, b]), or an input of numbers"
-            message = "a list stands where one value is needed"
+            help = "make an array with stack([a, b]), or use an input"
+            message = "a list is used where one value is needed"
             if isinstance(node, ast.Call):
                 call = self.context.positions.fragment(node)
                 help = f"give each a name, a, b = {call}, or take one: {call}[0]"
-                message = "this call gives several values where one is needed"
+                message = "this call returns several values where one is needed"
             return self.context.fail(node, message, help)
         if isinstance(value.value, str):
-            help = 'a text is for a keyword: mse(x, y, reduction="sum")'
-            return self.context.fail(node, "a text stands where a number is needed", help)
+            help = 'a string is for a keyword: mse(x, y, reduction="sum")'
+            return self.context.fail(node, "a string is used where a number is needed", help)
         shown = repr(value.value)
-        return self.context.fail(node, f"{shown} stands where a number is needed")
+        return self.context.fail(node, f"{shown} is used where a number is needed")

@@ -107,7 +107,7 @@ def combine(
     if name in ("logical_and", "logical_or"):
         for value, part in (left, right):
             if _kind(frame, value) not in ("bool", None):
-                message = f"{sign} combines comparisons, and this is a number"
+                message = f"{sign} combines comparisons, but this is a number"
                 help = "brackets are needed: (a < b) & (b < c)"
                 return frame.context.fail(part, message, help)
     if name == "power" and not _has_integer_power(frame, left[0], right[0]):
@@ -158,7 +158,7 @@ def _unary(frame: Frame, node: ast.expr) -> Value:
     if isinstance(node.op, ast.UAdd):
         return frame.node_of(value, node.operand)
     if isinstance(node.op, ast.Invert) and _kind(frame, value) not in ("bool", None):
-        raise Problem("~ negates comparisons, and this is a number", "write -x")
+        raise Problem("~ negates comparisons, but this is a number", "write -x")
     name = "negative" if isinstance(node.op, ast.USub) else "logical_not"
     return emit(frame, TABLE[name], ((value, node.operand),), {}, node)
 
@@ -174,7 +174,7 @@ def _compare(frame: Frame, node: ast.expr) -> Value:
         return POISON
     (op,) = node.ops
     if type(op) not in _COMPARISONS:
-        raise Problem("only < <= > >= == and != compare")
+        raise Problem("the comparisons are < <= > >= == and !=")
     left, right = values
     if isinstance(left, Static) and isinstance(right, Static):
         return Static(static.compare(op, left.value, right.value))

@@ -91,7 +91,7 @@ def _rule(frame: Frame, node: ast.expr, count: int, takes: str) -> Function | No
     """The function that a decorator names, if it is defined and takes what a rule is given."""
     context = frame.context
     if not isinstance(node, ast.Name):
-        context.fail(node, "a rule is the name of a function that stands before")
+        context.fail(node, "a rule is the name of a function that is defined before")
         return None
     rule = frame.functions.get(node.id)
     if rule is None:

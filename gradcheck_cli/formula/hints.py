@@ -11,23 +11,23 @@ NOT_HERE: dict[type[ast.AST], tuple[str, str]] = {
     ast.IfExp: ("`a if c else b` is not part of the formula language", "write where(c, a, b)"),
     ast.While: ("`while` is not part of the formula language", "write for i in range(3): ..."),
     ast.Lambda: ("`lambda` is not part of the formula language", "write def f(x): return ..."),
-    ast.Import: ("nothing can be imported", "operations are there by their names: exp(x)"),
-    ast.ImportFrom: ("nothing can be imported", "operations are there by their names: exp(x)"),
+    ast.Import: ("nothing can be imported", "operations are available by name: exp(x)"),
+    ast.ImportFrom: ("nothing can be imported", "operations are available by name: exp(x)"),
     ast.ListComp: (
         "comprehensions are not part of the formula language",
         "operations work on whole arrays; or write a for loop",
     ),
     ast.BoolOp: (
         "`and` and `or` are not part of the formula language",
-        "combine comparisons by & and |: (a < b) & (b < c)",
+        "combine comparisons with & and |: (a < b) & (b < c)",
     ),
     ast.Not: ("`not` is not part of the formula language", "write ~(a < b)"),
     ast.BitXor: ("`^` is not part of the formula language", "a power is written x ** 2"),
     ast.FloorDiv: ("`//` works on constants only", "it has no gradient; write / for division"),
-    ast.Mod: ("`%` works on constants only", "it has no gradient that is of use"),
+    ast.Mod: ("`%` works on constants only", "it has no useful gradient"),
     ast.LShift: ("`<<` is not part of the formula language", ""),
     ast.RShift: ("`>>` is not part of the formula language", ""),
-    ast.JoinedStr: ("text is not part of a formula", ""),
+    ast.JoinedStr: ("strings are not part of a formula", ""),
     ast.Dict: ("dictionaries are not part of the formula language", ""),
     ast.Set: ("sets are not part of the formula language", ""),
     ast.NamedExpr: (
@@ -46,10 +46,10 @@ NOT_HERE: dict[type[ast.AST], tuple[str, str]] = {
     ast.Delete: ("`del` is not part of the formula language", ""),
     ast.Global: ("`global` is not part of the formula language", "pass values as arguments"),
     ast.Nonlocal: ("`nonlocal` is not part of the formula language", "pass values as arguments"),
-    ast.Break: ("`break` is not part of the formula language", "the number of turns is fixed"),
+    ast.Break: ("`break` is not part of the formula language", "the number of iterations is fixed"),
     ast.Continue: (
         "`continue` is not part of the formula language",
-        "the number of turns is fixed",
+        "the number of iterations is fixed",
     ),
 }
 for _alike in (ast.SetComp, ast.DictComp, ast.GeneratorExp):
@@ -126,7 +126,7 @@ def for_attribute(node: ast.Attribute, arguments: str | None) -> str:
         if node.attr in ("pi", "e", "inf"):
             return f"write {node.attr}"
         return {"newaxis": "write None"}.get(node.attr) or INSTEAD.get(
-            node.attr, "operations are there by their names: exp(x)"
+            node.attr, "operations are available by name: exp(x)"
         )
     if node.attr in ("T", "mT"):
         return f"write transpose({value})"

@@ -35,7 +35,7 @@ _FITS: dict[KeywordType, tuple[Callable[[Any], bool], str]] = {
     "flag": (lambda value: isinstance(value, bool), "True or False"),
     "number": (_number, "a number"),
     "exact": (_number, "a number"),
-    "text": (lambda value: isinstance(value, str), 'a text such as "ij,jk->ik"'),
+    "text": (lambda value: isinstance(value, str), 'a string such as "ij,jk->ik"'),
 }
 
 

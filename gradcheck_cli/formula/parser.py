@@ -155,11 +155,11 @@ class _Lowering:
                 self._context.fail(
                     part,
                     message,
-                    "end with a floating value: sum(...)",
+                    "end with a floating-point value: sum(...)",
                     code=Codes.NOTHING_TO_DIFFERENTIATE,
                 )
             elif not self._reaches_input(value.index):
-                message = "the output depends on no floating input: there is no gradient"
+                message = "the output depends on no floating-point input: there is no gradient"
                 self._context.fail(part, message, code=Codes.NOTHING_TO_DIFFERENTIATE)
             else:
                 return value.index
@@ -167,10 +167,10 @@ class _Lowering:
             message = "the output is a constant: there is nothing to differentiate"
             self._context.fail(part, message, code=Codes.NOTHING_TO_DIFFERENTIATE)
         elif value is not POISON:
-            message = "a formula has one output, and this is a list"
+            message = "a formula has one output, but this is a list"
             help = "combine the values: a + b, or stack([a, b])"
             if isinstance(part, ast.Call):
-                message = "a formula has one output, and this call gives several values"
+                message = "a formula has one output, but this call returns several values"
                 help = f"take one: {self._context.positions.fragment(part)}[0]"
             self._context.fail(part, message, help)
         return None

@@ -100,7 +100,7 @@ def _run(
         raise ShapeProblem(_reason(row, shapes, error)) from error
     kind = KINDS.get(value.dtype.kind)
     if kind is None:
-        raise ShapeProblem(f"{row.name} gives no numbers here")
+        raise ShapeProblem(f"{row.name} returns no numbers here")
     return value.shape, kind
 
 

@@ -176,7 +176,7 @@ def _define(frame: Frame, statement: ast.stmt) -> None:
         define(frame, statement)
     else:
         message = "a function cannot be defined inside another"
-        frame.context.fail(statement, message, "define it before, at the left edge")
+        frame.context.fail(statement, message, "define it before, without indentation")
 
 
 def _unused(frame: Frame, statement: ast.stmt) -> None:

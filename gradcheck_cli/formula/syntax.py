@@ -22,14 +22,14 @@ TOO_DEEP_HELP = "give parts of it names: z = ...; then use z"
 
 # What Python's parser says, and what is meant for a formula.
 _HINTS = (
-    ("unexpected indent", "every line of a formula begins at the left edge"),
+    ("unexpected indent", "the lines of a formula are not indented"),
     ("unindent does not match", "lines of one block have the same indentation"),
-    ("was never closed", "the bracket has no partner"),
-    ("unmatched", "the bracket has no partner"),
+    ("was never closed", "the bracket has no match"),
+    ("unmatched", "the bracket has no match"),
     ("invalid character", "only the letters, digits and signs of Python"),
     ("Maybe you meant '=='", "one = assigns, two compare"),
     ("cannot assign to", "an assignment is: name = expression"),
-    ("leading zeros", "write the number without zeros in front"),
+    ("leading zeros", "write the number without leading zeros"),
 )
 
 
@@ -41,7 +41,7 @@ def parse_text(text: str, positions: Positions) -> tuple[ast.Module | None, Form
     bad = re.search(_ASCII_CONTROL if text.isascii() else _CONTROL, text)
     if bad:
         span = positions.at(bad.start(), bad.end())
-        message = f"the formula holds the control character U+{ord(bad[0]):04X}"
+        message = f"the formula contains the control character U+{ord(bad[0]):04X}"
         return None, FormulaError(Codes.FORMULA_SYNTAX, message, span)
     try:
         with warnings.catch_warnings():

@@ -157,7 +157,7 @@ def _disagreement(
     )
     digits = 9 if f"{x:.9g}" != f"{y:.9g}" else 17
     message = (
-        f"the gradient of `{name}` is {x:.{digits}g} by {first} and {y:.{digits}g} by {second}"
+        f"the gradient of `{name}` is {x:.{digits}g} in {first} and {y:.{digits}g} in {second}"
     )
     return finding(
         case,

@@ -265,7 +265,7 @@ def _judge_missing(
             f"no gradient for `{name}`, but its derivative is not zero",
         )
         if evaluation.mode == "forward":
-            what = f"no tangent arrives from `{name}`, but its derivative is not zero"
+            what = f"forward mode gives no tangent for `{name}`, but its derivative is not zero"
         if evaluation.mode in SECOND:
             code, what = (
                 Codes.WRONG_SECOND_DERIVATIVE,

@@ -56,5 +56,5 @@ def no_truth_finding(case: Case, failure: Failure | None) -> Finding:
 
 def dtype_finding(case: Case, evaluation: Evaluation, name: str, dtype: str) -> Finding:
     """The gradient came back in another dtype than its input has (GC103)."""
-    message = f"the gradient of `{name}` is {dtype}, its input is {evaluation.dtype}"
+    message = f"the gradient of `{name}` is {dtype}, but its input is {evaluation.dtype}"
     return finding(case, Codes.WRONG_SHAPE_OR_DTYPE, message, evaluation=evaluation, input=name)

@@ -173,7 +173,7 @@ def source_of(case: Case, block: TruthBlock, places: Array | None = None) -> str
     return "finite-difference"
 
 
-BESIDE = "invisible beside the largest entry of its row or column"
+BESIDE = "negligible compared with the largest entry of its row or column"
 
 
 def engine_findings(

@@ -42,8 +42,8 @@ def flushed_finding(case: Case, evaluation: Evaluation) -> Finding | None:
     words = " and ".join(f"`{name}`" for name in names)
     tiny = FORMATS[case.dtype].smallest_normal
     message = (
-        f"{words}: {evaluation.engine} treats numbers below {tiny:.3g} as 0, "
-        "and returns what is right at 0"
+        f"{words}: {evaluation.engine} treats numbers below {tiny:.3g} as 0, and returns the "
+        "right result for 0"
     )
     return finding(case, Codes.UNDEFINED_DERIVATIVE, message, evaluation=evaluation)
 

@@ -60,10 +60,10 @@ RULES: Mapping[Rule, Allowing] = {
     "tolerance": Allowing("within the tolerance of the spec"),
     "error bar": Allowing("within the error bar of the truth", DECIDABLE),
     "conditioning": Allowing(
-        "rounding, that of the inputs above all, moves the truth by as much",
+        "rounding, mostly of the inputs, moves the truth by as much",
         codes=(Codes.ILL_CONDITIONED,),
     ),
-    "rounding": Allowing("what rounding each operation once may cost", ERROR_BITS),
+    "rounding": Allowing("rounding each operation once may cost as much", ERROR_BITS),
     "documented": Allowing(
         "an approximation that the engine documents",
         codes=(Codes.DOCUMENTED_APPROXIMATION,),
@@ -72,19 +72,17 @@ RULES: Mapping[Rule, Allowing] = {
     "some digits": Allowing(
         "fewer than half of the digits are lost", ERROR_BITS, (Codes.PRECISION_LOSS,)
     ),
-    "zero": Allowing("what rounding leaves of terms that cancel to zero"),
-    "small": Allowing("explained by rounding, and negligible beside the other derivatives"),
+    "zero": Allowing("a rounding residue of terms that cancel to zero"),
+    "small": Allowing("explained by rounding, and negligible compared with the other derivatives"),
     "invisible": Allowing(
-        "invisible beside the largest entry of its row or column",
+        "negligible compared with the largest entry of its row or column",
         codes=(Codes.PRECISION_LOSS, Codes.UNDERFLOW_TO_ZERO),
     ),
     "no gradient": Allowing("there is no gradient, and the derivative is zero"),
-    "approximation": Allowing(
-        "a difference quotient was requested", codes=(Codes.DIFFERENCE_ERROR,)
-    ),
+    "approximation": Allowing("a finite difference was requested", codes=(Codes.DIFFERENCE_ERROR,)),
     "products": Allowing("random products agree with differences of the output"),
-    "enclosed": Allowing("random products agree with what is enclosed of them"),
-    "path": Allowing("what rounding does to a training path"),
+    "enclosed": Allowing("random products agree with their enclosures"),
+    "path": Allowing("the effect of rounding on a training path"),
     "none": Allowing("no rule allows it", 0.0),
 }
 """In the order in which they are asked; `none` is left."""

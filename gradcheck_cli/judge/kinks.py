@@ -18,7 +18,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import FEW_ULPS
 from gradcheck_cli.domain.truth import Hull, PointKind, Truth
 
-MISFIT = "they do not fit together: "
+MISFIT = "the entries contradict each other: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Miss:
         how = "all grow together" if np.all(signs >= 0) else "grow and shrink together"
         return (
             f"{MISFIT}where the tied inputs {how}, the slope is {slope}, "
-            f"and the gradient gives {self.along[row]:.6g}"
+            f"but the gradient gives {self.along[row]:.6g}"
         )
 
 

@@ -239,10 +239,10 @@ def _far_off(
     many = "the output" if output.size == 1 else f"{len(places)} of {output.size} outputs"
     found = documented_of(case, evaluation) if code == Codes.DOCUMENTED_APPROXIMATION else None
     if code == Codes.ILL_CONDITIONED:
-        known = f"{output[worst]:.6g}, exactly {exact[worst]:.6g}"
-        what = f"{known}; rounding the inputs alone moves it by as much"
+        known = f"{output[worst]:.6g}; exact: {exact[worst]:.6g}"
+        what = f"{known}; explained by rounding the inputs alone"
     elif found is not None:
-        what = f"{output[worst]:.6g}, exactly {exact[worst]:.6g}: {said(found)}"
+        what = f"{output[worst]:.6g}; exact: {exact[worst]:.6g}: {said(found)}"
     elif output[worst] == 0:
         what = f"zero, although {fmt.name} can hold the exact value"
     else:

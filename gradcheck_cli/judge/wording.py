@@ -120,7 +120,7 @@ def documented(about: About) -> str:
     assert about.evaluation is not None
     found = documented_of(about.case, about.evaluation)
     says = "" if found is None else f": {said(found)}"
-    return f"{about.entries}: off by {part:.1e} of the exact derivative{says}"
+    return f"{about.entries}: relative error {part:.1e}{says}"
 
 
 def documented_of(case: Case, evaluation: Evaluation) -> Documented | None:
@@ -140,8 +140,8 @@ def ill_conditioned(about: About) -> str:
         errors = about.errors * about.format.ulp(about.block.value[about.at])
         most = accepted_errors(about.block, about.format, about.case.spec.tolerance)
     if np.all(errors <= most.conditioning[about.at]):
-        return f"{about.entries}: rounding the inputs alone moves it by as much"
-    return f"{about.entries}: rounding the inputs, and each operation once, moves it by as much"
+        return f"{about.entries}: explained by rounding the inputs alone"
+    return f"{about.entries}: explained by rounding the inputs and each operation once"
 
 
 def kink(about: About) -> str:
@@ -152,7 +152,7 @@ def kink(about: About) -> str:
     if open_ and about.mode in SECOND:
         what = "the gradient has a kink or a jump here, so it has no derivative itself"
     elif open_:
-        what = "a kink of many slopes, of which not all are known: any finite one is accepted"
+        what = "a kink with many slopes, not all of them known: any finite slope is accepted"
     else:
         what = f"a kink: every slope from {low:.4g} to {high:.4g} is accepted"
     return f"`{about.name}`: {what}"
@@ -171,6 +171,6 @@ def undecided(about: About) -> str:
     assert about.case.truth is not None
     unknown = "the error bar of the truth is too wide to tell"
     if about.case.unweighed:
-        unknown = "what rounding may cost could not be computed"
+        unknown = "the cost of rounding could not be computed"
     why = about.case.truth.reasons.get((about.mode, about.name), unknown)
     return f"`{about.name}`: undecided: {why}"

@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 # name: (module, what it is for). A format's class is called `Writer`.
 FORMATS = {
     "full": ("full", "the screen: every finding with its cause and its fix"),
-    "concise": ("concise", "a line for each finding, for editors and grep"),
+    "concise": ("concise", "one line per finding, for editors and grep"),
     "json": ("json_report", "one object, whose schema `gradcheck schema report` prints"),
-    "junit": ("junit", "JUnit XML: a test for each spec"),
+    "junit": ("junit", "JUnit XML: one test per spec"),
     "sarif": ("sarif", "SARIF 2.1.0, for code scanning"),
     "github": ("github", "annotations in the log of a GitHub action"),
     "gitlab": ("gitlab", "a code quality report for GitLab"),
     "markdown": ("markdown", "a comment on a pull request"),
-    "matrix": ("matrix", "a Markdown table of specs and engines"),
-    "suite": ("suite", "a Markdown table of operations by what was found"),
+    "matrix": ("matrix", "a Markdown table of specs by engine"),
+    "suite": ("suite", "a Markdown table of operations and their findings"),
     "html": ("html", "one page with pictures, for a browser; it needs no network"),
-    "jsonl": ("jsonl", "a line of JSON for each spec when it ends, then one for the run"),
+    "jsonl": ("jsonl", "one line of JSON per spec as it finishes, then one for the run"),
 }
 
 ILLUSTRATED = ("html",)

@@ -144,7 +144,7 @@ def curve_picture(curve: Curve) -> str:
     """The picture, to stand in a page with CURVE_STYLE."""
     scales = _Scales(curve)
     width, height = _SIZE
-    title = escape(plain(f"{curve.name}: error of a difference quotient, {curve.dtype}"))
+    title = escape(plain(f"{curve.name}: error of a finite difference, {curve.dtype}"))
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="curve" role="img" '
         f'viewBox="0 0 {width} {height}" width="{width}" height="{height}">',

@@ -48,8 +48,8 @@ def read(file: str) -> Report:
     try:
         version = data["tool"]["version"]
         if version != VERSION:
-            words = f"{file} was written by gradcheck {version}, and this is {VERSION}"
-            raise UsageError(words, "the same version merges what it wrote")
+            words = f"{file} was written by gradcheck {version}, but this is {VERSION}"
+            raise UsageError(words, "merge it with the version that wrote it")
         errors, command = _value(data["merge"])
         return Report(
             version=version,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -25,6 +26,7 @@ from gradcheck_cli.report.style import Style, plain, plain_lines
 
 WORST_FIRST: tuple[Severity, ...] = ("error", "warning", "note")
 _SCREEN = Style(width=100)
+_QUOTED = re.compile(r"`([^`]*)`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,8 @@ def _of_mistake(error: SpecError) -> Problem:
     import hashlib  # with all of OpenSSL, and only a mistake needs it
 
     message = "\n".join(part for part in (error.message, error.help) if part)
-    known = (error.code, error.path, error.key, error.message)
+    named = _QUOTED.findall(error.message)  # no other words: a new wording is not a new mistake
+    known = (error.code, error.path, error.key, *named)
     return Problem(
         severity="error",
         code=error.code,

@@ -62,7 +62,7 @@ def _cause_text(caused: Sequence[Finding], group: Sequence[Finding]) -> str:
 
 def _proven(kind: str, members: Sequence[Finding]) -> str:
     proof = next((f.cause.proof for f in members if f.cause and f.cause.proof), "")
-    text = f"{kind}; {proof}" if proof else f"{kind}, inferred from the operands and not proven"
+    text = f"{kind}; {proof}" if proof else f"{kind}, inferred from the operands, not proven"
     repaired = [
         (f.cause.repaired, f.dtype or "float64")
         for f in members

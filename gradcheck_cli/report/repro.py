@@ -235,7 +235,7 @@ def _function(finding: Finding, spec: Spec, framework: str, seed: int) -> LayerC
             return layer_code(layer, framework, finding.dtype or "", list(spec.inputs), seed)
     source = code_of(spec.program).get(framework)
     if source is None:
-        raise NoScript(f"{framework} has no words for an operation of the formula")
+        raise NoScript(f"{framework} cannot express an operation of the formula")
     return LayerCode(source, "", "f", "f(**inputs)")
 
 

@@ -19,7 +19,7 @@ _TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _PLACE: Schema = {"type": "integer", "minimum": 1}
 _NUMBER: Schema = {
-    "description": "A number; where JSON has no literal for it, a string.",
+    "description": "A number, or a string if JSON has no literal for it.",
     "anyOf": [{"type": "number"}, {"enum": ["nan", "inf", "-inf"]}],
 }
 _NUMBER_OR_NULL: Schema = {"anyOf": [*_NUMBER["anyOf"], {"type": "null"}]}
@@ -48,7 +48,7 @@ def report_schema() -> Schema:
             ),
             seed={"type": "integer"},
             fail_on={
-                "description": "Findings from this severity on make the run fail.",
+                "description": "Findings of this severity or worse make the run fail.",
                 "enum": ["error", "warning"],
             },
             duration_s={"type": "number", "minimum": 0},
@@ -68,7 +68,7 @@ def report_schema() -> Schema:
                 errors=_COUNT,
                 checks=_COUNT,
                 findings=_mapping(_COUNT, "Findings by code, without the allowed ones."),
-                allowed={**_COUNT, "description": "How many findings specs allow."},
+                allowed={**_COUNT, "description": "The number of findings that specs allow."},
                 ignored=_mapping(_COUNT, _IGNORED),
                 suppressed=_mapping(
                     _COUNT, "Their number by reason: --ignore GC2, --select GC1, baseline FILE."
@@ -105,7 +105,7 @@ def error_schema() -> Schema:
         line={**_PLACE, "type": ["integer", "null"]},
         column={**_PLACE, "type": ["integer", "null"]},
         message=_TEXT,
-        help={**_TEXT, "description": "What would be right, where that is known."},
+        help={**_TEXT, "description": "How to correct the mistake, if that is known."},
     )
 
 
@@ -120,16 +120,17 @@ def result_schema() -> Schema:
         ignored=_mapping(_COUNT, _IGNORED),
         suppressed={
             **_list(finding_schema()),
-            "description": "What was found and does not count, each with its `reason`.",
+            "description": "Findings that do not count, each with its `reason`.",
         },
         unmatched_allows={
             **_list(_TEXT),
-            "description": "What the spec allows and nobody found, each as a sentence.",
+            "description": "Findings that the spec allows but that did not occur, each as a "
+            "sentence.",
         },
         by_design={
             **_list(accepted_schema()),
-            "description": "What the spec declares as meant inside its layers, and what was there. "
-            "Checks beside it have the truth `declared`.",
+            "description": "Intended deviations that the spec declares inside its layers, and "
+            "what they matched. The checks then have the truth `declared`.",
         },
         duration_s={
             "type": "number",
@@ -142,7 +143,7 @@ def result_schema() -> Schema:
             "description": "Seconds that each engine compiled, where it did. A time limit does not "
             "count them.",
         },
-        cached={"type": "boolean", "description": "Whether an earlier run found all this."},
+        cached={"type": "boolean", "description": "Whether this result comes from an earlier run."},
         optional={"merge": _MERGE},
     )
 
@@ -171,12 +172,12 @@ def check_schema() -> Schema:
         truth={**_TEXT, "description": "Where the truth came from."},
         truth_error_ulps={
             **_NUMBER_OR_NULL,
-            "description": "Its widest error bar; the radius where it is certified.",
+            "description": "Its widest error bar, or its radius if it is certified.",
         },
         caught={
             **_NUMBER_OR_NULL,
-            "description": "Where not every entry was looked at: the error of a single one "
-            "that would have been found with probability `power`.",
+            "description": "If not every entry was compared: the error in a single entry that "
+            "would have been found with probability `power`.",
         },
         power=_NUMBER_OR_NULL,
         evaluations=_object(
@@ -184,10 +185,10 @@ def check_schema() -> Schema:
             backward=_COUNT,
             batched={
                 **_COUNT,
-                "description": "Points of differences of a layer that were evaluated "
-                "several in one call.",
+                "description": "Points for differences of a layer that were evaluated several "
+                "per call.",
             },
-            looped={**_COUNT, "description": "And those that were evaluated one by one."},
+            looped={**_COUNT, "description": "Points that were evaluated one per call."},
         ),
         duration_s={"type": "number", "minimum": 0},
     )
@@ -203,7 +204,7 @@ def accepted_schema() -> Schema:
         reason=_TEXT,
         line={**_PLACE, "description": "Where the spec says so."},
         calls=_COUNT,
-        places={**_list(_TEXT), "description": "Where the calls stand in the code of the layer."},
+        places={**_list(_TEXT), "description": "Where the calls are in the code of the layer."},
     )
 
 
@@ -225,7 +226,8 @@ def finding_schema() -> Schema:
         },
         region={"anyOf": [_region(), {"type": "null"}]},
         index={
-            "description": "The worst entry; the output's index first where that is no scalar.",
+            "description": "The worst entry; the index of the output comes first if that is not "
+            "a scalar.",
             "anyOf": [_list(_COUNT), {"type": "null"}],
         },
         message=_TEXT,
@@ -239,7 +241,7 @@ def finding_schema() -> Schema:
         stage={**_TEXT_OR_NULL, "description": "The stage of a compiler that is to blame."},
         pattern=_TEXT_OR_NULL,
         fix={"anyOf": [fix_schema(), {"type": "null"}]},
-        no_fix={**_TEXT_OR_NULL, "description": "Why there is none, where one was looked for."},
+        no_fix={**_TEXT_OR_NULL, "description": "Why there is no fix, if one was searched for."},
         location=_object(path=_TEXT, line=_PLACE, column=_PLACE),
         fingerprint=_TEXT,
         repeat=_TEXT,
@@ -275,7 +277,7 @@ def cause_schema() -> Schema:
         proof=_TEXT,
         repaired_ulps={
             **_NUMBER_OR_NULL,
-            "description": "The error of the entry with the cause taken away.",
+            "description": "The error of the entry with the cause removed.",
         },
     )
 
@@ -289,19 +291,19 @@ def fix_schema() -> Schema:
         ulps_before=_NUMBER_OR_NULL,
         ulps_after=_NUMBER_OR_NULL,
         code=_mapping(_TEXT, "Python with a function f of the inputs, by framework."),
-        value={**_NUMBER_OR_NULL, "description": "What came out for the worst entry."},
+        value={**_NUMBER_OR_NULL, "description": "The result for the worst entry."},
         model={**_TEXT, "description": "The whole new formula."},
         rules={**_list(_TEXT), "description": "The rewrites in order."},
         condition={**_TEXT, "description": "Where the two are equal; empty: everywhere."},
         kink={**_TEXT, "description": "What it has where the old one has no derivative."},
-        custom_gradient={"type": "boolean", "description": "A derivative is stated."},
+        custom_gradient={"type": "boolean", "description": "Whether the fix states a derivative."},
         location={
-            "description": "Of a layer: where `before` stands; `after` is code of its framework.",
+            "description": "For a layer: where `before` is; `after` is code of its framework.",
             "anyOf": [_object(path=_TEXT, line=_PLACE, column=_PLACE), {"type": "null"}],
         },
         points=_object(tried=_COUNT, right=_COUNT),
         searched={
-            "description": "What a search of the domain says of it (`gradcheck search`).",
+            "description": "What a search of the domain says about it (`gradcheck search`).",
             "anyOf": [_searched(), {"type": "null"}],
         },
     )
@@ -318,9 +320,9 @@ def _region() -> Schema:
         inner={**boxes, "description": "Every point of them fails."},
         open={
             **boxes,
-            "description": "Those of the boxes of which it is not known whether any does.",
+            "description": "Boxes for which it is not known whether any point fails.",
         },
-        predicate={**_TEXT, "description": "The same for people."},
+        predicate={**_TEXT, "description": "The same, in words."},
         fraction={**_NUMBER_OR_NULL, "description": "The part of the domain, by volume."},
     )
 

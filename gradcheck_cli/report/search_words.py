@@ -29,7 +29,7 @@ def searched_words(fix: SearchedFix) -> Iterator[str]:
             at = example(search.witness, search.dtype)
             yield f"it fails over the same domain ({search.kind}): {at}"
     if not known and not fix.found:
-        yield "over the same domain no failure was found, and nothing is proven"
+        yield "over the same domain, no failure was found, but nothing is proven"
 
 
 def progress_words(progress: SearchProgress) -> str:

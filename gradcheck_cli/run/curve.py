@@ -32,6 +32,6 @@ def curve_of(spec: Spec, dtype: str, seed: int = 0) -> Curve:
     found = curve(CurveRequest(spec.name, look.truth, compute(look.truth)))
     if not found.lines:
         raise UsageError(
-            found.note, "where it is zero or does not exist, no error is relative to it"
+            found.note, "a relative error needs a gradient that exists and is not zero"
         )
     return found

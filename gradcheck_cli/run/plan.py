@@ -121,12 +121,12 @@ def _dtypes(spec: Spec, options: RunOptions) -> tuple[str, ...]:
             raise UsageError(f"unknown dtype `{dtype}`", _nearest(dtype, [*FORMATS, *COMPLEX]))
         if is_complex and parts_of(dtype) not in COMPLEX.values():
             raise UsageError(
-                f"`{spec.name}` has complex inputs, and cannot be checked in {dtype}",
+                f"`{spec.name}` has complex inputs, so it cannot be checked in {dtype}",
                 "complex64 and complex128 have parts of float32 and float64",
             )
         if dtype in COMPLEX and not is_complex:
             raise UsageError(
-                f"`{spec.name}` has no complex input, and cannot be checked in {dtype}",
+                f"`{spec.name}` has no complex input, so it cannot be checked in {dtype}",
                 "`dtypes: [complex64, complex128]` in the spec makes its inputs complex",
             )
     return tuple(dict.fromkeys(map(parts_of, dtypes)))
@@ -211,7 +211,7 @@ def _not_implemented(spec: Spec, engines: tuple[str, ...]) -> str:
     """The message where no requested engine is one of the layer's."""
     there = dict.fromkeys(implementation.engine for implementation in spec.implementations)
     return (
-        f"`implementations` has a layer for {', '.join(there)}, and none for {', '.join(engines)}"
+        f"`implementations` has a layer for {', '.join(there)}, but none for {', '.join(engines)}"
     )
 
 
@@ -243,7 +243,7 @@ def lacking(name: str, registered: Mapping[str, Registered]) -> list[tuple[str, 
     if found.version is None:
         return [(f"the engine `{name}` is not installed", found.install)]
     return [
-        (f"the engine `{name}` needs {what}, and there is none", install)
+        (f"the engine `{name}` needs {what}, but there is none", install)
         for what, install in found.missing
     ]
 
@@ -301,7 +301,7 @@ def _third_look(
     modes = tuple(mode for mode in plan.modes if order_of(mode) == 3)
     notes = []
     if sum(values[name].size for name in spec.wrt) > 1:
-        notes.append("third derivatives begin along one direction of all inputs, drawn at random")
+        notes.append("third derivatives are taken along one random direction of all inputs")
     function = _Function(found.program, {**values, **found.constants}, modes, along)
     look, left_out = _look_at(function, plan, index, dtype, engines, options)
     return [look], [*notes, *left_out]
@@ -408,7 +408,8 @@ def _reason_against(
     order = order_of(mode)
     if not _computes(found, plan.placement):
         return (
-            f"{found.name} runs on the CPU only, and not on the device `{plan.placement.device}`",
+            f"{found.name} runs on the CPU only; the device `{plan.placement.device}` is not "
+            "supported",
             False,
         )
     if dtype not in can.dtypes:

@@ -94,7 +94,7 @@ def _as_formula(layer: Reduced, options: RunOptions, pool: Pool) -> Reduced:
         for finding in _findings([formula], options, pool)[0]:
             if _is(finding, layer.finding.code):
                 return Reduced(text, formula, finding, layer.tried + 1)
-    return replace(layer, reason="the formula that it was lifted to does not have the finding")
+    return replace(layer, reason="its lifted formula does not have the finding")
 
 
 def _smallest(best: Reduced, options: RunOptions, pool: Pool) -> Reduced:

@@ -227,7 +227,8 @@ def _training(plan: Plan, problem: TrainingProblem) -> TrainingPaths:
         if name not in plan.without:
             paths[name] = None
         elif name in plan.named:
-            words = f"{name} runs on the CPU only, and not on the device `{plan.placement.device}`"
+            device = plan.placement.device
+            words = f"{name} runs on the CPU only; the device `{device}` is not supported"
             failure = Failure("unsupported", words)
             paths[name] = Training(name, problem.dtype, failure=failure)
     start = next(look for look in plan.looks if look.case.dtype == problem.dtype)

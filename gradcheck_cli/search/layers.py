@@ -37,7 +37,7 @@ from gradcheck_cli.search.searching import Searching
 from gradcheck_cli.search.truths import Failing
 
 _WIDE = "float64"
-UNPROVEN = "a layer is run at points, and nothing is proven of its code"
+UNPROVEN = "a layer is only run at points, and nothing is proven about its code"
 
 
 class _LayerRunner(Runner):

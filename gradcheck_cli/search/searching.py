@@ -96,7 +96,7 @@ class Searching:
         self._runner = Runner(engine, self._program, domain, spec.wrt)
         self._witnesses: dict[Kind, Witness] = {}
         self._tried: set[tuple[Kind, bytes]] = set()
-        self._gradient = GradientProgram(reason="the engine was not asked")
+        self._gradient = GradientProgram(reason="the engine was not run")
         self._proof: Proof | None = None
         self._regions: dict[Kind, Region] = {}
         self._estimators: dict[int, Estimator] = {}  # by the size of their batch

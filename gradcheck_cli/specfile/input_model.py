@@ -87,10 +87,10 @@ def _about() -> dict[str, Any]:
     return {
         "dtype": key(
             words(*INPUT_TYPES),
-            "What the numbers are: `int64` and `bool` are not differentiated; a floating dtype "
-            "rounds the value to that format first, a complex one both parts. Default: floating, "
-            "but bool for true and false, int64 for the distribution `integers`, and complex "
-            "where `dtypes` or a number is.",
+            "The dtype of the numbers. `int64` and `bool` are not differentiated. A "
+            "floating-point dtype first rounds the value to that format; a complex one rounds "
+            "both parts. Default: floating-point; bool for true and false; int64 for the "
+            "distribution `integers`; complex if `dtypes` or a number is complex.",
         ),
         "requires_grad": key(
             core.bool_schema(strict=True),
@@ -119,8 +119,8 @@ def _recipe(distribution: str, parameters: dict[str, Any], description: str) -> 
 def _kind() -> Any:
     return key(
         words(*KINDS),
-        "What the value is, and stays wherever a layer is called: its gradient is compared along "
-        "the directions that keep it so.",
+        "The kind of the value, which it keeps in every call of a layer. The gradient is "
+        "compared along the directions that preserve the kind.",
     )
 
 
@@ -131,10 +131,10 @@ def _of_a_kind() -> Any:
         "kind": {**_kind(), "required": True},
         "shape": _shape(),
         "seed": _seed(),
-        "dtype": key(words(*FLOAT_TYPES), "Rounds the value to that format first."),
+        "dtype": key(words(*FLOAT_TYPES), "First rounds the value to that format."),
         "requires_grad": about["requires_grad"],
     }
-    return table(fields, "kind", "A random value of a kind.")
+    return table(fields, "kind", "A random value of some kind.")
 
 
 def _shape() -> Any:
@@ -149,9 +149,9 @@ def _shape() -> Any:
 def _seed() -> Any:
     return key(
         core.int_schema(ge=0, le=2**63 - 1, strict=True),
-        "The same seed gives the same numbers for ever. They come from NumPy's "
-        "`rng = default_rng([seed, *name.encode()])`, so every input has its own stream. "
-        "Default: the seed of the run.",
+        "The same seed always gives the same numbers. They come from NumPy's `rng = "
+        "default_rng([seed, *name.encode()])`, so every input has its own stream. Default: the "
+        "seed of the run.",
     )
 
 
@@ -200,7 +200,7 @@ def input_schema() -> Any:
             "value": table(
                 {"value": value, "kind": _kind(), **_about()},
                 "value",
-                "An input that is written out.",
+                "An input with explicit values.",
             ),
             "kind": _of_a_kind(),
             "normal": _recipe("normal", normal, "mean + std * rng.standard_normal(shape)"),

@@ -92,7 +92,8 @@ class _Reader:
         stray = [key for key in once if isinstance(form, dict) and key in form]
         for key in stray:
             message = (
-                f"`{key}` belongs to the input itself, under `inputs`: it is the same everywhere"
+                f"`{key}` belongs to the input itself, under `inputs`: it is the same at every "
+                "point"
             )
             self.collector.add(message, (*path, key), at_key=True)
         return not stray
@@ -101,7 +102,7 @@ class _Reader:
         """An array of `constants`: data, the same at every point."""
         value = self._value(name, form, ("constants", name), None, 0)
         if value is not None and value.dtype.kind == "c":
-            message = f"formulas compute with real numbers, and `{name}` is complex"
+            message = f"formulas compute with real numbers, but `{name}` is complex"
             self.collector.add(message, ("constants", name))
             return None
         return None if value is None else Input(name, value, requires_grad=False)
@@ -120,14 +121,14 @@ class _Reader:
         floating = value.dtype.kind == "f"
         if not floating and about.get("requires_grad") is True:
             message = f"`{name}` holds {_WORDS[value.dtype.kind]} values, which have no gradient"
-            help = "requires_grad: false, or a floating dtype"
+            help = "requires_grad: false, or a floating-point dtype"
             self.collector.add(message, (*path, "requires_grad"), help=help)
         requires_grad = floating and about.get("requires_grad", True)
         kind = about.get("kind", "")
         if kind and not self._is_of(kind, value, path):
             return None
         if kind and "domain" in about:
-            message = f"`{name}` stays of its kind, and has no `domain` beside that"
+            message = f"`{name}` has a kind, so it cannot have a `domain` as well"
             self.collector.add(message, (*path, "domain"), at_key=True)
         found = Input(name, value, requires_grad, float(low), float(high), self._seed(form), kind)
         return found if self._inside(found, path) else None
@@ -146,7 +147,7 @@ class _Reader:
         for key in ("domain", "kind"):
             if key in about:
                 help = "a layer of two real inputs can join them"
-                message = f"`{key}` is about real numbers, and `{name}` is complex"
+                message = f"`{key}` is for real numbers, but `{name}` is complex"
                 self.collector.add(message, (*path, key), at_key=True, help=help)
                 return None
         self.dtypes[name] = about.get("dtype", "complex128")
@@ -158,7 +159,7 @@ class _Reader:
         """Whether the value is of its kind."""
         why = wrong_shape(kind, value.shape)
         if not why and value.dtype.kind != "f":
-            why = f"a value of kind {kind} has floating numbers"
+            why = f"a value of kind {kind} needs floating-point numbers"
         why = why or wrong_value(kind, value)
         if why:
             self.collector.add(why, path)

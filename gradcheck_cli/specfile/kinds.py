@@ -293,9 +293,9 @@ HERMITIAN = Kind(
 def wrong_shape(kind: str, shape: tuple[int, ...]) -> str:
     """Why no value of this kind has this shape; empty where one has."""
     if KINDS[kind].axes == 2 and (len(shape) < 2 or shape[-1] != shape[-2]):
-        return f"a {kind.replace('_', ' ')} matrix is square, and the shape is {shape}"
+        return f"a {kind.replace('_', ' ')} matrix is square, but the shape is {shape}"
     if not shape or shape[-1] < 2:
-        return f"a value of kind {kind} has at least two entries, and the shape is {shape}"
+        return f"a value of kind {kind} has at least two entries, but the shape is {shape}"
     return ""
 
 

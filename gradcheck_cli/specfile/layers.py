@@ -66,7 +66,7 @@ def _folder(collector: Collector) -> str:
 def _setup(form: Mapping[str, Any], folder: str, collector: Collector) -> Setup:
     for name, value in form.get("environment", {}).items():
         if "=" in name or "\0" in name + value:
-            message = f"`{visible(name)}` cannot be a variable of the environment with this value"
+            message = f"`{visible(name)}` cannot be an environment variable with this value"
             collector.add(message, ("setup", "environment", name), at_key=True)
     for index, target in enumerate(form.get("imports", ())):
         place, separator, name = target.partition(":")
@@ -115,7 +115,7 @@ def read_designs(
             message = f"there is no implementation for `{engine}`"
             collector.add(message, (*path, "engine"), help=help)
         elif concerned <= WHOLE:
-            message = "there is nothing inside of such a layer that could be meant by itself"
+            message = "such a layer has no parts that could be declared separately"
             help = "`surrogate` declares the backward of the layer"
             collector.add(message, path, help=help)
         function, detach = form.get("function", ""), form.get("detach", "")

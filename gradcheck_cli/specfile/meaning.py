@@ -81,14 +81,14 @@ class Meaning:
         if "implementations" in data:
             return self._layer_spec(default_name, inputs, constants, choice)
         if "model" not in self.given and not self._misspelt("model", "implementations"):
-            help = "model: a formula; implementations: layers that somebody wrote, by engine"
+            help = "model: a formula; implementations: layers, by engine"
             message = "the key `model` or `implementations` is missing"
             collector.add(message, ("model",), help=help)
         if "by_design" in data:
-            message = "`by_design` is about layers: a formula says `stop_gradient` itself"
+            message = "`by_design` is for layers: a formula uses `stop_gradient`"
             collector.add(message, ("by_design",), at_key=True)
         if "setup" in data:
-            message = "`setup` is about layers: a formula runs no code of users"
+            message = "`setup` is for layers: a formula runs no user code"
             collector.add(message, ("setup",), at_key=True)
         wrt = self._wrt(inputs) if inputs is not None else ()
         program = self._program(inputs, constants, wrt)
@@ -125,7 +125,7 @@ class Meaning:
         implementations = read_implementations(data, collector)
         designs = read_designs(data, list(data["implementations"]), collector)
         if "train" in data:
-            collector.add("`train` follows a formula, not a layer", ("train",), at_key=True)
+            collector.add("`train` needs a formula, not a layer", ("train",), at_key=True)
         if inputs is None or collector.errors:
             return None
         model = read_model(collector, constants, self._arguments(inputs))
@@ -169,7 +169,7 @@ class Meaning:
             for name in list(names):
                 path: Path = (section, name)
                 if name in settings.RESERVED or name.startswith("__"):
-                    message = f"`{name}` is a word of the formula language: choose another name"
+                    message = f"`{name}` is reserved in formulas: choose another name"
                     self.collector.add(message, path, at_key=True)
                     if section == "inputs":
                         inputs.base[name] = None  # no formula can use it: that is reported already
@@ -178,7 +178,7 @@ class Meaning:
                     self.collector.add(message, path, at_key=True, help=help)
                     inputs.base[name] = None
                 elif section == "constants" and name in inputs.base:
-                    message = f"`{name}` is an input already"
+                    message = f"`{name}` is already an input"
                     self.collector.add(message, path, at_key=True)
 
     def _real(self, inputs: Inputs) -> None:
@@ -187,8 +187,8 @@ class Meaning:
         if name is None or "model" not in self.data:
             return
         stated = any(dtype in COMPLEX_TYPES for dtype in self.data.get("dtypes", ()))
-        message = f"formulas compute with real numbers, and `{name}` is complex"
-        help = "a layer may have complex inputs; in a formula the parts are two inputs"
+        message = f"formulas compute with real numbers, but `{name}` is complex"
+        help = "a layer may have complex inputs; in a formula, make the two parts separate inputs"
         path: Path = ("dtypes",) if stated else ("inputs", name)
         self.collector.add(message, path, at_key=True, help=help)
 
@@ -197,7 +197,7 @@ class Meaning:
         for key in ("name", "description"):
             text = self.data.get(key, "")
             if not text.replace("\n", " " if key == "description" else "\n").isprintable():
-                self.collector.add(f"`{key}` holds control characters", (key,))
+                self.collector.add(f"`{key}` contains control characters", (key,))
 
     def _wrt(self, inputs: Inputs) -> tuple[str, ...]:
         """The inputs to be differentiated, each a floating one that asks for it."""
@@ -205,8 +205,8 @@ class Meaning:
         if stated is None:
             names = [name for name, found in inputs.base.items() if found and found.requires_grad]
             if not names and None not in inputs.base.values():
-                message = "no input is a floating number that asks for its gradient"
-                help = "at least one input needs a floating dtype and no `requires_grad: false`"
+                message = "no input is a floating-point number with `requires_grad`"
+                help = "one input needs a floating-point dtype without `requires_grad: false`"
                 self.collector.add(
                     message,
                     ("inputs",),
@@ -231,7 +231,7 @@ class Meaning:
                 given = inputs.pointed and name in self.data["points"][index]
                 path = at_point if given else ("inputs", name)
                 value = float(point[name].value[bad].flat[0])
-                message = f"`{name}` holds {value}, where there is no gradient to check"
+                message = f"`{name}` contains {value}, where there is no gradient to check"
                 help = f"requires_grad: false makes `{name}` data"
                 self.collector.add(message, path, help=help)
 
@@ -285,5 +285,5 @@ class Meaning:
             return
         for name in unused:
             message = f"the output does not depend on `{name}`"
-            help = f"use `{name}` in the formula, remove it, or say requires_grad: false"
+            help = f"use `{name}` in the formula, remove it, or set requires_grad: false"
             self.collector.add(message, ("inputs", name), at_key=True, help=help)

@@ -59,7 +59,7 @@ def _tolerance() -> Any:
     }
     return core.tagged_union_schema(
         {
-            "ulps": table(ulps, "ulps", "Accepts an error of so many units in the last place."),
+            "ulps": table(ulps, "ulps", "Accepts an error of this many units in the last place."),
             "relative": table(relative, "rtol and atol", "Accepts |g - T| <= atol + rtol * |T|."),
         },
         discriminator=tolerance_form,
@@ -84,34 +84,36 @@ def design_form(value: Any) -> str:
 
 def _by_design() -> Any:
     common = {
-        "reason": key(text(min_length=1), "Why it is meant.", required=True),
+        "reason": key(text(min_length=1), "Why it is intended.", required=True),
         "engine": key(text(), "Only with this engine."),
     }
     function = {
         "function": key(
             text(min_length=1),
-            "The name of a function with a custom gradient, which is taken for its derivative.",
+            "The name of a function with a custom gradient. That gradient is accepted as its "
+            "derivative.",
             required=True,
         ),
         "surrogate": key(
             text(min_length=1),
-            "The formula whose derivative it has to be, over the arguments of the function.",
+            "A formula of the arguments of the function. The custom gradient must be the "
+            "derivative of this formula.",
         ),
         **common,
     }
     detach = {
         "detach": key(
             text(min_length=1),
-            "Where numbers leave the graph, which are constants then: path.py:LINE, path.py:NAME "
-            "(a function or class), package.module:NAME.",
+            "Where values leave the graph; they are treated as constants: path.py:LINE, "
+            "path.py:NAME (a function or class), package.module:NAME.",
             required=True,
         ),
         **common,
     }
     either = core.tagged_union_schema(
         {
-            "function": table(function, "function", "A function whose backward is meant."),
-            "detach": table(detach, "detach", "Numbers that are meant to leave the graph."),
+            "function": table(function, "function", "A function whose backward is intended."),
+            "detach": table(detach, "detach", "Values that leave the graph on purpose."),
         },
         discriminator=design_form,
     )
@@ -139,7 +141,7 @@ def _train() -> Any:
     steps = core.int_schema(ge=1, le=1_000_000, strict=True)
     fields = {
         "optimizer": key(optimizer, "{sgd: {lr: 0.01}}", required=True),
-        "steps": key(steps, "How many updates.", required=True),
+        "steps": key(steps, "The number of updates.", required=True),
         "parameters": key(
             list_of(text(), min_length=1), "The inputs that are updated.", required=True
         ),
@@ -150,7 +152,10 @@ def _train() -> Any:
 def _setup() -> Any:
     values = core.dict_schema(text(min_length=1), text(), min_length=1, strict=True)
     fields = {
-        "environment": key(values, "Variables, set while the layer is imported and runs."),
+        "environment": key(
+            values,
+            "Environment variables that are set while the layer is imported and while it runs.",
+        ),
         "imports": key(
             list_of(text(min_length=1), min_length=1),
             "Imported in this order before the layer: path.py or package.module; with :NAME, that "
@@ -169,15 +174,15 @@ def _surrogate() -> Any:
     fields = {
         "backward": key(
             text(min_length=1),
-            "`straight_through`, or a formula whose derivative the backward is to be.",
+            "`straight_through`, or a formula whose derivative the backward must equal.",
             required=True,
         ),
         "reason": key(text(min_length=1), "Why it is not the derivative.", required=True),
         "input": key(text(), "Only for this input. Default: every input."),
     }
     return key(
-        table(fields, "surrogate", "What the backward is, instead of the derivative."),
-        "A backward that is declared to be something else than the derivative.",
+        table(fields, "surrogate", "The intended backward, which replaces the derivative."),
+        "Declares that the backward differs from the derivative on purpose.",
     )
 
 
@@ -191,11 +196,12 @@ def _implementation() -> Any:
         "args": key(list_of(whatever), "Arguments of the constructor, or of every call."),
         "kwargs": key(
             core.dict_schema(text(min_length=1), whatever, strict=True),
-            "The same, by name. What a constructor lacks and the call has is for every call.",
+            "The same, by name. Names that only the call accepts, and not the constructor, are "
+            "passed to every call.",
         ),
         "surrogate": _surrogate(),
     }
-    mapping = table(fields, "implementation", "A layer that somebody wrote in this framework.")
+    mapping = table(fields, "implementation", "A layer in this framework.")
     return core.tagged_union_schema(
         {"target": target, "table": mapping}, discriminator=implementation_form
     )
@@ -210,14 +216,14 @@ def spec_schema() -> Any:
     fields = {
         "name": key(
             text(min_length=1, max_length=200),
-            "What reports call this spec. Default: the file's name without its ending.",
+            "The name of this spec in reports. Default: the file name without its extension.",
         ),
-        "description": key(text(), "One sentence for people."),
+        "description": key(text(), "One sentence for readers."),
         "inputs": key(
             inputs,
             "The inputs by name, each a number, a nested list, {value: ...}, or a recipe: "
-            "{shape: [3, 2], distribution: normal, seed: 0}. Beside `implementations`, a parameter "
-            "of a layer by its name (`dense.kernel`) gets this value.",
+            "{shape: [3, 2], distribution: normal, seed: 0}. With `implementations`, the name "
+            "of a layer's parameter (`dense.kernel`) sets its value.",
             required=True,
         ),
         "points": key(
@@ -226,68 +232,71 @@ def spec_schema() -> Any:
         ),
         "constants": key(
             numbers,
-            "Named numbers and arrays of the formula, known before the run: a number, or a nested "
-            "list like that of an input that is not differentiated. Beside `implementations`, "
-            "numbers alone.",
+            "Named numbers and arrays in the formula, known before the run: a number, or a "
+            "nested list, as for an input that is not differentiated. With `implementations`, "
+            "only numbers.",
         ),
         "model": key(
             text(),
-            "The formula: assignments; the last statement is the output. Beside `implementations`, "
-            "what they should equal, with their parameters by name (dots become underscores).",
+            "The formula: assignments; the last statement is the output. With "
+            "`implementations`, the formula that they must equal; their parameters are "
+            "available by name (dots become underscores).",
         ),
         "implementations": key(
             core.dict_schema(text(min_length=1), _implementation(), min_length=1, strict=True),
-            "Layers that somebody wrote, by engine: `torch: layers.py:MyLayer`.",
+            "Layers, by engine: `torch: layers.py:MyLayer`.",
         ),
-        "setup": key(_setup(), "What stands before the layers, in Python."),
+        "setup": key(_setup(), "What must happen before Python imports the layers."),
         "power": key(
             core.float_schema(gt=0, lt=1, strict=True),
-            "The probability with which an error of any single entry is found in a large layer.",
+            "The probability of finding an error in any single entry of a large layer.",
         ),
         "wrt": key(
             list_of(text(), min_length=1),
-            "The inputs whose gradients are checked. Default: every floating input.",
+            "The inputs whose gradients are checked. Default: every floating-point input.",
         ),
         "dtypes": key(
             list_of(words(*FLOAT_TYPES, *COMPLEX_TYPES), min_length=1),
-            "Default: [float32, float64]. complex64 and complex128 make every floating input of a "
-            "layer complex that has no `dtype` of its own: its parts are float32 and float64.",
+            "Default: [float32, float64]. complex64 and complex128 make every floating-point "
+            "input of a layer complex, unless it has its own `dtype`; its parts are float32 and "
+            "float64.",
         ),
-        "engines": key(list_of(text(), min_length=1), "Default: every engine that is installed."),
-        "modes": key(list_of(words(*MODES), min_length=1), "Default: what the engine has."),
+        "engines": key(list_of(text(), min_length=1), "Default: every installed engine."),
+        "modes": key(list_of(words(*MODES), min_length=1), "Default: all modes of the engine."),
         "order": key(
             core.int_schema(ge=1, le=3, strict=True),
-            "2 checks second derivatives too, 3 third ones. Default: 1.",
+            "2 also checks second derivatives, 3 third derivatives. Default: 1.",
         ),
         "tolerance": key(
-            _tolerance(), "What is accepted. The default follows from the arithmetic itself."
+            _tolerance(),
+            "The accepted error. The default follows from the rounding errors of the arithmetic.",
         ),
         "allow": key(_allow(), "Known and accepted findings."),
         "by_design": key(
-            _by_design(), "What is meant inside a layer; everything else of it is still checked."
+            _by_design(), "Intended deviations inside a layer; everything else is still checked."
         ),
         "train": key(_train(), "A training path that every engine follows."),
-        "timeout": key(positive(), "How many seconds one engine may take for this spec."),
+        "timeout": key(positive(), "Time limit in seconds, for one engine and this spec."),
         "search": key(
             _search(),
             "Whether the domain of the inputs is searched after the points, and for how many "
             "seconds. `true`: 10. See `gradcheck search`.",
         ),
-        "memory": key(positive(), "How many gigabytes one engine may take for this spec."),
+        "memory": key(positive(), "Memory limit in gigabytes, for one engine and this spec."),
         "device": key(
             core.no_info_after_validator_function(_device, text()),
-            "Where PyTorch, TensorFlow and JAX compute: `cpu`, `cuda`, or `cuda:1` for the second. "
-            "Default: cpu.",
+            "The device of PyTorch, TensorFlow and JAX: `cpu`, `cuda`, or `cuda:1` for the "
+            "second GPU. Default: cpu.",
             pattern=DEVICE,
         ),
         "matmul_precision": key(
             words(*MATMULS),
-            "How a GPU multiplies float32 matrices: `full`, or `tf32` with ten bits behind the "
-            "point. Default: full.",
+            "How a GPU multiplies float32 matrices: `full`, or `tf32` with a 10-bit mantissa. "
+            "Default: full.",
         ),
     }
     either = [{"required": ["model"]}, {"required": ["implementations"]}]
-    description = "A formula or layers that somebody wrote, their inputs, and what is checked."
+    description = "A formula or layers, their inputs, and what to check."
     return table(fields, "gradcheck spec", description, anyOf=either)
 
 
@@ -316,8 +325,8 @@ def defaults_schema() -> Any:
     fields = spec_schema()["fields"]
     shared = {**{key: fields[key] for key in SHARED}, "surrogate": _surrogate()}
     description = (
-        "What holds for every spec of the file that does not say otherwise. It stands alone in "
-        "the first document; `allow` and `by_design` are added to those of a spec."
+        "Defaults for every spec in the file that does not override them. They are the only key "
+        "of the first document; `allow` and `by_design` are added to those of each spec."
     )
     inner = table(shared, "defaults", description)
     return table(

@@ -43,7 +43,7 @@ def _read(text: str) -> tuple[str, Array]:
         array = np.asarray(None)
     if not separator or array.dtype.kind not in "bif":
         raise UsageError(
-            f"{FLAG}: {text!r} is no input with its value", f"{FLAG} x=1.5, {FLAG} 'x=[1, 2]'"
+            f"{FLAG}: {text!r} is not an input with its value", f"{FLAG} x=1.5, {FLAG} 'x=[1, 2]'"
         )
     return name.strip(), array
 
@@ -61,7 +61,7 @@ def _with_value(entry: Input, value: Array) -> Input:
     if entry.is_complex:
         raise _Elsewhere(f"`{entry.name}` is complex")
     if value.shape != entry.value.shape:
-        raise _Elsewhere(f"`{entry.name}` has shape {entry.value.shape}, and not {value.shape}")
+        raise _Elsewhere(f"`{entry.name}` has shape {entry.value.shape}, not {value.shape}")
     if np.any((value < entry.low) | (value > entry.high)):
         raise _Elsewhere(f"`{entry.name}` is outside the domain [{entry.low:g}, {entry.high:g}]")
     return replace(entry, value=value.astype(entry.value.dtype), seed=None)

@@ -224,7 +224,7 @@ def text_help(tree: Tree, otherwise: str) -> str:
     if not all(_is_number(part) for part in parts):
         return otherwise
     if len(parts) > 1:
-        return f"a list has brackets: [{', '.join(parts)}]"
+        return f"a list needs brackets: [{', '.join(parts)}]"
     return f"write the number without quotes: {tree.text.replace('_', '')}"
 
 

@@ -58,14 +58,14 @@ def read(
         found = found[1:]
         if not found:
             help = "below `---`, a spec with `inputs` and `model`"
-            message = "there are defaults in this file, and no spec"
+            message = "this file has defaults, but no spec"
             errors.append(SpecError(Codes.YAML_SYNTAX, path, message, None, source, help=help))
     for number_, document in enumerate(found, start=1):
         reader = _Reader(source, lines, document, defaults, seed)
         spec = reader.read(stem if len(found) == 1 else f"{stem}#{number_}")
         if spec is not None and spec.name in names:
-            message = f"two specs of this file are called {spec.name}"
-            help = f"the first is in line {names[spec.name].line}"
+            message = f"two specs in this file are called {spec.name}"
+            help = f"the first is on line {names[spec.name].line}"
             reader.errors.append(
                 SpecError(Codes.SPEC_SCHEMA, path, message, spec.span, source, "name", help)
             )
@@ -144,8 +144,8 @@ class _Reader:
         collector.shared = {key: self._defaults.count(key) for key in LISTS}
         data = plain(root)
         if isinstance(data, dict) and data.pop(DEFAULTS, None) is not None:
-            message = "`defaults` stands alone, in the first document of a file"
-            help = "`---` in a line of its own ends a document"
+            message = "`defaults` must be the only key, in the first document of a file"
+            help = "`---` on a line of its own ends a document"
             collector.add(message, (DEFAULTS,), at_key=True, help=help)
         if not isinstance(data, dict):
             message = f"a spec is a mapping of keys, not {problems.shown(self._document.root)}"
@@ -159,7 +159,7 @@ class _Reader:
         help = problem.help
         if problem.first is not None:
             first = self._lines.span(problem.first, problem.first)
-            help = f"it stands first in line {first.line}, column {first.column}"
+            help = f"its first occurrence is on line {first.line}, column {first.column}"
         self.errors.append(
             SpecError(
                 Codes.YAML_SYNTAX,

@@ -53,8 +53,8 @@ def read_settings(
 
 def _one_kind(dtypes: Iterable[str], collector: Collector) -> None:
     if len({dtype in COMPLEX_TYPES for dtype in dtypes}) > 1:
-        help = "an input that is real beside complex ones has a `dtype` of its own"
-        collector.add("`dtypes` has real and complex ones", ("dtypes",), help=help)
+        help = "give an input that stays real its own `dtype`"
+        collector.add("`dtypes` mixes real and complex dtypes", ("dtypes",), help=help)
 
 
 def _span(key: str, data: Mapping[str, Any], collector: Collector) -> Span | None:
@@ -206,11 +206,14 @@ def floating_inputs(
         if inputs.kind(name) != "float":
             message = f"`{name}` holds {inputs.kind(name)} values, which have no gradient"
             collector.add(
-                message, where, help="give it a floating dtype", code=Codes.NOTHING_TO_DIFFERENTIATE
+                message,
+                where,
+                help="give it a floating-point dtype",
+                code=Codes.NOTHING_TO_DIFFERENTIATE,
             )
         elif not known.requires_grad:
-            message = f"`{name}` says requires_grad: false under `inputs`"
-            collector.add(message, where, help="one of the two must go")
+            message = f"`{name}` has requires_grad: false under `inputs`"
+            collector.add(message, where, help="remove one of the two")
         else:
             found.append(name)
     return found

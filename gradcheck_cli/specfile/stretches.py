@@ -51,7 +51,7 @@ def stretch(target: str, folder: str) -> Stretch:
     except OSError:
         raise NoStretch(f"there is no file {place}", "paths are relative to the spec") from None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise NoStretch(f"{place} is not Python that can be read") from None
+        raise NoStretch(f"{place} is not valid Python") from None
     if name.isascii() and name.isdigit():
         return _at_line(tree, path, int(name), target)
     return _named(tree, path, name, place)

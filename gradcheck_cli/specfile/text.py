@@ -70,8 +70,8 @@ def load(path: str) -> Source | SpecError:
         return SpecError(
             Codes.UNREADABLE_FILE,
             path,
-            f"the file is larger than {MAX_BYTES // 1_000_000} MB, the most that a spec may have",
-            help="large inputs need no numbers: {shape: [1000, 1000], distribution: normal}",
+            f"the file is larger than {MAX_BYTES // 1_000_000} MB, the limit for a spec",
+            help="draw large inputs instead: {shape: [1000, 1000], distribution: normal}",
         )
     return decode(path, data)
 

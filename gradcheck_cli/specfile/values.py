@@ -43,9 +43,9 @@ class Budget:
         """Whether an array of this shape is allowed; if not, the collector gets an error."""
         count = math.prod(shape)
         if count > MAX_ENTRIES:
-            message = f"{count:,} entries are more than the {MAX_ENTRIES:,} that an input may have"
+            message = f"{count:,} entries exceed the limit of {MAX_ENTRIES:,} for an input"
         elif count > self.left:
-            message = f"the inputs of this spec have more than {MAX_TOTAL:,} entries together"
+            message = f"the inputs of this spec have more than {MAX_TOTAL:,} entries in total"
         else:
             self.left -= count
             return True
@@ -114,12 +114,10 @@ class _Numbers:
         if not shape:
             self._entry(tree, path)
         elif not isinstance(tree, Sequence):
-            self._wrong(f"{shown(tree)} stands where the first entry is a list", path)
+            self._wrong(f"{shown(tree)}, but the first entry is a list", path)
         elif len(tree.items) != shape[0]:
             count, first = len(tree.items), shape[0]
-            self._wrong(
-                f"a ragged list: {count} entries here, {first} in the first of its kind", path
-            )
+            self._wrong(f"a ragged list: {count} entries here, but {first} in the first one", path)
         else:
             for index, item in enumerate(tree.items):
                 self.read(item, shape[1:], (*path, index))
@@ -134,8 +132,7 @@ class _Numbers:
                 return
             self._wrong(f"{shown(tree)} is not a number", path, text_help(tree, ""))
             return
-        where = "stands where the first entry is a number"
-        self._wrong(f"{shown(tree)} {where}", path)
+        self._wrong(f"{shown(tree)}, but the first entry is a number", path)
 
     def _wrong(self, message: str, path: Path, help: str = "") -> None:
         self.bad += 1

@@ -16,4 +16,4 @@ def warn_once(given: Mapping[str, object], why: Mapping[str, str]) -> None:
     for name, value in given.items():
         if value and name not in _warned:
             _warned.add(name)
-            warnings.warn(f"`{name}` has no meaning in gradcheck: {why[name]}", stacklevel=3)
+            warnings.warn(f"`{name}` is ignored by gradcheck: {why[name]}", stacklevel=3)

@@ -25,9 +25,9 @@ _PATH = "formula"  # what reports show in place of a file
 def check_formula(request: CheckRequest) -> CheckReport:
     """`api.check` where the layer is a formula. Engines run in processes of their own."""
     if request.by_design:
-        raise UsageError("`by_design` is about layers: a formula says `stop_gradient` itself")
+        raise UsageError("`by_design` is for layers: a formula uses `stop_gradient`")
     if request.kinds:
-        raise UsageError("`kinds` are about layers: a formula has a derivative everywhere around")
+        raise UsageError("`kinds` are for layers: a formula has derivatives in all directions")
     spec = _spec(_text(request))
     *_, last = session.run([spec], RunOptions(seed=request.seed))
     assert isinstance(last, Finished)
@@ -58,7 +58,7 @@ def _text(request: CheckRequest) -> str:
         if getattr(request, key):
             raise UsageError(f"`{key}` is for layers, not for a formula")
     if request.inputs:
-        raise UsageError("a formula has its inputs by name", 'check("1 / exp(x)", x=100.0)')
+        raise UsageError("a formula takes its inputs by name", 'check("1 / exp(x)", x=100.0)')
     values = {**request.kwargs, **request.named}
     asking = [key for key, value in values.items() if getattr(value, "requires_grad", False)]
     rest: dict[str, Any] = {
@@ -79,7 +79,9 @@ def _input(name: str, value: Any, bounds: tuple[float, float] | None) -> dict[st
         value = float(value)  # as in a spec: a plain number is floating
     array = np.asarray(value) if isinstance(value, bool) else as_array(name, value)
     if array is None:
-        raise UsageError(f"`{name}` is {type(value).__name__}, which is no number and no array")
+        raise UsageError(
+            f"`{name}` is {type(value).__name__}, which is neither a number nor an array"
+        )
     form: dict[str, Any] = {"value": _nested(array)}
     if array.dtype.kind in "bi":
         form["dtype"] = "bool" if array.dtype.kind == "b" else "int64"

@@ -126,7 +126,7 @@ def _live(request: CheckRequest) -> Any:
     layer, backward = request.layer, request.backward
     if backward is not None:
         if not callable(layer) or not callable(backward):
-            raise UsageError("`backward` goes with a function: check(forward, x, backward=...)")
+            raise UsageError("`backward` needs a function: check(forward, x, backward=...)")
         return SimpleNamespace(forward=layer, backward=backward)
     owner = getattr(layer, "__self__", None)
     if (
@@ -154,7 +154,7 @@ def _registered(request: CheckRequest, live: Any) -> Registered:
         known = [n for n, e in engines().items() if e.engine and e.engine.capabilities.layers]
         raise UsageError(f"unknown engine `{name}`", f"known: {', '.join(known)}")
     if not found.engine.capabilities.layers:
-        raise UsageError(f"the engine `{name}` runs formulas, and no layers of users")
+        raise UsageError(f"the engine `{name}` runs formulas, not layers")
     return found
 
 
@@ -169,9 +169,7 @@ def _inputs(found: Given, request: CheckRequest) -> dict[str, Input]:
     for name, array in found.arrays.items():
         is_complex = name in found.complex_inputs
         if is_complex and (request.bounds(name) or name in request.kinds):
-            raise UsageError(
-                f"`{name}` is complex, and has no `domain` and no `kinds`: they are of real numbers"
-            )
+            raise UsageError(f"`{name}` is complex, but `domain` and `kinds` are for real numbers")
         low, high = request.bounds(name) or (float("-inf"), float("inf"))
         if not low < high:
             raise UsageError(f"the domain of `{name}` is ({low}, {high})", "(low, high)")

@@ -62,7 +62,7 @@ def figure(result: SpecResult) -> Any:
             if name not in worst or _largest(compared) > _largest(worst[name][1]):
                 worst[name] = who, compared
     if not worst:
-        raise UsageError(f"no gradient of `{result.spec}` was computed whole, entry by entry")
+        raise UsageError(f"no gradient of `{result.spec}` was computed entry by entry")
     drawn, axes = pyplot.subplots(1, len(worst), figsize=(5 * len(worst), 4), squeeze=False)
     for place, (name, (who, compared)) in zip(axes[0], worst.items(), strict=True):
         image = place.imshow(_map(compared), cmap="YlOrRd", vmin=0, aspect="auto")

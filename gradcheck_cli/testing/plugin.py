@@ -26,7 +26,7 @@ OPTIONS = (
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini(
         _SETTING,
-        "Specs of gradcheck to collect, beside *.gradcheck.yaml: files, folders, globs.",
+        "gradcheck specs to collect in addition to *.gradcheck.yaml: files, folders, globs.",
         type="paths",
         default=[],
     )
@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         group.addoption(
             f"--gradcheck-{name}",
             metavar=name.upper(),
-            help=f"As --{name} of `gradcheck run`, for the specs that are collected.",
+            help=f"As --{name} of `gradcheck run`, for the collected specs.",
         )
 
 

@@ -43,7 +43,7 @@ def given(layer: Any, values: Sequence[Any], named: Mapping[str, Any]) -> Given:
     pairs = {**dict(placed(layer, names, values)), **named}
     if len(pairs) < len(values) + len(named):
         twice = next(name for name, _ in placed(layer, names, values) if name in named)
-        raise UsageError(f"`{twice}` is given twice: by its place and by its name")
+        raise UsageError(f"`{twice}` is given twice: by position and by name")
     whole = set(pairs)
     pairs = dict(part for name, value in pairs.items() for part in _parts(name, value))
     arrays: dict[str, Array] = {}
@@ -55,12 +55,11 @@ def given(layer: Any, values: Sequence[Any], named: Mapping[str, Any]) -> Given:
         elif name in names or name in named:
             fixed[name] = value
         elif name not in whole:
-            raise UsageError(f"`{name}` is {type(value).__name__}, and no array")
+            raise UsageError(f"`{name}` is {type(value).__name__}, not an array")
         else:
             raise UsageError(
-                f"argument {name} is {type(value).__name__}, and the layer does not say what it "
-                "calls it",
-                "hand it over by its name, in kwargs",
+                f"argument {name} is {type(value).__name__}, and the layer gives no name for it",
+                "pass it by name, in kwargs",
             )
     asking = tuple(n for n in arrays if getattr(pairs[n], "requires_grad", False))
     floats = {dtype_name(pairs[n]) for n, array in arrays.items() if array.dtype.kind == "f"}
@@ -76,7 +75,7 @@ def in_parts(arrays: Mapping[str, Array]) -> tuple[dict[str, Array], frozenset[s
 def placed(layer: Any, names: Sequence[str], values: Sequence[Any]) -> Iterable[tuple[str, Any]]:
     if names and len(values) > len(names) and not _takes_any(layer):
         known = "1 argument" if len(names) == 1 else f"{len(names)} arguments"
-        raise UsageError(f"the layer takes {known}, and {len(values)} were given")
+        raise UsageError(f"the layer takes {known}, but {len(values)} were given")
     unnamed = ["x"] if len(values) == 1 else [f"x{index}" for index in range(len(values))]
     yield from zip([*names, *unnamed[len(names) :]], values, strict=False)
 
@@ -186,7 +185,7 @@ def _numbers(name: str, value: Any) -> Array | None:
         if str(getattr(value, "layout", "torch.strided")) != "torch.strided":
             raise UsageError(
                 f"`{name}` is a sparse tensor",
-                "hand over its values, and make the sparse tensor of them in a function",
+                "pass its values, and build the sparse tensor in a function",
             )
         plain = value.detach().cpu()
         if plain.is_floating_point():

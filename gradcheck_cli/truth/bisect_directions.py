@@ -16,7 +16,7 @@ from gradcheck_cli.truth.numerics.directions import Sampled, Slope
 ENTRY_LIMIT = 256  # entries that get a difference each: 14 to 84 evaluations of the program for one
 LEAF = 4  # entries of a failing support that get a difference each
 BUDGET = 400  # directional differences in all; what is left then is undecided
-TOO_MANY = f"too many entries need a difference of their own; {BUDGET} were taken"
+TOO_MANY = f"too many entries need their own difference; only {BUDGET} were taken"
 
 
 @dataclass(slots=True)

@@ -26,7 +26,9 @@ def curve(request: CurveRequest) -> Curve:
     engine.load()
     mode = asked_mode(asked.projections)
     if mode is None:
-        return Curve(request.name, asked.dtype, (), "its gradient is compared by cotangents alone")
+        return Curve(
+            request.name, asked.dtype, (), "its gradient is compared along cotangents only"
+        )
     problem = Problem(
         asked.program,
         asked.values,

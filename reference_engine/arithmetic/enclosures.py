@@ -15,8 +15,8 @@ from reference_engine.arithmetic.ball_choices import CHOICES
 from reference_engine.arithmetic.ball_functions import FUNCTIONS
 from reference_engine.arithmetic.ball_matrices import MATRICES
 
-EIGEN = "eigenvalues are not enclosed, nor are vectors whose signs hang on roundings"
-SINGULAR = "singular values are not enclosed, nor are vectors whose signs hang on roundings"
+EIGEN = "eigenvalues are not enclosed, nor are vectors whose signs depend on rounding"
+SINGULAR = "singular values are not enclosed, nor are vectors whose signs depend on rounding"
 WITHOUT_ARRAYS = "it takes no array of numbers that could be balls"
 
 REFUSED: dict[str, str] = {

@@ -205,5 +205,5 @@ def by_balls(op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Value:
     with at_precision(BITS), watched as met:
         found = op(*given, **keywords)
     if met:
-        raise Undecided("an operation stands on a kink, a tie or a jump")
+        raise Undecided("an operation is at a kink, a tie or a jump")
     return of_balls(found.value) if isinstance(found, Ball) else found

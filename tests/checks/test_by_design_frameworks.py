@@ -19,7 +19,7 @@ def declared(place: str) -> list[dict[str, str]]:
     return [
         {"function": "spike", "surrogate": FORMULA, "reason": "no slope"},
         {"function": "rounded", "reason": "no slope"},
-        {"detach": f"{__file__}:{place}", "reason": "not trained"},
+        {"detach": f"{__file__}:{place}", "reason": "not trainable"},
     ]
 
 
@@ -123,5 +123,5 @@ def test_variables_that_are_no_arguments() -> None:
         return x * weight, grad
 
     design = {"function": "scaled", "reason": "meant"}
-    with pytest.raises(UsageError, match=r"GC903: .* uses variables that are no arguments of it"):
+    with pytest.raises(UsageError, match=r"GC903: .* uses variables that are not its arguments"):
         check(lambda x: scaled(x), tf.constant(X), by_design=[design])

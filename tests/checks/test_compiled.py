@@ -72,7 +72,7 @@ def test_what_is_compiled_for_each_value_has_a_note() -> None:
 
     compiled = torch.compile(counted, backend=aot_autograd(fw_compiler=as_traced))
     found = [subject_of(TorchEngine(), compiled, x=[0.5, 1.5]).notes for _ in range(2)]
-    note = "torch.compile compiles the layer anew for each value of `G['calls']`"
+    note = "torch.compile recompiles the layer for each value of `G['calls']`"
     assert [note in notes for notes in found] == [False, True]
 
 

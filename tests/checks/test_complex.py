@@ -20,7 +20,7 @@ from gradcheck_cli.domain.codes import Codes
 Z = np.array([0.6 - 0.8j, -1.3 + 0.4j, 0.2 + 1.1j])
 ONCE = {"dtypes": "complex128", "modes": ["reverse"]}
 
-OF_DERIVATIVE = "the complex conjugate of the derivative: a conj() is missing or one too many"
+OF_DERIVATIVE = "the complex conjugate of the derivative: a conj() is missing or superfluous"
 OF_GRADIENT = "the complex conjugate of the gradient"
 OF_UPSTREAM = "right for the complex conjugate of the upstream gradient"
 

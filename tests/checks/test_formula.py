@@ -142,7 +142,7 @@ def test_lost_digits_are_undecided_where_the_cost_of_rounding_is_late() -> None:
     look = formula(*LOSSY)
     driven(look, failing(TruthRequest, LATE, looks=1))
     assert codes(look) == {"GC501"}
-    assert "what rounding may cost could not be computed" in look.findings[0].message
+    assert "the cost of rounding could not be computed" in look.findings[0].message
     assert look.notes == ["the cost of rounding could not be computed: gave no answer within 60 s"]
     driven(weighed := formula(*LOSSY))
     assert codes(weighed) == {"GC301"}

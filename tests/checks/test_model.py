@@ -114,7 +114,7 @@ def test_another_function_is_found_and_its_gradient_is_judged_by_itself(
     answer = answered(folder, "Cube", text, dtype)
     assert codes(answer) == ["GC104"]
     (finding,) = answer.findings
-    assert finding.message == "2 of 2 outputs: not what the formula gives, in any precision"
+    assert finding.message == "2 of 2 outputs: differs from the formula, in every precision"
     assert finding.truth_source == "certified"
     assert {check.truth for check in answer.checks} == {"certified, from the trace"}
 
@@ -132,7 +132,7 @@ def test_parameters_are_known_by_name_and_another_shape_is_told(folder: Path) ->
     assert {check.input for check in right.checks} == {"x", "weight"}
     wrong = answered(folder, "Dense", inputs + "model: x @ weight\n")
     assert codes(wrong) == ["GC104"]
-    assert wrong.findings[0].message == "it gives shape (2, 1), but the formula has shape (2,)"
+    assert wrong.findings[0].message == "it returns shape (2, 1), but the formula has shape (2,)"
 
 
 def test_an_unknown_name_is_a_mistake_of_the_spec_with_its_place(folder: Path) -> None:

@@ -135,7 +135,7 @@ def test_seeds_of_the_layers_own_give_each_dtype_its_own_numbers(
     engine: Callable[[], Engine], layer: Any
 ) -> None:
     narrow = examined(engine, layer, "float32")
-    assert "it draws other random numbers in float64: checked in float32" in narrow.notes
+    assert "it draws different random numbers in float64: checked in float32" in narrow.notes
     assert narrow.failure is None
     assert narrow.findings == ()
     assert examined(engine, layer, "float64").findings == ()

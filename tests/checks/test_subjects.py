@@ -96,7 +96,7 @@ def test_where_random_numbers_depend_on_the_dtype_its_own_decide() -> None:
         return up * out / x, up * out / y
 
     answer = examined(SimpleNamespace(forward=forward, backward=backward), dtype="float32")
-    assert answer.notes[0] == "it draws other random numbers in float64: checked in float32"
+    assert answer.notes[0] == "it draws different random numbers in float64: checked in float32"
     assert [finding.code for finding in answer.findings if finding.severity == "error"] == []
 
 

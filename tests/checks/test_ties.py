@@ -32,7 +32,7 @@ def test_shares_of_a_tie_that_do_not_add_up_are_wrong(share: float) -> None:
     answer = examined(largest(share), TIED)
     assert {f.code for f in answer.findings if f.severity == "error"} == {"GC101"}
     wrong = next(f for f in answer.findings if f.code == "GC101")
-    assert f"the slope is 1, and the gradient gives {2 * share:.6g}" in str(wrong)
+    assert f"the slope is 1, but the gradient gives {2 * share:.6g}" in str(wrong)
     assert wrong.pattern is None
 
 

@@ -61,7 +61,7 @@ def test_what_is_there_no_more_is_said(folder: Path) -> None:
     screen = run(folder, "--baseline", "known.json")
     assert screen.code == 0
     assert screen.err == (
-        "baseline known.json: 2 of its findings are gone; --write-baseline known.json renews it\n"
+        "baseline known.json: 2 of its findings are gone; --write-baseline known.json updates it\n"
     )
 
 

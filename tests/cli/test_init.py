@@ -106,9 +106,9 @@ def test_the_steps_of_the_ci_file_check_the_project(service: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--input", "x=3"), "are about a TARGET"),
+        (("--input", "x=3"), "need a TARGET"),
         (("numpy:exp", "--engine", "numpy"), "cannot be read from its code"),
-        (("gone.py:Net",), "which one is it written in?"),
+        (("gone.py:Net",), "there is no file gone.py"),
     ],
 )
 def test_what_is_not_in_order_is_said(

@@ -218,4 +218,4 @@ def test_a_folder_that_cannot_be_written_is_said(
     env = {"GRADCHECK_NO_CACHE": "0", "XDG_CACHE_HOME": str(place)}
     screen = call_here("run", "good.yaml", "--engine", "reference", cwd=folder, env=env)
     assert screen.code == 0
-    assert "results are not kept in " in screen.err
+    assert "results cannot be cached in " in screen.err

@@ -212,7 +212,7 @@ def test_code_of_users_is_refused_where_that_is_asked_for(tmp_path: Path) -> Non
     screen = call_here("run", ".", *REFERENCE, cwd=tmp_path, env={"GRADCHECK_NO_USER_CODE": "1"})
     assert screen.code == 2
     assert "a.yaml:2:26" in screen.out
-    assert "this run is to run no code of users" in screen.out
+    assert "this run must not run user code" in screen.out
     assert "ok    b" in screen.out
     assert not (tmp_path / "ran").exists()
 

@@ -115,7 +115,7 @@ def test_verbose_on_the_command_line_beats_quiet_elsewhere() -> None:
     [
         (("--dtype", "flaot32"), "Did you mean `float32`?"),
         (("--mode", "revers"), "Did you mean `reverse`?"),
-        (("--select", "GC9999"), "begins no known finding code"),
+        (("--select", "GC9999"), "no finding code begins with"),
         (("--ignore", "nan-gradent"), "Did you mean `nan-gradient`?"),
         (("--timeout", "0"), "0"),
         (("--jobs", "0"), "0"),

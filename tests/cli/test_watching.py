@@ -28,10 +28,10 @@ def test_a_change_runs_again_and_ctrl_c_ends_it(tmp_path: Path) -> None:
             stderr=stderr,
         )
     try:
-        _wait_for(err, "watching; Ctrl-C ends it", 1)
+        _wait_for(err, "watching for changes; Ctrl-C ends it", 1)
         assert out.read_text().count("ok    s") == 1
         (tmp_path / "s.yaml").write_text("inputs: {x: 100}\nmodel: 1 / exp(x)\n")
-        _wait_for(err, "watching; Ctrl-C ends it", 2)
+        _wait_for(err, "watching for changes; Ctrl-C ends it", 2)
         assert "FAIL  s" in out.read_text()
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 1

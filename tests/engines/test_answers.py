@@ -58,25 +58,25 @@ def test_what_was_asked_for_goes_through(mode: Mode, projection: Projection) -> 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"engine": "another"}, "it was asked for it float64 .* and answers for another float64"),
-        ({"output": None}, "the output is None, and should be a float64 array"),
+        ({"engine": "another"}, "it was asked for it float64 .* but answers for another float64"),
+        ({"output": None}, "the output is None, but should be a float64 array"),
         (
             {"output": np.zeros(2, "f4")},
-            "the output is an array of float32, and should be a float64",
+            "the output is an array of float32, but should be a float64",
         ),
-        ({"output": np.zeros(3)}, r"the output has shape \(3,\), and should have \(2,\)"),
-        ({"gradients": {}}, "it says nothing of the gradient of `x`"),
-        ({"gradients": {"x": [1.0], "w": None}}, "gradient of `x` is a list, and should be a Grad"),
+        ({"output": np.zeros(3)}, r"the output has shape \(3,\), but should have \(2,\)"),
+        ({"gradients": {}}, "it does not answer for the gradient of `x`"),
+        ({"gradients": {"x": [1.0], "w": None}}, "gradient of `x` is a list, but should be a Grad"),
         (
             {"gradients": {"x": Gradient(np.zeros(2)), "w": Gradient(None)}},
-            r"gradient of `x` \(rows, columns\) has shape \(2,\), and should have \(2, 2\)",
+            r"gradient of `x` \(rows, columns\) has shape \(2,\), but should have \(2, 2\)",
         ),
     ],
 )
 def test_what_is_no_answer_is_told(change: dict[str, Any], says: str) -> None:
     with pytest.raises(EngineFault, match=says):
         answers.evaluation(replace(RIGHT, **change), PROBLEM, "it")
-    with pytest.raises(EngineFault, match="it answers with None, and not with an Evaluation"):
+    with pytest.raises(EngineFault, match="it answers with None, not with an Evaluation"):
         answers.evaluation(None, PROBLEM, "it")
 
 
@@ -85,7 +85,7 @@ def test_a_path_has_every_step() -> None:
     right = Training("it", "float64", np.zeros(3), {"w": np.zeros(3)})
     assert answers.training(right, problem, "it") is right
     with pytest.raises(
-        WrongKind, match=r"the path of `w` has shape \(2,\), and should have \(3,\)"
+        WrongKind, match=r"the path of `w` has shape \(2,\), but should have \(3,\)"
     ):
         answers.training(replace(right, parameters={"w": np.zeros(2)}), problem, "it")
     with pytest.raises(EngineFault, match="not with the Training of other in float64"):

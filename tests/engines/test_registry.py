@@ -84,12 +84,14 @@ def test_broken_entry_points_are_told_and_nothing_else_suffers(
 
 
 def test_what_is_no_engine_of_its_name_is_told(engines: Mapping[str, Registered]) -> None:
-    assert engines["thing"].fault.startswith("it is no gradcheck_cli.engines.base.Engine: it lacks")
+    assert engines["thing"].fault.startswith(
+        "it is not a gradcheck_cli.engines.base.Engine: it lacks"
+    )
     assert engines["module"].fault == "its entry point names no class: module:Class"
     assert engines["backward"].fault == (
         "its capabilities name the mode `backward`; there are reverse, forward"
     )
-    fault = "its capabilities call it `zebra`, and its entry point `other`"
+    fault = "its capabilities call it `zebra`, but its entry point `other`"
     assert engines["other"].fault == fault
 
 

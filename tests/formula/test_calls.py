@@ -66,11 +66,11 @@ def test_an_alias_is_the_row_that_it_names() -> None:
             "GC904 1:13-14 `axis` must be known before the run",
             "a number, a constant or a loop variable",
         ),
-        ("max(x, x)", "GC904 1:8-9 `axis` must be a number", "of two values: maximum(a, b)"),
+        ("max(x, x)", "GC904 1:8-9 `axis` must be a number", "for two values: maximum(a, b)"),
         (
             "clip(x, s, 1)",
             "GC904 1:9-10 `min` must be a number",
-            "with arrays: minimum(maximum(x, low), high)",
+            "for arrays: minimum(maximum(x, low), high)",
         ),
         (
             "sum(x, keepdims=1)",
@@ -170,15 +170,15 @@ def test_wrong_subscripts_say_what_is_wrong_with_them(text: str, told: str) -> N
         ('einsum("ij->ji")', "GC904 1:1-17 `einsum` needs x", "einsum(subscripts, x1, x2, ...)"),
         (
             'einsum("ij->i", x, subscripts="ij")',
-            "GC904 1:8-15 a text stands where a number is needed",
-            "a text is for a keyword",
+            "GC904 1:8-15 a string is used where a number is needed",
+            "a string is for a keyword",
         ),
         (
             'einsum("ij,jk->ik", x, "W")',
-            "GC904 1:24-27 a text stands where a number is needed",
-            "a text is for a keyword",
+            "GC904 1:24-27 a string is used where a number is needed",
+            "a string is for a keyword",
         ),
-        ('mse(x, "mean")', "GC904 1:8-14 a text stands where a number is needed", ""),
+        ('mse(x, "mean")', "GC904 1:8-14 a string is used where a number is needed", ""),
     ],
 )
 def test_texts_and_arrays_are_not_confused(text: str, told: str, help: str) -> None:
@@ -208,7 +208,7 @@ def test_calls_with_several_results(text: str, shapes: list[tuple[int, ...]]) ->
 @pytest.mark.parametrize(
     ("text", "told", "help"),
     [
-        ("sum(svd(x))", "this call gives several values where one is needed", "take one: svd(x)"),
+        ("sum(svd(x))", "this call returns several values where one is needed", "take one: svd(x)"),
         ("split(x, 2)[0]", "split(x, 2): (3, 2): 3 elements do not make 2 equal parts", "split(x"),
         ("split(x, 0)[0]", "split(x, 0): (3, 2): 3 elements do not make 0 equal parts", "split(x"),
         ("split(x, 1, 5)[0]", "split(x, 1, 5): (3, 2): there is no axis 5", "valid: -2 to 1"),
@@ -232,8 +232,8 @@ def test_calls_with_several_results(text: str, shapes: list[tuple[int, ...]]) ->
         ("topk(v, 1)[1]", "the output has int values, which have no gradient", "floating"),
         ("egh(x)[0]", "unknown operation `egh`", "did you mean `eigh`?"),
         ("split + 1", "`split` is an operation, not a value", "call it: split(x)"),
-        ("torch.split(x, 3)[0]", "operations are called by name alone", "write split(x, 3)"),
-        ("x.split(3)[0]", "operations are called by name alone", "write split(x, 3)"),
+        ("torch.split(x, 3)[0]", "operations are called by name only", "write split(x, 3)"),
+        ("x.split(3)[0]", "operations are called by name only", "write split(x, 3)"),
     ],
 )
 def test_wrong_calls_with_several_results(text: str, told: str, help: str) -> None:
@@ -266,7 +266,7 @@ def test_a_mismatch_inside_an_operation_is_told_in_the_words_of_the_one_that_mee
 
 def test_arguments_of_a_wrong_call_are_looked_at_too() -> None:
     assert mistakes("np.exp(zz) + sun(yy)") == [
-        "GC904 1:1-7 `.exp(...)`: operations are called by name alone",
+        "GC904 1:1-7 `.exp(...)`: operations are called by name only",
         "GC905 1:8-10 unknown name `zz`",
         "GC905 1:14-17 unknown operation `sun`",
         "GC905 1:18-20 unknown name `yy`",

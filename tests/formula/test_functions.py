@@ -66,7 +66,7 @@ def test_a_mistake_inside_a_function_says_where_it_was_called() -> None:
     assert mistakes(text) == [
         "GC906 2:12-17 a @ a: (3, 2) @ (3, 2): the inner sizes 2 and 3 differ"
     ]
-    assert helps(text) == ["`f` is called in line 3"]
+    assert helps(text) == ["`f` is called on line 3"]
 
 
 def test_a_function_that_is_never_called_is_checked_all_the_same() -> None:
@@ -122,17 +122,17 @@ def test_names_of_several_values_go_through_a_loop() -> None:
     [
         (
             "sum(f(x))",
-            "GC904 3:5-9 this call gives several values where one is needed",
+            "GC904 3:5-9 this call returns several values where one is needed",
             "give each a name, a, b = f(x), or take one: f(x)[0]",
         ),
         (
             "f(x) * 2",
-            "GC904 3:1-5 this call gives several values where one is needed",
+            "GC904 3:1-5 this call returns several values where one is needed",
             "give each a name, a, b = f(x), or take one: f(x)[0]",
         ),
         (
             "f(x)",
-            "GC904 3:1-5 a formula has one output, and this call gives several values",
+            "GC904 3:1-5 a formula has one output, but this call returns several values",
             "take one: f(x)[0]",
         ),
         ("a, b, c = f(x)\na", "GC906 3:1-15 2 values cannot be given to 3 names", ""),

@@ -83,7 +83,7 @@ def test_what_fits_is_taken_as_it_stands(text: str, given: dict[str, object]) ->
             "mse(x, x, reduction=1)",
             '21-22 `reduction` of mse must be "mean", "sum" or "none", not 1',
         ),
-        ("einsum(1, x)", '8-9 `subscripts` of einsum must be a text such as "ij,jk->ik", not 1'),
+        ("einsum(1, x)", '8-9 `subscripts` of einsum must be a string such as "ij,jk->ik", not 1'),
     ],
 )
 def test_a_value_of_the_wrong_type_is_told_at_its_place(text: str, mistake: str) -> None:
@@ -105,11 +105,13 @@ def test_a_word_that_is_no_choice_gets_the_nearest() -> None:
 
 def test_values_of_the_run_cannot_be_keywords() -> None:
     assert mistakes("softmax(x, axis=s)") == ["GC904 1:17-18 `axis` must be known before the run"]
-    assert mistakes("einsum(x, W)") == ["GC904 1:8-9 `subscripts` of einsum must be a text"]
+    assert mistakes("einsum(x, W)") == ["GC904 1:8-9 `subscripts` of einsum must be a string"]
     assert mistakes("mse(x, x, reduction=mean)") == [
         "GC905 1:21-25 `mean` is an operation, not a value"
     ]
-    assert mistakes("mse(x, x, reduction=x)") == ["GC904 1:21-22 `reduction` of mse must be a text"]
+    assert mistakes("mse(x, x, reduction=x)") == [
+        "GC904 1:21-22 `reduction` of mse must be a string"
+    ]
 
 
 def test_frameworks_names_lead_to_ours() -> None:

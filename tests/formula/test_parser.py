@@ -71,8 +71,11 @@ def test_all_mistakes_are_told_at_once_and_in_order() -> None:
         ("x > 0", "GC907 1:1-6 the output has bool values, which have no gradient"),
         ("y = n * 2", "GC907 1:5-10 the output has int values, which have no gradient"),
         ("3", "GC907 1:1-2 the output is a constant: there is nothing to differentiate"),
-        ("n / 2", "GC907 1:1-6 the output depends on no floating input: there is no gradient"),
-        ("s, s", "GC904 1:1-5 a formula has one output, and this is a list"),
+        (
+            "n / 2",
+            "GC907 1:1-6 the output depends on no floating-point input: there is no gradient",
+        ),
+        ("s, s", "GC904 1:1-5 a formula has one output, but this is a list"),
         (
             "def f(a):\n    return a",
             "GC904 1:1-10 a formula must end with its output: an expression or an assignment",

@@ -122,7 +122,7 @@ def test_values_that_nobody_uses_are_not_computed() -> None:
         ("a, b = sum(x), 1, 2\na", "GC906 1:1-20 3 values cannot be given to 2 names", ""),
         (
             "a = topk(v, 1)\na",
-            "GC904 2:1-2 a formula has one output, and this is a list",
+            "GC904 2:1-2 a formula has one output, but this is a list",
             "combine the values: a + b, or stack([a, b])",
         ),
         ("a, (b, c) = s, v\na", "GC904 1:4-10 only a name can be assigned to", ""),

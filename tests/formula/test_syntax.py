@@ -31,14 +31,14 @@ def test_a_choice_says_where() -> None:
 @pytest.mark.parametrize("character", ["\x00", "\x0c", "\r", "\x1b", "\u2028", "\ud800"])
 def test_control_characters_are_no_part_of_a_formula(character: str) -> None:
     assert mistakes(f"s + {character} 1") == [
-        f"GC904 1:5-6 the formula holds the control character U+{ord(character):04X}"
+        f"GC904 1:5-6 the formula contains the control character U+{ord(character):04X}"
     ]
 
 
 def test_pythons_advice_on_style_is_not_heard() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert mistakes("s is 1") == ["GC904 1:1-7 only < <= > >= == and != compare"]
+        assert mistakes("s is 1") == ["GC904 1:1-7 the comparisons are < <= > >= == and !="]
 
 
 def test_an_endless_number_is_told_in_words() -> None:

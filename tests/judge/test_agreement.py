@@ -71,13 +71,13 @@ def test_modes_that_differ_are_both_named() -> None:
     made = modes([1.0, -1.0], [1.0, 0.25], block([0.0, 0.0], kind=KINK, between=(-1, 1)))
     finding = judge(replace(made, values={"x": np.zeros(2)}))[1][-1]
     assert (finding.code, finding.severity, finding.engine) == ("GC105", "error", "torch")
-    assert finding.message == "the gradient of `x` is -1 by reverse and 0.25 by forward"
+    assert finding.message == "the gradient of `x` is -1 in reverse and 0.25 in forward"
     assert [(entry.index, entry.computed) for entry in finding.entries] == [((1,), -1.0)]
 
 
 def test_a_small_difference_is_shown_with_all_its_digits() -> None:
     made = modes(0.5, 0.5 * (1 + 1e-10), AT_KINK, dtype="float64")
-    assert "0.5 by reverse and 0.50000000005 by forward" in judge(made)[1][-1].message
+    assert "0.5 in reverse and 0.50000000005 in forward" in judge(made)[1][-1].message
 
 
 def test_modes_of_different_engines_are_not_compared() -> None:
@@ -127,7 +127,7 @@ def test_engines(
 def test_engines_that_differ_are_both_named() -> None:
     finding = judge(engines(1.5, -2.0, UNKNOWN))[1][-1]
     assert (finding.code, finding.severity, finding.input) == ("GC107", "warning", "x")
-    assert finding.message == "the gradient of `x` is 1.5 by torch and -2 by tensorflow"
+    assert finding.message == "the gradient of `x` is 1.5 in torch and -2 in tensorflow"
 
 
 def test_engines_in_different_modes_or_without_an_answer_are_not_compared() -> None:

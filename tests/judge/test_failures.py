@@ -51,4 +51,4 @@ def test_dtype() -> None:
     evaluation = answer({"x": 1.0}, own_dtype="float64")
     finding = dtype_finding(case([evaluation], {"x": block(1.0)}), evaluation, "x", "float64")
     assert (finding.code, finding.severity, finding.input) == ("GC103", "error", "x")
-    assert finding.message == "the gradient of `x` is float64, its input is float32"
+    assert finding.message == "the gradient of `x` is float64, but its input is float32"

@@ -146,7 +146,7 @@ def test_message(g: Any, truth: Any, wide: Any, message: str) -> None:
 
 def test_message_of_ill_conditioning() -> None:
     finding = of_vector(1.001, 1.0, condition=1e-3)
-    expected = "the gradient of `x`: rounding the inputs alone moves it by as much"
+    expected = "the gradient of `x`: explained by rounding the inputs alone"
     assert finding.message == expected
 
 
@@ -165,7 +165,7 @@ def test_message_where_there_is_no_derivative(kind: PointKind) -> None:
         ((0.25, 1 / 3), "`x`: a kink: every slope from 0.25 to 0.3333 is accepted"),
         (
             (0, INF),
-            "`x`: a kink of many slopes, of which not all are known: any finite one is accepted",
+            "`x`: a kink with many slopes, not all of them known: any finite slope is accepted",
         ),
     ],
 )

@@ -45,7 +45,7 @@ def test_a_narrow_terminal_is_kept_to() -> None:
 def test_the_svg_is_well_formed_and_has_every_point() -> None:
     root = ElementTree.fromstring(curve_svg(CURVE))
     space = "{http://www.w3.org/2000/svg}"
-    assert root.find(f"{space}title").text == "a <b>: error of a difference quotient, float32"
+    assert root.find(f"{space}title").text == "a <b>: error of a finite difference, float32"
     dashed = [
         float(p.get("d")[1:].split()[0]) for p in root.iter() if "usual" in (p.get("class") or "")
     ]

@@ -61,7 +61,7 @@ def test_the_worst_error_is_one_that_means_something(result: SpecResult, said: s
 def test_verbose_says_by_which_rule_numbers_passed() -> None:
     shown = only(passed(Pass("zero", 3, 1.1e16), Pass("kink", 1, None)), verbose=True)
     assert "torch float32 reverse x passed by rule" in shown
-    assert "zero: what rounding leaves of terms that cancel to zero (3 entries, worst: all" in shown
+    assert "zero: a rounding residue of terms that cancel to zero (3 entries, worst: all" in shown
     assert "kink: between the one-sided derivatives of a kink (1 entry)" in shown
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gradcheck_cli.domain.place import Source
+from gradcheck_cli.domain.report import SpecError
 from gradcheck_cli.report.problems import in_repository, problems
 
 from . import samples
@@ -38,6 +39,20 @@ def test_a_problem_is_at_its_cause() -> None:
 def test_no_two_problems_have_the_same_fingerprint() -> None:
     report = samples.report(samples.reciprocal_exp(), samples.reciprocal_exp())
     assert [problem.fingerprint for problem in problems(report)] == ["a1b2c3", "a1b2c3-2"]
+
+
+@pytest.mark.parametrize(
+    ("message", "same"), [("no name `epx`", True), ("unknown operation `abz`", False)]
+)
+def test_a_mistake_is_known_by_what_it_names_and_not_by_its_wording(
+    message: str, same: bool
+) -> None:
+    def fingerprint(message: str) -> str:
+        error = SpecError("GC905", "a.yaml", message, key="model")
+        (problem,) = problems(replace(samples.report(), errors=(error,)))
+        return problem.fingerprint
+
+    assert (fingerprint("unknown operation `epx`") == fingerprint(message)) is same
 
 
 def test_paths_are_those_of_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ def test_there_is_one_story_and_one_cause_and_other_kinds_are_named() -> None:
 
 def test_what_was_not_proven_is_not_called_so() -> None:
     guess = caused(nan_finding("torch"), proven=False, proof="", repaired=None, engine_op=None)
-    assert shown([guess]) == [STORY, "cause overflow, inferred from the operands and not proven"]
+    assert shown([guess]) == [STORY, "cause overflow, inferred from the operands, not proven"]
 
 
 def test_verbose_says_what_the_word_means() -> None:

@@ -35,4 +35,4 @@ def test_a_fix_says_what_is_proven_and_where_it_fails() -> None:
 
 def test_nothing_known_is_no_silence() -> None:
     (words,) = searched_words(fix(()))
-    assert words == "over the same domain no failure was found, and nothing is proven"
+    assert words == "over the same domain, no failure was found, but nothing is proven"

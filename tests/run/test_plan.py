@@ -94,7 +94,7 @@ def test_a_layer_is_not_for_every_engine(spec: Read, tmp_path: Path) -> None:
     assert _plan(layer, engines=("torch", "reference")).engines == ("torch",)
     assert _plan(layer, engines=("torch", "reference")).notes == ()
     plan = _plan(layer, engines=("tensorflow", "reference"))
-    told = "`implementations` has a layer for torch, jax, and none for tensorflow, reference"
+    told = "`implementations` has a layer for torch, jax, but none for tensorflow, reference"
     assert (plan.engines, plan.layers, plan.notes) == ((), (), (told,))
 
 
@@ -318,7 +318,7 @@ def test_a_device_beats_and_is_beaten_like_every_setting(spec: Read) -> None:
 
 @pytest.mark.usefixtures("gpu")
 def test_engines_without_the_device_refuse_it_where_they_were_named(spec: Read) -> None:
-    words = "eigen runs on the CPU only, and not on the device `cuda`"
+    words = "eigen runs on the CPU only; the device `cuda` is not supported"
     plan = _plan(spec(TRAINED), engines=("torch", "jax", "tensorflow", "eigen"))
     assert plan.without == {"eigen"}
     look = plan.looks[0]
@@ -331,7 +331,7 @@ def test_engines_without_the_device_refuse_it_where_they_were_named(spec: Read) 
     unnamed = [note for note in _plan(spec(TRAINED)).notes if "left out" in note]
     assert unnamed == [
         "reference: reverse and forward mode were left out: "
-        "reference runs on the CPU only, and not on the device `cuda`"
+        "reference runs on the CPU only; the device `cuda` is not supported"
     ]
     (path,) = Work(plan).trainings[0].paths  # of a training it is not asked either
     assert Work(_plan(spec(TRAINED))).trainings[0].paths == ()  # no word of what nobody named

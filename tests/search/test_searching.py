@@ -54,7 +54,7 @@ def test_a_row_without_an_enclosure_in_some_box_is_no_proof_and_says_why(
     inputs = "{x: {value: [1, 1.5], domain: [1, 2]}}"
     found = searched(spec_of(inputs, "norm(x, ord=3)"), budget=0.5)
     assert {one.verdict for one in found.values()} == {"undecided"}
-    assert {one.why for one in found.values()} == {"`signed_power` has no rule of enclosure"}
+    assert {one.why for one in found.values()} == {"`signed_power` has no enclosure rule"}
 
 
 def test_points_that_fail_in_too_many_kinds_end_a_search_before_it_begins() -> None:

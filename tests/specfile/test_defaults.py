@@ -109,12 +109,12 @@ def test_mistakes_have_their_places_and_are_told_once() -> None:
 
 
 def test_defaults_stand_alone_and_first() -> None:
-    message = "`defaults` stands alone, in the first document of a file"
+    message = "`defaults` must be the only key, in the first document of a file"
     _, errors = both("defaults: {order: 2}\ninputs: {x: 1.0}\nmodel: x\n")
     assert errors == [f"GC903 1:1-9 defaults: {message}"]
     _, errors = both("inputs: {x: 1.0}\nmodel: x\n---\ndefaults: {order: 2}\n")
     assert errors[0] == f"GC903 4:1-9 defaults: {message}"
     specs, errors = both("defaults: {order: 2}\n")
-    assert (specs, errors) == ([], ["GC902 - there are defaults in this file, and no spec"])
+    assert (specs, errors) == ([], ["GC902 - this file has defaults, but no spec"])
     _, errors = both("defaults: 3\n---\ninputs: {x: 1.0}\nmodel: x\n")
     assert errors == ["GC903 1:11-12 defaults: `defaults` must be a mapping, not the number `3`"]

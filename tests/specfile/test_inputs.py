@@ -49,7 +49,7 @@ def test_points_draw_numbers_of_their_own() -> None:
         (
             "{x: {value: 1, domain: [0, 2]}}",
             "GC903 2:25-31 points[0].x.domain: "
-            "`domain` belongs to the input itself, under `inputs`: it is the same everywhere",
+            "`domain` belongs to the input itself, under `inputs`: it is the same at every point",
         ),
         ("{x: no}", "GC903 2:14-16 points[0].x: text `no` is not the value of an input"),
         ("{}", "GC903 2:10-12 points[0]: this needs at least 1 entry"),
@@ -130,7 +130,7 @@ def test_a_complex_dtype_rounds_both_parts() -> None:
 
 
 FORMULA = "model: sum(z)"
-REAL = "formulas compute with real numbers, and `z` is complex"
+REAL = "formulas compute with real numbers, but `z` is complex"
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ REAL = "formulas compute with real numbers, and `z` is complex"
         ),
         (
             f"inputs: {{z: {{value: 1j, domain: [0, 1]}}}}\n{LAYER}",
-            "GC903 1:25-31 inputs.z.domain: `domain` is about real numbers, and `z` is complex",
+            "GC903 1:25-31 inputs.z.domain: `domain` is for real numbers, but `z` is complex",
         ),
         (
             f"inputs: {{z: 1.0}}\npoints: [{{z: 1j}}]\n{LAYER}",
@@ -152,7 +152,7 @@ REAL = "formulas compute with real numbers, and `z` is complex"
         ),
         (
             f"inputs: {{z: 1j}}\ndtypes: [complex64, float32]\n{LAYER}",
-            "GC903 2:9-29 dtypes: `dtypes` has real and complex ones",
+            "GC903 2:9-29 dtypes: `dtypes` mixes real and complex dtypes",
         ),
     ],
 )

@@ -91,13 +91,13 @@ def test_mistakes() -> None:
     (mistake,) = one("{kind: rotaton, shape: [3, 3]}")
     assert mistake.startswith("GC903 1:20-27 inputs.x.kind:")
     assert one("{kind: rotation, shape: [3, 2]}") == [
-        "GC903 1:37-43 inputs.x.shape: a rotation matrix is square, and the shape is (3, 2)"
+        "GC903 1:37-43 inputs.x.shape: a rotation matrix is square, but the shape is (3, 2)"
     ]
     assert one("{kind: simplex, value: [0.2, 0.7]}") == [
         "GC903 1:13-47 inputs.x: the value is not of kind simplex: it is 0.1 off"
     ]
     assert one("{kind: simplex, value: [0.2, 0.8], domain: [0, 1]}") == [
-        "GC903 1:48-54 inputs.x.domain: `x` stays of its kind, and has no `domain` beside that"
+        "GC903 1:48-54 inputs.x.domain: `x` has a kind, so it cannot have a `domain` as well"
     ]
     (mistake,) = one("{kind: simplex, value: [0.2, 0.8]}", "points: [{x: [0.2, 0.9]}]\n")
     assert "points[0].x: the value is not of kind simplex" in mistake

@@ -117,13 +117,13 @@ def test_mistakes_in_what_is_meant(tmp_path: Path) -> None:
     ):
         assert designed(tmp_path, form) == mistakes
     (message,) = designed(tmp_path, "{function: f, reason: r}", "numpy")
-    assert message.endswith("nothing inside of such a layer that could be meant by itself")
+    assert message.endswith("such a layer has no parts that could be declared separately")
 
 
 def test_a_formula_has_nothing_inside() -> None:
     text = "inputs: {x: 1}\nmodel: x\nby_design: [{function: f, reason: r}]\n"
     _, (error,) = read("a.yaml", text)
-    assert error.message.startswith("`by_design` is about layers")
+    assert error.message.startswith("`by_design` is for layers")
 
 
 SETUP = """\
@@ -153,7 +153,7 @@ def test_a_setup_belongs_to_every_implementation(tmp_path: Path) -> None:
         ("{imports: ['os:']}", "3:19-24 setup.imports[0]: `os:` does not say what is imported"),
         (
             "{environment: {A=B: c}}",
-            "3:23-26 setup.environment.A=B: `A=B` cannot be a variable of the environment with "
+            "3:23-26 setup.environment.A=B: `A=B` cannot be an environment variable with "
             "this value",
         ),
         ("{environment: {A: 1}}", "3:26-27 setup.environment.A: "),
@@ -173,4 +173,4 @@ def test_a_setup_that_cannot_be_is_told_with_its_place(
 def test_a_formula_has_no_setup(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("inputs: {x: 1}\nmodel: x\nsetup: {imports: [os]}\n")
     _, (error,) = read(str(tmp_path / "a.yaml"))
-    assert error.message.startswith("`setup` is about layers")
+    assert error.message.startswith("`setup` is for layers")

@@ -13,7 +13,7 @@ def test_an_input_that_the_formula_does_not_use_is_a_mistake_if_it_is_differenti
         "GC903 1:16-17 inputs.y: the output does not depend on `y`"
     ]
     assert helps("inputs: {x: 1, y: 2}\nmodel: x ** 2") == [
-        "use `y` in the formula, remove it, or say requires_grad: false"
+        "use `y` in the formula, remove it, or set requires_grad: false"
     ]
     assert spec("inputs: {x: 1, y: {value: 2, requires_grad: false}}\nmodel: x ** 2").wrt == ("x",)
     assert spec("inputs: {x: 1, y: 2}\nwrt: [x]\nmodel: x ** 2").wrt == ("x",)
@@ -24,7 +24,7 @@ def test_an_input_that_the_formula_does_not_use_is_a_mistake_if_it_is_differenti
     [
         (
             "inputs: {x: [true]}\nmodel: sum(x)",
-            ["GC907 1:1-7 inputs: no input is a floating number that asks for its gradient"],
+            ["GC907 1:1-7 inputs: no input is a floating-point number with `requires_grad`"],
         ),
         (
             "inputs: {x: 1}\nmodel: x > 0",
@@ -50,21 +50,20 @@ def test_there_must_be_something_to_differentiate(text: str, expected: list[str]
 def test_names_mean_one_thing() -> None:
     text = "inputs: {x: 1, lambda: 2, __a: 3, 2b: 4}\nconstants: {x: 1, for: 2}\nmodel: x ** 2"
     assert mistakes(text) == [
-        "GC903 1:16-22 inputs.lambda: "
-        "`lambda` is a word of the formula language: choose another name",
-        "GC903 1:27-30 inputs.__a: `__a` is a word of the formula language: choose another name",
+        "GC903 1:16-22 inputs.lambda: `lambda` is reserved in formulas: choose another name",
+        "GC903 1:27-30 inputs.__a: `__a` is reserved in formulas: choose another name",
         "GC903 1:35-37 inputs.2b: `2b` cannot be a name in a formula",
-        "GC903 2:13-14 constants.x: `x` is an input already",
-        "GC903 2:19-22 constants.for: `for` is a word of the formula language: choose another name",
+        "GC903 2:13-14 constants.x: `x` is already an input",
+        "GC903 2:19-22 constants.for: `for` is reserved in formulas: choose another name",
     ]
 
 
 def test_a_gradient_needs_a_point_and_data_does_not() -> None:
     assert mistakes("inputs: {x: [1, .nan]}\nmodel: sum(x)") == [
-        "GC903 1:13-22 inputs.x: `x` holds nan, where there is no gradient to check"
+        "GC903 1:13-22 inputs.x: `x` contains nan, where there is no gradient to check"
     ]
     assert mistakes("inputs: {x: 1}\npoints: [{x: 2}, {x: .nan}]\nmodel: x ** 2") == [
-        "GC903 2:22-26 points[1].x: `x` holds nan, where there is no gradient to check"
+        "GC903 2:22-26 points[1].x: `x` contains nan, where there is no gradient to check"
     ]
     assert spec("inputs: {x: -inf}\nmodel: exp(x)").inputs["x"].value == -np.inf
     data = (
@@ -81,7 +80,7 @@ def test_what_is_no_constant() -> None:
         "GC903 2:16-26 constants.a: `a` must be a number, not a mapping",
         "GC903 2:31-33 constants.b: `b` must be a number, not text `no`",
         "GC903 2:38-43 constants.c: `c` must be a number, not text `1e3`",
-        "GC903 2:54-55 constants.d[1]: the number `2` stands where the first entry is a list",
+        "GC903 2:54-55 constants.d[1]: the number `2`, but the first entry is a list",
     ]
     layer = "inputs: {x: 1}\nconstants: {a: [1, 2]}\nimplementations: {torch: 'm:f'}\nmodel: a * x"
     assert mistakes(layer) == ["GC903 2:16-22 constants.a: `a` must be a number, not a list"]

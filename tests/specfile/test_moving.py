@@ -34,11 +34,11 @@ def test_specs_are_moved_and_those_without_the_point_are_left_out() -> None:
     ("point", "why"),
     [
         ("z=1", "no input `z`"),
-        ("x=1", r"has shape \(2,\), and not \(\)"),
+        ("x=1", r"has shape \(2,\), not \(\)"),
         ("x=[1, 10]", r"outside the domain \[0, 9\]"),
-        ("x=[1", "no input with its value"),
-        ("x", "no input with its value"),
-        ("x=true1", "no input with its value"),
+        ("x=[1", "not an input with its value"),
+        ("x", "not an input with its value"),
+        ("x=true1", "not an input with its value"),
     ],
 )
 def test_a_point_that_no_spec_has_is_an_error(point: str, why: str) -> None:

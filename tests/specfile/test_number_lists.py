@@ -92,7 +92,7 @@ def test_a_list_inside_a_text_stays_text(text: str) -> None:
 
 def test_places_in_a_list_are_exact() -> None:
     assert mistakes("inputs:\n  x: [[1, 2],\n      [3]]\nmodel: sum(x)") == [
-        "GC903 3:7-10 inputs.x[1]: a ragged list: 1 entries here, 2 in the first of its kind"
+        "GC903 3:7-10 inputs.x[1]: a ragged list: 1 entries here, but 2 in the first one"
     ]
 
 

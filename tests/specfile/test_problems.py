@@ -38,7 +38,7 @@ from .writing import helps, mistakes
         (
             "'0, .5'",
             "GC903 1:13-20 inputs.x: text `0, .5` is not the value of an input",
-            "a list has brackets: [0, .5]",
+            "a list needs brackets: [0, .5]",
         ),
         (
             "1_000",

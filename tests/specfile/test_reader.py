@@ -129,8 +129,8 @@ def test_two_specs_of_one_name_are_a_mistake() -> None:
     text = "name: a\ninputs: {x: 2}\nmodel: x ** 2\n---\nname: a\ninputs: {x: 2}\nmodel: x ** 3\n"
     specs, (error,) = read("f.yaml", text)
     assert len(specs) == 1
-    assert told(error) == "GC903 5:7-8 name: two specs of this file are called a"
-    assert error.help == "the first is in line 1"
+    assert told(error) == "GC903 5:7-8 name: two specs in this file are called a"
+    assert error.help == "the first is on line 1"
 
 
 def test_schema_and_formula_mistakes_are_told_together_in_order() -> None:
@@ -147,7 +147,7 @@ def test_schema_and_formula_mistakes_are_told_together_in_order() -> None:
         """
     assert mistakes(text) == [
         "GC903 2:36-44 inputs.x.distribution: unknown distribution: text `gaussian`",
-        "GC903 3:15-18 inputs.W[1]: a ragged list: 1 entries here, 2 in the first of its kind",
+        "GC903 3:15-18 inputs.W[1]: a ragged list: 1 entries here, but 2 in the first one",
         "GC903 5:1-6 modle: unknown key `modle`",
         "GC905 7:15-16 model: unknown name `c`",
         "GC905 8:3-6 model: unknown operation `sun`",
@@ -222,7 +222,7 @@ def test_windows_line_ends_change_no_place() -> None:
 def test_what_a_terminal_would_obey_is_shown_instead() -> None:
     text = 'name: "\\e[31mred"\ninputs: {x: 1}\nmodel: x ** 2\n"\\e[2J": 1\n'
     assert mistakes(text) == [
-        "GC903 1:7-18 name: `name` holds control characters",
+        "GC903 1:7-18 name: `name` contains control characters",
         "GC903 4:1-8 \\x1b[2J: unknown key `\\x1b[2J`",
     ]
 

@@ -67,7 +67,7 @@ def test_lines(folder: Path, place: str, first: int, last: int) -> None:
         ("layers.py", "does not say where", "path.py:LINE"),
         ("layers.py:", "does not say where", "path.py:LINE"),
         ("none.py:3", "there is no file none.py", "relative to the spec"),
-        ("broken.py:1", "is not Python that can be read", ""),
+        ("broken.py:1", "is not valid Python", ""),
         ("layers.py:300", "there is no statement at", ""),
         ("layers.py:Layer.forwrd", "no function or class", "did you mean `Layer.forward`?"),
         ("no.such.module:f", "there is no module", ""),

@@ -47,7 +47,7 @@ def test_a_huge_file_is_refused_by_its_size_alone(tmp_path: Path) -> None:
     path = tmp_path / "huge.yaml"
     with path.open("wb") as stream:
         stream.truncate(50_000_000_000)  # sparse: no such memory, and no time to read it
-    assert mistake(path) == "GC901 - the file is larger than 1 MB, the most that a spec may have"
+    assert mistake(path) == "GC901 - the file is larger than 1 MB, the limit for a spec"
 
 
 def test_an_endless_file_is_refused(tmp_path: Path) -> None:

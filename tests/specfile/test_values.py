@@ -98,12 +98,12 @@ def test_values_are_floating_unless_they_are_logical_or_say_otherwise() -> None:
     ("value", "expected"),
     [
         ("[]", "inputs.x: an empty list has no numbers"),
-        ("[[1], []]", "inputs.x[1]: a ragged list: 0 entries here, 1 in the first of its kind"),
-        ("[[1, 2], 3]", "inputs.x[1]: the number `3` stands where the first entry is a list"),
-        ("[1, [2]]", "inputs.x[1]: a list stands where the first entry is a number"),
+        ("[[1], []]", "inputs.x[1]: a ragged list: 0 entries here, but 1 in the first one"),
+        ("[[1, 2], 3]", "inputs.x[1]: the number `3`, but the first entry is a list"),
+        ("[1, [2]]", "inputs.x[1]: a list, but the first entry is a number"),
         ("[1, two]", "inputs.x[1]: text `two` is not a number"),
         ("[1, ~]", "inputs.x[1]: empty is not a number"),
-        ("[1, {a: 1}]", "inputs.x[1]: a mapping stands where the first entry is a number"),
+        ("[1, {a: 1}]", "inputs.x[1]: a mapping, but the first entry is a number"),
         ("[1, true]", "inputs.x: true and false are mixed with numbers"),
         ("{value: [1.5], dtype: int64}", "inputs.x.value: 1.5 is not a whole number, as dtype"),
         ("{value: [1e30], dtype: int64}", "inputs.x.value: a number is too large for dtype int64"),
@@ -116,7 +116,7 @@ def test_values_are_floating_unless_they_are_logical_or_say_otherwise() -> None:
         ),
         (
             "{shape: [1000000000], distribution: normal}",
-            "inputs.x.shape: 1,000,000,000 entries are more than the 10,000,000 that an input",
+            "inputs.x.shape: 1,000,000,000 entries exceed the limit of 10,000,000 for an input",
         ),
         ("[" * 17 + "1" + "]" * 17, "inputs.x: lists are nested 17 deep; an input has at most 16"),
     ],
@@ -137,7 +137,7 @@ def test_all_inputs_together_have_a_limit() -> None:
     recipe = "{shape: [9000000], distribution: uniform, low: 0, high: 1}"
     inputs = ", ".join(f"{name}: {recipe}" for name in names)
     (found,) = mistakes(f"inputs: {{{inputs}}}\nmodel: sum(x0 + x1 + x2)")
-    assert found.endswith("the inputs of this spec have more than 20,000,000 entries together")
+    assert found.endswith("the inputs of this spec have more than 20,000,000 entries in total")
 
 
 def test_the_words_for_infinity_and_nan() -> None:

@@ -33,8 +33,8 @@ def test_duplicate_keys_tell_both_places() -> None:
         "GC902 3:1-6 duplicate key `model`",
     ]
     assert helps(text) == [
-        "it stands first in line 1, column 10",
-        "it stands first in line 2, column 1",
+        "its first occurrence is on line 1, column 10",
+        "its first occurrence is on line 2, column 1",
     ]
 
 

@@ -87,7 +87,7 @@ def test_names_are_those_of_the_signature() -> None:
 
 def test_a_layer_that_takes_anything_gets_numbered_inputs() -> None:
     assert list(given(lambda *xs: xs, [1.0, 2.0], {}).arrays) == ["x0", "x1"]
-    with pytest.raises(UsageError, match="does not say what it calls it"):
+    with pytest.raises(UsageError, match="gives no name for it"):
         given(lambda *xs: xs, [1.0, 2], {})
 
 

@@ -31,11 +31,11 @@ from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 from gradcheck_cli.truth.layers.safe_values import ONCE, RaisedLater
 
-DRAWS = "the layer draws random numbers; gradcheck seeds them anew before every call"
+DRAWS = "the layer draws random numbers; gradcheck reseeds them before every call"
 
 WALLED = (
-    "it raises at every point next to one where runs are compared, so how far two runs may be "
-    "apart is not known: GC105, GC606, GC607 and GC608 were checked in part"
+    "it raises at every nearby point, so the accepted difference between two runs is unknown: "
+    "GC105, GC606, GC607 and GC608 were checked only in part"
 )
 
 ONE_COMPILATION = (
@@ -141,7 +141,7 @@ def _notes(bench: Bench) -> Iterator[str]:
     names = kept(bench)
     if names:
         shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-        yield f"a forward run changes {shown}: restored before every call of a check"
+        yield f"a forward run changes {shown}, which is restored before every call"
     if bench.walled:
         yield WALLED
     if bench.subject.stages:

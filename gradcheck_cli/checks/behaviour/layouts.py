@@ -14,7 +14,7 @@ from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout
 WORDS: dict[Layout, str] = {
     "transposed": "is transposed in memory",
     "sliced": "is a slice with gaps in memory",
-    "expanded": "is expanded (stride 0), as that of a sum is",
+    "expanded": "is expanded (stride 0), as the upstream gradient of a sum is",
 }
 
 

@@ -148,7 +148,7 @@ def _on_a_fresh_layer(bench: Bench) -> Fault | None:
     finally:
         subject.close()
     found = bench.apart(fresh, later, bench.tight(fresh))
-    return _shown("for a first input, and for the same after another", found)
+    return _shown("for an input on a fresh layer, and for the same input after another", found)
 
 
 def of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) -> Iterator[Fault]:

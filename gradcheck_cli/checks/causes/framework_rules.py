@@ -42,7 +42,7 @@ def in_time(
     until = time.perf_counter() + seconds
     for done, call in enumerate(calls):
         if time.perf_counter() > until:
-            notes[f"{done} calls were examined by themselves; there was no time for more"] = None
+            notes[f"{done} calls were examined in isolation; there was no time for more"] = None
             break
         yield call
 
@@ -143,15 +143,15 @@ def _cause(finding: Finding, of: Ran | CustomCall, **words: Any) -> Cause:
 
 
 def _lone(finding: Finding, step: Ran) -> Cause:
-    alone = f"`{step.name}` has another result at this point than on both sides of it"
+    alone = f"`{step.name}` has a different result at this point than on both sides of it"
     return _cause(
         finding,
         step,
         phase="forward",
-        detail=f"{alone}; the derivative is that of the branch it chooses",
-        story=f"{alone}, and chooses a branch with another derivative",
+        detail=f"{alone}, so the derivative is that of the chosen branch",
+        story=f"{alone}, and selects a branch with a different derivative",
         kind="lone branch",
-        proof="every operation that was examined by itself is right at these numbers",
+        proof="every operation examined in isolation is right at these inputs",
     )
 
 
@@ -190,7 +190,7 @@ def wrong_rule(
     """The cause of a finding, for an operation that hands on `numbers` (as stated, and right)."""
     stated, right = numbers
     way = "forward" if finding.mode == "forward" else "reverse"
-    of_it = f"{framework}'s {way} mode has {stated} for {name} of `{call.name}`"
+    of_it = f"{framework}'s {way} mode returns {stated} for {name} of `{call.name}`"
     return _cause(
         finding,
         call,
@@ -199,7 +199,8 @@ def wrong_rule(
         story=f"{of_it}; correct: {right}",
         kind="operation's rule",
         proven=True,
-        proof=f"by itself, at the same numbers, `{call.name}` disagrees with finite differences",
+        proof=f"checked in isolation at the same inputs, `{call.name}` disagrees with finite "
+        "differences",
     )
 
 
@@ -208,14 +209,13 @@ def convention(finding: Finding, calls: Mapping[str, CustomCall]) -> Cause:
     first, *_ = (call for call in calls.values())
     named = " and ".join(f"`{name}`" for name in calls)
     many = len(calls) > 1
-    stand = f"{named} {'stand on kinks' if many else 'stands on a kink'} here"
+    stand = f"{named} {'are at kinks' if many else 'is at a kink'} here"
     return _cause(
         finding,
         first,
         phase="backward",
-        detail=f"{stand}, and the layer has a derivative",
-        story=f"{stand}: what {'they hand' if many else 'it hands'} on is a convention, and the "
-        "layer has a derivative",
+        detail=f"{stand}, but the layer has a derivative",
+        story=f"{stand}; the derivative there is a convention, but the layer has a derivative",
         kind="convention at a kink",
-        proof="every other operation that was examined by itself is right at these numbers",
+        proof="every other operation examined in isolation is right at these inputs",
     )

@@ -262,7 +262,7 @@ class _Run:
         """The last evaluation of what is returned. Raises NotRewritable where there is none."""
         found = self._subject.seen(expression, self._run, others)
         if not found:
-            raise NotRewritable("it has no numbers where it is evaluated")
+            raise NotRewritable("it was not evaluated in the run")
         return found[-1]
 
 

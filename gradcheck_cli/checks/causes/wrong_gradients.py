@@ -140,7 +140,7 @@ class WrongGradients:
                 fault = unexplained(finding, error)
                 self.faults[fault.message] = fault
             else:  # the layer does not run while it is watched
-                self.notes[f"its functions could not be looked at: {one_line(error)}"] = None
+                self.notes[f"its custom functions could not be examined: {one_line(error)}"] = None
             return finding
 
     def _explained(self, finding: Finding) -> Finding:
@@ -375,7 +375,7 @@ def _as_wrong(finding: Finding, one: _Wrong, shown: bool) -> Finding:
     even if it is nearly right, or zero. `shown`: differences show that it reaches the entry."""
     cause = _stated_wrong(finding, one)
     if not shown:
-        proof = f"{cause.proof}; that this makes the entry wrong could not be shown"
+        proof = f"{cause.proof}; whether this makes the entry wrong could not be shown"
         cause = replace(cause, proven=False, proof=proof)
     found = replace(finding, cause=cause, pattern=_pattern(finding, one))
     if finding.code in WRONG:
@@ -422,7 +422,7 @@ def _detached(finding: Finding, cut: GradientBarrier) -> Cause:
     if worst is not None and worst.computed is not None:
         truth, computed = worst.truth or 0.0, worst.computed
         right, seen = apart(_rounded(truth, computed), computed)
-        story = f"with `{what}` in the graph the entry is {right} and not {seen}"
+        story = f"with `{what}` in the graph the entry is {right}, not {seen}"
     return Cause(
         op=cut.name,
         phase="forward",
@@ -446,7 +446,9 @@ def _missing_if_cut(finding: Finding) -> Finding:
         return finding
     which = finding.message.partition(":")[0]
     return replace(
-        finding, code=Codes.MISSING_GRADIENT, message=f"{which}: none arrives, but it is not zero"
+        finding,
+        code=Codes.MISSING_GRADIENT,
+        message=f"{which}: no gradient arrives, but it is not zero",
     )
 
 
@@ -456,11 +458,11 @@ def _overwritten(finding: Finding, cut: GradientBarrier) -> Cause:
         phase="forward",
         span=cut.place.span,
         text=cut.place.text,
-        detail=f"written to through `{cut.name}`: the derivative is computed from what stood there",
-        story=f"`{cut.name}` hides from the graph that a value is overwritten",
+        detail=f"overwritten through `{cut.name}`: the derivative uses the overwritten memory",
+        story=f"`{cut.name}` hides an in-place write from the graph",
         kind=DETACHED,
-        proof=f"without `{cut.name}` the framework refuses the backward pass, because a number "
-        "that it had kept was modified in place",
+        proof=f"without `{cut.name}` the framework refuses the backward pass, because a saved "
+        "value was modified in place",
         source=cut.place.source,
     )
 
@@ -469,7 +471,7 @@ def _numbers(finding: Finding) -> tuple[str, str]:
     worst = finding.entries[0] if finding.entries else None
     if worst is not None and worst.computed is not None and worst.truth is None:
         _, _, how = finding.message.partition(MISFIT)
-        return number(worst.computed, 6), f"not one number here: {how}"
+        return number(worst.computed, 6), f"no single number here: {how}"
     if worst is None or worst.truth is None:
         return "nothing", "not zero"
     if worst.computed is None:

@@ -30,7 +30,7 @@ from gradcheck_cli.truth.numerics.directions import Slope
 from gradcheck_cli.truth.numerics.probes import LEAST
 from gradcheck_cli.truth.numerics.verify_first import FIRST_LEVEL, even
 
-OPEN = "an operation is too near to a kink, or loses too many digits, for balls of float64"
+OPEN = "an operation is too close to a kink, or loses too many digits, for float64 balls"
 
 
 @dataclass(frozen=True, slots=True)

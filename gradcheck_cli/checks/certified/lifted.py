@@ -338,7 +338,7 @@ def _compare(
         size = np.max(np.abs(there), initial=0.0, where=np.isfinite(there))
         noise = from_size(there[0], OPERATIONS) + np.max(moved[:STIRS], axis=0) + own
         if of_elsewhere and not np.all(np.abs(off[0]) <= noise):
-            raise NotLifted("it is another function here")
+            raise NotLifted("it computes a different function here")
         by_rounding = np.array(noise)
         noise += np.fmin(np.abs(off[0]), from_size(size, OPERATIONS))
     if not np.all(noise <= SAME_STEP * size):
@@ -347,7 +347,7 @@ def _compare(
             return None
         raise NotLifted("its values next to the point have lost half of their digits, or jump")
     if not np.all(moved[STIRS:] <= LIFTED_NOISE * noise):
-        raise NotLifted("the operations that ran at this point are not its function nearby")
+        raise NotLifted("the operations that ran at this point do not compute its values nearby")
     return by_rounding
 
 

@@ -69,8 +69,8 @@ class EnclosedForward(Forward):
             count = np.count_nonzero(lost)
             self.notes.append(
                 f"{self.layer.name}: forward mode has no right digit in {count} of {mine.size} "
-                f"entries of a product; they are at most {np.max(part[lost]):.1g} of "
-                "the largest entry, beside which rounding may cost as much"
+                f"entries of a product; they are at most {np.max(part[lost]):.1g} of the largest "
+                "entry, and rounding may cost that much"
             )
 
     def _off(self, number: int, along: Mapping[str, Float]) -> Iterator[Finding]:

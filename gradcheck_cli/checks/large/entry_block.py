@@ -341,15 +341,15 @@ def _as_of_the_whole(
     total = leaf.size if of_products else leaf.size * part.rows.shape[1]
     if columns.looked_at is not None:
         wrong, looked = columns.looked_at
-        which = f"{wrong} of {looked} entries of the gradient of `{leaf.name}` that were looked at"
-        which += f", of {leaf.size}"
+        which = f"{wrong} of {looked} examined entries of the gradient of `{leaf.name}`"
+        which += f" (which has {leaf.size})"
     elif many is not None and many > count:
         which = f"{many} of {total} entries of the gradient of `{leaf.name}`"
     else:
         which = f"{count} of {total} entries of the gradient of `{leaf.name}`"
     if columns.alike and finding.code not in OF_THE_ENGINE:
-        entries_were = "entry was" if columns.alike == 1 else "entries were"
-        said += f"; {columns.alike} more {entries_were} taken for the same, by the same number"
+        noun, were = ("entry", "was") if columns.alike == 1 else ("entries", "were")
+        said += f"; {columns.alike} more {noun} with the same value {were} assumed to be alike"
     if more and finding.code in OF_THE_ENGINE:
         said += "; there may be more"
     pattern = finding.pattern

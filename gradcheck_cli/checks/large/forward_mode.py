@@ -68,7 +68,7 @@ class Forward:
         if seen is None:
             return
         if seen.rough:
-            reason = "undecided: kinks are in the way of differences along random directions"
+            reason = "undecided: kinks prevent differences along random directions"
             yield self._finding(Codes.UNDECIDED, reason, None)
             return
         pushed = self._pushed(self.layer.narrow, along)
@@ -148,7 +148,7 @@ class Forward:
     ) -> Finding:
         message = (
             f"{self._product(number, name)} by forward mode is {mine:.9g} on a random cotangent, "
-            f"differences give {right:.9g} ± {bar:.2g}"
+            f"but finite differences give {right:.9g} ± {bar:.2g}"
         )
         return self._finding(Codes.WRONG_GRADIENT, message, name)
 

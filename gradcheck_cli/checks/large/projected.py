@@ -34,7 +34,7 @@ from gradcheck_cli.truth.certified.enclosed_products import TooManyNumbers
 from gradcheck_cli.truth.layers.projections import Projections
 from gradcheck_cli.truth.numerics.verify_first import FIRST_LEVEL
 
-WIDE = "its bars in float64 are wider than those of differences should be"
+WIDE = "its float64 enclosures are wider than finite-difference error bars should be"
 STRANGE = 4  # entries without a number that get a difference each
 
 
@@ -125,7 +125,7 @@ class Projected:
             return (yield from self._by_differences(count))
         sound = not self._of_entries(rows)
         if rows.leave_open():
-            along.promise.why = "too near to a kink, or lose too many digits, to be enclosed"
+            along.promise.why = "too close to a kink, or lose too many digits, to be enclosed"
             along.sweep(range(count))
             sound &= yield from self._by_differences(count)
         return sound
@@ -144,7 +144,7 @@ class Projected:
         self._caught = _larger_of([self._caught, promise.caught(power)])
         self._promised += promise.words(layer.name, layer.narrow.dtype, power)
         if promise.says_nothing(power):
-            reason = "values are too noisy for differences along random directions to tell"
+            reason = "values are too noisy for differences along random directions"
             self._findings.append(undecided(layer, reason))
 
     # Entries

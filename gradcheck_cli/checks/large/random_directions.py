@@ -204,7 +204,7 @@ class RandomDirections:
             return False
         if not told or (only_kinks and not search.complete):
             if only_kinks or found.agrees[k]:
-                self.findings.append(undecided(self.layer, "too many entries stand on kinks"))
+                self.findings.append(undecided(self.layer, "too many entries are at kinks"))
             else:
                 self.findings += self._unlocated(number, k, found, expected)
             return False
@@ -212,7 +212,7 @@ class RandomDirections:
             return False
         self._searches += 1
         if self._searches == SEARCHES:
-            self.findings.append(undecided(self.layer, "too many entries stand on kinks"))
+            self.findings.append(undecided(self.layer, "too many entries are at kinks"))
             return False
         # what stands on kinks is right, and has been set aside: once more without it
         self.sweep(range(max(self._expected) + 1))
@@ -227,8 +227,8 @@ class RandomDirections:
             return False
         self.only_wide = True
         reason = (
-            f"the gradient in {self.layer.highest.dtype} is wrong, so only a few entries of that "
-            f"in {self.layer.narrow.dtype} were compared with differences"
+            f"the gradient in {self.layer.highest.dtype} is wrong, so only a few "
+            f"{self.layer.narrow.dtype} entries were compared with differences"
         )
         self.findings.append(undecided(self.layer, reason))
         return True
@@ -255,8 +255,8 @@ class RandomDirections:
         whose = f" of `{name}`" if name else ""
         message = (
             f"the gradient{whose} along a random direction (number {number}, seed "
-            f"{self.layer.problem.seed}) is {mine:.9g}, differences give {right:.9g} ± {bar:.2g}: "
-            "wrong, and no single entry stands out"
+            f"{self.layer.problem.seed}) is {mine:.9g}, but finite differences give {right:.9g} "
+            f"± {bar:.2g}: wrong, but no single entry stands out"
         )
         return by_a_difference(self.layer, Codes.WRONG_GRADIENT, message, name)
 

@@ -59,7 +59,7 @@ class SecondOrderCauses:
         if len({call.name for call in calls}) != 1:
             return finding
         (call, *_) = calls
-        message = f"{finding.message}: `{call.name}` is the only custom function on the way"
+        message = f"{finding.message}: `{call.name}` is the only custom function involved"
         rule = call.backward if _inner(finding) == "reverse" else call.jvp
         return replace(finding, message=message, place=returned(rule, None) or call.place)
 
@@ -78,8 +78,8 @@ class SecondOrderCauses:
         if not calls:
             return finding
         names = " and ".join(f"`{call.name}`" for call in calls)
-        by = "itself" if len(calls) == 1 else "themselves"
-        message = f"{finding.message.rstrip('.')}: {names} by {by}, too"
+        are = "is" if len(calls) == 1 else "are"
+        message = f"{finding.message.rstrip('.')}; in isolation, {names} {are} wrong, too"
         place = calls[0].place or finding.place
         return replace(finding, message=message, place=place)
 
@@ -104,7 +104,7 @@ class SecondOrderCauses:
             return self._subject.functions()
         except Exception as error:  # the layer does not run while it is watched
             raise_if_internal(error)
-            self._notes.append(f"its functions could not be looked at: {one_line(error)}")
+            self._notes.append(f"its custom functions could not be examined: {one_line(error)}")
             return ()
 
 
@@ -131,7 +131,7 @@ def _what_loses(call: CustomCall, finding: Finding) -> tuple[str, Place | None]:
         by = f"`once_differentiable` forbids a second derivative of `{call.name}`"
         return by, returned(call.backward, None)
     if inner == "reverse" and call.saves:
-        by = f"`{call.name}` saves a value of its forward that is no input and no output"
+        by = f"`{call.name}` saves a value of its forward that is neither an input nor an output"
         return f"{by}: its derivative is lost", call.saves
     if place := call.stops.get(inner):
         rule = "jvp" if inner == "forward" or call.backward is call.jvp else "backward"

@@ -56,7 +56,8 @@ from gradcheck_cli.truth.layers.weighing import move_of
 from gradcheck_cli.truth.numerics.noise import from_size
 
 ABSORBED = (
-    "the derivative is below the rounding of the function, and is off: rounding may absorb it"
+    "the derivative is smaller than the rounding error of the function, and is off: rounding may "
+    "have absorbed it"
 )
 MOST = 4096  # entries: a Hessian is as tall as there are
 DRAWS = 2

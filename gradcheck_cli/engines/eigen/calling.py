@@ -54,5 +54,7 @@ class Library:
             *(pointer(array) for array in arrays),
         )
         if failed:
-            raise EngineFault("what was compiled gives an output of another size than the formula")
+            raise EngineFault(
+                "the compiled code returns an output of a different size from the formula"
+            )
         return output, tangents

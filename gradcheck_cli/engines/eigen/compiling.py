@@ -52,7 +52,7 @@ class Compiled:
         try:
             loaded = ctypes.CDLL(str(self.library))
         except OSError as error:
-            raise EngineFault(f"what was compiled cannot be loaded: {error}") from error
+            raise EngineFault(f"the compiled code cannot be loaded: {error}") from error
         if self.library.parent.parent != cache_folder():
             shutil.rmtree(self.library.parent, ignore_errors=True)
         return loaded
@@ -63,7 +63,7 @@ def compiler() -> list[str]:
     EngineFault where there is none."""
     command = COMPILER.command()
     if command is None:
-        raise EngineFault(f"it needs {COMPILER.wanted}, and there is none: {COMPILER.install}")
+        raise EngineFault(f"it needs {COMPILER.wanted}, but there is none: {COMPILER.install}")
     return command
 
 
@@ -165,7 +165,7 @@ def _compile(
         )
     except subprocess.TimeoutExpired:
         shutil.rmtree(folder, ignore_errors=True)
-        raise EngineFault(f"the compiler was not done in {LIMIT_S:.0f} s") from None
+        raise EngineFault(f"the compiler did not finish within {LIMIT_S:.0f} s") from None
     if done.returncode:
         shutil.rmtree(folder, ignore_errors=True)
         raise first_error(done.stderr, source, theirs)

@@ -73,7 +73,7 @@ def first_error(text: str, source: Path, theirs: Collection[Path] = ()) -> Compi
     records = _records(text)
     at = next((i for i, record in enumerate(records) if record.is_error), None)
     if at is None:
-        words = (text.strip().splitlines() or ["the compiler failed, and said nothing"])[0]
+        words = (text.strip().splitlines() or ["the compiler failed without a message"])[0]
         return CompileError(f"it does not compile: {words}", text, None)
     error = records[at]
     start = at
@@ -91,8 +91,8 @@ def first_error(text: str, source: Path, theirs: Collection[Path] = ()) -> Compi
         failed, says = "missing-output", "the layer returns nothing: is a `return` missing?"
     elif ours and (given := _RESULT.match(says)):
         kind = f", {given['what']}," if given["what"] else ""  # Clang does not tell
-        what = f"what it gives{kind} is no T, and no array of them"
-        failed, says = "missing-output", f"{what} (an object that is called is name{{}})"
+        what = f"its result{kind} is neither a T nor an array of T"
+        failed, says = "missing-output", f"{what} (for an object to call, write name{{}})"
     where = "" if ours or place else f" ({error.file}:{error.line})"
     detail = [] if ours or own is error else [f"in {error.file}:{error.line}"]
     if not place and not (ours and theirs):  # nothing else shows what it is about
@@ -133,7 +133,7 @@ def _notes(records: Sequence[_Record], source: Path, theirs: Collection[Path]) -
             where = f"{Path(record.file).name}:{record.line}: " if in_theirs else "  "
             lines.append(f"{where}{readable(record.says.strip())}")
     if any(map(_UNDEDUCED.search, lines)):
-        lines = [*lines[: _NOTES - 1], "where T cannot be deduced, the name in the spec is name<T>"]
+        lines = [*lines[: _NOTES - 1], "if T cannot be deduced, write name<T> in the spec"]
     return lines[:_NOTES]
 
 

@@ -37,7 +37,7 @@ class EigenEngine(AnsweringEngine):
         tools=(COMPILER,),
         by_default=False,
         layers=True,
-        remark="C++ over Eigen::AutoDiffScalar; a program is compiled when it is first met, which "
+        remark="C++ over Eigen::AutoDiffScalar; a program is compiled at its first use, which "
         "takes seconds, and kept in the user's cache directory",
     )
 

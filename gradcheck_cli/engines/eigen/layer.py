@@ -66,7 +66,7 @@ extern "C" int gradcheck_layer(
 """
 
 
-_ONCE = "it is compiled for first derivatives"
+_ONCE = "it is compiled for first derivatives only"
 
 
 class EigenSubject(LayerSubject):
@@ -246,7 +246,7 @@ def _argument(name: str, value: Array, places: Mapping[str, int]) -> str:
 def _whole(name: str, value: Array) -> str:
     """Whole numbers, or booleans, as one of Eigen's arrays of integers."""
     if value.ndim > 2:
-        words = "numbers that are no floats come as vectors and matrices"
+        words = "integers and booleans must be numbers, vectors or matrices"
         raise Unsupported(f"`{name}` has {value.ndim} dimensions: {words}")
     rows, columns = value.shape if value.ndim == 2 else (value.size, 1)
     entries = ", ".join(str(int(one)) for one in value.T.ravel())
@@ -262,7 +262,9 @@ def _fixed(value: Any) -> str:
         return f"gradcheck::Fixed{{{value}}}"
     if isinstance(value, float) and math.isfinite(value):
         return f"gradcheck::Fixed{{{value.hex()}}}"
-    raise EngineFault(f"{value!r} cannot be handed to a C++ function: numbers and booleans can")
+    raise EngineFault(
+        f"{value!r} cannot be passed to a C++ function: only numbers and booleans can"
+    )
 
 
 def _digest(files: Mapping[Path, str]) -> str:

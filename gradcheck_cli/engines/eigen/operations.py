@@ -29,7 +29,7 @@ def expression(body: Body, index: int, node: Node) -> str:
     own = _OWN.get(node.op)
     if own is None:
         reason = NONE.get(node.op)
-        raise Unsupported(f"it has nothing for `{node.op}`" + (f": {reason}" if reason else ""))
+        raise Unsupported(f"it does not support `{node.op}`" + (f": {reason}" if reason else ""))
     return own(body, index, node)
 
 
@@ -175,7 +175,7 @@ def _clip(body: Body, index: int, node: Node) -> str:
 
 def _norm(body: Body, index: int, node: Node) -> str:
     if node.keywords["ord"] != 2:
-        raise Unsupported("it has `norm` of order 2 only")
+        raise Unsupported("it supports `norm` of order 2 only")
     (arg,) = node.args
     axes = axes_of(node.keywords["axis"], len(body.shape(arg)))
     array, count = _rows_of(body, index, arg, axes)
@@ -282,7 +282,9 @@ def _cross(body: Body, index: int, node: Node) -> str:
 
 def _gelu(body: Body, index: int, node: Node) -> str:
     if not node.keywords["approximate"]:
-        raise Unsupported("Eigen::AutoDiffScalar has no erf: it has `gelu` if approximate=True")
+        raise Unsupported(
+            "Eigen::AutoDiffScalar has no erf: it supports `gelu` with approximate=True"
+        )
     inner = f"({{0}} + R(0.044715) * {{0}} * {{0}} * {{0}}) * {literal(math.sqrt(2 / math.pi))}"
     form = f"{{0}} * (R(1) + tanh(T({inner}))) / R(2)"
     return _each(body, index, node, form, node.shape)
@@ -290,7 +292,7 @@ def _gelu(body: Body, index: int, node: Node) -> str:
 
 def _pad(body: Body, index: int, node: Node) -> str:
     if node.keywords["value"] != 0:
-        raise Unsupported("it has `pad` with zeros only")
+        raise Unsupported("it supports `pad` with zeros only")
     return _moving(body, index, node)
 
 

@@ -97,7 +97,7 @@ class JaxSubject(LayerSubject):
             self._own = self._values()
             self._captures = self._captured()
         names = dict.fromkeys(one.name for one, _, _ in self._captures)
-        self.notes += tuple(f"`{name}`, which it captured, is not checked" for name in names)
+        self.notes += tuple(f"`{name}`, which the layer captured, is not checked" for name in names)
         self._whole = compiled or request.uncast
         self._made: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {}
         self._looped_s = 0.0
@@ -138,7 +138,7 @@ class JaxSubject(LayerSubject):
             own[name] = given.get(name, value)
             if own[name].shape != value.shape:
                 raise BadCall(
-                    f"`{name}` is given with shape {own[name].shape}, and has shape {value.shape}"
+                    f"`{name}` is given with shape {own[name].shape}, but has shape {value.shape}"
                 )
         return own
 

@@ -17,11 +17,11 @@ _NO_TRANSPOSE = "Transpose rule (for reverse-mode differentiation)"  # and that 
 _NO_COTANGENT = "so the shapes do not match"  # how JAX's ValueError of a custom_vjp ends
 _NO_FORWARD = "(jvp) to a custom_vjp function"  # how JAX's TypeError ends
 _ADVICE = {
-    NO_LOOP: "forward mode has such loops: `modes: [forward]` checks that alone",
+    NO_LOOP: "forward mode supports such loops: `modes: [forward]` checks only that mode",
     _NO_TRANSPOSE: "a custom jvp must be linear in its tangents: JAX transposes it",
     _NO_COTANGENT: (
-        "the cotangent of an argument has its shape: a sum over the axes along which it was "
-        "broadcast, and over no other"
+        "the cotangent of an argument must have the argument's shape: sum over the axes along "
+        "which it was broadcast, and over no others"
     ),
 }
 
@@ -42,8 +42,8 @@ def check_columns(count: int) -> None:
     """Raises Unsupported where a gradient has too many columns for forward mode."""
     if count > MOST_COLUMNS:
         raise Unsupported(
-            f"JAX has no reverse mode for it, and a gradient by forward mode takes {count} passes: "
-            f"more than {MOST_COLUMNS}"
+            f"JAX has no reverse mode for it, and a gradient by forward mode would take {count} "
+            f"passes, more than {MOST_COLUMNS}"
         )
 
 

@@ -79,7 +79,7 @@ class AnsweringEngine(ABC):
         return None
 
     def subject(self, request: SubjectRequest) -> Subject:
-        raise Unsupported(f"{self.capabilities.name} runs formulas, and no layers of users")
+        raise Unsupported(f"{self.capabilities.name} runs formulas, not layers")
 
     def plainly(self) -> AbstractContextManager[None]:
         return nullcontext()

@@ -99,8 +99,8 @@ def tensorflow_placed(tf: Any, placement: Placement) -> Iterator[None]:
     if placement.index >= len(found):
         built = "with" if tf.test.is_built_with_cuda() else "without"
         raise EngineFault(
-            f"TensorFlow {tf.__version__} is built {built} CUDA and finds {len(found)} GPUs: "
-            "pip install 'tensorflow[and-cuda]' brings what it needs for them"
+            f"TensorFlow {tf.__version__} is built {built} CUDA and finds {len(found)} GPUs: pip "
+            "install 'tensorflow[and-cuda]' installs the libraries for them"
         )
     experimental = tf.config.experimental
     before = experimental.tensor_float_32_execution_enabled()
@@ -122,8 +122,8 @@ def jax_placed(jax: Any, placement: Placement) -> Iterator[None]:
         found = []
     if placement.index >= len(found):
         raise EngineFault(
-            f"JAX {jax.__version__} finds {len(found)} devices of the kind {placement.kind}: "
-            "pip install 'jax[cuda12]' brings what it needs for them"
+            f"JAX {jax.__version__} finds {len(found)} devices of the kind {placement.kind}: pip "
+            "install 'jax[cuda12]' installs the libraries for them"
         )
     precision = "highest" if placement.matmul == "full" else "tensorfloat32"
     wanted = {

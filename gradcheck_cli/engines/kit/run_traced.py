@@ -50,7 +50,7 @@ def with_operations(
         fault = None
         if is_internal(error):
             fault = internal_failure(error, "the run could not be explained")
-        return replace(trace, note=f"not run again exactly: {told}", fault=fault)
+        return replace(trace, note=f"could not be repeated exactly: {told}", fault=fault)
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def proven(
     known: Known = {}
     if request.target is not None:
         if not _same(execution, entry, request.target, format):
-            return replace(trace, note="a run that is written down gives another gradient")
+            return replace(trace, note="the recorded run gives a different gradient")
         proof = prove(execution, request.target, format, known)
         trace = replace(
             trace,
@@ -294,7 +294,7 @@ def _forward_over_forward(
         return [y, found]
 
     if prepared.program.nodes[prepared.program.output].shape != ():
-        raise Unsupported("a product of tangents is not written down")
+        raise Unsupported("a product of tangents is not recorded")
     given = [_column(fw, problem, name), fw.array(other), *arrays.values()]
     y_bar = scalar(fw, prepared.program, problem)
     return _recorded(recorder, derivative, [y_bar, *given], 0)

@@ -258,9 +258,9 @@ def _lower(node: Node, arrays: Arrays, rounding: str, blame: int) -> Call:
         return arrays.custom(Rule(custom, forward, vjp, jvp))
     call = arrays.lowering(node.op)
     if call is None:
-        raise Unsupported(f"it has nothing for `{node.op}`")
+        raise Unsupported(f"it does not support `{node.op}`")
     if isinstance(call, Missing):
-        raise Unsupported(f"it has nothing for `{node.op}`: {call.reason}")
+        raise Unsupported(f"it does not support `{node.op}`: {call.reason}")
     return call
 
 

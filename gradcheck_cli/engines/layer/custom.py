@@ -57,8 +57,8 @@ class CustomCall:
     place      the line of the call
     once       the framework was asked to refuse derivatives of the backward
     lone_jvp   the framework runs its jvp without an outer forward mode
-    saves      where it keeps a value of its forward that is no input and no output, and so has no
-               derivative
+    saves      where it keeps a value of its forward that is neither an input nor an output, and so
+               has no derivative
     stops      where it takes a value out of the graph, in its forward or in its rule, by the mode
                of that rule
     """

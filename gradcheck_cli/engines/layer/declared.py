@@ -180,7 +180,7 @@ class Declared:
         if {n: a.shape for n, a in call.given.args.items()} != {
             n: a.shape for n, a in given.args.items()
         }:
-            raise NotDeclarable(one.design, "is called with arrays of other shapes nearby")
+            raise NotDeclarable(one.design, "is called with arrays of different shapes nearby")
         if index in self._formulas:
             return self._by_formula(index, call, given)
         found = call.given.results.copy()
@@ -209,7 +209,7 @@ def _check_count(one: _One) -> None:
 
 def _other_calls(one: _One) -> NotDeclarable:
     return NotDeclarable(
-        one.design, "is called another number of times nearby, so it cannot be followed"
+        one.design, "is called a different number of times nearby, so it cannot be followed"
     )
 
 

@@ -355,7 +355,7 @@ class LayerSubject(FrameworkLayer):
     def record_forward(self) -> Recording:
         """One forward pass, operation by operation. Raises Unsupported where the framework does
         not show them, and `recording.TooLarge`."""
-        raise Unsupported("its operations are not seen")
+        raise Unsupported("its operations cannot be recorded")
 
     def lift(self) -> Lifted:
         from gradcheck_cli.engines.layer.lifting import lifted

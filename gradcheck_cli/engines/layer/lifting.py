@@ -152,7 +152,7 @@ class _Lifting:
 
     def _step(self, step: Step) -> None:
         if self._writer.size > MOST_NODES:
-            raise NotLifted(f"it executes operations of more than {MOST_NODES} rows")
+            raise NotLifted(f"its formula has more than {MOST_NODES} operations")
         if self._symbols.keys().isdisjoint(step.args):
             return
         numbers = [s for s in step.results if s in self._read and self._is_written(s)]
@@ -173,12 +173,12 @@ class _Lifting:
     def _restated(self, step: Step, numbers: Sequence[int]) -> Sequence[Any]:
         """The results of a step, of which `numbers` are none of indices, as symbols."""
         if step.exact is None:
-            refusal = NotLifted(f"`{step.name}` is not stated in rows", step.place)
+            refusal = NotLifted(f"gradcheck has no formula for `{step.name}`", step.place)
             return self._island(step, numbers, refusal)
         try:
             return step.exact([self._at(slot) for slot in step.args])
         except (ShapeError, TypeError, ValueError) as error:
-            message = f"`{step.name}` is not stated in rows for these arguments: {error}"
+            message = f"gradcheck has no formula for `{step.name}` with these arguments: {error}"
             return self._island(step, numbers, NotLifted(message, step.place))
 
     def _island(self, step: Step, numbers: Sequence[int], refusal: NotLifted) -> Sequence[Any]:
@@ -189,7 +189,9 @@ class _Lifting:
         """The symbol at the value of the run. Raises NotLifted where its rows gave another one."""
         there, mine = self._execution.values(slot), np.asarray(symbol.value)
         if mine.shape != there.shape or not (agree(mine, there) or self._loses(step, slot, mine)):
-            raise NotLifted(f"`{step.name}` is not what its rows compute", step.place)
+            raise NotLifted(
+                f"gradcheck's formula for `{step.name}` does not reproduce its result", step.place
+            )
         return Symbol(self._writer, there, symbol.node)
 
     def _loses(self, step: Step, slot: int, mine: Array) -> bool:
@@ -316,7 +318,9 @@ class _AnywhereLifting(_Lifting):
         deciding = self._execution.deciding
         self._steps_for([*outputs, *deciding])
         if any(slot in self._symbols or slot in self._lost for slot in deciding):
-            raise NotLifted("a branch, or the turns of a loop, depend on the numbers of the run")
+            raise NotLifted(
+                "a branch, or the number of iterations of a loop, depends on the values of the run"
+            )
         found = [None if slot is None else self._output(slot) for slot in outputs]
         return Lifted(self._writer.program(*found), self._writer.constants)
 
@@ -328,7 +332,9 @@ class _AnywhereLifting(_Lifting):
 
     def _step(self, step: Step) -> None:
         if not self._lost.isdisjoint(step.args):
-            raise NotLifted(f"`{step.name}` chooses by the numbers of the run", step.place)
+            raise NotLifted(
+                f"the choice of `{step.name}` depends on the values of the run", step.place
+            )
         if self._symbols.keys().isdisjoint(step.args):
             return
         if self._is_choice(step) and step.of_choices is not None:

@@ -54,7 +54,7 @@ class Annotations:
             raise TooLarge(
                 f"not traced: it executes more than {MOST_STEPS} operations"
                 if self.numbers <= MOST_NUMBERS
-                else f"not traced: its operations give more than {MOST_NUMBERS:.0e} numbers"
+                else f"not traced: its operations produce more than {MOST_NUMBERS:.0e} numbers"
             )
 
 

@@ -72,8 +72,8 @@ class Results:
             self._first = shapes
         elif shapes != self._first and not _agree(self._first, shapes):
             raise OtherOutputs(
-                f"the layer returned {_listed(shapes)} at one call, and {_listed(self._first)} at "
-                "its first"
+                f"the layer returned {_listed(shapes)} in one call, but {_listed(self._first)} "
+                "in its first"
             )
         return found
 
@@ -108,16 +108,16 @@ class Results:
         if inspect.isgenerator(value):
             return "a generator: a function with `yield` computes nothing before it is iterated"
         if inspect.isclass(value):
-            return f"the class {value.__name__}, and no result of calling an object of it"
+            return f"the class {value.__name__}, not the result of calling an instance"
         if self.is_array(value):
             dtype = str(value.dtype).removeprefix("torch.")
             dtype = dtype.removeprefix("<dtype: '").removesuffix("'>")
             return f"{_a(_name(type(value)))} of dtype {dtype}, which has no derivative"
         if inspect.isroutine(value):
-            return f"the function {value.__name__}, and no result of calling it"
+            return f"the function {value.__name__}, not its result"
         if isinstance(value, float | complex) or hasattr(value, "__array__"):
             return f"{_a(_name(type(value)))}: cut from the graph"
-        return f"{_a(_name(type(value)))}, and no {self._noun}"
+        return f"{_a(_name(type(value)))}, not a {self._noun}"
 
     def _opens(self, value: Any) -> bool:
         """Whether it is a container, if an empty one."""
@@ -166,7 +166,7 @@ def _agree(first: _Shapes, now: _Shapes) -> bool:
 
 def _listed(shapes: _Shapes) -> str:
     shown = ", ".join(f"`{name}` {shape}" for name, shape in shapes[:SHOWN])
-    return (f"{shown}, ..." if len(shapes) > SHOWN else shown) or "no floating array"
+    return (f"{shown}, ..." if len(shapes) > SHOWN else shown) or "no floating-point array"
 
 
 def _name(kind: type) -> str:

@@ -54,7 +54,7 @@ class Expression:
             if _reaches(function.__code__, place.span.line)
         ]
         if not self._functions:
-            raise NotRewritable(f"no function stands at {place.source.path}")
+            raise NotRewritable(f"there is no function at {place.source.path}")
         self._path = self._functions[0].__code__.co_filename
         self._text = "".join(linecache.getlines(self._path))
         self._span = place.span
@@ -70,7 +70,7 @@ class Expression:
         for node in ast.walk(tree):
             if isinstance(node, ast.expr) and _stands_at(node, self._text, self._span):
                 return tree, node
-        raise NotRewritable("no expression of its own stands there")
+        raise NotRewritable("there is no separate expression there")
 
     @contextmanager
     def written(self, text: str, names: Mapping[str, Any]) -> Iterator[None]:
@@ -136,7 +136,7 @@ class Expression:
                 changed.append((function, function.__code__))
                 function.__code__ = code
             if not changed:
-                raise NotRewritable("what runs there is not what its source says")
+                raise NotRewritable("the code that runs there differs from its source")
             yield
         finally:
             for function, code in changed:

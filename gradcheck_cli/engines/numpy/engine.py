@@ -29,7 +29,7 @@ class NumpyEngine(AnsweringEngine):
         dtypes=("float16", "float32", "float64"),
         orders=(1,),
         by_default=False,
-        remark="runs a forward and a backward of NumPy functions that somebody wrote, under "
+        remark="runs hand-written forward and backward functions in NumPy, under "
         "`implementations`; no formulas",
         layers=True,
         kernels="gradcheck_cli.engines.numpy.kernels",

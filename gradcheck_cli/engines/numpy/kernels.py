@@ -80,14 +80,14 @@ def _spread(name: str) -> Kernel:
 def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     of_matrices = isinstance(axis, tuple) or (axis is None and x.ndim == 2)
     if of_matrices and ord not in (None, "fro"):
-        raise TypeError("only the Frobenius norm of a matrix is restated")
+        raise TypeError("only the Frobenius norm of a matrix is supported")
     ord = 2 if ord in (None, "fro") else ord
     return row("norm")(x, ord=ord, axis=axis, keepdims=keepdims)
 
 
 def _pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Any:
     if mode != "constant" or np.ndim(constant_values):
-        raise TypeError("only a constant around an array is restated")
+        raise TypeError("only padding with a constant is supported")
     widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
     return row("pad")(x, pad_width=tuple(map(tuple, widths)), value=float(constant_values))
 
@@ -136,7 +136,7 @@ def _solve(a: Any, b: Any) -> Any:
     if b.ndim > 1:
         return row("solve")(a, b)
     if a.ndim > 2:
-        raise TypeError("a vector for many matrices is not restated")
+        raise TypeError("a vector for many matrices is not supported")
     return row("squeeze")(row("solve")(a, row("expand_dims")(b, axis=-1)), axis=-1)
 
 
@@ -150,7 +150,7 @@ def _eigenvalues(a: Any, uplo: str = "L") -> Any:
 
 def _singular_values(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     if compute_uv:
-        raise TypeError("only the singular values are restated")
+        raise TypeError("only the singular values are supported")
     return row("svdvals")(a)
 
 

@@ -59,7 +59,7 @@ class NumpySubject(LayerSubject):
         super().__init__(request)
         self.fw = NumpyArrays(
             request.dtype,
-            "a backward of NumPy cannot be differentiated again",
+            "a NumPy backward cannot be differentiated again",
             "a pair of NumPy functions has no forward mode",
         )
         self._kind = Kind(self.dtype, uncast=True) if request.uncast else None
@@ -106,7 +106,7 @@ class NumpySubject(LayerSubject):
                     rounded = self._rounded(value)
                     found.append((capture, rounded, self.array(rounded)))
         names = dict.fromkeys(capture.name for capture, _, _ in found)  # both may use one
-        self.notes += tuple(f"`{name}`, which it captured, is not checked" for name in names)
+        self.notes += tuple(f"`{name}`, which the layer captured, is not checked" for name in names)
         return found
 
     def _bind(self) -> set[str]:
@@ -121,7 +121,7 @@ class NumpySubject(LayerSubject):
         trained = {name for name in self._own if left.get(name) is not None}
         for name in self._own.keys() - trained:
             if trained:
-                self.notes += (f"backward leaves no gradient of `{name}`: not checked",)
+                self.notes += (f"backward stores no gradient of `{name}`: not checked",)
         return trained
 
     def _leaves_of(self, trained: set[str]) -> Iterator[Leaf]:

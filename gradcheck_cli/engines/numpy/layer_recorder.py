@@ -44,5 +44,5 @@ def record_forward(leaves: Arrays, forward: Forward, place: Span) -> Recording:
         outputs = [recorder.slot_of(array) for array in forward(noted)]
     made = [slot for slot in outputs if slot is not None]
     if len(made) < len(outputs):
-        raise Unsupported("its operations are not seen")
+        raise Unsupported("its operations cannot be recorded")
     return as_recording(recorder.annotations, slots, {}, made, row_of, place)

@@ -120,7 +120,7 @@ class Convention:
         if self.style in ("upstream", "inputs"):
             return Run(inputs, result, None)
         if not two:
-            raise WrongKind("backward takes a cache, so forward has to give (output, cache)")
+            raise WrongKind("backward takes a cache, so forward must return (output, cache)")
         return Run(inputs, *result)
 
     def _wants_output(self, inputs: Mapping[str, Any]) -> bool:
@@ -183,8 +183,8 @@ def by_input(result: Any, order: Sequence[str], floating: Sequence[str]) -> dict
             return dict(zip(names, result, strict=True))
     plural = "" if len(result) == 1 else "s"
     raise WrongKind(
-        f"backward gives {len(result)} gradient{plural}, but forward has {len(floating)} floating "
-        f"inputs: {', '.join(floating)}"
+        f"backward returns {len(result)} gradient{plural}, but forward has {len(floating)} "
+        f"floating-point inputs: {', '.join(floating)}"
     )
 
 

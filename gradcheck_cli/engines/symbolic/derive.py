@@ -81,7 +81,7 @@ def differentiated(
             twice = order > 1 and output.ndim == 0
             second = _curvatures(plain, inputs) if twice else {}
     except OutOfTime:
-        raise TooHard(f"SymPy has not differentiated it in {PATIENCE_S:.0f} s") from None
+        raise TooHard(f"SymPy did not differentiate it within {PATIENCE_S:.0f} s") from None
     distinct = dict.fromkeys(e for array in plain.values() for e in array.ravel())
     distinct.update(dict.fromkeys(second.values()))
     simple, left = simplified([written_out(expression) for expression in distinct], budget)

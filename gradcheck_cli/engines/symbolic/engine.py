@@ -48,9 +48,10 @@ class SymbolicEngine(AnsweringEngine):
         distributions=("sympy",),
         install="pip install 'gradcheck-cli[symbolic]'",
         by_default=False,
-        remark="formulas of small arrays, evaluated by mpmath with as many digits as it takes; a "
-        "dtype says how inputs and results are rounded, and nothing is rounded in between; where a "
-        "derivative's formula has no value, its limit counts, or the mean of both sides' limits",
+        remark="formulas of small arrays, evaluated by mpmath with as many digits as necessary; "
+        "the dtype determines how inputs and results are rounded, and nothing in between is "
+        "rounded; where the formula of a derivative has no value, its limit counts, or the mean "
+        "of both one-sided limits",
     )
 
     def __init__(self) -> None:
@@ -78,7 +79,7 @@ class SymbolicEngine(AnsweringEngine):
         """A formula has one derivative, and a rule may state two."""
         for custom in custom_gradients(program):
             if "forward" in modes_in(mode) and custom.jvp is not None:
-                return f"formulas take the vjp of `{custom.name}`, and not its jvp"
+                return f"formulas take the vjp of `{custom.name}`, not its jvp"
         return None
 
     def lacks(self, error: BaseException) -> bool:
@@ -149,7 +150,7 @@ class SymbolicEngine(AnsweringEngine):
                 return make()
         except OutOfTime:
             self._endless.add(about)
-            words = f"SymPy has not finished the formula of the {what} in {_PATIENCE_S:g} s"
+            words = f"SymPy did not finish the formula of the {what} within {_PATIENCE_S:g} s"
             raise Unsupported(words) from None
 
 

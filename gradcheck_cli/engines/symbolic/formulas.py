@@ -69,7 +69,7 @@ def apply(calls: Calls, node: Node, args: Sequence[Array], number: Number) -> Ar
     """The value of one operation. Raises Unsupported, naming it."""
     size = math.prod(node.shape)
     if size > LARGEST:
-        raise Unsupported(f"`{node.op}` gives {size} entries; formulas are for up to {LARGEST}")
+        raise Unsupported(f"`{node.op}` returns {size} entries; formulas are for up to {LARGEST}")
     if node.op == CUSTOM:
         assert node.custom is not None
         return stated(node.custom, args, lambda part, fixed: _of_rule(calls, part, fixed, number))

@@ -43,5 +43,7 @@ def limit_at(expression: Any, symbol: Any, point: Mapping[Any, float], value: An
     if not limit.is_extended_real:
         text = NOTATIONS["text"].expression(written_out(expression))
         shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
-        raise Unsupported(f"the derivative by `{symbol}`, {shown}, has no limit at this point")
+        raise Unsupported(
+            f"the derivative with respect to `{symbol}`, {shown}, has no limit at this point"
+        )
     return mpmath.mpf(str(sympy.N(limit, 40)).replace("oo", "inf"))

@@ -78,7 +78,7 @@ def _pull(declared: Declared, which: int, function: Any, args: Sequence[Any], kw
             result = tf.custom_gradient(function)(*kept, **kwargs)
             outputs = [y for y in tf.nest.flatten(result) if is_floating(y)]
         if tape.watched_variables():
-            reason = "uses variables that are no arguments of it, and cannot be followed"
+            reason = "uses variables that are not its arguments, so it cannot be followed"
             raise NotDeclarable(declared.found[which].design, reason)
         cotangents, start = [], 0
         for y in outputs:

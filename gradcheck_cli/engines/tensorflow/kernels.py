@@ -160,7 +160,7 @@ def _segments(reduce: str) -> Kernel:
             for i in range(size if number >= 0 else 0):
                 groups[number * size + i].append(part * size + i)
         if reduce in ("max", "min") and not all(groups):
-            raise TypeError("only extremes of segments that have some element are restated")
+            raise TypeError("only extremes of segments that have some element are supported")
         return row("reshape")(of_groups(flat, groups, reduce), shape=(n, *inner))
 
     return kernel
@@ -203,7 +203,7 @@ def _around(
     if _text(padding) == "VALID":
         return [(0, 0)] * len(sizes)
     if _text(padding) != "SAME":
-        raise TypeError("only the paddings SAME and VALID are restated")
+        raise TypeError("only the paddings SAME and VALID are supported")
     found = []
     for n, k, step in zip(sizes, window, strides, strict=True):
         whole = max((-(-n // step) - 1) * step + k - n, 0)

@@ -105,7 +105,7 @@ class TensorFlowSubject(LayerSubject):
             self.stages = (NO_COMPILER, OWN_FUNCTION)
         self.bind_leaves(self._leaves_of(names))
         self.notes += tuple(
-            f"`{leaf.name}`, which the layer captured, is not trained: not checked"
+            f"`{leaf.name}`, which the layer captured, is not trainable: not checked"
             for leaf in self.leaves
             if leaf.role == "captured" and not leaf.differentiable
         )
@@ -115,7 +115,9 @@ class TensorFlowSubject(LayerSubject):
             if one.value.dtype.kind == "c"
         )
         if compiled and self._inlined:
-            self.notes += (f"{request.dtype}: not compiled, as its variables have another dtype",)
+            self.notes += (
+                f"{request.dtype}: not compiled, because its variables have a different dtype",
+            )
         self._given = {n: self.fw.array(request.values[n]) for n in names}
         self._bind()
         self.graph = Graph(tf, self._given, self.call, self.plain_value, self.ready, self._assigned)
@@ -308,7 +310,7 @@ class TensorFlowSubject(LayerSubject):
         if not self._compiles or self.tf.config.functions_run_eagerly():
             return function
         if self._stage == UNSIMPLIFIED:
-            raise Unsupported(f"{UNSIMPLIFIED} runs reverse mode alone")
+            raise Unsupported(f"{UNSIMPLIFIED} runs reverse mode only")
         key = what, names, self._stage
         if key not in self._made:
             self._made[key] = Compiled(self.tf, function, xla=self._stage != GRAPH)

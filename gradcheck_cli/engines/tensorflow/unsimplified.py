@@ -39,7 +39,7 @@ def ran(request: SubjectRequest, wrt: Sequence[str], call: Call) -> CallResult:
 
 def _asked(question: object) -> Any:
     if os.environ.get("CUDA_VISIBLE_DEVICES") != "-1":
-        raise Unsupported("XLA without its algebraic simplifier runs on the CPU alone")
+        raise Unsupported("XLA without its algebraic simplifier runs on the CPU only")
     flags = f"{os.environ.get('XLA_FLAGS', '')} {_FLAG}".strip()
     environment = {**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": os.pathsep.join(sys.path)}
     with TemporaryDirectory() as name, off_the_clock():

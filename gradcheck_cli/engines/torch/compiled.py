@@ -15,12 +15,12 @@ _COMPILER = "torch._dynamo"
 _NODE = "CompiledFunction"  # what the name of a compiled function's autograd node begins with
 
 NOTE = (
-    "compiled by torch.compile: its gradients are judged as compiled; casts and causes are looked "
-    "for in the layer as it was written"
+    "compiled by torch.compile: its gradients are judged as compiled, but casts and causes are "
+    "searched for in the layer as written"
 )
-FELL_BACK = "torch.compile compiled nothing of the layer: its gradients are those of PyTorch alone"
+FELL_BACK = "torch.compile compiled nothing of the layer: its gradients are uncompiled"
 NO_FORWARD_MODE = "torch.compile loses tangents"
-NO_SECOND_ORDER = "PyTorch does not differentiate twice what torch.compile has compiled"
+NO_SECOND_ORDER = "PyTorch does not differentiate code twice that torch.compile has compiled"
 
 STAGES = {
     NO_COMPILER: {"stance": "force_eager"},
@@ -120,7 +120,7 @@ class GraphBreaks:
         first = next(iter(reasons)).strip().splitlines()[0]
         count = sum(reasons.values())
         breaks = "breaks its graph once" if count == 1 else f"breaks its graph {count} times"
-        return [f"torch.compile {breaks}, and runs uncompiled what is there: {first}"]
+        return [f"torch.compile {breaks}, and runs the code there uncompiled: {first}"]
 
 
 _OF_A_VALUE = re.compile(r"\d+/\d+: (.+?) == ")  # Dynamo's words for a guard that has failed
@@ -138,9 +138,7 @@ class Recompilations:
         before = {id(one) for one in self._before}
         reasons = [one.recompile_reason for one in _compilations() if id(one) not in before]
         values = [found[1] for why in reasons if (found := _OF_A_VALUE.match(why or ""))]
-        return [
-            f"torch.compile compiles the layer anew for each value of `{v}`" for v in values[:1]
-        ]
+        return [f"torch.compile recompiles the layer for each value of `{v}`" for v in values[:1]]
 
 
 def _compilations() -> Sequence[Any]:

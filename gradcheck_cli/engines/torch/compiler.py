@@ -25,7 +25,7 @@ from gradcheck_cli.engines.torch.compiled import clock_stands_still
 from gradcheck_cli.engines.torch.transforms import Transforms, unmarked
 from gradcheck_cli.engines.tracebacks import one_line
 
-REFUSED = "torch.compile does not take this derivative"
+REFUSED = "torch.compile does not support this derivative"
 _RAISED = re.compile(r"got (\w+)\([\"'](.+?)(?:\. |\\n|[\"']\)|$)", re.MULTILINE)
 _ASSERTED = re.compile(r"INTERNAL ASSERT FAILED at \W*\S*?(\w+\.\w+)\W+(\d+)")
 _MOST_COMPILED = 64
@@ -97,7 +97,7 @@ def reason_of(error: Exception) -> str:
     asserted, raised = _ASSERTED.search(str(error)), _RAISED.search(str(error))
     if asserted:
         place = f"{asserted[1]}:{asserted[2]}"
-        return f"PyTorch fails an assertion of its own while it traces ({place})"
+        return f"PyTorch fails one of its own assertions while it traces ({place})"
     return f"{raised[1]}: {raised[2]}" if raised else one_line(error)
 
 

@@ -26,7 +26,7 @@ from gradcheck_cli.engines.torch.detached import AS_NUMBERS, asks, in_a_function
 
 Numpy = Callable[[Any], Array]
 
-UNDER_TRANSFORMS = "is called under torch.func, where its arguments have no numbers to hold"
+UNDER_TRANSFORMS = "is called under torch.func, where its arguments have no values"
 
 
 class _Cuts(TorchFunctionMode):  # type: ignore[misc]

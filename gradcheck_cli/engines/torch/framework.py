@@ -130,7 +130,7 @@ class Torch(TapeFramework):
 
     def recorder(self) -> Recorder:
         if self._levels:  # its process may crash
-            raise Unsupported("no operations are written down inside `torch.func`")
+            raise Unsupported("no operations are recorded inside `torch.func`")
         from gradcheck_cli.engines.torch.recorder import TorchRecorder
 
         return TorchRecorder()

@@ -184,7 +184,7 @@ class TorchSubject(LayerSubject):
         if 0 < len(apart) < len(arrays):
             self._apart = frozenset(apart)
             names = ", ".join(f"`{name}`" for name in apart)
-            self.notes += (f"no derivatives of {names}: detached from what it is made of",)
+            self.notes += (f"no derivatives of {names}: detached from its sources",)
             self.output_names = [name for name in self.output_names if name not in apart]
         return self.described([array for name, array in pairs if name not in self._apart])
 
@@ -406,7 +406,7 @@ class TorchSubject(LayerSubject):
                 raise Unsupported(str(error).strip().splitlines()[0]) from error
             self.plain_value({})
             if self._needs_graph:
-                raise Unsupported("the layer runs only where gradients are tracked") from error
+                raise Unsupported("the layer runs only while gradients are tracked") from error
             raise
 
     def jvps(self, many: Sequence[Mapping[str, Array]]) -> list[Array | None]:

@@ -95,7 +95,7 @@ def expm(torch: Any, x: Any) -> Any:
     """In narrow formats torch.linalg.matrix_exp reads memory that nobody wrote (2.13, CPU): nan,
     1e30 or what happens to lie there."""
     if x.dtype.itemsize < 4:
-        raise NotImplementedError(f"torch.linalg.matrix_exp gives no numbers in {x.dtype}")
+        raise NotImplementedError(f"torch.linalg.matrix_exp returns no numbers in {x.dtype}")
     return torch.linalg.matrix_exp(x)
 
 

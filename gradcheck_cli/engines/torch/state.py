@@ -95,8 +95,8 @@ class State:
         for name, part in _padded(self.torch, module):
             self._with_padding.append(part)
             self.notes.append(
-                f"row {part.padding_idx} of `{before}{name}weight` is padding (`padding_idx`), to "
-                "which PyTorch gives no gradient: checked as if it were none"
+                f"row {part.padding_idx} of `{before}{name}weight` is padding (`padding_idx`), "
+                "which gets no gradient in PyTorch: checked as if it were not padding"
             )
 
     def borrow(self, function: Any) -> None:
@@ -118,7 +118,7 @@ class State:
                 HeldVariable(tensor, tensor.data.to(self._device), "captured", False)
             )
         elif tensor.requires_grad and not tensor.is_leaf:
-            self.notes.append(f"`{name}`, which the layer captured, is no leaf: not checked")
+            self.notes.append(f"`{name}`, which the layer captured, is not a leaf: not checked")
         else:
             data = _in(_in(tensor.detach(), self._rounded).to(self._device), self._floats)
             self.named[name] = HeldVariable(tensor, data, "captured", tensor.requires_grad)

@@ -41,7 +41,7 @@ def samples(op: str, most: int, is_complex: bool) -> list[Sample]:
     if not info.supports_autograd:
         raise Unsupported("it has no derivative")
     if dtype not in info.supported_dtypes("cpu"):
-        raise Unsupported(f"it does not take {str(dtype).removeprefix('torch.')}")
+        raise Unsupported(f"it does not support {str(dtype).removeprefix('torch.')}")
     found, why = [], "no sample has a dense input that requires a gradient"
     for number, sample in enumerate(_drawn(op, most, dtype)):
         tensors = [leaf for leaf in tree_flatten(_arguments(sample))[0] if _is_input(leaf)]

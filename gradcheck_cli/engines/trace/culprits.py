@@ -82,7 +82,7 @@ def prove(
         return Proof(exactly=constant, enclosed=True)
     size = work(execution, needed)
     if size > (MOST_IN_BALLS if format.name == "float64" else MOST_AT_ALL):
-        return Proof(note="the run is too large to be done again in higher precision")
+        return Proof(note="the run is too large to be repeated in higher precision")
     beside = _Beside(execution, needed, {} if known is None else known)
     isolated = _exactly(beside, target, format, size <= MOST_IN_BALLS)
     found = local_errors(execution, needed, isolated)
@@ -205,7 +205,8 @@ class _Search:
             return ""
         how = "exact arithmetic" if self._numbers.balls else "float64"
         return (
-            f"the same operations in {how} give {self.exactly:.9g}: their rounding is not the cause"
+            f"the same operations in {how} give {self.exactly:.9g}, so their rounding is not the "
+            "cause"
         )
 
     def _error(self, value: float) -> float:

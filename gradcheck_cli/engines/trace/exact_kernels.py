@@ -185,5 +185,5 @@ def stable_log_sigmoid(x: Any) -> Any:
 def polygamma(n: Any, x: Any, **how: Any) -> Any:
     orders = np.unique(n).tolist() if isinstance(n, np.ndarray) else []
     if len(orders) != 1:
-        raise TypeError("only one order, which is a constant, is restated")
+        raise TypeError("only one order, which is a constant, is supported")
     return row("polygamma")(x, n=int(orders[0]))

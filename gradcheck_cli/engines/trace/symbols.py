@@ -188,5 +188,5 @@ def _kind(value: Array) -> str:
     """Raises TypeError for numbers that no formula holds."""
     kind = KINDS.get(value.dtype.kind)
     if kind is None:
-        raise TypeError(f"formulas hold no {value.dtype}")
+        raise TypeError(f"formulas do not support {value.dtype}")
     return kind

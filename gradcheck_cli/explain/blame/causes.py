@@ -26,45 +26,46 @@ from gradcheck_cli.truth.plain import elementwise
 CAUSES: dict[CauseKind, str] = {
     "overflow": "An intermediate number is too large for the dtype and becomes infinite, "
     "although the gradient itself would fit.",
-    "genuine overflow": "The exact result is too large for the dtype, so no way of computing it "
-    "in this dtype helps.",
+    "genuine overflow": "The exact result is too large for the dtype, so no reformulation in this "
+    "dtype helps.",
     "underflow": "An intermediate number is too small for the dtype and becomes zero, or keeps "
     "only a few digits, although the gradient itself would fit.",
-    "subnormal flush": "A number below the smallest normal one is set to zero, as processors and "
-    "frameworks may do, or is taken for zero.",
-    "cancellation": "Terms that are nearly equal are subtracted: the digits that they share go, "
-    "and what their rounding left behind is all that remains.",
-    "absorption": "A term is so small beside the other one that the sum rounds it away, and what "
-    "follows needed it.",
-    "absorbed epsilon": "A small constant that was added for safety is rounded away by the larger "
-    "term, so it protects nothing.",
-    "0*inf": "A factor that is zero meets one that is infinite, and their product is not a number.",
+    "subnormal flush": "A number below the smallest normal number is flushed to zero or treated as "
+    "zero, as processors and frameworks may do.",
+    "cancellation": "Nearly equal terms are subtracted: their common digits vanish, and only "
+    "their rounding errors remain.",
+    "absorption": "A term is so small compared with the other that the sum rounds it away, "
+    "although later operations need it.",
+    "absorbed epsilon": "A small constant added for safety is rounded away next to a larger term, "
+    "so it protects nothing.",
+    "0*inf": "A zero factor is multiplied by an infinite factor, and the product is nan.",
     "indeterminate form": "0 / 0, inf / inf or inf - inf: the operation has no value at these "
-    "numbers, whatever their limit may be.",
-    "masked branch": "A branch that was not selected has an infinite derivative, and the zero that "
-    "should silence it makes nan of it.",
-    "saturation": "The derivative is rebuilt from the function's rounded result, which has reached "
-    "its limit and no longer tells how far away that is.",
-    "square inside the derivative": "The derivative is written with a square or a product that "
-    "leaves the range of the dtype, although the derivative itself would fit.",
-    "clip that kills the gradient": "Rounding puts a number on the flat side of a bound, and the "
-    "derivative there is zero.",
-    "tie": "Rounding makes two numbers equal, or changes their order, so the derivative is that of "
-    "another branch.",
-    "domain edge": "The operation is evaluated where its domain or its derivative ends.",
+    "numbers, whatever the limit may be.",
+    "masked branch": "A branch that was not selected has an infinite derivative, and multiplying "
+    "it by zero gives nan.",
+    "saturation": "The derivative is computed from the function's rounded result, which has "
+    "saturated at its limit, so the distance to the limit is lost.",
+    "square inside the derivative": "The derivative contains a square or a product that leaves "
+    "the range of the dtype, although the derivative itself would fit.",
+    "clip that kills the gradient": "Rounding moves a number to the flat side of a bound, where "
+    "the derivative is zero.",
+    "tie": "Rounding makes two numbers equal or changes their order, so the derivative is that of "
+    "a different branch.",
+    "domain edge": "The operation is evaluated at the edge of its domain, or of the domain of its "
+    "derivative.",
     "sensitivity": "The operation, or the function itself, magnifies the rounding of its "
     "arguments.",
-    "inaccurate kernel": "The framework's own operation is not accurate at these numbers, which "
-    "are harmless and right.",
+    "inaccurate kernel": "The framework's own operation is inaccurate here, although its inputs "
+    "are right and unproblematic.",
     "wrong rule": "The custom derivative is not the derivative of the function.",
-    "detached path": "A number that depends on the input is taken out of the graph, so nothing of "
-    "its derivative comes back.",
-    "operation's rule": "What the framework has as the derivative of the operation is not its "
-    "derivative.",
-    "convention at a kink": "Operations stand on kinks, where what they hand on is a convention; "
-    "their kinks cancel, so the whole has a derivative, and the conventions do not add up to it.",
-    "lone branch": "A comparison has another result at this point than on both sides of it, so the "
-    "derivative is that of a branch which nothing around the point takes.",
+    "detached path": "A value that depends on the input is taken out of the graph, so its "
+    "derivative is lost.",
+    "operation's rule": "The framework's rule for the operation is not its derivative.",
+    "convention at a kink": "Several operations are at kinks, where their derivatives are "
+    "conventions. The kinks cancel, so the whole has a derivative, but the conventions do not add "
+    "up to it.",
+    "lone branch": "A comparison has a different result at this point than on both sides of it, so "
+    "the derivative is that of a branch that no nearby point takes.",
 }
 
 

@@ -32,8 +32,8 @@ IN_EVERY_PRECISION: tuple[CauseKind, ...] = (
 )
 
 OF_A_ROW = (
-    "every operation of the formula was done exactly on the numbers that went into it: "
-    "this is the first that gives something else"
+    "every operation of the formula was repeated exactly on its recorded inputs: this is the "
+    "first with a different result"
 )
 
 OF_THE_OUTPUT = (Codes.NON_FINITE_OUTPUT, Codes.UNSTABLE_OUTPUT)
@@ -123,7 +123,7 @@ def blame_tie(traces: Traces) -> Cause | None:
             span=node.span,
             text=node.text,
             detail=f"exactly at a kink or a tie: {shown}",
-            story=f"the derivative of {shown} is a choice of the engine's",
+            story=f"the derivative of {shown} is the engine's choice",
             kind="tie",
             node=index,
         )
@@ -172,7 +172,7 @@ def _proof(
 ) -> tuple[str, bool]:
     """A sentence, and whether it was shown by a run."""
     if code == Codes.ILL_CONDITIONED:
-        return "rounding the inputs moves the truth as far as the error that was seen", True
+        return "rounding the inputs moves the truth as far as the observed error", True
     if kind == "inaccurate kernel" and op.name == UNNAMED:
         return OF_A_ROW, True
     what = "output" if code in OF_THE_OUTPUT else "gradient"

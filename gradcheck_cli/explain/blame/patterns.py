@@ -63,7 +63,7 @@ def _conjugates(
     imaginary parts."""
     rows, columns = (np.where(np.arange(n) % 2, -1.0, 1.0) for n in truth.shape)
     if complex_output and complex_input:
-        words = "the complex conjugate of the derivative: a conj() is missing or one too many"
+        words = "the complex conjugate of the derivative: a conj() is missing or superfluous"
         yield words, rows[:, None] * truth * columns
     if complex_input:
         yield "the complex conjugate of the gradient", truth * columns

@@ -29,8 +29,8 @@ def detail_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
         how = "not selected" if kind == "masked branch" else "multiplied by zero"
         return f"{how}, but {whose} is not finite: {_equation(op, shown)}"
     if kind == "domain edge":
-        whose = "its domain" if op.phase == "forward" else "its derivative"
-        return f"at the edge of {whose}: {_equation(op, shown)}"
+        whose = "" if op.phase == "forward" else " of its derivative"
+        return f"at the edge of the domain{whose}: {_equation(op, shown)}"
     if kind == "absorbed epsilon":
         return f"a constant is absorbed in {name}: {_equation(op, shown)}"
     if (index := accumulated(traces, op)) is not None and op.phase == "backward":
@@ -44,7 +44,7 @@ def _parts_cancel(traces: Traces, op: Operation, index: int) -> str:
     result, exact = apart(op.result, op.exact, 9)
     return (
         f"the contributions to {quoted(traces.program.nodes[index].text)} cancel: "
-        f"{seen} = {result}, exactly {right}{exact}"
+        f"{seen} = {result}; exact: {right}{exact}"
     )
 
 
@@ -53,12 +53,12 @@ def _wrong_number(traces: Traces, op: Operation, kind: CauseKind, shown: str) ->
     if kind == "saturation":
         y = _value(traces, op)
         told = "" if y is None else f" {number(y, 9)}"
-        return f"derivative rebuilt from the rounded result{told}: gives {_beside(op)}"
+        return f"derivative computed from the rounded result{told}: gives {_beside(op)}"
     if kind == "clip that kills the gradient":
         result_told, exact_told = apart(result, exact)
-        return f"derivative is {result_told} on this side of the bound, exactly {exact_told}"
+        return f"derivative is {result_told} on this side of the bound; exact: {exact_told}"
     if kind == "tie" and result != exact:
-        return f"takes another branch than exact arithmetic: gives {_beside(op)}"
+        return f"takes a different branch from exact arithmetic: gives {_beside(op)}"
     if kind == "sensitivity" and np.isfinite(exact) and op.name != UNNAMED:
         return f"magnifies rounding: {shown} = {_beside(op, 9)}"
     if kind == "inaccurate kernel" and op.name == UNNAMED:
@@ -84,7 +84,7 @@ def _equation(op: Operation, shown: str) -> str:
 def _beside(op: Operation, digits: int = 6) -> str:
     """What the operation gave, and what is right."""
     result, exact = apart(op.result, op.exact, digits)
-    return f"{result}, exactly {exact}"
+    return f"{result}; exact: {exact}"
 
 
 def _derivative_by_numbers(traces: Traces, op: Operation) -> str:
@@ -112,7 +112,7 @@ def _by_numbers(traces: Traces, op: Operation, shown: str) -> str:
     if result == 0 and 0 < abs(exact) < fmt.smallest_normal:
         return f"underflows {fmt.name}: {shown} = {exact:.3g} < {fmt.smallest_normal:.3g}"
     if result == 0 and exact != 0 and np.isfinite(exact):
-        return f"becomes zero in {fmt.name}: {shown} = 0, exactly {exact:.3g}"
+        return f"becomes zero in {fmt.name}: {shown} = 0; exact: {exact:.3g}"
     if np.isfinite(result) and np.isfinite(exact):
         return f"loses digits in {fmt.name}: {shown} = {_beside(op, 9)}"
     if np.isfinite(exact):

@@ -34,10 +34,10 @@ from gradcheck_cli.explain.fixes.candidates import propose
 
 NONE_HELPS = "neither a rewrite of the catalogue nor a custom gradient helps here"
 NO_DERIVATIVE = "there is no derivative here, so no fix can be proven"
-NOT_TRIED = "none could be tried: too few points around this one have a truth"
+NOT_TRIED = "no candidate could be tested: too few points around this one have a truth"
 DOES_NOT_FIT = "the exact result does not fit {}: no other formula helps"
-NOT_TAKEN = "a custom gradient would help, but {} takes none in {} mode"
-TOO_LARGE = "none was looked for: the formula has too many operations"
+NOT_TAKEN = "a custom gradient would help, but {} supports none in {} mode"
+TOO_LARGE = "not searched for: the formula has too many operations"
 # Parts of the bits that a candidate may lose in an engine. The reference engine, where rounding
 # alone counts, held it to a few ulps; a framework's own kernels may cost more. Of what has lost
 # less than a quarter nothing is said; where no candidate reaches that, one that keeps half of the

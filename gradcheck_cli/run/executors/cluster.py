@@ -125,9 +125,7 @@ class Cluster:
                 raise answer
             version, there = answer
             if version != VERSION:
-                raise UsageError(
-                    f"{name} was written by gradcheck {version}, and this is {VERSION}"
-                )
+                raise UsageError(f"the node {name} runs gradcheck {version}, but this is {VERSION}")
             self._nodes[name] = there
 
     def _able(self, engines: Sequence[str]) -> list[str]:

@@ -141,7 +141,7 @@ class Keeper(threading.Thread):
     def _attempt(self, task: Task) -> Done:
         hangs = self._hung[task.group]
         if hangs == _HOPELESS_HANGS:  # each costs its time and an import
-            words = f"was not asked: {hangs} questions about it had no answer in time"
+            words = f"was skipped: it had already timed out {hangs} times"
             return Done(task, failure=Failure("timed-out", words))
         process = self._ensure()
         if process is None:

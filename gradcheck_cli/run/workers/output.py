@@ -35,7 +35,7 @@ class Bounded(io.TextIOWrapper):
             super().write(text[: self.left])
             self.left -= len(text)
             if self.left <= 0:
-                super().write("\n... what is printed beyond is left out\n")
+                super().write("\n... the rest of the output is left out\n")
         return len(text)
 
 

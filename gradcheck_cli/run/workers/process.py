@@ -120,7 +120,7 @@ class Process:
         if isinstance(message, channel.Spent) and self._boundary:
             raise Spent(message.what)
         if not isinstance(message, channel.Answer) or message.number != self._expected:
-            raise Died("broke its channel: it answered what it was not asked")
+            raise Died("broke its channel: its answer matches no question")
         self._expected += 1
         return message.value
 
@@ -159,7 +159,7 @@ class Process:
         if taken > most:
             raise TookTooMuch(f"took more than {most / 1e9:g} GB of memory")
         if taken > NOTABLE and memory.is_scarce():  # before the system chooses whom to kill
-            words = f"took {taken / 1e9:.1f} GB of memory, and the machine has hardly any left"
+            words = f"took {taken / 1e9:.1f} GB of memory, and the machine has almost none left"
             raise TookTooMuch(words)
 
     def _keep(self, data: bytes) -> None:

@@ -81,7 +81,7 @@ def blaming_what_replaced(answer: LayerAnswer, replaced: Callable[[], str]) -> L
     mistaken = any(found.code == Codes.INTERNAL for found in answer.findings)
     if not (failed or mistaken) or not (name := replaced()):
         return answer
-    words = f"`{name}` was replaced while the layer ran, and gradcheck calls it"
+    words = f"`{name}` was replaced while the layer ran, but gradcheck calls it"
     if failure is not None and failed:
         failure = replace(failure, kind="raised", message=words)
     findings = tuple(

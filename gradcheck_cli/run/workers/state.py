@@ -72,12 +72,12 @@ class Process:
         faulthandler.cancel_dump_traceback_later()  # nothing tells whether one is waiting
         left = [thread for thread in threading.enumerate() if thread not in self._threads]
         if left:
-            return f"the thread `{left[0].name}` runs"
+            return f"the thread `{left[0].name}` is still running"
         for name, value in _settings().items():
             if value != self._settings.setdefault(name, value):
-                return f"{name} is another"
+                return f"{name} has changed"
         if name := self.replaced():
-            return f"`{name}` is another"
+            return f"`{name}` was replaced"
         self._look_for_more()
         return ""
 

@@ -560,7 +560,7 @@ def _log_softmax(rounding: Rounding, x: Enclosed, *, axis: int = -1) -> Enclosed
 
 def no_rule(name: str) -> Exceeds:
     """What says that nothing can be proven of a program with this operation."""
-    return Exceeds(f"`{name}` has no rule of enclosure")
+    return Exceeds(f"`{name}` has no enclosure rule")
 
 
 @rule("norm")

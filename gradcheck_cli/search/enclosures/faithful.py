@@ -68,12 +68,12 @@ def unfaithful(program: Program, engine: str) -> str:
         return ""
     known = _FAITHFUL.get(engine)
     if known is None:
-        return f"how {engine} rounds is not stated"
+        return f"how {engine} rounds is not known"
     for node in program.nodes:
         if node.op in (INPUT, CONSTANT):
             continue
         if kernel_of(node) not in known:
-            return f"how `{node.text}` rounds is not stated"
+            return f"how `{node.text}` rounds is not known"
     return ""
 
 

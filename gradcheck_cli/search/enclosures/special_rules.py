@@ -141,7 +141,7 @@ def _elu(rounding: Rounding, x: Enclosed, *, alpha: float = 1.0) -> Enclosed:
     """On each side of 0 its size is concave in |x|, of slope 1 or alpha. Below 0 TensorFlow takes
     exp(x) - 1."""
     if alpha < 0:
-        raise Exceeds(f"`elu` of alpha {alpha} has no rule of enclosure")
+        raise Exceeds(f"`elu` of alpha {alpha} has no enclosure rule")
     with np.errstate(all="ignore"):
         low, high = (np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))) for x in (x.lo, x.hi))
     a = up(max(1.0, alpha) * (x.a + (2 * rounding.library if rounding.loose else 0.0)))

@@ -73,7 +73,7 @@ def region(
     fraction = min(length / width, 1.0) if width else 1.0
     words = [_words(domain, outer, reasons)]
     if len(open_[0]):
-        words.append(f"not decided in the time that there was: {_places(domain, open_)}")
+        words.append(f"not decided in the time available: {_places(domain, open_)}")
     shown = (_boxes(domain, part) for part in (outer, inner, open_))
     boxes, solid_boxes, open_boxes = shown
     return Region(boxes, solid_boxes, "; ".join(filter(None, words)), fraction, open_boxes)

@@ -35,8 +35,8 @@ BUDGET = 300_000
 """Scalar operations of all passes at FIRST_BITS together. A pass takes 0.3 (products of matrices)
 to 6 microseconds (transcendental functions) an operation, so that this is a second or two."""
 
-KINK = "an operation stands exactly on a kink, a tie or a jump"
-DOMAIN = "the derivative has no value in exact arithmetic: a pole, or outside of the domain"
+KINK = "an operation is exactly at a kink, a tie or a jump"
+DOMAIN = "the derivative has no value in exact arithmetic: a pole, or a point outside the domain"
 STRANGE = "an input is nan"
 WIDE = f"the enclosure is still too wide at {MOST_BITS} bits"
 TOO_MUCH = "enclosing it would take too many operations"

@@ -61,7 +61,7 @@ class _FloatNodes(Nodes):
             bottom = bottom.value
         jumps = node.op == "sign" and isinstance(bottom, FloatBall) and np.any(bottom.radii != 0)
         if isinstance(bottom, Doubtful) or jumps:
-            raise Undecided("an operation stands on a jump")
+            raise Undecided("an operation is at a jump")
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,8 +39,8 @@ from gradcheck_cli.truth.subdifferential import hulls_of
 # Columns for which a difference is taken beside a certified truth: each costs some twenty
 # evaluations, and nothing hangs on them.
 SECOND_OPINION = 16
-NOT_CERTIFIED = "a third derivative is judged by a certificate alone, and it has none"
-SWALLOWED = "float64 meets a pole on the way to the output, which is finite nevertheless"
+NOT_CERTIFIED = "a third derivative needs a certificate, but this one has none"
+SWALLOWED = "float64 hits a pole on the way to the output, which is finite nevertheless"
 
 
 def compute(request: TruthRequest) -> Truth:

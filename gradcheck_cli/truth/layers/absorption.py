@@ -18,8 +18,8 @@ from gradcheck_cli.engines.tracebacks import is_internal
 from gradcheck_cli.truth.numerics.differences import FIRST_STEP
 
 ABSORBED = (
-    "a number on the way is so large that its last digit hides what the differences of the value "
-    "are about; they contradict the gradient"
+    "an intermediate number is so large that its last digit hides the changes that differences "
+    "need; they contradict the gradient"
 )
 
 UNEXPLAINED = 4  # rows; what is simply wrong is not written down for every one of its outputs

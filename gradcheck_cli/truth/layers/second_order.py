@@ -32,8 +32,8 @@ Blocks = dict[tuple[str, str], Array]
 """By leaf and leaf: d(ds/da)/db along directions of b, (n of a, directions of b)."""
 
 DOUBTFUL = (
-    "the gradient that is differentiated is contradicted itself, by forward mode or by differences "
-    "of the value"
+    "the gradient to differentiate is itself contradicted, by forward mode or by differences of "
+    "the value"
 )
 
 

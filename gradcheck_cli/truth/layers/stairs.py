@@ -115,6 +115,6 @@ def words_of_stairs(heights: Mapping[tuple[str, int], float]) -> Iterator[str]:
     if heights:
         names = ", ".join(dict.fromkeys(f"`{name}`" for name, _ in heights))
         yield (
-            f"next to the point values rise in stairs of {max(heights.values()):.1g} along "
-            f"{names}, as what a search ends with does: differences over longer steps decide"
+            f"near the point, values rise in stairs of {max(heights.values()):.1g} along "
+            f"{names}, like the result of a search: differences over longer steps decide"
         )

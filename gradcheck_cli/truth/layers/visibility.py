@@ -48,8 +48,8 @@ def words_of_unseen(unseen: Array, outputs: Sequence[Output]) -> Iterator[str]:
         listed = ", ".join(f"`{name}`" for name in names)
         missed = 10.0 ** np.ceil(np.log10(np.max(unseen)))
         yield (
-            f"the derivatives of {listed} are too small beside its value to be seen in differences "
-            f"of it: an error of {missed:.0e} in one of them would not have been found"
+            f"the derivatives of {listed} are too small, compared with its value, to show in "
+            f"differences: an error of {missed:.0e} in one of them would not have been found"
         )
 
 
@@ -64,6 +64,6 @@ def words_of_bubbles(name: str, value: Array, gradient: Array, found: Difference
         count, reach = int(np.sum(bubble)), float(np.max(found.reach[bubble]))
         many = f"{count} derivatives" if count > 1 else "1 derivative"
         yield (
-            f"{many} by `{name}` hold{'s' * (count == 1)} within {reach:.1g} of the point only: "
-            "longer steps show other ones"
+            f"{many} by `{name}` hold{'s' * (count == 1)} only within {reach:.1g} of the point: "
+            "longer steps show different ones"
         )

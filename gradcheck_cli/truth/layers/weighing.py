@@ -17,13 +17,13 @@ from gradcheck_cli.truth.blocks import Differences, Merged, merge
 MOVE: Step = 0.375  # of the bits stay as they are: in float64, moves of 2^-20 bend no layer
 
 BLURRED = (
-    "the value is below the last digit of the inputs, so that its differences may lack a term; "
+    "the value is smaller than the last digit of the inputs, so its differences may lack a term; "
     "they contradict the gradient"
 )
 
 UNSEEN = (
-    "the error bar of the difference is wider than the derivative, and wide beside every slope "
-    "around the point: it would hold any number"
+    "the error bar of the difference is wider than the derivative, and wide compared with every "
+    "slope around the point: it would accept any number"
 )
 
 

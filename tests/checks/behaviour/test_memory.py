@@ -81,7 +81,7 @@ def test_counting_and_caching_layers_remember_and_dice_do_not() -> None:
 
     dice = np.random.default_rng(5)
     assert "how often" in behaviour(Counting(), X)["GC605"]
-    assert "a first input" in behaviour(Cached(), X)["GC605"]
+    assert "a fresh layer" in behaviour(Cached(), X)["GC605"]
     assert "another input" in behaviour(Last(), X)["GC605"]
     assert list(behaviour(lambda x: x * dice.random(), X)) == ["GC602"]
 

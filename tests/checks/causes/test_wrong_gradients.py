@@ -313,7 +313,9 @@ def test_a_function_that_cannot_be_held_is_a_possible_cause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refused(self: TorchSubject, declared: Declared) -> None:
-        raise NotDeclarable(declared.found[0].design, "is called another number of times nearby")
+        raise NotDeclarable(
+            declared.found[0].design, "is called a different number of times nearby"
+        )
 
     monkeypatch.setattr(TorchSubject, "hold", refused)
     answer = examined(lambda x: Half.apply(x) * x.sum(), {"x": [0.3, 1.2]}, modes=("reverse",))

@@ -64,7 +64,9 @@ def test_the_report_says_which_operation_is_differenced(times: int) -> None:
 
 def test_the_second_derivative_of_one_rests_on_differences() -> None:
     answer = examined(cubed, {"x": X}, modes=("reverse", "reverse-over-reverse"))
-    assert [note for note in answer.notes if "second derivatives rest on differences" in note]
+    assert [
+        note for note in answer.notes if "second derivatives are compared with differences" in note
+    ]
 
 
 def test_a_tail_beside_such_an_operation_is_seen() -> None:
@@ -87,12 +89,12 @@ def test_what_is_no_line_is_refused() -> None:
     def kink(x: Any) -> Any:
         return np.interp(x, [0.0, X[0], 1.0], [0.0, 1.0, 1.5])
 
-    with pytest.raises(NotLifted, match="`interp` is not stated"):
+    with pytest.raises(NotLifted, match="no formula for `interp`"):
         with_islands(numpy_subject(kink).lift())
 
 
 def test_many_columns_are_left_to_differences_of_the_layer() -> None:
-    with pytest.raises(NotLifted, match="cubed` is not stated"):
+    with pytest.raises(NotLifted, match=r"no formula for .*cubed`"):
         subject_of(torch_engine(), cubed, x=np.ones(MOST_COLUMNS + 1)).lift()
 
 

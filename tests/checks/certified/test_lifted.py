@@ -67,7 +67,7 @@ def through_a_number(x: Any) -> Any:
 
 @pytest.mark.parametrize("layer", [through_numpy, through_a_number])
 def test_what_leaves_the_framework_on_its_way_is_not_a_constant(layer: Any) -> None:
-    with pytest.raises(NotLifted, match="not its function nearby"):
+    with pytest.raises(NotLifted, match="do not compute its values nearby"):
         LiftedTruth(bound(layer))
 
 

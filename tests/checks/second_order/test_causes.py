@@ -29,7 +29,7 @@ class Saving(torch.autograd.Function):
 def test_a_saved_intermediate_is_named_with_its_line() -> None:
     (found,) = examined(Saving, {"x": X}, modes=SECOND).findings
     assert found.code == "GC106"
-    assert "`Saving` saves a value of its forward that is no input and no output" in found.message
+    assert "`Saving` saves a value of its forward that is neither an input nor" in found.message
     assert found.place is not None
     assert found.place.text == "ctx.save_for_backward(x, e)"
 

@@ -121,7 +121,7 @@ def test_the_variable_says_which_compiler_and_may_have_arguments(
     assert compiled("int a;").library != first
     for nonsense in ("no-such-compiler -O3", 'c++ "'):
         monkeypatch.setenv("CXX", nonsense)
-        with pytest.raises(EngineFault, match=r"\(\$CXX is `.*`\), and there is none"):
+        with pytest.raises(EngineFault, match=r"\(\$CXX is `.*`\), but there is none"):
             compiled("int a;")
         told = f"a C++ compiler ($CXX is `{nonsense}`)"
         assert (told, COMPILER.install) in engines()["eigen"].missing

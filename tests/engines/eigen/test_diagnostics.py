@@ -75,17 +75,17 @@ def test_arguments_that_do_not_fit_are_at_the_function(mine: Path) -> None:
     assert error.detail.splitlines() == [
         "layer.hpp:2: candidate: 'template<class T> T f(const T&)'",
         "  couldn't deduce template parameter 'T'",
-        "where T cannot be deduced, the name in the spec is name<T>",
+        "if T cannot be deduced, write name<T> in the spec",
     ]
 
 
 def test_what_a_function_gives_that_is_no_array() -> None:
     text = "/c/program.cpp:22:5: error: no matching function for call to 'result<T>(Functor)'\n"
     theirs = {Path("/layer.hpp")}
-    says = "what it gives, Functor, is no T, and no array of them"
+    says = "its result, Functor, is neither a T nor an array of T"
     assert says in str(first_error(text, PROGRAM, theirs))
     clang = "/c/program.cpp:22:5: error: no matching function for call to 'result'\n"
-    says = "what it gives is no T, and no array of them"
+    says = "its result is neither a T nor an array of T"
     assert says in str(first_error(clang, PROGRAM, theirs))
 
 

@@ -239,7 +239,9 @@ def test_a_jvp_that_is_not_linear_is_told_of(
 def test_a_vjp_of_another_shape_is_told_what_is_wrong(bound: Callable[..., JaxSubject]) -> None:
     with pytest.raises(ValueError, match="the shapes do not match") as raised:
         bound("summed", {"x": X}).run(Call(cotangents=np.eye(2)))
-    assert raised.value.__notes__[-1].startswith("the cotangent of an argument has its shape")
+    assert raised.value.__notes__[-1].startswith(
+        "the cotangent of an argument must have the argument's shape"
+    )
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -249,7 +251,9 @@ def test_a_loop_without_a_reverse_mode_has_rows_where_forward_mode_alone_is_aske
     values = {"x": np.array([3.0, 4.0]), "w": np.array([1.0, 1.5])}
     with pytest.raises(ValueError, match="Reverse-mode") as raised:
         bound("doubled_until", values, compiled=compiled).run(Call(cotangents=np.eye(3)))
-    assert raised.value.__notes__[-1].startswith("forward mode has such loops: `modes: [forward]`")
+    assert raised.value.__notes__[-1].startswith(
+        "forward mode supports such loops: `modes: [forward]`"
+    )
     layer = bound("doubled_until", values, compiled=compiled, forward=True)
     x, w = values["x"], values["w"]
     turns = 3
@@ -274,7 +278,7 @@ def test_columns_are_limited(bound: Callable[..., JaxSubject]) -> None:
     values = {"x": np.ones(2000), "w": np.ones(2000)}
     layer = bound("doubled_until", {**values, "x": values["x"] / 100}, forward=True)
     with pytest.raises(
-        Unsupported, match=r"no reverse mode for it, .* 4000 passes: more than 1024"
+        Unsupported, match=r"no reverse mode for it, .* 4000 passes, more than 1024"
     ):
         layer.run(Call(cotangents=np.ones((1, 2001))))
 
@@ -295,7 +299,7 @@ def test_arrays_of_a_layer_that_is_a_tree_are_its_parameters(
     np.testing.assert_array_equal(ran.gradients["w"], np.diag(X))
     np.testing.assert_array_equal(ran.gradients["b"], np.diag(scale))
     np.testing.assert_array_equal(layer.jvp({"w": np.ones(2)}), X)
-    with pytest.raises(BadCall, match=r"`w` is given with shape \(3,\), and has shape \(2,\)"):
+    with pytest.raises(BadCall, match=r"`w` is given with shape \(3,\), but has shape \(2,\)"):
         bound("made", {"x": X, "w": np.ones(3)})
 
 
@@ -333,7 +337,7 @@ def test_what_was_compiled_with_a_captured_array_is_forgotten(
     the user's again."""
     narrow = bound("scaled", {"x": X}, rounding="float32")
     np.testing.assert_array_equal(narrow.value({}), X * np.array([2.0, np.float32(0.1)]))
-    assert "`scale`, which it captured, is not checked" in narrow.notes
+    assert "`scale`, which the layer captured, is not checked" in narrow.notes
     narrow.close()
     wide = bound("scaled", {"x": X})
     np.testing.assert_array_equal(wide.value({}), X * np.array([2.0, 0.1]))

@@ -128,7 +128,7 @@ def test_what_an_object_holds_is_found_moved_checked_and_left_alone() -> None:
         "b": ("parameter", True),
         "mean": ("buffer", False),
     }
-    assert subject.notes == ("backward leaves no gradient of `mean`: not checked",)
+    assert subject.notes == ("backward stores no gradient of `mean`: not checked",)
     assert np.array_equal(subject.value({"b": np.zeros(2)}), X @ dense.W)
     found = gradients(subject)
     assert np.array_equal(found["b"], np.eye(2))
@@ -167,7 +167,7 @@ def test_the_layer_runs_in_its_dtype_and_so_do_arrays_that_it_captured() -> None
     assert subject.outputs[0].dtype == "float32"
     assert subject.run(Call(cotangents=np.eye(3))).dtypes == {"x": "float32"}
     assert [leaf.name for leaf in subject.leaves] == ["x", "table"]
-    assert subject.notes == ("`table`, which it captured, is not checked",)
+    assert subject.notes == ("`table`, which the layer captured, is not checked",)
     assert table.dtype == np.float64
     assert table[2] == 1 / 3
     with pytest.raises(EngineFault, match="NumPy has no bfloat16"):
@@ -199,9 +199,13 @@ def test_writes_to_inputs_and_to_cotangents_are_told() -> None:
 @pytest.mark.parametrize(
     ("layer", "error", "words"),
     [
-        (pair(product, lambda up, x, y: up), WrongKind, "1 gradient, but forward has 2 floating"),
+        (
+            pair(product, lambda up, x, y: up),
+            WrongKind,
+            "1 gradient, but forward has 2 floating-point",
+        ),
         (pair(product, lambda up, x, y: (up, up[:1])), WrongKind, "`y` is float64 of shape"),
-        (pair(product, lambda up, cache: cache), WrongKind, "forward has to give"),
+        (pair(product, lambda up, cache: cache), WrongKind, "forward must return"),
         (pair(product, lambda: None), BadCall, "takes no upstream gradient"),
         (pair(product, lambda up, x, z, w: up), BadCall, "is none of backward"),
         (SimpleNamespace(forward=np.sin), NoSuchLayer, "has no `backward`"),

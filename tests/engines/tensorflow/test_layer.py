@@ -143,7 +143,9 @@ def test_variables_and_constants_that_a_tf_function_captured_are_found() -> None
         subject = bound("graph", {"x": X}, dtype, "float32")
         assert roles(subject)["MATRIX"] == ("captured", True)
         assert roles(subject)["FACTOR"] == ("captured", False)
-        assert subject.notes == ("`FACTOR`, which the layer captured, is not trained: not checked",)
+        assert subject.notes == (
+            "`FACTOR`, which the layer captured, is not trainable: not checked",
+        )
         right = np.tanh(X @ (matrix + 0.5)) * factor
         close = 1e-15 if dtype == "float64" else 1e-6
         assert np.allclose(subject.value({"MATRIX": matrix + 0.5}), right.ravel(), rtol=close)

@@ -80,7 +80,7 @@ def test_what_the_compiler_stumbled_over_is_one_sentence() -> None:
     said = "Dynamo failed to run FX node: got {}\n\nfrom user code:\n   File"
     why = 'RuntimeError(\'is_inference() INTERNAL ASSERT FAILED at "/w/aten/Stubs.cpp":66, please'
     assert reason_of(ValueError(said.format(why))) == (
-        "PyTorch fails an assertion of its own while it traces (Stubs.cpp:66)"
+        "PyTorch fails one of its own assertions while it traces (Stubs.cpp:66)"
     )
     why = "AssertionError(\"Convert to FakeTensors with 'a' or 'b'. Found in aten.norm(Grad\")"
     assert reason_of(ValueError(said.format(why))) == (

@@ -206,7 +206,7 @@ def test_bug_of_an_engine(
         (
             [1, -1],
             [1, -1],
-            "the complex conjugate of the derivative: a conj() is missing or one too many",
+            "the complex conjugate of the derivative: a conj() is missing or superfluous",
         ),
         ([1, 1], [1, -1], "the complex conjugate of the gradient"),
         ([1, -1], [1, 1], "right for the complex conjugate of the upstream gradient"),

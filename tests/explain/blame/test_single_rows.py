@@ -89,7 +89,7 @@ def test_cause() -> None:
     cause = blame_row(traced("reverse", {LOG: 1 + 1e-10}, {}), "GC301")
     assert cause is not None
     assert (cause.op, cause.kind, cause.proven) == ("log", "inaccurate kernel", True)
-    shown, right = cause.detail.partition(" = ")[2].split(", exactly ")
+    shown, right = cause.detail.partition(" = ")[2].split("; exact: ")
     assert shown != right
 
 

@@ -45,7 +45,7 @@ def test_what_no_time_was_left_for_is_not_called_failing(monkeypatch: pytest.Mon
     monkeypatch.setattr(regions, "region", lambda *given: whole(*given[:-1], Budget(0.0)))
     found = region("exp(x)", 0.0, 100.0, "value-nonfinite")
     assert (ends(found.boxes), ends(found.whole)) == ([], [(0.0, 100.0)])
-    assert found.predicate == "not decided in the time that there was: every x"
+    assert found.predicate == "not decided in the time available: every x"
 
 
 def test_a_pole_is_a_single_number() -> None:

@@ -23,7 +23,7 @@ from gradcheck_cli.engines.torch.engine import TorchEngine
 from gradcheck_cli.truth.layers.visibility import unseen_rows
 from tests.checks.making import layer_problem
 
-UNSEEN, BUBBLE = "would not have been found", "of the point only"
+UNSEEN, BUBBLE = "would not have been found", "of the point"
 
 
 class Beside(torch.autograd.Function):

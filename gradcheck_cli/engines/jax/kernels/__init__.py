@@ -48,7 +48,7 @@ def numeric(*xs: Any) -> list[Any]:
 def _numbers(name: str) -> Kernel:
     def kernel(*xs: Any, **how: Any) -> Any:
         if all(isinstance(x, np.ndarray) and x.dtype.kind in "biu" for x in xs):
-            raise TypeError("only operations on floating numbers are restated")
+            raise TypeError("only operations on floating-point numbers are supported")
         return row(name)(*numeric(*xs))
 
     return kernel
@@ -57,7 +57,7 @@ def _numbers(name: str) -> Kernel:
 def _reduction(name: str) -> Kernel:
     def kernel(x: Any, axes: Any, **how: Any) -> Any:
         if isinstance(x, np.ndarray) and x.dtype.kind in "biu":
-            raise TypeError("only reductions of floating numbers are restated")
+            raise TypeError("only reductions of floating-point numbers are supported")
         return row(name)(x, axis=tuple(axes))
 
     return kernel
@@ -101,14 +101,14 @@ def _round(x: Any, rounding_method: Any, **how: Any) -> Any:
 
 def _reduce_precision(x: Any, exponent_bits: int, mantissa_bits: int) -> Any:
     if exponent_bits < 11 or mantissa_bits < 52:
-        raise TypeError("only float64 as it is is restated")
+        raise TypeError("only float64 without a loss of precision is supported")
     return x
 
 
 def _logical(name: str) -> Kernel:
     def kernel(*xs: Any, **how: Any) -> Any:
         if any(x.dtype != np.bool_ for x in xs):
-            raise TypeError("only the operations on booleans are restated")
+            raise TypeError("only operations on booleans are supported")
         return row(name)(*xs)
 
     return kernel
@@ -146,7 +146,7 @@ def _dot_general(a: Any, b: Any, dimension_numbers: Any, **how: Any) -> Any:
 def _convert(x: Any, new_dtype: Any, **how: Any) -> Any:
     """Into a floating dtype: the rounding is the operation's own."""
     if np.dtype(new_dtype).kind in "biu":
-        raise TypeError("only conversions into floating dtypes are restated")
+        raise TypeError("only conversions to floating-point dtypes are supported")
     return numeric(x)[0]
 
 
@@ -164,7 +164,7 @@ def _slice(x: Any, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
 
 def _pad(x: Any, value: Any, padding_config: Any) -> Any:
     if any(before < 0 or after < 0 or inside for before, after, inside in padding_config):
-        raise TypeError("only widths outside are restated")
+        raise TypeError("only padding outside the array is supported")
     widths = [(before, after) for before, after, _ in padding_config]
     return np.pad(x, widths, constant_values=value)
 

@@ -47,7 +47,7 @@ def _scatter(reduce: str) -> Kernel:
     ) -> Any:
         """Of several updates that come to one place all are taken together with what is there."""
         if all(isinstance(one, np.ndarray) and one.dtype.kind in "biu" for one in (x, updates)):
-            raise TypeError("only updates of floating numbers are restated")
+            raise TypeError("only updates of floating-point numbers are supported")
         places = _destinations(x.shape, indices, updates.shape, dimension_numbers, mode)
         flat, more = (row("reshape")(as_numbers(one), shape=(-1,)) for one in (x, updates))
         if reduce == "sum":

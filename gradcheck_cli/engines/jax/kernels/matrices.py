@@ -34,7 +34,7 @@ def _lu(run: OfRun, x: Any, **how: Any) -> Any:
 
 def _qr(run: OfRun, x: Any, *, full_matrices: bool, **how: Any) -> Any:
     if full_matrices and x.shape[-2] > x.shape[-1]:
-        raise TypeError("columns beyond those of the matrix are not restated")
+        raise TypeError("columns beyond those of the matrix are not supported")
     square = row("getitem")(x, index=(..., slice(None), slice(0, x.shape[-2])))
     signs = np.where(np.diagonal(run.results[1], axis1=-2, axis2=-1) < 0, -1.0, 1.0)
     q = row("qr_q")(square) * signs[..., None, :]
@@ -46,7 +46,7 @@ def _svd(run: OfRun, x: Any, *, full_matrices: bool, compute_uv: bool, **how: An
     if not compute_uv:
         return values
     if full_matrices and x.shape[-2] != x.shape[-1]:
-        raise TypeError("vectors beyond the singular values are not restated")
+        raise TypeError("vectors beyond the singular values are not supported")
     u, vh = run.results[1:]
     return values, towards(row("svd_u")(x), u, -2), towards(row("svd_vh")(x), vh, -1)
 

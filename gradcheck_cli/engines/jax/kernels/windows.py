@@ -41,7 +41,7 @@ def _convolution(
     **how: Any,
 ) -> Any:
     if batch_group_count != 1 or not window_strides:
-        raise TypeError("only convolutions over some axis, of one group of batches, are restated")
+        raise TypeError("only convolutions over some axis, with one batch group, are supported")
     x = row("transpose")(x, axes=tuple(dimension_numbers.lhs_spec))
     weight = row("transpose")(weight, axes=tuple(dimension_numbers.rhs_spec))
     x = _spread(x, lhs_dilation)
@@ -59,7 +59,7 @@ def _reduce_window(reduce: str) -> Kernel:
         window_dilation: Sequence[int],
     ) -> Any:
         if set(base_dilation) != {1}:
-            raise TypeError("only windows over an array without holes are restated")
+            raise TypeError("only windows over an array without base dilation are supported")
         tables = []
         geometry = (window_dimensions, window_strides, padding, window_dilation)
         for n, k, step, (before, after), wide in zip(x.shape, *geometry, strict=True):

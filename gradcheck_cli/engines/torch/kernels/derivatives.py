@@ -33,7 +33,7 @@ def _silu(g: Any, x: Any) -> Any:
 
 def _gelu(g: Any, x: Any, *, approximate: str = "none") -> Any:
     if approximate != "none":
-        raise TypeError("only the derivative of the exact gelu is restated")
+        raise TypeError("only the derivative of the exact gelu is supported")
     return g * (row("ndtr")(x) + x * row("normal_density")(x))
 
 

@@ -152,7 +152,7 @@ def _lu_solve(packed: Any, pivots: Any, b: Any, *, left: bool = True, adjoint: b
 def _qr(run: OfRun, x: Any, mode: str = "reduced") -> Any:
     """Of the table's factors, whose diagonal is positive, those with the signs of the run."""
     if mode == "complete" and x.shape[-2] > x.shape[-1]:
-        raise TypeError("columns beyond those of the matrix are not restated")
+        raise TypeError("columns beyond those of the matrix are not supported")
     square = row("getitem")(x, index=(..., slice(None), slice(0, x.shape[-2])))
     signs = np.where(np.diagonal(run.results[1], axis1=-2, axis2=-1) < 0, -1.0, 1.0)
     q = row("qr_q")(square) * signs[..., None, :]
@@ -167,7 +167,7 @@ def _svd(
     if not compute_uv:
         return np.empty(0), values, np.empty(0)
     if full_matrices and x.shape[-2] != x.shape[-1]:
-        raise TypeError("vectors beyond the singular values are not restated")
+        raise TypeError("vectors beyond the singular values are not supported")
     u, vh = run.results[0], run.results[2]
     return towards(row("svd_u")(x), u, -2), values, towards(row("svd_vh")(x), vh, -1)
 
@@ -190,7 +190,7 @@ def _det(run: OfRun, x: Any) -> Any:
 
 def _pseudoinverse(run: OfRun, x: Any, *how: Any, **more: Any) -> Any:
     if np.any(np.linalg.matrix_rank(run.results[0]) < min(x.shape[-2:])):
-        raise TypeError("only the pseudoinverse of a matrix of full rank is restated")
+        raise TypeError("only the pseudoinverse of a matrix of full rank is supported")
     return _of_full_rank(x)
 
 
@@ -205,7 +205,7 @@ def _of_full_rank(x: Any) -> Any:
 def _lstsq(run: OfRun, a: Any, b: Any, rcond: Any = None, *, driver: str | None = None) -> Any:
     """The solution; and the squares of what is left, where the run has them."""
     if np.any(run.results[2] < min(a.shape[-2:])):
-        raise TypeError("only least squares of full rank are restated")
+        raise TypeError("only least squares of full rank are supported")
     vector = b.ndim == a.ndim - 1
     columns = row("expand_dims")(b, axis=-1) if vector else b
     x = row("matmul")(_of_full_rank(a), columns)
