@@ -1,4 +1,4 @@
-"""A baseline: the findings that a project knows already, in a file; later runs count new ones only.
+"""A baseline: a file of the findings that a project already knows; later runs count only new ones.
 
 A finding is known by its fingerprint, which says neither a line nor a file's name.
 """

@@ -1,4 +1,4 @@
-"""What has changed since a revision of git, and which specs that concerns."""
+"""Changes since a git revision, and the specs that they affect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Follows a run: hands its events to listeners, and survives signals with what is finished."""
+"""Follows a run: passes its events to listeners, and keeps the finished part after a signal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who hears of a run: reports, and the progress line."""
+"""The listeners of a run: reports, and the progress line."""
 
 from __future__ import annotations
 

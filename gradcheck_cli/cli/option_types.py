@@ -1,4 +1,4 @@
-"""What options of commands hold: lists of names, choices, numbers, devices, finding codes."""
+"""The types of command options: lists of names, choices, numbers, devices, finding codes."""
 
 from __future__ import annotations
 

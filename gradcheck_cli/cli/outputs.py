@@ -1,4 +1,5 @@
-"""Where reports are written: standard output, or files, which appear when they are whole."""
+"""Where reports are written: to standard output, or to files, which appear when they are
+complete."""
 
 from __future__ import annotations
 

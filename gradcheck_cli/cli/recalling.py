@@ -1,4 +1,4 @@
-"""A run that takes what earlier runs found, and keeps what it finds for later ones."""
+"""A run that reuses cached results, and caches its own for later runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Scripts that show findings: written once they were run, and printed what the finding says."""
+"""Scripts that reproduce findings; a script is kept only if it ran and printed the numbers of its
+finding."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The words that every room speaks in. Imports nothing of the project."""
+"""The types that every room shares. Imports nothing else of the project."""

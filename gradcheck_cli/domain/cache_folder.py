@@ -1,4 +1,4 @@
-"""Where what was computed once is kept for later runs."""
+"""The folder where results are cached for later runs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What the judge is given: one spec at one point in one dtype, with everything that was
-computed."""
+"""The input of the judge: one spec at one point in one dtype, with everything that was computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the error of a difference quotient depends on its step."""
+"""The error of a finite difference as a function of its step."""
 
 from __future__ import annotations
 

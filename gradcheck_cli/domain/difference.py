@@ -1,4 +1,4 @@
-"""Difference quotients, for an engine that shows what they give."""
+"""Finite differences, for the engine that shows their results."""
 
 from __future__ import annotations
 

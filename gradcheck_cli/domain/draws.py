@@ -1,4 +1,4 @@
-"""Random directions. Whoever draws has a generator with a seed of its own, so that a run repeats.
+"""Random directions. Every caller has its own seeded generator, so a run is repeatable.
 
 (Importing `numpy.random` takes 30 ms, which few specs need: this module does not.)
 """

@@ -1,4 +1,4 @@
-"""One exception type for one exit code."""
+"""One exception type per exit code."""
 
 from __future__ import annotations
 

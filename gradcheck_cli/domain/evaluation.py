@@ -1,4 +1,4 @@
-"""What an engine is asked, and what it answers."""
+"""The question to an engine (`Problem`) and its answer (`Evaluation`)."""
 
 from __future__ import annotations
 

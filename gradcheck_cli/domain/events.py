@@ -1,4 +1,4 @@
-"""What a run tells while it goes on. Progress bars and reports listen."""
+"""The events of a run. Progress bars and reports listen to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may repair an unstable gradient, and how it did when it was tried."""
+"""Candidate fixes for an unstable gradient, and the results of trying them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The computation graph of a program, with the numbers that one run had in it."""
+"""The computation graph of a program, with the numbers of one run."""
 
 from __future__ import annotations
 

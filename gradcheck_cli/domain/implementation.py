@@ -1,4 +1,4 @@
-"""Where a layer that a user wrote is found, and what its user declares about its backward."""
+"""Where to find a user's layer, and what the user declares about its backward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which findings go without saying beside which others: tables of rows."""
+"""Which findings make others redundant, as tables."""
 
 from __future__ import annotations
 

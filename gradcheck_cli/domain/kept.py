@@ -1,4 +1,4 @@
-"""What follows from a program alone, made once for it: several dtypes, modes and checks ask."""
+"""Values that follow from a program alone, computed once and shared by dtypes, modes and checks."""
 
 from __future__ import annotations
 

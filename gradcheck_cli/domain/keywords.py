@@ -1,4 +1,4 @@
-"""What the static arguments of operations are: one meaning a name, over the whole table."""
+"""The static arguments of operations: each name has one meaning in the whole op table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A layer that a user wrote: the arrays that it depends on, the question about it, the answer."""
+"""A user's layer: the arrays that it depends on, the question about it, the answer."""
 
 from __future__ import annotations
 

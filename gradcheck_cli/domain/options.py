@@ -1,4 +1,4 @@
-"""What the command line, the environment and the configuration ask of a run."""
+"""The options of a run, from the command line, the environment and the configuration."""
 
 from __future__ import annotations
 

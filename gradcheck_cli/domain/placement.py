@@ -1,4 +1,4 @@
-"""Where an engine computes."""
+"""The device and matmul precision that an engine uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run found. Formats print this and compute nothing."""
+"""The results of a run. Report formats print them and compute nothing."""
 
 from __future__ import annotations
 

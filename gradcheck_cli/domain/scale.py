@@ -1,4 +1,4 @@
-"""How large an array is, as a power of two: multiplying by it rounds nothing."""
+"""The scale of an array as a power of two, so that multiplying by it causes no rounding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search over the domain of a spec asks for, and what it found."""
+"""The request and the results of a search over the domain of a spec."""
 
 from __future__ import annotations
 

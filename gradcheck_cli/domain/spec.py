@@ -1,4 +1,4 @@
-"""What a user asks for, after the file was read and found to be in order."""
+"""A spec: what the user wants to check, after its file was read and validated."""
 
 from __future__ import annotations
 

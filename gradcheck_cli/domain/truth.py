@@ -1,4 +1,4 @@
-"""What the gradient is, with error bars, for every entry."""
+"""The true gradient, with an error bar for every entry."""
 
 from __future__ import annotations
 

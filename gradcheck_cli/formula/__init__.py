@@ -1,4 +1,4 @@
-"""Formula -> Program: a small Python that is parsed and never run.
+"""Formula -> Program: a small subset of Python that is parsed and never run.
 
 parse(text, place=None, *, constants={}, inputs={"x": Argument((3, 2))}) -> Parsed(program, errors)
 used_inputs(program) -> the inputs that its output depends on

@@ -1,4 +1,4 @@
-"""Calls of operations, by the rows of the op table, and of the formula's own functions."""
+"""Calls of operations in the op table, and of the formula's own functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the lowering of one formula keeps: values, names in scope, errors, and limits."""
+"""The state of lowering one formula: values, names in scope, errors, and limits."""
 
 from __future__ import annotations
 

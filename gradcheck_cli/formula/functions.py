@@ -1,4 +1,5 @@
-"""Helper functions of a formula: put in place where called, or kept with a stated gradient."""
+"""Helper functions of a formula: inlined where they are called, or kept if they have a custom
+gradient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to write instead of what is not part of the formula language."""
+"""Replacements for constructs that are not part of the formula language."""
 
 from __future__ import annotations
 

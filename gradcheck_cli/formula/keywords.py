@@ -1,4 +1,4 @@
-"""Whether a static argument is what its keyword asks for."""
+"""Whether a static argument has the type that its keyword needs."""
 
 from __future__ import annotations
 

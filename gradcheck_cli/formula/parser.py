@@ -1,4 +1,4 @@
-"""Text -> Program: the one entrance to this package."""
+"""Text -> Program: the entry point of this package."""
 
 from __future__ import annotations
 

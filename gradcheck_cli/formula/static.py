@@ -1,4 +1,4 @@
-"""Arithmetic on the numbers that are known before the run: constants, loop variables, keywords."""
+"""Arithmetic on numbers that are known before the run: constants, loop variables, keywords."""
 
 from __future__ import annotations
 

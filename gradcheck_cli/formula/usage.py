@@ -1,4 +1,4 @@
-"""How an operation is called, as one writes it."""
+"""The call of an operation, as it is written in a formula."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judging: evaluations and truth in, checks and findings out. Pure."""
+"""The judge: takes evaluations and the truth, returns checks and findings. Pure."""
 
 from gradcheck_cli.judge.case import judge
 from gradcheck_cli.judge.flushing import flushed

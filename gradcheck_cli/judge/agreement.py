@@ -1,4 +1,4 @@
-"""Where no truth decides: do the modes of one engine, and the engines, agree with each other?"""
+"""Agreement between the modes of one engine, and between engines, where no truth decides."""
 
 from __future__ import annotations
 

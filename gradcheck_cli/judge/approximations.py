@@ -1,4 +1,4 @@
-"""What a difference quotient is off by: reported once, as nobody's defect."""
+"""The error of a finite difference (GC304): reported once, and not blamed on any operation."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The decision per entry: a table of rows, of which the first that applies is the verdict. Pure:
-arrays in, arrays out; all are of shape (rows, columns)."""
+"""The verdict of each entry: a table of rules, of which the first that applies decides. Pure:
+arrays in, arrays out, all of shape (rows, columns)."""
 
 from __future__ import annotations
 

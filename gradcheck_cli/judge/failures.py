@@ -1,5 +1,5 @@
-"""An engine that gave no answer, or not the kind of answer that was requested; a mistake of
-gradcheck's own."""
+"""Findings about engines that gave no answer, or an answer of the wrong kind, and about bugs in
+gradcheck."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From verdicts to findings: one a code, engine, dtype, mode and input, worst entries first."""
+"""From verdicts to findings: one per code, engine, dtype, mode and input, worst entries first."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Engines that take subnormal inputs for 0, because they set the processor so: where that is all
-that there is to say of an answer."""
+"""Engines that treat subnormal inputs as 0, because they configure the processor to do so: answers
+that this alone explains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""At a kink: is the gradient one that a generalised derivative may be?
+"""Whether a gradient at a kink is a generalised derivative.
 
 Entry by entry it must lie between the one-sided derivatives (`entries`). Along a direction that
 moves several tied entries at once, <g, d> must lie between the one-sided derivatives along d: this

@@ -1,5 +1,5 @@
-"""What is measured of every entry of a block at once. Pure: arrays in, arrays out; all are of shape
-(rows, columns)."""
+"""Measures of all entries of a block at once. Pure: arrays in, arrays out, all of shape (rows,
+columns)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The value of the program itself: lost (GC203), far from the exact one (GC303), or as far as its
-inputs are from what they were before they were rounded (GC502)."""
+"""The value of the program itself: lost (GC203), far from the exact value (GC303), or off by as
+much as rounding the inputs explains (GC502)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Suspects: what is not simply right in a case, before the cost of rounding is known."""
+"""Suspects: the entries of a case that are not simply right, before the cost of rounding is
+known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sentences of findings about entries, one for each verdict."""
+"""The messages of findings about entries, one for each verdict."""
 
 from __future__ import annotations
 

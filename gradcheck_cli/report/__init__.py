@@ -1,4 +1,4 @@
-"""Reports: one file a format. A format prints what a run found and computes nothing."""
+"""Reports: one file per format. A format prints the results of a run and computes nothing."""
 
 from __future__ import annotations
 

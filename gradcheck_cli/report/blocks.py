@@ -1,4 +1,4 @@
-"""One finding, or one mistake in a spec, as a person sees it."""
+"""The block of text on the screen for one finding, or for one mistake in a spec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One line a finding, for editors, logs and grep."""
+"""One line per finding, for editors, logs and grep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A derivation, as a person reads it."""
+"""A derivation as readable text."""
 
 from __future__ import annotations
 

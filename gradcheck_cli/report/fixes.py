@@ -1,4 +1,4 @@
-"""What to write instead, and how that did when it was tried."""
+"""The lines about fixes: what to write instead, and the results of trying it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The screen for people."""
+"""The full report on the screen."""
 
 from __future__ import annotations
 

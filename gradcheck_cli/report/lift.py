@@ -1,4 +1,4 @@
-"""Which operations of a framework are stated in rows of the op table: `gradcheck ops --lift`."""
+"""Which framework operations can be lifted to the op table: `gradcheck ops --lift`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lifted layer as a spec: its inputs at the point, and the formula that it is."""
+"""A lifted layer as a spec: its inputs at the point, and its formula."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a finding is there: what happened in numbers, the word for its cause, and its proof."""
+"""The reason for a finding: what happened, in numbers, the class of its cause, and the proof."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search knows, in words: a point that fails, a fix over a domain, how far it is."""
+"""The results of a search in words: a point that fails, a fix over a domain, the progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line of a spec: passed or failed, and how well; with -v the numbers themselves."""
+"""The status line of a spec: passed or failed, and the worst error; with -v also the numbers."""
 
 from __future__ import annotations
 

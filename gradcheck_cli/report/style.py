@@ -1,4 +1,4 @@
-"""How a screen looks: width, colour, signs, and how much is said."""
+"""The style of a screen: width, colour, symbols, and verbosity."""
 
 from __future__ import annotations
 

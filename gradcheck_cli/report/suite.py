@@ -1,4 +1,5 @@
-"""Markdown tables of what a suite found: counts, and a row for each thing about an operation."""
+"""Markdown tables of the results of a suite: counts, and a row for each finding about an
+operation."""
 
 from __future__ import annotations
 

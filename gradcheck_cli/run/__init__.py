@@ -1,1 +1,1 @@
-"""A run: what is asked of which engine (plan), the workers (pool), the events (session)."""
+"""A run: the questions to each engine (plan), the workers (pool), the events (session)."""

@@ -1,4 +1,4 @@
-"""What a result depends on, as one key: the text of its spec, settings, versions, and code.
+"""The cache key of a result: the text of its spec, settings, versions, and code.
 
 The code of layers is what they reach by import statements (`specfile.reached`). What code reads
 while it runs, a data file or the clock, is not seen.

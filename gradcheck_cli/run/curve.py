@@ -1,4 +1,4 @@
-"""The curve of difference quotients of one spec, in this process."""
+"""The curve of finite differences of one spec, computed in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a spec declares as meant inside its layers, and what of it was there."""
+"""The intended deviations that a spec declares inside its layers, and which of them matched."""
 
 from __future__ import annotations
 

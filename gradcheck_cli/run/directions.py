@@ -1,4 +1,4 @@
-"""Along which directions gradients are compared: all of them, or a few that are drawn."""
+"""The directions along which gradients are compared: all of them, or a few random ones."""
 
 from __future__ import annotations
 

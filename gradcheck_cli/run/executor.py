@@ -1,4 +1,5 @@
-"""Who examines the specs of a run: the workers of this machine (`local`), or a `cluster`."""
+"""The interface of an executor, which examines the specs of a run: on this machine (`local`), or on
+a `cluster`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a spec: what was found becomes a SpecResult. Nothing numerical happens here."""
+"""The end of a spec: its findings become a SpecResult. Nothing numerical happens here."""
 
 from __future__ import annotations
 

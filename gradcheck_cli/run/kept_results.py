@@ -1,4 +1,4 @@
-"""The results of a run, of which a part stays in memory however many there are."""
+"""The results of a run, of which only a limited part stays in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a run asks: a spec and the options make problems for engines and requests for the truth."""
+"""The plan of a run: from a spec and the options to problems for engines and requests for the
+truth."""
 
 from __future__ import annotations
 

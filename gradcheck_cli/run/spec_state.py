@@ -1,4 +1,4 @@
-"""A spec on its way through a run: its examinations, and what they ask together."""
+"""The state of a spec during a run: its examinations, and their joint questions."""
 
 from __future__ import annotations
 

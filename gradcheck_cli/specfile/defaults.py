@@ -1,4 +1,4 @@
-"""What holds for every spec of a file: its first document, if that has the one key `defaults`.
+"""The defaults for every spec in a file: its first document, if that has the single key `defaults`.
 
 The keys of that document are put into the trees of the others, with their own places, so that
 everything that reads a spec knows nothing of it.

@@ -1,4 +1,4 @@
-"""Kinds of values: rotations, positive definite matrices and others that must stay what they are.
+"""Kinds of values that must be preserved: rotations, positive definite matrices and others.
 
 A value of a kind moves on a surface. Its coordinates there have its own shape, and are zero at the
 value itself; what one of them does is the `motion` of its kind. The last axes hold one value (two

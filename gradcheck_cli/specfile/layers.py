@@ -1,4 +1,4 @@
-"""What a spec says about layers that somebody wrote."""
+"""The keys of a spec that are about layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the keys of a document mean together: a spec, or every mistake in them."""
+"""From the keys of a document to a spec, or to every mistake in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the model of a spec is written in: keys, mappings and lists, with sentences for people."""
+"""The building blocks of the model of a spec: keys, mappings and lists, with descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A spec at another point: `x=95` gives an input that value in place of the file's."""
+"""A spec at another point: `x=95` gives an input that value instead of the one in the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the schema has against a document, in words that say what would be right."""
+"""Messages for schema violations, which say how to correct them."""
 
 from __future__ import annotations
 

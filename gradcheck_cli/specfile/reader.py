@@ -1,4 +1,4 @@
-"""A spec file to specs: every document in order, and every mistake of those that are not."""
+"""From a spec file to specs: all valid documents, and every mistake in the others."""
 
 from __future__ import annotations
 

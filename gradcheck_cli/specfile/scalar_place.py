@@ -1,4 +1,4 @@
-"""Where each character of a YAML scalar stands in the file, in every style of scalar."""
+"""The place in the file of each character of a YAML scalar, for every style of scalar."""
 
 from __future__ import annotations
 

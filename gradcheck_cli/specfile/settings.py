@@ -1,4 +1,5 @@
-"""What a spec says about its check: engines, dtypes, tolerance, accepted findings, training."""
+"""The keys of a spec that control its check: engines, dtypes, tolerance, accepted findings,
+training."""
 
 from __future__ import annotations
 

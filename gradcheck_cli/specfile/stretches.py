@@ -1,4 +1,4 @@
-"""Lines of a file of code that a spec points at: "path.py:41", "path.py:Layer.forward"."""
+"""Lines of code that a spec refers to: "path.py:41", "path.py:Layer.forward"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes to text: what may be read at all, and where every character stands."""
+"""From bytes to text: what may be read at all, and the place of every character."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call of `check`, as it was made."""
+"""The arguments of one call of `check`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the drop-ins for the frameworks' own checks share (`gradcheck_cli.torch`, `.jax`,
+"""Shared code of the drop-ins for the frameworks' own checks (`gradcheck_cli.torch`, `.jax`,
 `.tensorflow`)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Specs as items of pytest: one item a spec, the same workers for all items of a session."""
+"""Specs as pytest items: one item per spec, with the same workers for all items of a session."""
 
 from __future__ import annotations
 

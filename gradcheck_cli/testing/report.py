@@ -1,4 +1,4 @@
-"""What `check` gives back, and what `assert_gradients` raises."""
+"""The result of `check`, and the exception of `assert_gradients`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Calls of `check` in the habits of other projects: understood where they can mean one thing only,
-else answered with what to write."""
+"""Calls of `check` in the style of other projects: accepted if they have only one meaning,
+otherwise refused with a hint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call of `check` hands over: arrays of any framework, their names, and whose they are."""
+"""The values in a call of `check`: arrays of any framework, their names, and their framework."""
 
 from __future__ import annotations
 

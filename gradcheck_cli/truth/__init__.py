@@ -1,4 +1,4 @@
-"""What the gradient really is: differences with error bars, and the float64 gradient they
+"""The true gradient: finite differences with error bars, and the float64 gradient that they
 confirm."""
 
 from gradcheck_cli.truth.formulas.compute import compute

@@ -1,4 +1,5 @@
-"""Many entries: confirm a float64 gradient along random directions, and halve where it fails."""
+"""Confirms a float64 gradient of many entries along random directions, and bisects where this
+fails."""
 
 from __future__ import annotations
 

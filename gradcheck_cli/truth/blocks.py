@@ -1,4 +1,5 @@
-"""Differences for a whole block, and where they and the float64 gradient confirm each other."""
+"""Finite differences for a whole block, and the entries where they and the float64 gradient confirm
+each other."""
 
 from __future__ import annotations
 

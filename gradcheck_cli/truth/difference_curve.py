@@ -1,4 +1,4 @@
-"""Difference quotients at many steps, each compared with the truth."""
+"""Finite differences at many steps, each compared with the truth."""
 
 from __future__ import annotations
 

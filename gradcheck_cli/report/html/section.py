@@ -1,4 +1,5 @@
-"""What the page says of one spec: its findings in words and numbers, its checks, and pictures."""
+"""The section of the page for one spec: its findings in words and numbers, its checks, and
+pictures."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Who examines the specs of a run: the workers of this machine, or those of a cluster."""
+"""Executors, which examine the specs of a run: on this machine, or on a cluster."""

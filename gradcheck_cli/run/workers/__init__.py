@@ -1,1 +1,1 @@
-"""Worker processes: started, asked, answered, watched, ended."""
+"""Worker processes: how they are started, asked, watched and ended."""

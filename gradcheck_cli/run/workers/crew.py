@@ -1,4 +1,4 @@
-"""The workers of one engine: one queue for all of them, and more of them where that pays."""
+"""The workers of one engine: they share one queue, and more are started if that pays off."""
 
 from __future__ import annotations
 

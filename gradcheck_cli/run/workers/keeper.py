@@ -1,4 +1,4 @@
-"""One worker of an engine: a thread, and a process that is started again where it died."""
+"""One worker of an engine: a thread, and a process that is restarted if it dies."""
 
 from __future__ import annotations
 

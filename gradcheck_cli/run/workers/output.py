@@ -1,4 +1,4 @@
-"""What a worker prints: enough for a person, and no flood."""
+"""The printed output of a worker, limited in size."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Answers to questions: whether one is an answer to what was asked, and the one that says why there
-is none."""
+"""Answers to questions: whether an answer fits its question, and the answer that says why there is
+none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the code of one spec may leave behind in a process that the next spec would meet.
+"""State that the code of one spec may leave behind in a process, and that could affect the next
+spec.
 
 A fresh process for each spec would be simpler: importing a framework costs seconds, and a fork of a
 warm one costs a small layer again as much as its check (JAX, TensorFlow: four times, since what

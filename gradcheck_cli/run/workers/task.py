@@ -1,4 +1,4 @@
-"""What goes to workers, and what comes back."""
+"""Tasks for workers, and their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program in ball arithmetic, and how much work that is."""
+"""A program in ball arithmetic, and the amount of work that this takes."""
 
 from __future__ import annotations
 

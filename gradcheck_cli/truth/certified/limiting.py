@@ -1,4 +1,4 @@
-"""Gradients at points a hair away from a tie, whose hull is Clarke's generalised gradient.
+"""Gradients at points very close to a tie; their hull is Clarke's generalised gradient.
 
 Where three or more numbers tie, as in a median, the kink may show along no axis at all. Next to the
 point, in a direction drawn at random, no tie is left, and the gradient there can be enclosed.

@@ -1,4 +1,4 @@
-"""Which entries of a derivative hang on an operation that stands on a kink, a tie or a jump.
+"""Which entries of a derivative depend on an operation at a kink, a tie or a jump.
 
 There a rule gives a convention, and nothing proves it. At a kink a number moves by no more than
 what goes in, so each such element of a node gets an unknown derivative by everything that may move

@@ -1,1 +1,1 @@
-"""What rounding may cost a gradient."""
+"""The cost of rounding: how much it may change a gradient."""

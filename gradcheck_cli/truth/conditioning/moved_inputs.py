@@ -1,4 +1,4 @@
-"""Conditioning by moving the inputs, where first order does not see it.
+"""Conditioning found by moving the inputs, for cases that first-order analysis misses.
 
 First order takes the slope of the derivative where float64 evaluates it. `sinc(y + 0.3)` at 1e30 is
 evaluated at an even integer, as 0.3 is absorbed, and its derivative is flat there; at the exact

@@ -1,4 +1,4 @@
-"""How a number reacts to every rounding on the way to it: sums over the reference engine's tape."""
+"""The effect of every intermediate rounding on a number: sums over the reference engine's tape."""
 
 from __future__ import annotations
 

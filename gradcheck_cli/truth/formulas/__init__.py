@@ -1,1 +1,1 @@
-"""The truth about formulas: certificates first, differences where there are none."""
+"""The truth of formulas: certificates first, finite differences where there are none."""

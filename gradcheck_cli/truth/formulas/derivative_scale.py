@@ -1,4 +1,4 @@
-"""How large a derivative of this function is on any scale near the point."""
+"""The size of a derivative of a function near the point, on any scale."""
 
 from __future__ import annotations
 

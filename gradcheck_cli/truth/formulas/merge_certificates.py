@@ -1,4 +1,4 @@
-"""Certificates and what was found by other means, put together."""
+"""Merges certificates with results from other sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The differences of one request, each taken once, and what is shared between its blocks."""
+"""The differences of one request, each taken once, and values that its blocks share."""
 
 from __future__ import annotations
 

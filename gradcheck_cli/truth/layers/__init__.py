@@ -1,1 +1,1 @@
-"""The truth about callables of which nothing is known but their values."""
+"""The truth of callables that are known only by their values."""

@@ -1,5 +1,5 @@
-"""What numbers on the way to a value absorb: (x + 1e16) - 1e16 has lost x, and differences of such
-values are those of another function."""
+"""Absorption in intermediate numbers: (x + 1e16) - 1e16 has lost x, and differences of such values
+belong to a different function."""
 
 from __future__ import annotations
 

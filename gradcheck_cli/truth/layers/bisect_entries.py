@@ -1,5 +1,5 @@
-"""Which entries of a large gradient are wrong: a few are looked at, then the support of the
-direction that shows it is halved, then that of the cotangent."""
+"""Which entries of a large gradient are wrong: a few are examined, then the support of the
+direction that shows the error is bisected, then that of the cotangent."""
 
 from __future__ import annotations
 

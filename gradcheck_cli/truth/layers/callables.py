@@ -1,5 +1,5 @@
-"""The truth about a callable of which nothing is known but its values: differences of them in the
-highest precision that it runs in, and the gradient in that precision where they confirm it."""
+"""The truth of a callable that is known only by its values: finite differences in the highest
+precision that it runs in, and the gradient in that precision if they confirm it."""
 
 from __future__ import annotations
 
