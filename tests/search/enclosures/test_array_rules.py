@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.search.enclosures import enclosing  # noqa: F401 - it fills the table of rules
 from gradcheck_cli.search.enclosures.array_rules import as_enclosed
 from gradcheck_cli.search.enclosures.enclosed import (
     Enclosed,
