@@ -9,7 +9,7 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,11 +20,13 @@ from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import EngineFault, SpecMistake
 from gradcheck_cli.engines.layer.binding import called, for_the_call
+from gradcheck_cli.engines.layer.isolation import stay
 from gradcheck_cli.engines.tracebacks import one_line, short_traceback
 
 _set_up: set[tuple[str, str]] = set()  # (folder, target) of what a setup has run in this process
 _LISTED = 8  # names that a message lists
 _modules: dict[Path, tuple[int, ModuleType]] = {}  # by file, with its time of change
+_added: dict[Path, list[str]] = {}  # to the path of imports, by the file that did so when it ran
 
 
 class NoSuchLayer(SpecMistake):
@@ -111,7 +113,8 @@ def _found(implementation: Implementation) -> Any:
 @contextmanager
 def on_the_path(implementation: Implementation) -> Iterator[None]:
     """The modules beside the user's file and beside the spec can be imported, also while the layer
-    runs; and the variables of its setup are in the environment."""
+    runs, and those on the path that the file itself has extended; and the variables of its setup
+    are in the environment."""
     if implementation.live is not None:
         yield
         return
@@ -121,17 +124,24 @@ def on_the_path(implementation: Implementation) -> Iterator[None]:
         folders.insert(0, str(_file(implementation).parent))
     environment = implementation.setup.environment
     before, values = list(sys.path), {name: os.environ.get(name) for name in environment}
-    sys.path[:0] = [os.path.abspath(folder) for folder in folders]
+    sys.path[:0] = [*map(os.path.abspath, folders), *_added_by(implementation, before)]
     os.environ.update(environment)
     try:
         yield
     finally:
-        sys.path[:] = before
+        # surroundings that are open put it back at their end, after the layer has run
+        sys.path[:] = [*before, *(_added_by(implementation, before) if stay() else ())]
         for name, value in values.items():
             if value is None:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def _added_by(implementation: Implementation, path: Sequence[str]) -> list[str]:
+    """What the files of the layer and of its setup have added that is not on this `path`."""
+    folders = (f for file in implementation.files for f in _added.get(Path(file).resolve(), ()))
+    return [folder for folder in dict.fromkeys(folders) if folder not in path]
 
 
 def _file(implementation: Implementation) -> Path:
@@ -153,12 +163,14 @@ def _from_file(path: Path, shown: str) -> ModuleType:
         raise NoSuchLayer(f"{shown} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickle look there for the module of a class
+    before = list(sys.path)
     try:
         spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
     _modules[path] = changed, module
+    _added[path] = [folder for folder in sys.path if folder not in before]
     return module
 
 

@@ -1,6 +1,7 @@
 """From a target to what the user wrote."""
 
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from gradcheck_cli.domain.implementation import Implementation, Setup
 from gradcheck_cli.domain.place import Span
+from gradcheck_cli.engines.layer.isolation import surroundings
 from gradcheck_cli.engines.layer.loading import (
     NoSuchLayer,
     SetupFailed,
@@ -100,3 +102,22 @@ def test_a_setup_that_raises_is_named_with_its_own_lines(tmp_path: Path) -> None
         load_layer(layer)
     assert "in install" in caught.value.detail
     assert "gradcheck_cli" not in caught.value.detail
+
+
+def test_what_a_file_puts_on_the_path_is_there_whenever_its_layer_runs(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "only_on_the_path.py").write_text("TWO = 2")
+    (tmp_path / "layers.py").write_text(
+        "import sys\n"
+        f"sys.path.append({str(tmp_path / 'own')!r})\n"
+        "def doubled(x):\n"
+        "    import only_on_the_path\n"
+        "    del sys.modules['only_on_the_path']\n"
+        "    return only_on_the_path.TWO * x\n"
+    )
+    implementation = Implementation("torch", "layers.py:doubled", str(tmp_path), Span(1, 1, 1, 1))
+    before = list(sys.path)
+    for _ in range(2):  # while the file is run, and when it is known already
+        with surroundings(), on_the_path(implementation):
+            assert load_layer(implementation)(3) == 6
+        assert sys.path == before
