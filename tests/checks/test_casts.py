@@ -172,9 +172,7 @@ def test_a_backward_in_bfloat16_loses_digits(layer: type, dtype: str) -> None:
     answer = examined(layer, {"x": normal(4)}, dtype=dtype, modes=REVERSE)
     (found,) = answer.findings
     assert (found.code, found.severity) == ("GC301", "error")
-    assert any(
-        f"the backward pass of {dtype} continues in bfloat16" in note for note in answer.notes
-    )
+    assert any(f"the {dtype} backward pass continues in bfloat16" in note for note in answer.notes)
 
 
 def test_second_derivatives_have_the_same_digits() -> None:

@@ -89,7 +89,7 @@ def test_a_configuration_names_no_file_outside_of_its_folder(
     with pytest.raises(ConfigurationError) as caught:
         load_configuration()
     (mistake,) = caught.value.mistakes
-    assert f"outside of {project}" in mistake.message
+    assert f"outside {project}" in mistake.message
 
 
 def test_a_link_leads_out_of_the_folder_too(
@@ -147,4 +147,4 @@ def test_a_setting_that_is_stated_under_both_names(tmp_path: Path) -> None:
     configured(tmp_path, '[tool.gradcheck]\nengines = "jax"\nengine = "torch"\n')
     with pytest.raises(ConfigurationError) as caught:
         load_configuration(tmp_path)
-    assert "`engines` is stated twice" in caught.value.mistakes[0].message
+    assert "`engines` is set twice" in caught.value.mistakes[0].message

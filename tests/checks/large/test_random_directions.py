@@ -114,7 +114,7 @@ def test_a_leaf_that_is_wrong_as_a_whole_is_not_halved_down_to_one_entry() -> No
     problem = layer_problem(Dense, inputs, modes=("reverse",))
     (found,) = examine(torch_engine(), problem, blaming=False).findings
     assert (found.code, found.input) == ("GC101", "w")
-    assert "looked at" in found.message
+    assert "examined entries" in found.message
     forwards, backwards = Dense.runs
     # two looks along all entries, three entries by themselves, and the columns of these; and the
     # noise, by moves of two sizes

@@ -168,7 +168,7 @@ def test_a_layer_that_returns_other_arrays_now_and_then_is_an_error() -> None:
 
     report = checked("torch", returned)
     assert not report.passed
-    assert "at one call" in report.findings[0].message
+    assert "in one call" in report.findings[0].message
     assert "zip()" not in str(report)
 
 
