@@ -21,7 +21,7 @@ from docs import reference, walkthrough
 from gradcheck_cli.cli.ops import supports
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.engines import registry
-from gradcheck_cli.formula.usage import usage
+from gradcheck_cli.formula.calls import usage
 from gradcheck_cli.report.ops import facts, families, summary
 from gradcheck_cli.report.pages import PAGES, page
 from reference_engine.op import SEVERAL, TABLE, Op, Several

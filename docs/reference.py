@@ -16,7 +16,7 @@ import gradcheck_cli
 from gradcheck_cli.cli.app import app
 from gradcheck_cli.explain.blame.causes import CAUSES
 from gradcheck_cli.report.schema import report_schema
-from gradcheck_cli.specfile.schema import schema as spec_schema
+from gradcheck_cli.specfile.model import schema as spec_schema
 
 SPECS = Path(__file__).parents[1] / "specs"
 WIDTH = 100  # of the help of commands

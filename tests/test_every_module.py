@@ -45,7 +45,6 @@ gradcheck_cli/explain/blame/wording.py
 gradcheck_cli/report/blocks.py
 gradcheck_cli/run/workers/process.py
 gradcheck_cli/run/workers/worker.py
-gradcheck_cli/testing/formulas.py
 gradcheck_cli/testing/layers.py
 gradcheck_cli/truth/layers/bisect_entries.py
 gradcheck_cli/truth/certified/ball_program.py

@@ -32,8 +32,7 @@ def command(words: tuple[str, ...], lift: bool, color: str | None) -> None:
     a row that does.
     """
     from gradcheck_cli.report.console import make_console, print_lines
-    from gradcheck_cli.report.lift import lift_lines
-    from gradcheck_cli.report.ops import list_lines, page_lines
+    from gradcheck_cli.report.ops import lift_lines, list_lines, page_lines
     from reference_engine.op import find, find_several
 
     prepare_streams()

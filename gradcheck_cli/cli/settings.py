@@ -21,7 +21,7 @@ from gradcheck_cli.cli.option_types import (
 )
 from gradcheck_cli.cli.shard import ShardType
 from gradcheck_cli.cli.streams import COLOR_CHOICES
-from gradcheck_cli.domain.difference import Difference
+from gradcheck_cli.domain.evaluation import Difference
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.report import FORMATS

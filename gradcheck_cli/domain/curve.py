@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradcheck_cli.domain.difference import Scheme
+from gradcheck_cli.domain.evaluation import Scheme
 from gradcheck_cli.domain.records import dataclass
 
 MOST_DRAWN = 32

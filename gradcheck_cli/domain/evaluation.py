@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
-from gradcheck_cli.domain.difference import Difference
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
@@ -50,6 +49,19 @@ def modes_in(mode: str) -> tuple[Mode, ...]:
         if mode == composition:
             return parts
     return tuple(one for one in FIRST_ORDER if one == mode)
+
+
+Scheme = Literal["forward", "central"]
+"""(f(x + h) - f(x)) / h, or (f(x + h) - f(x - h)) / 2h."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A difference quotient: its scheme and its step h, None for the one that is usual in a dtype
+    at the size of an input."""
+
+    scheme: Scheme = "central"
+    step: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

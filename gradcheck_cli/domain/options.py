@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Generic, TypeVar
 
 from gradcheck_cli.domain.codes import Severity
-from gradcheck_cli.domain.difference import Difference
+from gradcheck_cli.domain.evaluation import Difference
 from gradcheck_cli.domain.records import dataclass
 
 T = TypeVar("T")

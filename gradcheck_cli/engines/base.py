@@ -60,6 +60,14 @@ class Tool:
         return None
 
 
+COMPILER = Tool(
+    what="a C++ compiler",
+    programs=("c++", "g++", "clang++"),
+    install="sudo apt install g++    (macOS: xcode-select --install)",
+    variable="CXX",
+)
+
+
 def _words(command: str) -> list[str]:
     try:
         return shlex.split(command)

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.difference import Scheme
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import Gradient, Problem, TrainingProblem
+from gradcheck_cli.domain.evaluation import Gradient, Problem, Scheme, TrainingProblem
 from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.adapter import AnsweringEngine

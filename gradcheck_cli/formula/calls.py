@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from gradcheck_cli.domain.codes import Codes
-from gradcheck_cli.domain.keywords import KEYWORDS
+from gradcheck_cli.domain.keywords import CHOICES, KEYWORDS, KeywordType
 from gradcheck_cli.formula import hints
 from gradcheck_cli.formula.context import (
     POISON,
@@ -22,9 +23,8 @@ from gradcheck_cli.formula.errors import Problem, ShapeProblem, did_you_mean
 from gradcheck_cli.formula.evaluation import EXPRESSIONS, evaluate
 from gradcheck_cli.formula.expressions import emit, misfit
 from gradcheck_cli.formula.functions import call_function
-from gradcheck_cli.formula.keywords import as_argument, fits
 from gradcheck_cli.formula.shapes import check_axes
-from gradcheck_cli.formula.usage import Signature, texts_of, usage
+from gradcheck_cli.formula.static import as_constant
 from reference_engine.errors import ShapeError
 from reference_engine.op import REQUIRED, TABLE, Op, Several, find, find_several
 
@@ -149,7 +149,7 @@ def _call_several(frame: Frame, function: Several, node: ast.Call) -> Value:
 
 
 def _given(
-    frame: Frame, row: Signature, node: ast.Call
+    frame: Frame, row: _Signature, node: ast.Call
 ) -> tuple[list[tuple[Value, ast.expr]], dict[str, Any]] | None:
     """The arrays and the keywords of a call; None after a mistake, which is reported."""
     given = _bound(frame, row, node)
@@ -162,21 +162,21 @@ def _given(
         elif name not in row.keywords:
             arrays.append((_array(frame, row, name, value, part), part))
         elif isinstance(value, Static):
-            keywords[name] = as_argument(KEYWORDS[name], value.value)
+            keywords[name] = _as_argument(KEYWORDS[name], value.value)
             if not (value.value is None and _may_be_none(row, name)):
-                wrong |= not fits(frame, row.name, name, value.value, part, usage(row))
+                wrong |= not _fits(frame, row.name, name, value.value, part, usage(row))
         else:
             wrong = True
             frame.context.fail(part, *_must_be_known(row, name))
     return None if wrong else (arrays, keywords)
 
 
-def _may_be_none(row: Signature, name: str) -> bool:
+def _may_be_none(row: _Signature, name: str) -> bool:
     """Where that is the default, and for the axis of a reduction: all of them."""
     return row.keywords[name] is None or (name == "axis" and "keepdims" in row.keywords)
 
 
-def _array(frame: Frame, row: Signature, name: str, value: Value, part: ast.expr) -> Value:
+def _array(frame: Frame, row: _Signature, name: str, value: Value, part: ast.expr) -> Value:
     """An array argument; a list of numbers or values, take(x, [0, 2]), is stacked to an array."""
     items = entries_of(value)
     if not items or f"*{name}" in row.arrays or isinstance(part, ast.Call):
@@ -190,7 +190,7 @@ def _array(frame: Frame, row: Signature, name: str, value: Value, part: ast.expr
 
 
 def _bound(
-    frame: Frame, row: Signature, node: ast.Call
+    frame: Frame, row: _Signature, node: ast.Call
 ) -> dict[str, tuple[Value, ast.expr]] | None:
     """The arguments by the row's names in the row's order; None after a mistake, which is reported.
 
@@ -199,7 +199,7 @@ def _bound(
     than one) or as a list.
     """
     arrays = [name.removeprefix("*") for name in row.arrays]
-    texts = texts_of(row)
+    texts = _texts_of(row)
     names = [*texts, *arrays, *(n for n in row.keywords if n not in texts and n != "dtype")]
     named = [keyword.arg for keyword in node.keywords if keyword.arg in texts]
     places = [name for name in names if name not in named]
@@ -251,7 +251,7 @@ def _count(number: int) -> str:
     return "1 argument" if number == 1 else f"{number} arguments"
 
 
-def _must_be_known(row: Signature, name: str) -> tuple[str, str]:
+def _must_be_known(row: _Signature, name: str) -> tuple[str, str]:
     if row.name in ("max", "min"):
         return f"`{name}` must be a number", f"for two values: {row.name}imum(a, b)"
     if row.name == "clip":
@@ -267,7 +267,7 @@ def _spread(
     """The elements of a list argument, each with its own place where the list is written here."""
     ((value, part),) = given
     items = entries_of(value)
-    if isinstance(value, Ref) and texts_of(row):
+    if isinstance(value, Ref) and _texts_of(row):
         return given  # one array for einsum
     if isinstance(value, Ref) or not items:
         message = f"`{row.name}` needs a list of values"
@@ -277,3 +277,95 @@ def _spread(
 
 
 EXPRESSIONS[ast.Call] = _call
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**62
+
+
+def _wholes(value: Any) -> bool:
+    return _whole(value) or (isinstance(value, tuple) and all(map(_whole, value)))
+
+
+def _pairs(value: Any) -> bool:
+    return _wholes(value) or (isinstance(value, tuple) and all(map(_wholes, value)))
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_FITS: dict[KeywordType, tuple[Callable[[Any], bool], str]] = {
+    "whole": (_whole, "a whole number"),
+    "wholes": (_wholes, "a whole number or a tuple of them"),
+    "pairs": (_pairs, "a whole number, a pair, or a pair for each axis"),
+    "flag": (lambda value: isinstance(value, bool), "True or False"),
+    "number": (_number, "a number"),
+    "exact": (_number, "a number"),
+    "text": (lambda value: isinstance(value, str), 'a string such as "ij,jk->ik"'),
+}
+
+
+def _as_argument(kind: KeywordType, value: Any) -> Any:
+    """The value of a keyword; a number that takes part in the arithmetic is held as a constant of
+    the formula is."""
+    return as_constant(value) if kind in ("number", "exact") and _number(value) else value
+
+
+def _fits(frame: Frame, op: str, name: str, value: Any, part: ast.expr, usage: str) -> bool:
+    """Whether `value` is of the keyword's type; a mistake is reported."""
+    accepts, wanted = _FITS[KEYWORDS[name]]
+    words = CHOICES.get(name)
+    if accepts(value) and (words is None or value in words):
+        return True
+    if words is not None:
+        wanted = f"{', '.join(map(_quoted, words[:-1]))} or {_quoted(words[-1])}"
+        guess = did_you_mean(value, words) if isinstance(value, str) else ""
+        usage = f"{guess} {usage}".strip()
+    message = f"`{name}` of {op} must be {wanted}, not {_quoted(value)}"
+    frame.context.fail(part, message, usage)
+    return False
+
+
+def _quoted(value: Any) -> str:
+    """The value as one writes it in a formula."""
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+class _Signature(Protocol):
+    """What a row and a function of several results have in common for a caller."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def arrays(self) -> tuple[str, ...]: ...
+
+    @property
+    def keywords(self) -> Mapping[str, Any]: ...
+
+
+def usage(row: _Signature) -> str:
+    """`sum(x, axis=None, keepdims=False)`; a keyword without a default stands bare, and a text
+    before the arrays."""
+    texts = _texts_of(row)
+    arrays = [
+        name
+        if name[0] != "*"
+        else f"{name[1:]}1, {name[1:]}2, ..."
+        if texts
+        else f"[{name[1:]}1, {name[1:]}2, ...]"
+        for name in row.arrays
+    ]
+    keywords = [
+        name if default is REQUIRED else f"{name}={default!r}"
+        for name, default in row.keywords.items()
+        if name not in texts and name != "dtype"
+    ]
+    return f"{row.name}({', '.join([*texts, *arrays, *keywords])})"
+
+
+def _texts_of(row: _Signature) -> list[str]:
+    """The texts that stand before the arrays (the subscripts of einsum)."""
+    required = [name for name, default in row.keywords.items() if default is REQUIRED]
+    return [name for name in required if KEYWORDS.get(name) == "text"]

@@ -15,10 +15,9 @@ from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, order_of
 from gradcheck_cli.domain.implications import OF_A_CASE, without_implied
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Check, Finding, Pass, Rule, Status
-from gradcheck_cli.domain.thresholds import FEW_ULPS
+from gradcheck_cli.domain.thresholds import ERROR_BITS, FEW_ULPS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge.agreement import engines_disagree, modes_disagree
-from gradcheck_cli.judge.approximations import judge_approximation
 from gradcheck_cli.judge.decision import Judged, Verdict, judge_block
 from gradcheck_cli.judge.failures import (
     dtype_finding,
@@ -34,9 +33,9 @@ from gradcheck_cli.judge.findings import (
     point_findings,
     source_of,
 )
-from gradcheck_cli.judge.flushing import flushed_finding
 from gradcheck_cli.judge.gate import rules_of
 from gradcheck_cli.judge.kinks import outside_hull
+from gradcheck_cli.judge.measures import Mask, accepted, error_in_ulps
 from gradcheck_cli.judge.outputs import (
     follows_output,
     lost_rows,
@@ -51,7 +50,6 @@ ROUGH = {
     PointKind.UNDEFINED: Verdict.UNDEFINED,
     PointKind.JUMP: Verdict.JUMP,
 }
-
 
 # By verdict: itself where it says something of the point, else that all is right.
 _OF_POINT = np.array(
@@ -149,11 +147,11 @@ def _unjudged(case: Case, evaluation: Evaluation, name: str, rule: Rule) -> Chec
 
 def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> None:
     if evaluation.approximation:
-        checks, findings = judge_approximation(case, evaluation)
+        checks, findings = _judge_approximation(case, evaluation)
         got.checks.extend(checks)
         got.findings.extend(findings)
         return
-    taken = flushed_finding(case, evaluation)
+    taken = _flushed_finding(case, evaluation)
     if taken is not None:
         got.findings.append(taken)
         got.checks.extend(
@@ -316,3 +314,129 @@ def _repairable(case: Case, evaluation: Evaluation) -> bool | None:
     if traced.trace.enclosed:
         return False
     return True if traced.trace.culprits else None
+
+
+def flushed(case: Case) -> dict[str, Array]:
+    """The inputs with zeros in the places of subnormal numbers; empty where there are none."""
+    tiny = FORMATS[case.dtype].smallest_normal
+    found = dict(case.values)
+    any_flushed = False
+    for name, value in case.values.items():
+        if value.dtype.kind == "f":
+            subnormal = (value != 0) & (np.abs(value) < tiny)
+            found[name] = np.where(subnormal, 0.0, value)
+            any_flushed |= bool(np.any(subnormal))
+    return found if any_flushed else {}
+
+
+def _flushed_finding(case: Case, evaluation: Evaluation) -> Finding | None:
+    """GC402 where the engine gives what the reference engine gives at 0, and not what that gives at
+    the number, in the same dtype; None else: what both get wrong is the formula's."""
+    mode = evaluation.mode
+    kept, zero = case.kept.get(mode), case.zero.get(mode)
+    if kept is None or zero is None or _alike(case, kept, zero):
+        return None
+    if not _alike(case, evaluation, zero):
+        return None
+    names = [n for n, v in flushed(case).items() if np.any(v != case.values[n])]
+    words = " and ".join(f"`{name}`" for name in names)
+    tiny = FORMATS[case.dtype].smallest_normal
+    message = (
+        f"{words}: {evaluation.engine} treats numbers below {tiny:.3g} as 0, and returns the "
+        "right result for 0"
+    )
+    return finding(case, Codes.UNDEFINED_DERIVATIVE, message, evaluation=evaluation)
+
+
+def _alike(case: Case, one: Evaluation, other: Evaluation) -> bool:
+    """Whether all numbers agree in half of the digits; a nan agrees with nothing. Of a derivative
+    whose output is lost nothing is asked."""
+    if not np.all(_close(case, one.output, other.output)):
+        return False
+    requested = ~lost_rows(case, one)
+    return all(
+        np.all(_close(case, gradient.values, other.gradients[name].values) | ~requested)
+        for name, gradient in one.gradients.items()
+        if name in other.gradients
+    )
+
+
+def _close(case: Case, a: Array | None, b: Array | None) -> Mask:
+    if a is None or b is None or a.shape != b.shape:
+        return np.asarray(a is b)
+    fmt = FORMATS[case.dtype]
+    with np.errstate(all="ignore"):
+        near = np.abs(a - b) <= fmt.ulp(b) * 2.0 ** (ERROR_BITS * fmt.bits)
+    tiny = (np.abs(a) < fmt.smallest_normal) & (np.abs(b) < fmt.smallest_normal)
+    return np.asarray(near | tiny | (a == b))
+
+
+def _judge_approximation(case: Case, evaluation: Evaluation) -> tuple[list[Check], list[Finding]]:
+    """A check an input, and GC304 for those with entries that are off."""
+    assert case.truth is not None
+    checks, findings = [], []
+    for name, gradient in evaluation.gradients.items():
+        block = case.truth.blocks.get((evaluation.mode, name))
+        if block is None or gradient.values is None:
+            continue
+        g = gradient.values
+        ulps = error_in_ulps(g, block.value, FORMATS[case.dtype])
+        known = block.kind == PointKind.SMOOTH
+        worst = float(np.max(ulps[known])) if np.any(known) else None
+        off = ~accepted(g, block, FORMATS[case.dtype], case.spec.tolerance)
+        checks.append(
+            _approximate_check(case, evaluation, name, worst, source_of(case, block), off)
+        )
+        if not np.any(off):
+            continue
+        entries, more = entries_of(case, evaluation.mode, name, block, np.argwhere(off), g, ulps)
+        findings.append(
+            finding(
+                case,
+                Codes.DIFFERENCE_ERROR,
+                f"{evaluation.approximation}: {_size(g, block)}",
+                evaluation=evaluation,
+                input=name,
+                entries=entries,
+                more=more,
+                truth_source=source_of(case, block),
+            )
+        )
+    return checks, findings
+
+
+def _size(g: np.ndarray, block: TruthBlock) -> str:
+    """The largest error, and beside the largest entry of the truth."""
+    known = (block.kind == PointKind.SMOOTH) & np.isfinite(block.value)
+    with np.errstate(all="ignore"):
+        largest = float(np.max(np.abs(block.value), initial=0.0, where=known))
+        error = float(np.max(np.abs(g - block.value), initial=0.0, where=known))
+    if not np.any(known):
+        return "at a point without a derivative"
+    if largest == 0 or not np.isfinite(error):
+        return f"off by {error:.2g}"
+    return f"off by {error:.2g}, {error / largest:.1g} of the gradient"
+
+
+def _approximate_check(
+    case: Case,
+    evaluation: Evaluation,
+    name: str,
+    worst: float | None,
+    truth: str,
+    off: Mask,
+) -> Check:
+    passed_by = (Pass("approximation", int(np.count_nonzero(off))),) if np.any(off) else ()
+    return Check(
+        engine=evaluation.engine,
+        dtype=case.dtype,
+        mode=evaluation.mode,
+        input=name,
+        status="passed",
+        point=case.point,
+        max_ulps=worst if worst is not None and np.isfinite(worst) else None,
+        passed_by=passed_by,
+        truth=truth,
+        forward=evaluation.forward,
+        duration_s=evaluation.duration_s,
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from rich.text import Text
 
@@ -12,8 +13,7 @@ from gradcheck_cli.domain.evaluation import SECOND
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Entry, Finding, Indexing, SpecResult
 from gradcheck_cli.report.groups import described
-from gradcheck_cli.report.numbers import error, significant, with_bar
-from gradcheck_cli.report.sparkline import sparkline
+from gradcheck_cli.report.numbers import FEW, error, significant, with_bar
 from gradcheck_cli.report.style import DIM, Style
 from gradcheck_cli.report.table import table_lines
 from gradcheck_cli.report.values import depth
@@ -21,6 +21,9 @@ from gradcheck_cli.report.values import depth
 SHOWN_ROWS = 5
 MANY = 20  # further entries, from which on a picture says more than their number
 WIDEST = 72  # cells of the picture
+
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_TOP = 2 * (len(_BLOCKS) - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,3 +194,29 @@ def _cells(
         for cells, (_, members) in zip(body, shown, strict=True):
             cells.insert(1, described(members, among=group))
     return header, body
+
+
+def sparkline(ulps: Sequence[float], width: int) -> tuple[str, str]:
+    """The upper and the lower line, at most `width` wide: each column has the largest error of a
+    stretch of entries. Heights are logarithms, from a few ulps to the largest error; what is
+    infinite or nan is as high as there is."""
+    columns = min(len(ulps), width)
+    edges = [column * len(ulps) // columns for column in range(columns + 1)]
+    worst = [max(map(_bounded, ulps[a:b])) for a, b in pairwise(edges)]
+    largest = max((error for error in worst if math.isfinite(error)), default=FEW)
+    heights = [_height(error, largest) for error in worst]
+    half = _TOP // 2
+    upper = "".join(_BLOCKS[max(height - half, 0)] for height in heights)
+    return upper, "".join(_BLOCKS[min(height, half)] for height in heights)
+
+
+def _bounded(error: float) -> float:
+    return math.inf if math.isnan(error) else error
+
+
+def _height(error: float, largest: float) -> int:
+    if error < FEW:
+        return 0
+    if not math.isfinite(error) or largest == FEW:
+        return _TOP
+    return 1 + round((_TOP - 1) * math.log(error / FEW) / math.log(largest / FEW))

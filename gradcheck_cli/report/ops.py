@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from rich.text import Text
 
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.formula.usage import usage
+from gradcheck_cli.engines.trace.kernel_rows import MOVES
+from gradcheck_cli.formula.calls import usage
 from gradcheck_cli.report.style import LABEL, Style, labelled
 from gradcheck_cli.report.table import table_lines
 from reference_engine.op import Op, Point, Several
@@ -131,3 +132,13 @@ def page_lines(op: Op | Several, engines: Mapping[str, Support], style: Style) -
     for label, text in facts(op, engines):
         lines += labelled(label, text, style, column=12)
     return lines
+
+
+def lift_lines(framework: str, stated: Mapping[str, str], style: Style) -> list[Text]:
+    """One line an operation with its rows; those that only move numbers stand last, in one."""
+    moves = [name for name, rows in stated.items() if rows == MOVES]
+    rows = [(name, rows) for name, rows in stated.items() if rows != MOVES]
+    if moves:
+        rows.append((MOVES, ", ".join(moves)))
+    table = table_lines(("operation", "rows"), rows, style, indent=2, wrap=(1,))
+    return [Text(f"{framework} ({len(stated)})", style=LABEL), *table]

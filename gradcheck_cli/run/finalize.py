@@ -12,19 +12,16 @@ from typing import TypeVar
 from gradcheck_cli.domain.codes import CODES, ENGINE_FAILED, Codes
 from gradcheck_cli.domain.curve import Curve
 from gradcheck_cli.domain.dtypes import COMPLEX, parts_of
-from gradcheck_cli.domain.evaluation import (
-    FIRST_ORDER,
-    Failure,
-    Training,
-    modes_in,
-)
+from gradcheck_cli.domain.evaluation import FIRST_ORDER, Failure, Training, modes_in
 from gradcheck_cli.domain.graph import Graph
-from gradcheck_cli.domain.layer import LayerAnswer
+from gradcheck_cli.domain.implementation import ByDesign
+from gradcheck_cli.domain.layer import LayerAnswer, Meant
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.place import STDIN
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import (
+    Accepted,
     Check,
     Finding,
     Reading,
@@ -35,7 +32,6 @@ from gradcheck_cli.domain.report import (
 )
 from gradcheck_cli.domain.spec import Allow, Spec
 from gradcheck_cli.judge.gate import unexplained
-from gradcheck_cli.run.designs import accepted, unmatched
 from gradcheck_cli.run.plan import Plan
 from gradcheck_cli.specfile.moving import FLAG
 
@@ -92,7 +88,7 @@ def settle(
         readings=tuple(readings),
         trainings=tuple(end for path in found.trainings if (end := training_result(path))),
         unmatched_allows=tuple(f"line {allow.span.line}: {sentence}" for allow, sentence in unused),
-        by_design=tuple(accepted(plan, found.layers)),
+        by_design=tuple(_accepted(plan, found.layers)),
         notes=(*plan.notes, *dict.fromkeys(found.notes), *unmatched(plan, found.layers)),
         duration_s=found.duration_s,
         compile_s=found.compile_s,
@@ -263,3 +259,54 @@ def training_result(training: Training) -> TrainingResult | None:
         loss=float(training.losses[-1]),
         parameters={name: path[-1].tolist() for name, path in training.parameters.items()},
     )
+
+
+def _accepted(plan: Plan, answers: Sequence[LayerAnswer]) -> Iterator[Accepted]:
+    """Every declaration that matched something, by engine. `answers` are those to `plan.layers`."""
+    for design, engine, found in _found(plan, answers):
+        calls = max((one.calls for one in found), default=0)
+        if calls:
+            yield Accepted(
+                engine=engine,
+                function=design.function,
+                detach=design.detach,
+                surrogate=design.surrogate,
+                reason=design.reason,
+                line=design.span.line,
+                calls=calls,
+                places=tuple(dict.fromkeys(place for one in found for place in one.places)),
+            )
+
+
+def unmatched(plan: Plan, answers: Sequence[LayerAnswer]) -> Iterator[str]:
+    """Declarations that match nothing in any engine that ran, as sentences."""
+    by_design: dict[int, list[Meant]] = {}
+    for design, _, found in _found(plan, answers):
+        by_design.setdefault(plan.spec.by_design.index(design), []).extend(found)
+    for index, found in by_design.items():
+        design = plan.spec.by_design[index]
+        if found and not design.shared and not any(one.calls for one in found):
+            similar = next((one.similar for one in found if one.similar), "")
+            meant = f"; did you mean `{similar}`?" if similar else ""
+            yield (
+                f"unused `by_design`: line {design.span.line}: nothing in the layer "
+                f"matches `{design.name}` ({design.reason}){meant}"
+            )
+
+
+def _found(
+    plan: Plan, answers: Sequence[LayerAnswer]
+) -> Iterator[tuple[ByDesign, str, list[Meant]]]:
+    engines = dict.fromkeys(problem.implementation.engine for problem in plan.layers)
+    for index, design in enumerate(plan.spec.by_design):
+        for engine in engines:
+            yield (
+                design,
+                engine,
+                [
+                    one
+                    for problem, answer in zip(plan.layers, answers, strict=True)
+                    for one in answer.by_design
+                    if problem.implementation.engine == engine and one.index == index
+                ],
+            )

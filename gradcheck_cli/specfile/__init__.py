@@ -6,7 +6,7 @@ schema() -> JSON Schema
 """
 
 from gradcheck_cli.specfile.files import expand
+from gradcheck_cli.specfile.model import schema
 from gradcheck_cli.specfile.reader import read
-from gradcheck_cli.specfile.schema import schema
 
 __all__ = ["expand", "read", "schema"]

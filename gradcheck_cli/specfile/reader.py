@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from collections.abc import Mapping as Keys
+from dataclasses import field, replace
 from pathlib import Path as FilePath
+
+from pydantic_core import ValidationError
 
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.place import STDIN, Source, Span
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import SpecError
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.specfile import problems
+from gradcheck_cli.specfile import model, problems
 from gradcheck_cli.specfile.collect import Collector, listed, visible
-from gradcheck_cli.specfile.defaults import KEY as DEFAULTS
-from gradcheck_cli.specfile.defaults import LISTS, Defaults, is_defaults, read_defaults
 from gradcheck_cli.specfile.meaning import Meaning, known_keys
 from gradcheck_cli.specfile.text import Lines, checked, first_line, load
 from gradcheck_cli.specfile.yaml_tree import Document, Problem, documents
-from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, plain
+from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, Sequence, Tree, plain
 
 MAX_ERRORS = 100
 """A file with more mistakes has one mistake many times."""
+
+_KEY = "defaults"
+_LISTS = ("allow", "by_design")
+"""Lists that a spec adds to, and does not replace."""
+_OF_LAYERS = ("by_design", "power", "setup", "surrogate")
+"""Keys that say something about layers; a formula of the same file does without them."""
 
 
 def read(
@@ -50,10 +58,10 @@ def read(
     specs: list[Spec] = []
     errors: list[SpecError] = []
     names: dict[str, Span] = {}
-    defaults = Defaults()
-    if is_defaults(found[0].root) and not found[0].problems:
+    defaults = _Defaults()
+    if _is_defaults(found[0].root) and not found[0].problems:
         assert found[0].root is not None
-        defaults = read_defaults(Collector(source, lines, found[0].root, errors))
+        defaults = _read_defaults(Collector(source, lines, found[0].root, errors))
         errors.sort(key=_place)
         found = found[1:]
         if not found:
@@ -122,7 +130,7 @@ class _Reader:
     """Reads one document. Errors gather in `errors`; every step works on what the last one left."""
 
     def __init__(
-        self, source: Source, lines: Lines, document: Document, defaults: Defaults, seed: int
+        self, source: Source, lines: Lines, document: Document, defaults: _Defaults, seed: int
     ) -> None:
         self._source = source
         self._lines = lines
@@ -141,12 +149,12 @@ class _Reader:
         if isinstance(root, Mapping):
             root = self._defaults.merged(root)
         collector = Collector(self._source, self._lines, root, self.errors)
-        collector.shared = {key: self._defaults.count(key) for key in LISTS}
+        collector.shared = {key: self._defaults.count(key) for key in _LISTS}
         data = plain(root)
-        if isinstance(data, dict) and data.pop(DEFAULTS, None) is not None:
+        if isinstance(data, dict) and data.pop(_KEY, None) is not None:
             message = "`defaults` must be the only key, in the first document of a file"
             help = "`---` on a line of its own ends a document"
-            collector.add(message, (DEFAULTS,), at_key=True, help=help)
+            collector.add(message, (_KEY,), at_key=True, help=help)
         if not isinstance(data, dict):
             message = f"a spec is a mapping of keys, not {problems.shown(self._document.root)}"
             collector.add(message, (), help=f"keys: {listed(known_keys())}")
@@ -170,3 +178,79 @@ class _Reader:
                 help=help,
             )
         )
+
+
+def _is_defaults(root: Tree | None) -> bool:
+    """Whether a document holds defaults and no spec."""
+    return isinstance(root, Mapping) and list(root.keys) == [_KEY]
+
+
+@dataclass(frozen=True, slots=True)
+class _Defaults:
+    """What holds for every spec of a file: its first document, if that has the one key `defaults`.
+
+    Its keys and values that are in order are put into the trees of the other documents, with their
+    own places, so that everything that reads a spec knows nothing of it."""
+
+    keys: Keys[str, Scalar] = field(default_factory=dict)
+    values: Keys[str, Tree] = field(default_factory=dict)
+
+    def merged(self, root: Mapping) -> Mapping:
+        """A spec with the defaults for all that it does not say itself."""
+        found = Mapping(root.start, root.end, dict(root.keys), dict(root.values))
+        layers = "implementations" in root.keys
+        for key, value in self.values.items():
+            if key in _OF_LAYERS and not layers:
+                continue
+            own = found.values.get(key)
+            if key == "surrogate":
+                found.values["implementations"] = self._with_surrogate(
+                    found.values["implementations"]
+                )
+            elif own is None:
+                found.keys[key], found.values[key] = self.keys[key], value
+            elif key in _LISTS and isinstance(own, Sequence) and isinstance(value, Sequence):
+                found.values[key] = Sequence(own.start, own.end, [*value.items, *own.items])
+        return found
+
+    def _with_surrogate(self, layers: Tree) -> Tree:
+        """The implementations; those that have no surrogate of their own get this one."""
+        if not isinstance(layers, Mapping):
+            return layers
+        found = Mapping(layers.start, layers.end, dict(layers.keys))
+        for engine, form in layers.values.items():
+            table = form
+            if isinstance(form, Scalar):
+                table = Mapping(form.start, form.end, {"target": form}, {"target": form})
+            if isinstance(table, Mapping) and "surrogate" not in table.keys:
+                table = Mapping(table.start, table.end, dict(table.keys), dict(table.values))
+                table.keys["surrogate"] = self.keys["surrogate"]
+                table.values["surrogate"] = self.values["surrogate"]
+            found.values[engine] = table
+        return found
+
+    def count(self, key: str) -> int:
+        """How many entries of a list of a spec come from here: they stand first."""
+        value = self.values.get(key)
+        return len(value.items) if isinstance(value, Sequence) else 0
+
+
+def _read_defaults(collector: Collector) -> _Defaults:
+    """The defaults of a document; mistakes go to the collector, and are left out."""
+    root = collector.root
+    assert isinstance(root, Mapping)
+    bad: set[str] = set()
+    try:
+        model.defaults_validator().validate_python(plain(root))
+    except ValidationError as error:
+        found = problems.report(error, collector, model.defaults_schema())
+        if (_KEY,) in found:
+            return _Defaults()
+        bad = {str(path[1]) for path in found}
+    table = root.values[_KEY]
+    if not isinstance(table, Mapping):
+        return _Defaults()
+    good = [key for key in table.keys if key not in bad]
+    return _Defaults(
+        {key: table.keys[key] for key in good}, {key: table.values[key] for key in good}
+    )

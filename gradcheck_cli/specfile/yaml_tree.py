@@ -11,15 +11,19 @@ from collections.abc import Iterator
 from typing import Any
 
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.specfile.number_lists import find_lists, without_lists
 from gradcheck_cli.specfile.yaml_values import MAX_DEPTH, Mapping, Scalar, Sequence, Tree, resolve
 
 MAX_ALIASED = 10_000
 """How many values aliases may add to one file. A billion laughs needs more, a person does not."""
 
-
 MAX_EVENTS = 20_000
 """Keys, values and ends of collections in one file, without lists of numbers: 2 s of parsing."""
+
+# A bracket where a value stands: after a key, or after the dash of a list.
+_OPENING = re.compile(r"(?<=[:-] )\[")
+# White space and comments, then a sign or a word. A comment with a quote would not stay one.
+_TOKEN = re.compile(r"""(?:\s|(?<=\s)#[^\n"\\]*)*(?:([][,])|([-+.\w]+))""")
+_WORDS = ("inf", "+inf", "-inf", "nan")  # text, and numbers where an input is written
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ class _Composer:
         self.lists_met = 0
         self._text = text
         self._lists = lists
-        parsed = without_lists(text, lists)
+        parsed = _without_lists(text, lists)
         self._events: Iterator[Any] = YAML(typ="safe", pure=True).parse(parsed)
         self._count = 0
         self._anchors: dict[str, tuple[Tree, int]] = {}
@@ -268,3 +272,62 @@ def _syntax(error: Exception, text: str) -> Problem:
     message = f"{context}: {problem}" if context else problem
     more = "; what follows in this file was not read" if "\n---" in text[start:] else ""
     return Problem(f"not valid YAML: {message}{more}", start, start + 1, help)
+
+
+def find_lists(text: str) -> dict[int, Sequence]:
+    """The flow lists that hold nothing but numbers and such lists, by their first offset. They are
+    read at once: a YAML parser in Python takes 0.1 ms for each number."""
+    found: dict[int, Sequence] = {}
+    after = 0
+    for match in _OPENING.finditer(text):
+        start = match.start()
+        if start < after or "#" in text[text.rfind("\n", 0, start) + 1 : start]:
+            continue  # inside a list that was read, or likely in a comment
+        tree = _read(text, start)
+        if tree is not None:
+            found[start] = tree
+            after = tree.end
+    return found
+
+
+def _without_lists(text: str, lists: dict[int, Sequence]) -> str:
+    """The text with each list as one quoted scalar of the same length: nothing else moves."""
+    pieces: list[str] = []
+    after = 0
+    for tree in lists.values():
+        pieces += [text[after : tree.start], '"', text[tree.start + 1 : tree.end - 1], '"']
+        after = tree.end
+    return "".join([*pieces, text[after:]])
+
+
+def _read(text: str, start: int) -> Sequence | None:
+    """The list that begins at `start`; None if there is anything in it that is not a number."""
+    outermost = Sequence(start, start)
+    open_lists = [outermost]
+    position = start + 1
+    item_next = True
+    while match := _TOKEN.match(text, position):
+        position = match.end()
+        sign, number = match.group(1, 2)
+        if sign == ",":
+            if item_next:
+                return None
+            item_next = True
+        elif sign == "]":
+            open_lists.pop().end = position
+            if not open_lists:
+                return outermost
+            item_next = False
+        elif not item_next or len(open_lists) >= MAX_DEPTH:
+            return None
+        elif sign == "[":
+            tree = Sequence(match.start(1), position)
+            open_lists[-1].items.append(tree)
+            open_lists.append(tree)
+        else:
+            value = resolve(number)
+            if value is None or (isinstance(value, str) and value not in _WORDS):
+                return None
+            open_lists[-1].items.append(Scalar(match.start(2), position, value, number, None))
+            item_next = False
+    return None

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gradcheck_cli.domain.dtypes import FORMATS
+import numpy as np
+
+from gradcheck_cli import specfile
+from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.evaluation import FIRST_ORDER
+from gradcheck_cli.domain.events import Finished
+from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines import registry
+from gradcheck_cli.run import session
 from gradcheck_cli.testing.call_args import CheckRequest
-from gradcheck_cli.testing.formulas import check_formula
 from gradcheck_cli.testing.layers import check_layer
-from gradcheck_cli.testing.report import CheckReport, GradientError
+from gradcheck_cli.testing.report import CheckReport, GradientError, mistakes_screen, with_calls
 from gradcheck_cli.testing.slips import chosen, one_by_one, refuse_strange_options
+from gradcheck_cli.testing.values import as_array
 
 __all__ = ["CheckReport", "GradientError", "UsageError", "assert_gradients", "check"]
+
+_PATH = "formula"  # what reports show in place of a file
 
 
 def check(
@@ -120,7 +131,7 @@ def check(
     )
     try:
         if isinstance(layer, str):
-            return check_formula(request)
+            return _check_formula(request)
         refuse_strange_options(check, layer, named)
         return check_layer(request)
     except UsageError as error:
@@ -142,3 +153,86 @@ def assert_gradients(layer: Any, /, *inputs: Any, fail_on: str = "error", **opti
     report = check(layer, *inputs, **options)
     if report.fails_on(fail_on):
         raise GradientError(report)
+
+
+def _check_formula(request: CheckRequest) -> CheckReport:
+    """`api.check` where the layer is a formula. Engines run in processes of their own."""
+    if request.by_design:
+        raise UsageError("`by_design` is for layers: a formula uses `stop_gradient`")
+    if request.kinds:
+        raise UsageError("`kinds` are for layers: a formula has derivatives in all directions")
+    spec = _spec(_text(request))
+    *_, last = session.run([spec], RunOptions(seed=request.seed))
+    assert isinstance(last, Finished)
+    if last.report.interrupted:
+        raise KeyboardInterrupt
+    formula = request.layer.strip()
+    called = spec.name if "\n" in formula else json.dumps(formula)
+    return CheckReport(
+        version=last.report.version,
+        engines=last.report.engines,
+        seed=request.seed,
+        duration_s=last.report.duration_s,
+        results=tuple(with_calls(result, called, request.seed) for result in last.report.results),
+    )
+
+
+def _spec(text: str) -> Spec:
+    """Raises UsageError with everything that is wrong with it, as `gradcheck run` shows it."""
+    specs, mistakes = specfile.read(_PATH, text)
+    if mistakes:
+        raise UsageError(f"invalid formula\n\n{mistakes_screen(mistakes)}")
+    return specs[0]
+
+
+def _text(request: CheckRequest) -> str:
+    """The formula first, so that the lines of a report are its own."""
+    for key in ("backward", "model", "surrogate", "args"):
+        if getattr(request, key):
+            raise UsageError(f"`{key}` is for layers, not for a formula")
+    if request.inputs:
+        raise UsageError("a formula takes its inputs by name", 'check("1 / exp(x)", x=100.0)')
+    values = {**request.kwargs, **request.named}
+    asking = [key for key, value in values.items() if getattr(value, "requires_grad", False)]
+    rest: dict[str, Any] = {
+        "name": request.name or "formula",
+        "inputs": {key: _input(key, value, request.bounds(key)) for key, value in values.items()},
+        **({"wrt": asking} if asking else {}),
+        **request.settings,
+    }
+    if request.engines:
+        rest["engines"] = list(request.engines)
+    body = textwrap.indent(textwrap.dedent(request.layer).strip("\n"), "  ")
+    lines = [f"{key}: {json.dumps(value)}" for key, value in rest.items()]
+    return "\n".join(["model: |", body, *lines, ""])
+
+
+def _input(name: str, value: Any, bounds: tuple[float, float] | None) -> dict[str, Any]:
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)  # as in a spec: a plain number is floating
+    array = np.asarray(value) if isinstance(value, bool) else as_array(name, value)
+    if array is None:
+        raise UsageError(
+            f"`{name}` is {type(value).__name__}, which is neither a number nor an array"
+        )
+    form: dict[str, Any] = {"value": _nested(array)}
+    if array.dtype.kind in "bi":
+        form["dtype"] = "bool" if array.dtype.kind == "b" else "int64"
+    if bounds is not None:
+        form["domain"] = [_word(float(bound)) for bound in bounds]
+    return form
+
+
+def _nested(array: Array) -> Any:
+    if array.ndim:
+        return [_nested(part) for part in array]
+    return _word(array.item())
+
+
+def _word(value: Any) -> Any:
+    """JSON has no literal for what is not finite or complex; specs have words."""
+    if isinstance(value, complex):
+        return str(value).strip("()")
+    if isinstance(value, float) and not np.isfinite(value):
+        return "nan" if value != value else ("inf" if value > 0 else "-inf")
+    return value

@@ -9,9 +9,16 @@ import numpy as np
 
 from gradcheck_cli.domain.case import CurveRequest
 from gradcheck_cli.domain.curve import Curve, Line
-from gradcheck_cli.domain.difference import Difference, Scheme
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import FIRST_ORDER, Evaluation, Mode, Problem, Projection
+from gradcheck_cli.domain.evaluation import (
+    FIRST_ORDER,
+    Difference,
+    Evaluation,
+    Mode,
+    Problem,
+    Projection,
+    Scheme,
+)
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.engines.finite_difference import FiniteDifferenceEngine, usual_step
 

@@ -11,17 +11,38 @@ What the enclosures of the rows work on, the arrays inside of a Ball, is in `arb
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from flint import arb
 
-from reference_engine.arithmetic.arbs import Objects, alone, objects, unwrap
-from reference_engine.arithmetic.enclosures import enclosure
+from reference_engine.arithmetic.arbs import NotInBalls, Objects, alone, objects, unwrap
+from reference_engine.arithmetic.ball_arrays import ADDING, ARRAYS, MOVING, by_own_value
+from reference_engine.arithmetic.ball_choices import CHOICES
+from reference_engine.arithmetic.ball_functions import FUNCTIONS
+from reference_engine.arithmetic.ball_matrices import MATRICES
 from reference_engine.traced import Traced, Value
 
 BALL_LEVEL = -0.5  # below every tape: balls are numbers
+
+_EIGEN = "eigenvalues are not enclosed, nor are vectors whose signs depend on rounding"
+_SINGULAR = "singular values are not enclosed, nor are vectors whose signs depend on rounding"
+_WITHOUT_ARRAYS = "it takes no array of numbers that could be balls"
+
+REFUSED: dict[str, str] = {
+    "eigvalsh": _EIGEN,
+    "eigh_vectors": _EIGEN,
+    "svdvals": _SINGULAR,
+    "svd_u": _SINGULAR,
+    "svd_vh": _SINGULAR,
+    "pinv": "which singular values count as 0 is unknown without them",
+    **dict.fromkeys(("arange", "zeros", "ones", "full", "eye", "one_hot"), _WITHOUT_ARRAYS),
+}
+"""Row -> why it has no enclosure."""
+
+_FOUND: dict[str, Callable[..., Any]] = {**FUNCTIONS, **CHOICES, **ARRAYS, **MATRICES}
+_BY_OWN_VALUE = frozenset((*MOVING, *ADDING))
 
 
 class Ball(Traced):
@@ -80,3 +101,17 @@ def rounded_up(distance: Any) -> float:
 
 def _each_float(values: Objects, read: Any) -> Any:
     return np.array([read(one) for one in values.ravel()], np.float64).reshape(values.shape)
+
+
+def enclosure(name: str) -> Callable[..., Any]:
+    """The row's value on arrays of `arb`: called with the arrays and the row's keywords.
+
+    Rows that are written in other rows have theirs. Derivatives need nothing: a rule is written in
+    rows, and run on balls it encloses. Raises NotInBalls where there is none.
+    """
+    found = _FOUND.get(name)
+    if found is None:
+        if name not in _BY_OWN_VALUE:
+            raise NotInBalls(name, REFUSED.get(name, "the table of enclosures lacks it"))
+        found = _FOUND[name] = by_own_value(name)
+    return found

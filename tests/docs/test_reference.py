@@ -7,7 +7,7 @@ from docs.reference import causes_page, commands_page, python_page, report_page,
 from gradcheck_cli.cli.app import app
 from gradcheck_cli.explain.blame.causes import CAUSES
 from gradcheck_cli.report.schema import report_schema
-from gradcheck_cli.specfile.schema import schema
+from gradcheck_cli.specfile.model import schema
 
 
 def rows(page: str) -> dict[str, set[str]]:

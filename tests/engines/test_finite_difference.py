@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradcheck_cli.domain.difference import Difference, Scheme
-from gradcheck_cli.domain.evaluation import Evaluation, Problem, Projection, TrainingProblem
+from gradcheck_cli.domain.evaluation import (
+    Difference,
+    Evaluation,
+    Problem,
+    Projection,
+    Scheme,
+    TrainingProblem,
+)
 from gradcheck_cli.engines.finite_difference import FiniteDifferenceEngine
 from tests.conftest import program_of
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from torch._inductor.exc import InductorError, InvalidCxxCompiler
 
-from gradcheck_cli.engines.kit.tools import COMPILER
+from gradcheck_cli.engines.base import COMPILER
 from gradcheck_cli.engines.remedies import remedy_of
 
 

@@ -1,9 +1,12 @@
+from __future__ import annotations
+
+import math
 from dataclasses import replace
 
 import numpy as np
 
 from gradcheck_cli.domain.report import Comparison, Indexing, Reading
-from gradcheck_cli.report.entries import SHOWN_ROWS, entries_table, entry_label
+from gradcheck_cli.report.entries import SHOWN_ROWS, entries_table, entry_label, sparkline
 from gradcheck_cli.report.style import Style
 
 from .samples import nan_finding, quadratic, wrong_entry, wrong_sign
@@ -132,3 +135,22 @@ def test_without_any_number_there_is_no_table() -> None:
     finding = nan_finding("torch")
     bare = replace(wrong_entry((), 0.0), truth=None, finite_difference=None)
     assert table([replace(finding, engine=None, entries=(bare,))]) == []
+
+
+def test_heights_are_logarithms_of_the_errors() -> None:
+    assert sparkline([0.0, 5.0, 5e2, 5e4], 72) == ("  ▁█", " ▁██")
+
+
+def test_what_is_no_number_is_as_high_as_there_is() -> None:
+    assert sparkline([math.nan, math.inf, 0.0], 72) == ("██ ", "██ ")
+
+
+def test_a_column_has_the_worst_of_its_entries() -> None:
+    errors = [0.0] * 1000
+    errors[999] = 1e6
+    upper, lower = sparkline(errors, 10)
+    assert (upper, lower) == (" " * 9 + "█", " " * 9 + "█")
+
+
+def test_all_are_right() -> None:
+    assert sparkline([0.0, 0.5], 72) == ("  ", "  ")

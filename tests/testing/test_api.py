@@ -12,7 +12,7 @@ import torch
 import gradcheck_cli
 from gradcheck_cli import GradientError, UsageError, assert_gradients, check
 from gradcheck_cli.engines import devices
-from gradcheck_cli.testing.place import place_of
+from gradcheck_cli.testing.layers import place_of
 from gradcheck_cli.testing.values import gpu_of
 
 

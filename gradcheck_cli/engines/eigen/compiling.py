@@ -22,10 +22,10 @@ from pathlib import Path
 
 from gradcheck_cli.domain.cache_folder import cache_folder_of
 from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.engines.base import COMPILER
 from gradcheck_cli.engines.eigen.diagnostics import first_error
 from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.kit.patience import off_the_clock
-from gradcheck_cli.engines.kit.tools import COMPILER
 
 try:
     import fcntl

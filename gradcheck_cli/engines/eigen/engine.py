@@ -11,12 +11,11 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Gradient, Problem, TrainingProblem
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.engines.base import Capabilities
+from gradcheck_cli.engines.base import COMPILER, Capabilities
 from gradcheck_cli.engines.eigen.rows import NONE, TABLE
 from gradcheck_cli.engines.errors import NodeFault, Unsupported
 from gradcheck_cli.engines.kit.adapter import AnsweringEngine
 from gradcheck_cli.engines.kit.modes import Answer
-from gradcheck_cli.engines.kit.tools import COMPILER
 from gradcheck_cli.engines.kit.walker import round_constant, rounded
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,13 +24,14 @@ from gradcheck_cli.engines.layer.numpy_arrays import NumpyArrays
 from gradcheck_cli.engines.layer.results import Results
 from gradcheck_cli.engines.layer.subject import Layout, Output, SubjectRequest
 from gradcheck_cli.engines.numpy.casts import Kind
-from gradcheck_cli.engines.numpy.draws import watched_draws
 from gradcheck_cli.engines.numpy.pair import Pair, Run, by_input, convention, load_pair, pair_of
 from gradcheck_cli.engines.numpy.state import arrays_of, get, gradient_of, put
 from gradcheck_cli.engines.temporarily import temporarily
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.recording import Recording
+
+_generator: Any = import_module("numpy.random._generator")
 
 
 class _PairVJP:
@@ -252,7 +254,7 @@ class NumpySubject(LayerSubject):
         return differing(lambda: {name: array.tobytes() for name, array in arrays.items()})
 
     def watch_draws(self) -> AbstractContextManager[Any]:
-        return watched_draws(self._running.owner)
+        return _watched_draws(self._running.owner)
 
     def drawn(self, inputs: Mapping[str, Any], draws: Any) -> bool:
         return draws.seen or self._random.drawn()
@@ -351,3 +353,31 @@ def _like(output: Any, name: str, parts: Mapping[str, Array]) -> Any:
         fields = ((f.name, getattr(output, f.name, None)) for f in dataclass_fields(output))
         return replace(output, **{f: _like(part, f"{name}.{f}", parts) for f, part in fields})
     return parts.get(name)
+
+
+class _OwnDraws:
+    """`seen`: a generator was made, or one that the object holds has moved on."""
+
+    def __init__(self) -> None:
+        self.seen = False
+
+
+@contextmanager
+def _watched_draws(owner: Any) -> Iterator[_OwnDraws]:
+    """Looks meanwhile at the generators among the attributes of an object, and at those that
+    `default_rng` makes, which takes its bit generator from its own module at every call."""
+    draws, made = _OwnDraws(), _generator.PCG64
+    held = [
+        v for v in getattr(owner, "__dict__", {}).values() if isinstance(v, np.random.Generator)
+    ]
+    before = [repr(one.bit_generator.state) for one in held]
+
+    def make(*args: Any) -> Any:
+        draws.seen = True
+        return made(*args)
+
+    try:
+        with temporarily(_generator, PCG64=make):
+            yield draws
+    finally:
+        draws.seen |= before != [repr(one.bit_generator.state) for one in held]

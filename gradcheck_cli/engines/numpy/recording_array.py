@@ -27,7 +27,6 @@ from gradcheck_cli.engines.numpy.kernels import (
     REDUCED,
     RENAMED,
 )
-from gradcheck_cli.engines.numpy.shared_memory import overwritten, same_numbers, shared_places
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.trace.exact_kernels import (
     Kernel,
@@ -47,7 +46,6 @@ _MADE = ("zeros", "ones", "full", "empty", "eye", "array", "asarray", "ascontigu
 """Functions of NumPy that do not ask an argument for its class."""
 
 _asarray = np.asarray  # NumPy's own, also while ours stand in
-
 
 Run = Callable[[Sequence[Any]], Sequence[Any]]
 
@@ -410,3 +408,30 @@ def _widened(value: Any) -> Any:
 def _as_it_is(values: Sequence[High]) -> list[High]:
     """A conversion: the rounding is the operation's own."""
     return [as_numbers(values[0]) if values[0].dtype == object else _widened(values[0])]
+
+
+def same_numbers(one: Array, other: Array) -> bool:
+    """Whether both are the same to the last bit."""
+    return one.dtype == other.dtype and one.tobytes() == other.tobytes()
+
+
+def shared_places(plain: Array, memory: Array) -> tuple[Array, Array]:
+    """Places in the first array, flattened, and those in the second that are the same memory."""
+    mine, theirs = _addresses(plain), _addresses(memory)
+    _, places, others = np.intersect1d(mine, theirs, return_indices=True)
+    return places, others
+
+
+def _addresses(array: Array) -> Array:
+    found = np.full(array.shape, array.ctypes.data, np.int64)
+    for axis, stride in enumerate(array.strides):
+        steps = np.arange(array.shape[axis]) * stride
+        found += steps.reshape(-1, *(1,) * (array.ndim - axis - 1))
+    return found.reshape(-1)
+
+
+def overwritten(array: Array, places: Array, others: Array, part: Array) -> Array:
+    """The array with numbers of `part`, flattened, at the places `others`, at its own `places`."""
+    made = array.copy()
+    made.reshape(-1)[places] = part.reshape(-1)[others]
+    return made

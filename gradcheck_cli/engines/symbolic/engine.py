@@ -31,6 +31,9 @@ from gradcheck_cli.engines.kit.adapter import AnsweringEngine
 from gradcheck_cli.engines.kit.lowerings import Table, bound, had, reasons
 from gradcheck_cli.engines.kit.modes import Answer
 from gradcheck_cli.engines.kit.walker import custom_gradients, round_constant, rounded
+from gradcheck_cli.engines.symbolic.formulas import OutOfTime, exact, time_limit
+from gradcheck_cli.engines.symbolic.notation import NOTATIONS
+from gradcheck_cli.engines.symbolic.stated import written_out
 
 Made = TypeVar("Made")
 
@@ -38,6 +41,10 @@ _LARGEST = 4096  # entries of a Jacobian or a Hessian
 # For the formulas of one program. Those of the examples take milliseconds; conditions on numbers
 # that have conditions themselves may take SymPy for ever, and a task has a minute as a rule.
 _PATIENCE_S = 20.0
+
+_LIMIT_S = 2.0  # for both sides of one entry; SymPy may look for a limit for ever
+_NEAR = 2.0**-60  # on this side or that; numbers of a spec lie much farther apart
+_LONGEST = 60  # characters of a formula in a sentence
 
 
 class SymbolicEngine(AnsweringEngine):
@@ -272,7 +279,6 @@ class _Derived:
         found: dict[str, list[list[Any]]],
     ) -> None:
         """Derivatives whose formulas have no value, although the program has one, are limits."""
-        from gradcheck_cli.engines.symbolic.limits import limit_at
 
         symbols = [symbol for names in self._inputs.values() for symbol in names]
         point = dict(zip(symbols, given, strict=True))
@@ -284,7 +290,7 @@ class _Derived:
                     continue
                 for j, number in enumerate(row):
                     if number != number:
-                        row[j] = limit_at(rows[i][j], mine[j], point, self._of(key, i))
+                        row[j] = _limit_at(rows[i][j], mine[j], point, self._of(key, i))
 
 
 def _check_size(count: int) -> None:
@@ -325,3 +331,37 @@ def _floats(numbers: Any, shape: tuple[int, ...]) -> Array:
     from gradcheck_cli.engines.symbolic.numbers import as_floats
 
     return as_floats(numbers, shape)
+
+
+def _limit_at(expression: Any, symbol: Any, point: Mapping[Any, float], value: Any) -> Any:
+    """What a derivative of `value` by `symbol` tends to along `symbol`, as a number of mpmath.
+
+    Where both sides have a limit and these differ, their mean, which is what a central difference
+    tends to, and one of the generalised derivatives (Clarke, Optimization and Nonsmooth Analysis,
+    1983). A side on which value or derivative are not real does not count.
+
+    Raises Unsupported where there is no such number, or SymPy finds none in time.
+    """
+    import mpmath
+    import sympy
+
+    others = {s: exact(v) for s, v in point.items() if s != symbol}
+    slope, height = (written_out(e).subs(others) for e in (expression, value))
+    place = exact(point[symbol])
+    found = []
+    try:
+        with time_limit(_LIMIT_S):
+            for side, sign in (("+", 1), ("-", -1)):
+                if sympy.N(height.subs(symbol, place + sign * exact(_NEAR))).is_extended_real:
+                    found.append(sympy.limit(slope, symbol, place, side))
+    except (OutOfTime, NotImplementedError, ValueError, TypeError, ArithmeticError):
+        found = []
+    found = [limit for limit in found if limit.is_number and limit.is_extended_real]
+    limit = sympy.Add(*found) / len(found) if found else sympy.nan
+    if not limit.is_extended_real:
+        text = NOTATIONS["text"].expression(written_out(expression))
+        shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+        raise Unsupported(
+            f"the derivative with respect to `{symbol}`, {shown}, has no limit at this point"
+        )
+    return mpmath.mpf(str(sympy.N(limit, 40)).replace("oo", "inf"))

@@ -11,12 +11,11 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode, Problem, TrainingProblem, modes_in
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.engines.base import Capabilities
+from gradcheck_cli.engines.base import COMPILER, Capabilities
 from gradcheck_cli.engines.kit.adapter import LoweredEngine
 from gradcheck_cli.engines.kit.device_setup import torch_placed
 from gradcheck_cli.engines.kit.lowerings import bound
 from gradcheck_cli.engines.kit.modes import Answer
-from gradcheck_cli.engines.kit.tools import COMPILER
 from gradcheck_cli.engines.kit.walker import OPERATORS, custom_gradients
 from gradcheck_cli.engines.torch.compiled import COMPILED_AUTOGRAD, INDUCTOR, STAGES, at_stage
 from gradcheck_cli.engines.torch.compiler import CompiledTorch, set_up

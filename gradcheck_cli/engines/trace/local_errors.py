@@ -17,10 +17,9 @@ from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import FEW_ULPS, NOTE_BITS
-from gradcheck_cli.engines.execution import Execution, High
+from gradcheck_cli.engines.execution import Execution, High, Step
 from gradcheck_cli.engines.trace.exact_kernels import is_finite
 from gradcheck_cli.engines.trace.isolated_ops import IsolatedOps
-from gradcheck_cli.engines.trace.relevance import relevant
 from gradcheck_cli.engines.trace.shadow import (
     Shadow,
     differences,
@@ -65,7 +64,7 @@ def local_errors(execution: Execution, needed: Sequence[int], isolated: Isolated
     """The operations that round by more than a library may, in order, each at its worst element of
     those that the traced entry depends on."""
     doubtful = isolated.doubtful(needed)
-    masks = relevant(execution, needed) if doubtful else {}
+    masks = _relevant(execution, needed) if doubtful else {}
     doubts: dict[_Kind, list[_Doubt]] = {}
     for place, k, at in doubtful:
         slot = execution.steps[place].results[k]
@@ -249,3 +248,48 @@ def _place(
         return None
     last = index[len(shape) - len(own) :]
     return tuple(0 if n == 1 else i for i, n in zip(last, own, strict=True))
+
+
+def _relevant(execution: Execution, needed: Sequence[int]) -> dict[int, Array]:
+    """By slot, the elements (True) on which the target's traced element depends; a slot that is
+    missing counts whole. Only operations that are known to work element by element narrow it
+    down."""
+    if execution.target is None:
+        return {}
+    wanted = np.zeros(_shape(execution, execution.target), dtype=np.bool_)
+    wanted.reshape(-1)[execution.place] = True
+    masks: dict[int, Array | None] = {execution.target: wanted}  # None: whole
+    for place in reversed(needed):
+        step = execution.steps[place]
+        mask = masks.get(step.results[0]) if _narrows(step) else None
+        for slot in step.args:
+            part = None if mask is None else _of_argument(_shape(execution, slot), mask)
+            before = masks.get(slot, part)
+            masks[slot] = None if part is None or before is None else before | part
+    return {slot: mask for slot, mask in masks.items() if mask is not None}
+
+
+def _narrows(step: Step) -> bool:
+    return step.elementwise and len(step.results) == 1
+
+
+def _of_argument(shape: tuple[int, ...], mask: Array) -> Array | None:
+    """The elements of an argument of this shape that the wanted results are made of; None for
+    all."""
+    if not _meets(shape, mask.shape):
+        return None
+    summed = np.asarray(np.any(mask, axis=tuple(range(mask.ndim - len(shape)))))
+    once = tuple(i for i, n in enumerate(shape) if n == 1)
+    return np.asarray(np.any(summed, axis=once, keepdims=True))
+
+
+def _meets(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether an array of shape `own` is broadcast to `shape`."""
+    try:
+        return np.broadcast_shapes(own, shape) == shape
+    except ValueError:
+        return False
+
+
+def _shape(execution: Execution, slot: int) -> tuple[int, ...]:
+    return tuple(int(n) for n in getattr(execution.slots[slot].native, "shape", ()))

@@ -24,7 +24,7 @@ from gradcheck_cli.run.executors import node
 from gradcheck_cli.run.executors.shipping import shipped
 from gradcheck_cli.run.finalize import Found, settle
 from gradcheck_cli.run.plan import make_plan
-from gradcheck_cli.run.workers.cores import cores
+from gradcheck_cli.run.workers.pool import cores
 from gradcheck_cli.version import VERSION
 
 LOCAL = "local"

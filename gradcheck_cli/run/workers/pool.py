@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import os
 import queue
+from functools import cache
+from pathlib import Path
 
 from gradcheck_cli.domain.placement import HOST, Placement
-from gradcheck_cli.run.workers.cores import cores
 from gradcheck_cli.run.workers.crew import Crew
 from gradcheck_cli.run.workers.keeper import How
 from gradcheck_cli.run.workers.task import Done, Imported, SoFar, Task
@@ -78,3 +81,21 @@ class Pool:
         self.results = queue.SimpleQueue()
         for crew in ended.values():
             crew.join()
+
+
+@cache
+def cores() -> int:
+    """The processors that this process may run on, and no more than its container is granted."""
+    mine = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        mine = len(os.sched_getaffinity(0))
+    return max(1, math.ceil(min(mine, _granted())))
+
+
+def _granted(file: Path = Path("/sys/fs/cgroup/cpu.max")) -> float:
+    """Processors of the container (cgroup v2): "QUOTA PERIOD", or "max PERIOD" for any number."""
+    try:
+        quota, period = file.read_text().split()
+        return int(quota) / int(period)
+    except (OSError, ValueError):
+        return math.inf

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from gradcheck_cli.engines.base import COMPILER
 from gradcheck_cli.engines.eigen import compiling
 from gradcheck_cli.engines.eigen.compiling import cache_folder, compiled
 from gradcheck_cli.engines.eigen.diagnostics import CompileError
 from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.kit import patience
-from gradcheck_cli.engines.kit.tools import COMPILER
 from gradcheck_cli.engines.registry import engines
 
 FAKE = """#!/bin/sh

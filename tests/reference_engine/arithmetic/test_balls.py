@@ -11,8 +11,7 @@ import pytest
 from flint import arb
 
 from reference_engine.arithmetic.arbs import NotInBalls, Undecided, objects, precision, unwrap
-from reference_engine.arithmetic.balls import exactly, midpoints, radii, wrap
-from reference_engine.arithmetic.enclosures import REFUSED, enclosure
+from reference_engine.arithmetic.balls import REFUSED, enclosure, exactly, midpoints, radii, wrap
 from reference_engine.enclosing import ball_jvp, ball_vjp
 from reference_engine.op import INTERNAL, TABLE, Composite
 from reference_engine.transforms import vjp

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reference_engine.arithmetic.subscripts import explicit, sizes_of
+from reference_engine.ops.linalg import explicit, sizes_of
 
 
 @pytest.mark.parametrize(

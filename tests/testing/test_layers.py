@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gradcheck_cli.testing.place import name_of, place_of
+from gradcheck_cli.testing.layers import name_of, place_of
 
 
 def decorated(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from gradcheck_cli.run.workers import cores
+from gradcheck_cli.run.workers import pool
 
 
 @pytest.mark.parametrize(
@@ -11,8 +11,8 @@ from gradcheck_cli.run.workers import cores
 def test_what_a_container_is_granted(tmp_path: Path, text: str, count: float) -> None:
     file = tmp_path / "cpu.max"
     file.write_text(text)
-    assert cores._granted(file) == count
+    assert pool._granted(file) == count
 
 
 def test_there_is_a_processor() -> None:
-    assert cores.cores() >= 1
+    assert pool.cores() >= 1
