@@ -116,7 +116,11 @@ def _parsed(source: Source) -> dict[str, Any]:
     mistakes: list[SpecError] = []
     for key, value in table.items():
         try:
-            setting = _setting(key)
+            if key not in _BY_KEY:
+                raise click.BadParameter(
+                    f"there is no setting `{key}`.{did_you_mean(key, _BY_KEY)}"
+                )
+            setting = _BY_KEY[key]
             if setting.name in values:
                 raise click.BadParameter(f"`{setting.key}` is set twice, once as `{key}`")
             values[setting.name] = _checked(setting, key, value)
@@ -125,12 +129,6 @@ def _parsed(source: Source) -> dict[str, Any]:
     if mistakes:
         raise ConfigurationError(mistakes)
     return values
-
-
-def _setting(key: str) -> Setting:
-    if key not in _BY_KEY:
-        raise click.BadParameter(f"there is no setting `{key}`.{did_you_mean(key, _BY_KEY)}")
-    return _BY_KEY[key]
 
 
 def _checked(setting: Setting, key: str, value: Any) -> Any:

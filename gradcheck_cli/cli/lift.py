@@ -59,7 +59,10 @@ def specs_of_target(
     """The specs of a file, or the one that a layer and its options (`lift_options`) make, and the
     mistakes in them. Raises UsageError."""
     if not is_spec(target):
-        return _read(spec_of(LayerTarget(target, **given), [engine or written_in(target)]))
+        from gradcheck_cli import specfile
+
+        layer = LayerTarget(target, **given)
+        return specfile.read(COMMAND_LINE, spec_of(layer, [engine or written_in(target)]))
     if any(given.values()):
         raise click.UsageError("--input, --arg and --kwarg are for a layer; a spec has its own.")
     return read_specs(target)
@@ -93,9 +96,3 @@ def _lifted(spec: Spec, engine: str | None, seed: int) -> list[str]:
         layers = lift(spec, engine, seed)
     names = [spec.name if len(layers) == 1 else f"{spec.name}_{one.engine}" for one in layers]
     return [spec_text(name, layer) for name, layer in zip(names, layers, strict=True)]
-
-
-def _read(text: str) -> tuple[list[Spec], list[SpecError]]:
-    from gradcheck_cli import specfile
-
-    return specfile.read(COMMAND_LINE, text)

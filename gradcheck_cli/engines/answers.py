@@ -28,7 +28,7 @@ def evaluation(answer: object, problem: Problem, engine: str) -> Evaluation:
         return answer
     program = problem.program
     _array("the output", answer.output, program.nodes[program.output].shape)
-    for name in _blocks(problem):
+    for name in problem.wrt if problem.mode in FIRST_ORDER else ():
         if name not in answer.gradients:
             raise EngineFault(f"it does not answer for the gradient of `{name}`")
     for name, gradient in answer.gradients.items():
@@ -70,10 +70,6 @@ def _array(what: str, value: object, shape: tuple[int, ...]) -> None:
         raise WrongKind(f"{what} is {_kind(value)}, but should be a float64 array")
     if value.shape != shape:
         raise WrongKind(f"{what} has shape {value.shape}, but should have {shape}")
-
-
-def _blocks(problem: Problem) -> tuple[str, ...]:
-    return problem.wrt if problem.mode in FIRST_ORDER else ()
 
 
 def _shape(problem: Problem, name: str) -> tuple[int, int]:

@@ -168,8 +168,8 @@ def short_dump(words: str) -> str:
             frames.append(line)
         elif frames:
             break  # the next thread, or the list of extension modules
-    theirs = [line for line in frames if not _is_ours(line)]
-    own = [line for line in theirs if not _from_a_library(line)]
+    theirs = [line for line in frames if not _file(line).startswith((OURS, "<frozen"))]
+    own = [line for line in theirs if not _file(line).startswith(LIBRARIES)]
     shown = own[:_SHOWN] or theirs[:_SHOWN]
     if own and theirs[0] != own[0]:
         shown = [theirs[0], *own[: _SHOWN - 1]]
@@ -179,11 +179,3 @@ def short_dump(words: str) -> str:
 def _file(line: str) -> str:
     found = _DUMPED.match(line)
     return found["file"] if found else ""
-
-
-def _is_ours(line: str) -> bool:
-    return _file(line).startswith((OURS, "<frozen"))
-
-
-def _from_a_library(line: str) -> bool:
-    return _file(line).startswith(LIBRARIES)

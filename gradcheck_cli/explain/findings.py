@@ -58,12 +58,8 @@ def _explain(case: Case, finding: Finding) -> Finding:
         return finding
     if finding.code == Codes.DOCUMENTED_APPROXIMATION:
         return finding  # the documentation is the cause
-    cause = _unstable(case, finding)
+    cause = blame(_traces(case, finding), finding.code)
     return replace(finding, cause=cause, span=cause.span if cause else finding.span)
-
-
-def _unstable(case: Case, finding: Finding) -> Cause | None:
-    return blame(_traces(case, finding), finding.code)
 
 
 def _wrong(case: Case, traced: Evaluation, finding: Finding) -> Cause | None:

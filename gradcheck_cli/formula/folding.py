@@ -76,16 +76,13 @@ class _Loop:
     def _repeats(self, statements: Sequence[_Statement], line: int) -> bool:
         one, next_ = (statements[self.end + line - back] for back in (self.size, 0))
         return one.template == next_.template and all(
-            self._grows((line, hole), before, now)
+            self.steps.setdefault((line, hole), now - before) == now - before
             if kind == _NUMBER
             else self._refers((line, hole), before, now)
             for hole, (kind, before, now) in enumerate(
                 zip(one.kinds(), one.holes, next_.holes, strict=True)
             )
         )
-
-    def _grows(self, hole: tuple[int, int], before: int, now: int) -> bool:
-        return self.steps.setdefault(hole, now - before) == now - before
 
     def _refers(self, hole: tuple[int, int], before: int, now: int) -> bool:
         """Whether the hole is the same value, the same line of its own turn, or of the turn before:

@@ -124,15 +124,10 @@ def _loop(frame: Frame, statement: ast.stmt) -> None:
         run(frame, statement.body)
         if context.failures > before:
             # Further turns repeat the mistake, and what they would have made is not known.
-            for name in _assigned(statement):
+            nodes = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
+            for name in {node.id for node in nodes if isinstance(node.ctx, ast.Store)}:
                 _bind(frame, name, POISON)
             return
-
-
-def _assigned(statement: ast.stmt) -> set[str]:
-    """The names that a statement binds, in its body too."""
-    nodes = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
-    return {node.id for node in nodes if isinstance(node.ctx, ast.Store)}
 
 
 def _turns(frame: Frame, node: ast.expr) -> range | None:

@@ -162,7 +162,9 @@ class Work:
     def _of_every_order(self, examined: Sequence[Examination]) -> list[Finding]:
         """The findings. Nothing is said of a third derivative where a lower one says it: of the
         point, or of a composition that it differentiates."""
-        third = [look for look in self.looks if _is_third(look)]
+        third = [
+            look for look in self.looks if all(order_of(mode) > 2 for mode in look.case.projections)
+        ]
         lower = [finding for part in examined if part not in third for finding in part.findings]
         points = {(one.dtype, one.point) for one in lower if one.engine is None}
         higher = [
@@ -208,10 +210,6 @@ class Work:
         for layer in self.layers:
             seconds[layer.engine] += layer.answer.compile_s
         return {engine: s for engine, s in seconds.items() if s >= NOTABLE_S}
-
-
-def _is_third(look: Formula) -> bool:
-    return all(order_of(mode) > 2 for mode in look.case.projections)
 
 
 def _several(plan: Plan) -> bool:

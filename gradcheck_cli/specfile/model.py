@@ -130,13 +130,6 @@ def search_form(value: Any) -> str:
     return "switch" if isinstance(value, bool) else "seconds"
 
 
-def _search() -> Any:
-    return core.tagged_union_schema(
-        {"switch": core.bool_schema(strict=True), "seconds": positive()},
-        discriminator=search_form,
-    )
-
-
 def _train() -> Any:
     rate = key(positive(), "The rate: parameter - lr * gradient.", required=True)
     sgd = table({"lr": rate}, "sgd", "Plain gradient descent.")
@@ -283,7 +276,10 @@ def spec_schema() -> Any:
         "train": key(_train(), "A training path that every engine follows."),
         "timeout": key(positive(), "Time limit in seconds, for one engine and this spec."),
         "search": key(
-            _search(),
+            core.tagged_union_schema(
+                {"switch": core.bool_schema(strict=True), "seconds": positive()},
+                discriminator=search_form,
+            ),
             "Whether the domain of the inputs is searched after the points, and for how many "
             "seconds. `true`: 10. See `gradcheck search`.",
         ),

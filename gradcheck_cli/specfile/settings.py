@@ -31,7 +31,9 @@ def read_settings(
     """The fields of `Spec` that have nothing to do with the formula, by name."""
     for key in ("dtypes", "engines", "modes", "wrt"):
         _once(data.get(key, ()), (key,), collector)
-    _one_kind(data.get("dtypes", ()), collector)
+    if len({dtype in COMPLEX_TYPES for dtype in data.get("dtypes", ())}) > 1:
+        help = "give an input that stays real its own `dtype`"
+        collector.add("`dtypes` mixes real and complex dtypes", ("dtypes",), help=help)
     for index, engine in enumerate(data.get("engines", ())):
         check_engine(engine, ("engines", index), collector)
     return {
@@ -50,12 +52,6 @@ def read_settings(
         "device_span": _span("device", data, collector),
         "engine_spans": _engine_spans(data, collector),
     }
-
-
-def _one_kind(dtypes: Iterable[str], collector: Collector) -> None:
-    if len({dtype in COMPLEX_TYPES for dtype in dtypes}) > 1:
-        help = "give an input that stays real its own `dtype`"
-        collector.add("`dtypes` mixes real and complex dtypes", ("dtypes",), help=help)
 
 
 def _span(key: str, data: Mapping[str, Any], collector: Collector) -> Span | None:

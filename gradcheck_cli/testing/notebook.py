@@ -66,7 +66,11 @@ def figure(result: SpecResult) -> Any:
     drawn, axes = pyplot.subplots(1, len(worst), figsize=(5 * len(worst), 4), squeeze=False)
     for place, (name, (who, compared)) in zip(axes[0], worst.items(), strict=True):
         image = place.imshow(_map(compared), cmap="YlOrRd", vmin=0, aspect="auto")
-        place.set(title=f"{name}: {who}", xlabel=f"entry of {name}", ylabel=_rows_of(compared))
+        place.set(
+            title=f"{name}: {who}",
+            xlabel=f"entry of {name}",
+            ylabel="entry of the output" if compared.output_shape else "leading axes",
+        )
         place.locator_params(integer=True)
         drawn.colorbar(image, ax=place, label="log10 of the error in ulps")
     return drawn
@@ -84,10 +88,6 @@ def _map(compared: Comparison) -> Array:
         errors = np.log10(np.maximum(compared.ulps, 1.0))
     columns = compared.input_shape[-1] if compared.input_shape else 1
     return errors if compared.output_shape else errors.reshape(-1, columns)
-
-
-def _rows_of(compared: Comparison) -> str:
-    return "entry of the output" if compared.output_shape else "leading axes"
 
 
 def _needed(module: str, method: str) -> ModuleType:

@@ -87,14 +87,10 @@ def _substituted(a: Objects, b: Objects, lower: bool = True) -> Objects:
     return y
 
 
-def _symmetric(x: Objects) -> Objects:
-    return (x + x.T) / 2
-
-
 def _cholesky(x: Objects) -> Objects:
     """Column by column; nan where a pivot is not positive."""
     _square(x)
-    a, n = _symmetric(x), len(x)
+    a, n = (x + x.T) / 2, len(x)
     y = objects(np.zeros((n, n)))
     for j in range(n):
         pivot = a[j, j] - sum((one * one for one in y[j, :j]), arb(0))

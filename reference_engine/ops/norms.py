@@ -107,7 +107,9 @@ def _norm_part(g: Value, y: Value, x: Value, axis: Any, ord: float = 2) -> Value
     The divisor is made safe before dividing; the quotient lies between 0 and 1.
     """
     if abs(ord) == np.inf:
-        return _extreme_part(g, y, x, axis)
+        attained = equal(abs_(x), y)
+        ties = astype(sum_(attained, axis=axis, keepdims=True), dtype=g.dtype)
+        return where(attained, divide(g, ties) * sign(x), 0.0)
     if ord == 1:
         return g * sign(x)
     zero = equal(y, 0)
@@ -115,13 +117,6 @@ def _norm_part(g: Value, y: Value, x: Value, axis: Any, ord: float = 2) -> Value
     if ord != 2:
         ratio = signed_power(ratio, exponent=ord - 1)
     return where(zero, 0.0, g * ratio)
-
-
-def _extreme_part(g: Value, y: Value, x: Value, axis: Any) -> Value:
-    """g sign(x) for the elements whose size is the extreme one, shared equally among them."""
-    attained = equal(abs_(x), y)
-    ties = astype(sum_(attained, axis=axis, keepdims=True), dtype=g.dtype)
-    return where(attained, divide(g, ties) * sign(x), 0.0)
 
 
 def _norm_kinks(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Any:

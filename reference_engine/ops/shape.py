@@ -132,11 +132,6 @@ tile: Op = row("tile", _tile_value, Linear(_tile_back), result_shape=_tile_shape
 )
 
 
-def _repeat_index(n: int, repeats: Any) -> Any:
-    """Which element stands at each place of the result."""
-    return np.repeat(np.arange(n), repeats)
-
-
 def _repeat_back(g: Value, x: Value, repeats: Any, axis: int | None = None) -> Value:
     """The sum over each element's copies."""
     shape = shape_of(x)
@@ -146,7 +141,7 @@ def _repeat_back(g: Value, x: Value, repeats: Any, axis: int | None = None) -> V
         split = (*flat[: axis + 1], repeats, *flat[axis + 1 :])
         total = ROWS["sum"](reshape(g, shape=split), axis=axis + 1)
     else:
-        index = (*(slice(None),) * axis, _repeat_index(flat[axis], repeats))
+        index = (*(slice(None),) * axis, np.repeat(np.arange(flat[axis]), repeats))
         total = ROWS["scatter"](g, shape=flat, index=index)
     return reshape(total, shape=shape)
 

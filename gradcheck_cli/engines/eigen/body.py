@@ -84,16 +84,15 @@ class Body:
         """By the row itself, on plain numbers: nothing here is differentiated."""
         kinds = {"float": np.dtype(self.dtype), "int": np.dtype("int64"), "bool": np.dtype("bool")}
         args = [
-            self.known[arg].astype(kinds[wanted]) if arg in self.known else self._blank(arg)
+            self.known[arg].astype(kinds[wanted])
+            if arg in self.known
+            else np.zeros(self.program.nodes[arg].shape, dtype=self.dtype)
             for arg, wanted in zip(node.args, node.wants, strict=True)
         ]
         keywords = dict(node.keywords)
         if "dtype" in keywords:
             keywords["dtype"] = kinds[node.kind]
         return np.asarray(ROWS[node.op].value(*args, **keywords))
-
-    def _blank(self, index: int) -> Array:
-        return np.zeros(self.program.nodes[index].shape, dtype=self.dtype)
 
     # ---- arguments
 

@@ -19,7 +19,7 @@ from gradcheck_cli.engines.kit.modes import Answer
 from gradcheck_cli.engines.kit.walker import round_constant, rounded
 
 if TYPE_CHECKING:
-    from gradcheck_cli.engines.eigen.calling import Library
+    from gradcheck_cli.engines.eigen.compiling import Library
     from gradcheck_cli.engines.layer.subject import Subject, SubjectRequest
 
 
@@ -99,8 +99,7 @@ class EigenEngine(AnsweringEngine):
         dtype: str,
         rounding: str,
     ) -> Library:
-        from gradcheck_cli.engines.eigen.calling import Library
-        from gradcheck_cli.engines.eigen.compiling import compiled
+        from gradcheck_cli.engines.eigen.compiling import Library, compiled
         from gradcheck_cli.engines.eigen.diagnostics import CompileError
         from gradcheck_cli.engines.eigen.writing import write
 

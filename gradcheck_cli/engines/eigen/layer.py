@@ -17,8 +17,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.layer import Leaf
-from gradcheck_cli.engines.eigen.calling import longs, pointer
-from gradcheck_cli.engines.eigen.compiling import compiled, search_path
+from gradcheck_cli.engines.eigen.compiling import compiled, longs, pointer, search_path
 from gradcheck_cli.engines.eigen.writing import REALS
 from gradcheck_cli.engines.errors import EngineFault, Unsupported
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject

@@ -17,7 +17,7 @@ from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Operation
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import FEW_ULPS, NOTE_BITS
-from gradcheck_cli.engines.execution import Execution, High, Step
+from gradcheck_cli.engines.execution import Execution, High
 from gradcheck_cli.engines.trace.exact_kernels import is_finite
 from gradcheck_cli.engines.trace.isolated_ops import IsolatedOps
 from gradcheck_cli.engines.trace.shadow import (
@@ -261,16 +261,12 @@ def _relevant(execution: Execution, needed: Sequence[int]) -> dict[int, Array]:
     masks: dict[int, Array | None] = {execution.target: wanted}  # None: whole
     for place in reversed(needed):
         step = execution.steps[place]
-        mask = masks.get(step.results[0]) if _narrows(step) else None
+        mask = masks.get(step.results[0]) if step.elementwise and len(step.results) == 1 else None
         for slot in step.args:
             part = None if mask is None else _of_argument(_shape(execution, slot), mask)
             before = masks.get(slot, part)
             masks[slot] = None if part is None or before is None else before | part
     return {slot: mask for slot, mask in masks.items() if mask is not None}
-
-
-def _narrows(step: Step) -> bool:
-    return step.elementwise and len(step.results) == 1
 
 
 def _of_argument(shape: tuple[int, ...], mask: Array) -> Array | None:

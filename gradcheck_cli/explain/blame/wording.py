@@ -51,7 +51,7 @@ def _parts_cancel(traces: Traces, op: Operation, index: int) -> str:
 def _wrong_number(traces: Traces, op: Operation, kind: CauseKind, shown: str) -> str:
     exact, result = op.exact, op.result
     if kind == "saturation":
-        y = _value(traces, op)
+        y = None if op.node is None else traces.number(op.node, op.index)
         told = "" if y is None else f" {number(y, 9)}"
         return f"derivative computed from the rounded result{told}: gives {_beside(op)}"
     if kind == "clip that kills the gradient":
@@ -137,10 +137,6 @@ def _shown(traces: Traces, op: Operation) -> str:
     if op.name == UNNAMED:
         return f"the derivative of {own}"
     return called(op.name, op.inputs)
-
-
-def _value(traces: Traces, op: Operation) -> float | None:
-    return None if op.node is None else traces.number(op.node, op.index)
 
 
 def story_of(traces: Traces, op: Operation, kind: CauseKind) -> str:

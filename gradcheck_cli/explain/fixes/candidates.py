@@ -255,15 +255,12 @@ class _Search:
         """Whether all conditions hold at the failing point."""
         for condition in conditions:
             if id(condition) not in self._held:
-                self._held[id(condition)] = self._is_true(condition)
+                program = inlined(self._forest.to_program(condition, _SPAN))
+                numbers = PlainFunction(program, self._dtype).nodes(self._values)
+                self._held[id(condition)] = bool(np.all(numbers[program.output]))
             if not self._held[id(condition)]:
                 return False
         return True
-
-    def _is_true(self, condition: Expr) -> bool:
-        program = inlined(self._forest.to_program(condition, _SPAN))
-        numbers = PlainFunction(program, self._dtype).nodes(self._values)
-        return bool(np.all(numbers[program.output]))
 
     def _custom(self) -> list[_Rewritten]:
         """The operations to blame, each with its derivative stated, and all of them together."""

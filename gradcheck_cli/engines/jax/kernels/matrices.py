@@ -7,8 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.engines.trace.exact_kernels import Kernel, OfRun, row
-from gradcheck_cli.engines.trace.factor_kernels import eliminated, exchanged, towards
+from gradcheck_cli.engines.trace.exact_kernels import (
+    Kernel,
+    OfRun,
+    eliminated,
+    exchanged,
+    row,
+    towards,
+)
 
 
 def _turned(x: Any) -> Any:

@@ -10,8 +10,14 @@ import numpy as np
 
 from gradcheck_cli.engines.torch.kernels.elementwise import scaled
 from gradcheck_cli.engines.trace import exact_kernels as exact
-from gradcheck_cli.engines.trace.exact_kernels import Kernel, OfRun, row
-from gradcheck_cli.engines.trace.factor_kernels import eliminated, exchanged, towards
+from gradcheck_cli.engines.trace.exact_kernels import (
+    Kernel,
+    OfRun,
+    eliminated,
+    exchanged,
+    row,
+    towards,
+)
 
 
 def _turned(x: Any) -> Any:

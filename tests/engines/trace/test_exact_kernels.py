@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradcheck_cli.engines.trace.factor_kernels import eliminated, exchanged, towards
+from gradcheck_cli.engines.trace.exact_kernels import eliminated, exchanged, towards
 
 RNG = np.random.default_rng(0)
 
