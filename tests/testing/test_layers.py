@@ -58,7 +58,7 @@ def test_a_definition_is_pointed_at_without_its_decorators(
     for _ in range(2):  # the second time it is known
         source, span = place_of(layer)
         assert source.line(span.line) == line
-        assert source.path.endswith("test_place.py")
+        assert source.path.endswith("test_layers.py")
         assert line[span.column - 1 : span.end_column - 1] == line.strip()
     assert name_of(layer) == name
 

@@ -19,7 +19,7 @@ from gradcheck_cli.engines.derivatives import Mark, Targets
 from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.kit.adapter import ProgramEngine
 from gradcheck_cli.engines.kit.framework import Framework
-from gradcheck_cli.engines.kit.modes import directions_of
+from gradcheck_cli.engines.kit.modes import arrays_of, directions_of
 from gradcheck_cli.engines.kit.walker import Prepared
 from gradcheck_cli.engines.layer.lifting import lifted_outputs
 
@@ -45,9 +45,7 @@ def _recorded(fw: Framework, prepared: Prepared, problem: Problem) -> GradientPr
     program = prepared.program
     recorder = fw.recorder()
     names = list(program.inputs)
-    arrays = [
-        (fw.leaf if name in problem.wrt else fw.array)(problem.values[name]) for name in names
-    ]
+    arrays = arrays_of(fw, problem, problem.wrt).values()
     shape = program.nodes[program.output].shape
     rows = [fw.array(row) for row in directions_of(problem.projection.rows, shape)]
 

@@ -36,11 +36,12 @@ class Answer:
     approximation: str = ""
 
 
-def arrays_of(fw: Framework, problem: Problem) -> dict[str, Any]:
+def arrays_of(
+    fw: Framework, problem: Problem | TrainingProblem, moving: Sequence[str]
+) -> dict[str, Any]:
+    """The inputs as the framework has them; those that are `moving` are differentiated."""
     return {
-        name: fw.leaf(problem.values[name])
-        if name in problem.wrt
-        else fw.array(problem.values[name])
+        name: (fw.leaf if name in moving else fw.array)(problem.values[name])
         for name in problem.program.inputs
     }
 
@@ -151,7 +152,7 @@ class NodesCode:
 
 def _reverse(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
     program = prepared.program
-    inputs = arrays_of(fw, problem)
+    inputs = arrays_of(fw, problem, problem.wrt)
     sources = [inputs[name] for name in problem.wrt]
     traced = problem.trace is not None
     code = OutputCode(prepared, tuple(problem.wrt), traced)
@@ -198,7 +199,7 @@ def _block(problem: Problem, answer: Answer) -> Array | None:
 def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
     program = prepared.program
     trace = problem.trace
-    plain = {name: fw.array(problem.values[name]) for name in program.inputs}
+    plain = arrays_of(fw, problem, ())
     columns = problem.projection.columns or {}
     floating = [k for k, node in enumerate(program.nodes) if node.kind == "float"]
 
@@ -248,15 +249,8 @@ def descend(
     path: dict[str, list[Array]],
 ) -> None:
     """Gradient descent; the loss and the parameters before each step and after the last."""
-    program = prepared.program
     rate = float(round_constant(float(problem.rate), problem.rounding, False))
-    inputs = {
-        name: fw.leaf(problem.values[name])
-        if name in problem.parameters
-        else fw.array(problem.values[name])
-        for name in program.inputs
-    }
-
+    inputs = arrays_of(fw, problem, problem.parameters)
     code = OutputCode(prepared, tuple(problem.parameters), False)
     for step in range(problem.steps + 1):
         parameters = [inputs[name] for name in problem.parameters]

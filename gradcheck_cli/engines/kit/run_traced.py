@@ -6,7 +6,6 @@ import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from gradcheck_cli.engines.derivatives import Mark, Targets
 from gradcheck_cli.engines.errors import EngineFault, NodeFault, Unsupported
 from gradcheck_cli.engines.execution import Execution, Recorder
 from gradcheck_cli.engines.kit.framework import Framework, scalar
+from gradcheck_cli.engines.kit.modes import arrays_of
 from gradcheck_cli.engines.kit.walker import Prepared
 from gradcheck_cli.engines.trace.culprits import Known, prove
 from gradcheck_cli.engines.tracebacks import internal_failure, is_internal
@@ -40,8 +40,7 @@ def with_operations(
     entry = 0.0 if block is None else float(block[request.row, request.column])
     try:
         with np.errstate(all="ignore"), _undisturbed():
-            run = _RUNS[problem.mode]
-            execution = run(fw, prepared, problem, request.input or problem.wrt[0])
+            execution = recorded(fw, prepared, problem, request)
             return proven(execution, trace, request, entry, FORMATS[problem.dtype])
     except Exception as raised:  # a kernel that has no float64, a shape that is another's
         error = (raised.__cause__ or raised) if isinstance(raised, NodeFault) else raised
@@ -121,226 +120,211 @@ def _direction(given: Array | None, index: int, shape: tuple[int, ...]) -> Array
     return unit.reshape(shape)
 
 
-def _reverse(fw: Framework, prepared: Prepared, problem: Problem, name: str) -> Execution:
-    request = problem.trace
-    assert request is not None
-    program = prepared.program
-    recorder = fw.recorder()
-    arrays = {k: (fw.leaf if k == name else fw.array)(problem.values[k]) for k in program.inputs}
+@dataclass(frozen=True, slots=True)
+class _Traced:
+    """What is run for one entry: of the gradient by the input `name`, or, second order, of the
+    block of `first` by it."""
+
+    fw: Framework
+    prepared: Prepared
+    problem: Problem
+    request: TraceRequest
+
+    @property
+    def name(self) -> str:
+        return self.request.input or self.problem.wrt[0]
+
+    @property
+    def first(self) -> str:
+        return self.request.first or self.problem.wrt[0]
+
+    @property
+    def y_bar(self) -> Any:
+        return scalar(self.fw, self.prepared.program, self.problem)
+
+    def arrays(self, *moving: str) -> dict[str, Any]:
+        return arrays_of(self.fw, self.problem, moving)
+
+    def direction(self, given: Array | None, index: int, shape: tuple[int, ...]) -> Any:
+        return self.fw.array(_direction(given, index, shape))
+
+    def column(self) -> Any:
+        """The traced direction of the input."""
+        given = (self.problem.projection.columns or {}).get(self.name)
+        return self.direction(given, self.request.column, np.shape(self.problem.values[self.name]))
+
+    def walked(self, recorder: Recorder, inputs: Mapping[str, Any]) -> list[Any]:
+        given = [inputs[name] for name in self.prepared.program.inputs]
+        return self.prepared.run(given, recorder.enter, recorder.leave)
+
+    def output(self, recorder: Recorder, inputs: Mapping[str, Any]) -> Any:
+        return self.walked(recorder, inputs)[self.prepared.program.output]
+
+
+def recorded(
+    fw: Framework, prepared: Prepared, problem: Problem, request: TraceRequest
+) -> Execution:
+    """The run for one entry, written down."""
+    return _RUNS[problem.mode](_Traced(fw, prepared, problem, request))
+
+
+def _reverse(run: _Traced) -> Execution:
+    fw, name, program = run.fw, run.name, run.prepared.program
+    recorder, arrays = fw.recorder(), run.arrays(name)
     shape = program.nodes[program.output].shape
-    cotangent = fw.array(_direction(problem.projection.rows, request.row, shape))
+    cotangent = run.direction(run.problem.projection.rows, run.request.row, shape)
 
     def derivative(y_bar: Any, *given: Any) -> list[Any]:
         inputs = dict(zip(arrays, given, strict=True))
 
         def output(moved: list[Any], _: Mark) -> Targets:
-            values = _walked(recorder, prepared, {**inputs, name: moved[0]})
-            return [values[program.output]], None
+            return [run.output(recorder, {**inputs, name: moved[0]})], None
 
         (y,), _, vjp = fw.vjp(output, [inputs[name]])
-        if request.target is None:  # the output alone is to be explained
+        if run.request.target is None:  # the output alone is to be explained
             return [y, None]
         recorder.derive()
         (found,) = vjp([y_bar])
         return [y, found]
 
-    execution = recorder.execution
-    execution.output, execution.target = recorder.record(derivative, [cotangent, *arrays.values()])
-    execution.place = request.column
-    _tell(execution, {execution.output}, "backward")
+    place = run.request.column
+    execution = _recorded(recorder, derivative, [cotangent, *arrays.values()], place)
     for step in execution.steps:  # cotangents are added up for the input itself
         if step.node is None and execution.target in step.results:
             step.node = program.inputs[name]
     return execution
 
 
-def _walked(recorder: Recorder, prepared: Prepared, inputs: Mapping[str, Any]) -> list[Any]:
-    given = [inputs[name] for name in prepared.program.inputs]
-    return prepared.run(given, recorder.enter, recorder.leave)
-
-
-def _forward(fw: Framework, prepared: Prepared, problem: Problem, name: str) -> Execution:
-    request = problem.trace
-    assert request is not None
-    program = prepared.program
-    columns = problem.projection.columns or {}
-    recorder = fw.recorder()
-    arrays = {k: fw.array(problem.values[k]) for k in program.inputs}
-    column = fw.array(_direction(columns.get(name), request.column, tuple(arrays[name].shape)))
+def _forward(run: _Traced) -> Execution:
+    fw, name = run.fw, run.name
+    recorder, arrays = fw.recorder(), run.arrays()
 
     def derivative(tangent: Any, *given: Any) -> list[Any]:
         inputs = dict(zip(arrays, given, strict=True))
-        if request.target is None:
-            return [_walked(recorder, prepared, inputs)[program.output], None]
+        if run.request.target is None:
+            return [run.output(recorder, inputs), None]
 
         def output(duals: list[Any]) -> Targets:
-            values = _walked(recorder, prepared, {**inputs, name: duals[0]})
-            return [values[program.output]], [v for v in values if hasattr(v, "shape")]
+            values = run.walked(recorder, {**inputs, name: duals[0]})
+            y = values[run.prepared.program.output]
+            return [y], [v for v in values if hasattr(v, "shape")]
 
         (y,), (found,), values = fw.jvp(output, [inputs[name]], [tangent])
         return [y, found, *values]
 
     execution = recorder.execution
-    slots = recorder.record(derivative, [column, *arrays.values()])
+    slots = recorder.record(derivative, [run.column(), *arrays.values()])
     execution.output, execution.target, *primal = slots
-    execution.place = request.row
+    execution.place = run.request.row
     _tell(execution, {execution.output, *primal}, "tangent")
     return execution
 
 
-def _reverse_over_reverse(
-    fw: Framework, prepared: Prepared, problem: Problem, name: str
-) -> Execution:
+def _reverse_over_reverse(run: _Traced) -> Execution:
     """<ds/da, v> differentiated by b, as `modes` does it: v is an entry of `first` where the whole
     Hessian is requested, and the direction of `name` where directions are."""
-    request = problem.trace
-    assert request is not None
-    first, columns = request.first or problem.wrt[0], problem.projection.columns
-    (a, at), (b, place) = (first, request.row), (name, request.column)
+    fw, columns = run.fw, run.problem.projection.columns
+    (a, at), (b, place) = (run.first, run.request.row), (run.name, run.request.column)
     if columns is not None:
         (a, at), (b, place) = (b, place), (a, at)
     moving = list(dict.fromkeys((a, b)))
-    recorder = fw.recorder()
-    arrays = _arrays(fw, problem, moving)
+    recorder, arrays = fw.recorder(), run.arrays(*moving)
     given = None if columns is None else columns[a]
-    direction = fw.array(_direction(given, at, tuple(arrays[a].shape)))
+    direction = run.direction(given, at, tuple(arrays[a].shape))
 
     def derivative(y_bar: Any, along: Any, *given: Any) -> list[Any]:
         inputs = dict(zip(arrays, given, strict=True))
 
         def gradient(moved: list[Any], _: Mark) -> Targets:
             own = {**inputs, **dict(zip(moving, moved, strict=True))}
-            return _pulled(fw, recorder, prepared, own, moving, y_bar)
+            return _pulled(run, recorder, own, moving, y_bar)
 
         _, y, vjp = fw.vjp(gradient, [inputs[k] for k in moving])
         bars = [along if k == a else None for k in moving]
         return [y, vjp(bars)[moving.index(b)]]
 
-    y_bar = scalar(fw, prepared.program, problem)
-    return _recorded(recorder, derivative, [y_bar, direction, *arrays.values()], place)
+    return _recorded(recorder, derivative, [run.y_bar, direction, *arrays.values()], place)
 
 
-def _forward_over_reverse(
-    fw: Framework, prepared: Prepared, problem: Problem, name: str
-) -> Execution:
+def _forward_over_reverse(run: _Traced) -> Execution:
     """The tangent of ds/d first along a direction of `name`."""
-    request = problem.trace
-    assert request is not None
-    first, columns = request.first or problem.wrt[0], problem.projection.columns or {}
-    recorder = fw.recorder()
-    arrays = _arrays(fw, problem, [first, name])
-    shape = tuple(arrays[name].shape)
-    direction = fw.array(_direction(columns.get(name), request.column, shape))
+    fw, name, first = run.fw, run.name, run.first
+    recorder, arrays = fw.recorder(), run.arrays(first, name)
 
     def derivative(y_bar: Any, along: Any, *given: Any) -> list[Any]:
         inputs = dict(zip(arrays, given, strict=True))
 
         def gradient(duals: list[Any]) -> Targets:
-            own = {**inputs, name: duals[0]}
-            return _pulled(fw, recorder, prepared, own, [first], y_bar)
+            return _pulled(run, recorder, {**inputs, name: duals[0]}, [first], y_bar)
 
         _, (found,), y = fw.jvp(gradient, [inputs[name]], [along])
         return [y, found]
 
-    y_bar = scalar(fw, prepared.program, problem)
-    return _recorded(recorder, derivative, [y_bar, direction, *arrays.values()], request.row)
+    given = [run.y_bar, run.column(), *arrays.values()]
+    return _recorded(recorder, derivative, given, run.request.row)
 
 
-def _reverse_over_forward(
-    fw: Framework, prepared: Prepared, problem: Problem, name: str
-) -> Execution:
+def _reverse_over_forward(run: _Traced) -> Execution:
     """The tangent of s along a direction of `name`, differentiated by `first`."""
-    request = problem.trace
-    assert request is not None
-    first = request.first or problem.wrt[0]
+    fw, first = run.fw, run.first
     with fw.nested():
         recorder = fw.recorder()
-    arrays = _arrays(fw, problem, [first, name])
+    arrays = run.arrays(first, run.name)
 
     def derivative(y_bar: Any, along: Any, *given: Any) -> list[Any]:
-        tangent = _Pushed(
-            fw, recorder, prepared, dict(zip(arrays, given, strict=True)), name, along
-        )
+        tangent = _Pushed(run, recorder, dict(zip(arrays, given, strict=True)), along)
         with fw.nested():
-            (_, y), _, vjp = fw.vjp(partial(tangent, first), [tangent.inputs[first]])
+            (_, y), _, vjp = fw.vjp(tangent, [tangent.inputs[first]])
         recorder.derive()
         return [y, *vjp([y_bar, None])]
 
-    y_bar = scalar(fw, prepared.program, problem)
-    direction = _column(fw, problem, name)
-    return _recorded(recorder, derivative, [y_bar, direction, *arrays.values()], request.row)
+    given = [run.y_bar, run.column(), *arrays.values()]
+    return _recorded(recorder, derivative, given, run.request.row)
 
 
-def _forward_over_forward(
-    fw: Framework, prepared: Prepared, problem: Problem, name: str
-) -> Execution:
+def _forward_over_forward(run: _Traced) -> Execution:
     """The tangent of s along a direction of `name`, and its tangent along one of `first`."""
-    request = problem.trace
-    assert request is not None
-    first, firsts = request.first or problem.wrt[0], problem.projection.firsts or {}
+    fw, first, firsts = run.fw, run.first, run.problem.projection.firsts or {}
     with fw.nested():
         recorder = fw.recorder()
-    arrays = _arrays(fw, problem, [])
-    other = _direction(firsts.get(first), request.row, tuple(arrays[first].shape))
+    arrays = run.arrays()
+    other = run.direction(firsts.get(first), run.request.row, tuple(arrays[first].shape))
 
     def derivative(y_bar: Any, along: Any, other: Any, *given: Any) -> list[Any]:
-        tangent = _Pushed(
-            fw, recorder, prepared, dict(zip(arrays, given, strict=True)), name, along
-        )
+        tangent = _Pushed(run, recorder, dict(zip(arrays, given, strict=True)), along)
         with fw.nested():
-            (_, y), (found, _), _ = fw.jvp(
-                partial(tangent, first), [tangent.inputs[first]], [other]
-            )
+            (_, y), (found, _), _ = fw.jvp(tangent, [tangent.inputs[first]], [other])
         return [y, found]
 
-    if prepared.program.nodes[prepared.program.output].shape != ():
+    if run.prepared.program.nodes[run.prepared.program.output].shape != ():
         raise Unsupported("a product of tangents is not recorded")
-    given = [_column(fw, problem, name), fw.array(other), *arrays.values()]
-    y_bar = scalar(fw, prepared.program, problem)
-    return _recorded(recorder, derivative, [y_bar, *given], 0)
+    return _recorded(recorder, derivative, [run.y_bar, run.column(), other, *arrays.values()], 0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Pushed:
-    """The tangent of the output along a direction of the input `name`, and the output, by one
-    input."""
+    """The tangent of the output along a direction of the input `name`, and the output, by the input
+    `first`."""
 
-    fw: Framework
+    run: _Traced
     recorder: Recorder
-    prepared: Prepared
     inputs: Mapping[str, Any]
-    name: str
     along: Any
 
-    def __call__(self, by: str, moved: Sequence[Any], _: Mark | None = None) -> Targets:
-        own = {**self.inputs, by: moved[0]}
+    def __call__(self, moved: Sequence[Any], _: Mark | None = None) -> Targets:
+        name = self.run.name
+        own = {**self.inputs, self.run.first: moved[0]}
 
         def output(duals: list[Any]) -> Targets:
-            values = _walked(self.recorder, self.prepared, {**own, self.name: duals[0]})
-            return [values[self.prepared.program.output]], None
+            return [self.run.output(self.recorder, {**own, name: duals[0]})], None
 
-        (y,), (y_dot,), _ = self.fw.jvp(output, [own[self.name]], [self.along])
+        (y,), (y_dot,), _ = self.run.fw.jvp(output, [own[name]], [self.along])
         return [y_dot, y], None
 
 
-def _column(fw: Framework, problem: Problem, name: str) -> Any:
-    """The traced direction of an input."""
-    request, columns = problem.trace, problem.projection.columns or {}
-    assert request is not None
-    return fw.array(_direction(columns.get(name), request.column, np.shape(problem.values[name])))
-
-
-def _arrays(fw: Framework, problem: Problem, moving: Sequence[str]) -> dict[str, Any]:
-    return {
-        name: (fw.leaf if name in moving else fw.array)(problem.values[name])
-        for name in problem.program.inputs
-    }
-
-
 def _pulled(
-    fw: Framework,
+    run: _Traced,
     recorder: Recorder,
-    prepared: Prepared,
     inputs: Mapping[str, Any],
     names: Sequence[str],
     y_bar: Any,
@@ -348,10 +332,9 @@ def _pulled(
     """The gradients of <y_bar, output> by the inputs `names`, and the output."""
 
     def output(moved: list[Any], _: Mark) -> Targets:
-        values = _walked(recorder, prepared, {**inputs, **dict(zip(names, moved, strict=True))})
-        return [values[prepared.program.output]], None
+        return [run.output(recorder, {**inputs, **dict(zip(names, moved, strict=True))})], None
 
-    (y,), _, vjp = fw.vjp(output, [inputs[name] for name in names])
+    (y,), _, vjp = run.fw.vjp(output, [inputs[name] for name in names])
     recorder.derive()
     return vjp([y_bar], again=True), y
 
@@ -369,7 +352,7 @@ def _recorded(
     return execution
 
 
-_RUNS: dict[Mode, Callable[[Framework, Prepared, Problem, str], Execution]] = {
+_RUNS: dict[Mode, Callable[[_Traced], Execution]] = {
     "reverse": _reverse,
     "forward": _forward,
     "reverse-over-reverse": _reverse_over_reverse,

@@ -93,7 +93,7 @@ class _First:
     def closure(self, problem: Problem) -> Closure:
         y_bar = scalar(self.fw, self.prepared.program, problem)
         along = {_ALONG.format(k): self.fw.array(u) for k, u in (problem.along or {}).items()}
-        arrays = {**arrays_of(self.fw, problem), _Y_BAR: y_bar, **along}
+        arrays = {**arrays_of(self.fw, problem, problem.wrt), _Y_BAR: y_bar, **along}
         return Closure(self, arrays, self.traced)
 
     def told(self, rest: Any, answer: Answer) -> None:
@@ -194,7 +194,7 @@ def _forward_over_reverse(
 def _reverse_over_forward(
     fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
 ) -> None:
-    arrays, y_bar = arrays_of(fw, problem), scalar(fw, prepared.program, problem)
+    arrays, y_bar = arrays_of(fw, problem, problem.wrt), scalar(fw, prepared.program, problem)
     sources = [arrays[name] for name in problem.wrt]
     columns = problem.projection.columns or {}
     for b in problem.wrt:
@@ -231,7 +231,7 @@ def _forward_over_forward(
     fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
 ) -> None:
     """One pass for each pair of directions."""
-    arrays = {name: fw.array(problem.values[name]) for name in prepared.program.inputs}
+    arrays = arrays_of(fw, problem, ())
     y_bar = fw.numpy(scalar(fw, prepared.program, problem)).reshape(-1)
     firsts, columns = problem.projection.firsts or {}, problem.projection.columns or {}
     for block in blocks_in("forward-over-forward", problem.wrt):
@@ -275,7 +275,7 @@ def _trace_tangents(fw: Framework, prepared: Prepared, problem: Problem, answer:
     if trace is None:
         return
     name = trace.input or problem.wrt[0]
-    arrays = {k: fw.array(problem.values[k]) for k in program.inputs}
+    arrays = arrays_of(fw, problem, ())
     given = (problem.projection.columns or {}).get(name)
     columns = directions_of(given, tuple(arrays[name].shape))
     along = next(islice(columns, trace.column, None))

@@ -118,8 +118,6 @@ class Round(_Step):
     word = "round"
 
 
-STEPS = {step.word: step for step in (Ceil, Floor, Round)}
-
 NUMERIC = {
     "Ceil": mpmath.ceil,
     "Floor": mpmath.floor,

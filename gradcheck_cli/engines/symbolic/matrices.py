@@ -6,30 +6,32 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.engines.symbolic.arrays import matrices
+from gradcheck_cli.engines.symbolic.arrays import absolute, matrices
 
 # Determinants, by Berkowitz's division-free algorithm
 
 
+def determinant(sympy: Any, m: Any) -> Any:
+    return sympy.Matrix(m).det(method="berkowitz")
+
+
 def det(sympy: Any, x: Any) -> Any:
-    return matrices(lambda m: sympy.Matrix(m).det(method="berkowitz"), x)
+    return matrices(lambda m: determinant(sympy, m), x)
 
 
 def logdet(sympy: Any, x: Any) -> Any:
-    return matrices(lambda m: sympy.log(sympy.Matrix(m).det(method="berkowitz")), x)
+    return matrices(lambda m: sympy.log(determinant(sympy, m)), x)
 
 
 def slogdet_sign(sympy: Any, x: Any) -> Any:
     def sign(d: Any) -> Any:
         return sympy.Piecewise((1, d > 0), (-1, d < 0), (0, True))
 
-    return matrices(lambda m: sign(sympy.Matrix(m).det(method="berkowitz")), x)
+    return matrices(lambda m: sign(determinant(sympy, m)), x)
 
 
 def slogdet_logabs(sympy: Any, x: Any) -> Any:
-    from gradcheck_cli.engines.symbolic.functions import Size
-
-    return matrices(lambda m: sympy.log(Size(sympy.Matrix(m).det(method="berkowitz"))), x)
+    return matrices(lambda m: sympy.log(absolute(sympy, determinant(sympy, m))), x)
 
 
 # The Cholesky factor

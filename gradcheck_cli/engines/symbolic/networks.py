@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradcheck_cli.engines.kit.lowerings import Lowering
-from gradcheck_cli.engines.symbolic.arrays import along, each, reduced, transposed
+from gradcheck_cli.engines.symbolic.arrays import absolute, along, each, reduced, transposed
 
 # Normalised exponentials
 
@@ -52,14 +52,8 @@ def elementwise(term: Any) -> Lowering:
     return loss
 
 
-def l1(sympy: Any, x: Any, y: Any) -> Any:
-    from gradcheck_cli.engines.symbolic.functions import Size
-
-    return Size(x - y)
-
-
 def huber(sympy: Any, x: Any, y: Any, delta: Any) -> Any:
-    size = l1(sympy, x, y)
+    size = absolute(sympy, x - y)
     return sympy.Piecewise((size**2 / 2, size <= delta), (delta * (size - delta / 2), True))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from gradcheck_cli.engines.kit.lowerings import Lowering, Table, same_names
 from gradcheck_cli.engines.symbolic import matrices, networks
-from gradcheck_cli.engines.symbolic.arrays import along, each, the_row, transposed
+from gradcheck_cli.engines.symbolic.arrays import absolute, along, each, own, the_row, transposed
 
 _ROWS = """
     arange eye full full_like ones ones_like zeros zeros_like
@@ -47,12 +47,6 @@ def gelu(sympy: Any, x: Any, approximate: bool) -> Any:
     return x * (1 + sympy.tanh(sympy.sqrt(2 / sympy.pi) * inner)) / 2
 
 
-def softsign(sympy: Any, x: Any) -> Any:
-    from gradcheck_cli.engines.symbolic.functions import Size
-
-    return x / (1 + Size(x))
-
-
 # Arithmetic
 
 
@@ -63,33 +57,18 @@ def _plain(call: Any) -> Lowering:
     return arithmetic
 
 
-def absolute(sympy: Any, x: Any) -> Any:
-    from gradcheck_cli.engines.symbolic.functions import Size
-
-    return Size(x)
-
-
 def cbrt(sympy: Any, x: Any) -> Any:
     third = sympy.Rational(1, 3)
     return sympy.Piecewise((x**third, x >= 0), (-((-x) ** third), True))
 
 
-def remainder(sympy: Any, x: Any, y: Any) -> Any:
-    from gradcheck_cli.engines.symbolic.functions import Floor
-
-    return x - y * Floor(x / y)
-
+floor = own("Floor")
 
 # Modified Bessel functions
 
 
 def _scaled(order: int) -> Lowering:
-    def scaled(sympy: Any, x: Any) -> Any:
-        from gradcheck_cli.engines.symbolic.functions import Size
-
-        return sympy.exp(-Size(x)) * sympy.besseli(order, x)
-
-    return scaled
+    return lambda sympy, x: sympy.exp(-absolute(sympy, x)) * sympy.besseli(order, x)
 
 
 # Exponentials and logarithms
@@ -106,10 +85,7 @@ def bce(sympy: Any, p: Any, y: Any) -> Any:
 # The gamma function and its relatives
 
 
-def lgamma(sympy: Any, x: Any) -> Any:
-    from gradcheck_cli.engines.symbolic.functions import LogGamma
-
-    return LogGamma(x)
+lgamma = own("LogGamma")
 
 
 def betaln(sympy: Any, x: Any, y: Any) -> Any:
@@ -120,16 +96,14 @@ def betaln(sympy: Any, x: Any, y: Any) -> Any:
 
 
 def norm(sympy: Any, x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Any:
-    from gradcheck_cli.engines.symbolic.functions import Size
-
     def length(xs: Any) -> Any:
         if ord == 2:
             return sympy.sqrt(sum(one**2 for one in xs))
+        sizes = [absolute(sympy, one) for one in xs]
         if abs(ord) == float("inf"):
-            choose = maximum if ord > 0 else minimum
-            return choose(sympy, *map(Size, xs))
+            return (maximum if ord > 0 else minimum)(sympy, *sizes)
         order = sympy.nsimplify(ord)
-        return sum(Size(one) ** order for one in xs) ** (1 / order)
+        return sum(size**order for size in sizes) ** (1 / order)
 
     return along(length, x, axis, keepdims)
 
@@ -154,10 +128,11 @@ def _logic(name: str) -> Lowering:
 # Comparisons, logic, and the functions that choose between their arguments
 
 
-def maximum(sympy: Any, *xs: Any) -> Any:
-    from gradcheck_cli.engines.symbolic.functions import Largest
+_largest = own("Largest")
 
-    return Largest(*xs) if len(xs) > 1 else xs[0]
+
+def maximum(sympy: Any, *xs: Any) -> Any:
+    return _largest(sympy, *xs) if len(xs) > 1 else xs[0]
 
 
 def minimum(sympy: Any, *xs: Any) -> Any:
@@ -168,15 +143,6 @@ def clip(sympy: Any, x: Any, min: Any = None, max: Any = None) -> Any:
     """What lies beyond a bound is the bound; at a bound the derivative is the inner one."""
     bounds = ([] if min is None else [(min, x < min)]) + ([] if max is None else [(max, x > max)])
     return sympy.Piecewise(*bounds, (x, True))
-
-
-def _stepwise(name: str) -> Lowering:
-    def step(sympy: Any, x: Any) -> Any:
-        from gradcheck_cli.engines.symbolic import functions
-
-        return functions.STEPS[name](x)
-
-    return step
 
 
 # Error functions and the normal distribution
@@ -230,7 +196,7 @@ TABLE: Table = {
     "relu6": lambda sympy, x: sympy.Piecewise((0, x <= 0), (x, x < 6), (6, True)),
     "selu": selu,
     "silu": lambda sympy, x: x / (1 + sympy.exp(-x)),
-    "softsign": softsign,
+    "softsign": lambda sympy, x: x / (1 + absolute(sympy, x)),
     # Arithmetic
     "abs": absolute,
     "add": _plain(operator.add),
@@ -241,7 +207,7 @@ TABLE: Table = {
     "negative": _plain(operator.neg),
     "power": _plain(operator.pow),
     "reciprocal": lambda sympy, x: 1 / x,
-    "remainder": remainder,
+    "remainder": lambda sympy, x, y: x - y * floor(sympy, x / y),
     "rsqrt": lambda sympy, x: 1 / sympy.sqrt(x),
     "square": lambda sympy, x: x**2,
     "subtract": _plain(operator.sub),
@@ -285,7 +251,7 @@ TABLE: Table = {
     "hinge": networks.elementwise(networks.hinge),
     "huber": networks.elementwise(networks.huber),
     "kl_div": networks.elementwise(networks.kl_div),
-    "l1": networks.elementwise(networks.l1),
+    "l1": networks.elementwise(lambda sympy, x, y: absolute(sympy, x - y)),
     "mse": networks.elementwise(lambda sympy, x, y: (x - y) ** 2),
     # Normalised exponentials
     "log_softmax": networks.log_softmax,
@@ -299,10 +265,10 @@ TABLE: Table = {
     "max": _extreme(maximum),
     "min": _extreme(minimum),
     # Comparisons, logic, and the functions that choose between their arguments
-    "ceil": _stepwise("ceil"),
+    "ceil": own("Ceil"),
     "clip": clip,
     "equal": "Eq",
-    "floor": _stepwise("floor"),
+    "floor": floor,
     "greater": "Gt",
     "greater_equal": "Ge",
     "less": "Lt",
@@ -314,7 +280,7 @@ TABLE: Table = {
     "minimum": minimum,
     "not_equal": "Ne",
     "relu": lambda sympy, x: sympy.Piecewise((x, x > 0), (0, True)),
-    "round": _stepwise("round"),
+    "round": own("Round"),
     "sign": lambda sympy, x: sympy.Piecewise((1, x > 0), (-1, x < 0), (0, True)),
     "where": lambda sympy, condition, x, y: sympy.Piecewise((x, condition), (y, True)),
     # Error functions and the normal distribution

@@ -34,8 +34,7 @@ def recorded(
         trace = TraceRequest(input="x", target=0.0)
         problem = Problem(made, {"x": x}, ("x",), "float64", "float64", mode, trace=trace)  # type: ignore[arg-type]
         framework, prepared = engine._prepare(made, "float64", "float64")
-        run = run_traced._reverse if mode == "reverse" else run_traced._forward
-        return made, run(framework, prepared, problem, "x")
+        return made, run_traced.recorded(framework, prepared, problem, trace)
 
     return record
 

@@ -31,8 +31,8 @@ def _recorded(
         trace=TraceRequest(input="x", target=0.0),
     )
     framework, prepared = engine._prepare(made, "float32", "float32")
-    run = run_traced._reverse if mode == "reverse" else run_traced._forward
-    return made, run(framework, prepared, problem, "x")
+    assert problem.trace is not None
+    return made, run_traced.recorded(framework, prepared, problem, problem.trace)
 
 
 def test_rules_run_for_the_node_that_they_differentiate(

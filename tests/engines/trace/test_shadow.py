@@ -70,9 +70,9 @@ def _problem(program: Any, values: dict[str, Any], name: str, mode: Mode) -> Pro
 
 def _recorded(engine: ProgramEngine, problem: Problem) -> Execution:
     framework, prepared = engine._prepare(problem.program, "float64", "float64")
-    run = run_traced._reverse if problem.mode == "reverse" else run_traced._forward
+    assert problem.trace is not None
     with np.errstate(all="ignore"):
-        return run(framework, prepared, problem, problem.wrt[0])
+        return run_traced.recorded(framework, prepared, problem, problem.trace)
 
 
 @pytest.mark.exhaustive
