@@ -295,7 +295,7 @@ def _softsign_part(g: Value, y: Value, x: Value) -> Value:
     return g / d / d
 
 
-softsign: Op = row(
+row(
     "softsign",
     in_float32(lambda x: x / (1 + np.abs(x))),
     Elementwise(_softsign_part),

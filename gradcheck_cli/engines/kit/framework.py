@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.evaluation import Problem
+from gradcheck_cli.domain.evaluation import Problem, TrainingProblem
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.derivatives import Derivatives
 from gradcheck_cli.engines.kit.walker import Arrays
@@ -31,6 +32,16 @@ class Framework(Arrays, Derivatives, Protocol):
         """Writes down the operations of one run. Raises Unsupported where it cannot: then blame
         rests on the program's nodes and is not proven."""
         ...
+
+
+def arrays_of(
+    fw: Framework, problem: Problem | TrainingProblem, moving: Sequence[str]
+) -> dict[str, Any]:
+    """The inputs as the framework has them; those that are `moving` are differentiated."""
+    return {
+        name: (fw.leaf if name in moving else fw.array)(problem.values[name])
+        for name in problem.program.inputs
+    }
 
 
 def scalar(fw: Framework, program: Program, problem: Problem) -> Any:

@@ -18,8 +18,8 @@ from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.derivatives import Mark, Targets
 from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.kit.adapter import ProgramEngine
-from gradcheck_cli.engines.kit.framework import Framework
-from gradcheck_cli.engines.kit.modes import arrays_of, directions_of
+from gradcheck_cli.engines.kit.framework import Framework, arrays_of
+from gradcheck_cli.engines.kit.modes import directions_of
 from gradcheck_cli.engines.kit.walker import Prepared
 from gradcheck_cli.engines.layer.lifting import lifted_outputs
 

@@ -20,7 +20,7 @@ from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass, traceable_dataclass
 from gradcheck_cli.engines.derivatives import Closure, Mark, Targets
 from gradcheck_cli.engines.errors import WrongShape
-from gradcheck_cli.engines.kit.framework import Framework
+from gradcheck_cli.engines.kit.framework import Framework, arrays_of
 from gradcheck_cli.engines.kit.walker import Prepared, round_constant
 
 
@@ -34,16 +34,6 @@ class Answer:
     forward: int = 0
     backward: int = 0
     approximation: str = ""
-
-
-def arrays_of(
-    fw: Framework, problem: Problem | TrainingProblem, moving: Sequence[str]
-) -> dict[str, Any]:
-    """The inputs as the framework has them; those that are `moving` are differentiated."""
-    return {
-        name: (fw.leaf if name in moving else fw.array)(problem.values[name])
-        for name in problem.program.inputs
-    }
 
 
 def _run(

@@ -16,8 +16,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.derivatives import Mark, Targets
 from gradcheck_cli.engines.errors import EngineFault, NodeFault, Unsupported
 from gradcheck_cli.engines.execution import Execution, Recorder
-from gradcheck_cli.engines.kit.framework import Framework, scalar
-from gradcheck_cli.engines.kit.modes import arrays_of
+from gradcheck_cli.engines.kit.framework import Framework, arrays_of, scalar
 from gradcheck_cli.engines.kit.walker import Prepared
 from gradcheck_cli.engines.trace.culprits import Known, prove
 from gradcheck_cli.engines.tracebacks import internal_failure, is_internal

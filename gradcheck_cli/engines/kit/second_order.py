@@ -21,13 +21,12 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Gradient, Mode, Problem
 from gradcheck_cli.domain.records import traceable_dataclass
 from gradcheck_cli.engines.derivatives import Closure, Mark, Targets, VJPFunction
-from gradcheck_cli.engines.kit.framework import Framework, scalar
+from gradcheck_cli.engines.kit.framework import Framework, arrays_of, scalar
 from gradcheck_cli.engines.kit.modes import (
     Answer,
     Differentiate,
     NodesCode,
     OutputCode,
-    arrays_of,
     directions_of,
     stacked,
     trace_of,

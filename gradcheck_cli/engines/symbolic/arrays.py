@@ -23,18 +23,18 @@ def the_row(name: str) -> Callable[..., Any]:
     return row
 
 
-def own(name: str) -> Callable[..., Any]:
-    """One of our `functions`; who only asks which operations there are does not import SymPy."""
+def own(of: Callable[[Any], Any]) -> Callable[..., Any]:
+    """One `of` our functions; who only asks which operations there are does not import SymPy."""
 
     def function(sympy: Any, *xs: Any) -> Any:
         from gradcheck_cli.engines.symbolic import functions
 
-        return getattr(functions, name)(*xs)
+        return of(functions)(*xs)
 
     return function
 
 
-absolute = own("Size")
+absolute = own(lambda functions: functions.Size)
 
 
 def each(call: Callable[..., Any], *arrays: Any) -> Array:
