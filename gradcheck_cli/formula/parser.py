@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Mapping
 
 from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.formula import calls, hints  # noqa: F401 - calls registers what a call means
@@ -17,7 +18,7 @@ from gradcheck_cli.formula.evaluation import evaluate, run, without_docstring
 from gradcheck_cli.formula.functions import check_uncalled
 from gradcheck_cli.formula.place import Place, Positions, own_lines
 from gradcheck_cli.formula.program import Builder
-from gradcheck_cli.formula.shapes import Shape
+from gradcheck_cli.formula.shapes import KINDS, Shape
 from gradcheck_cli.formula.statements import assign
 
 BUILT_IN = {
@@ -55,6 +56,10 @@ class Argument:
 
     shape: Shape
     kind: str = "float"
+
+    @classmethod
+    def of(cls, value: Array) -> Argument:
+        return cls(value.shape, KINDS[value.dtype.kind])
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,6 @@ TOGETHER = 4
 """Formulas that are run at once; of those that keep the finding, the first is taken."""
 
 _DIGITS = (1, 2, 4)
-_KINDS = {"f": "float", "i": "int", "b": "bool"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +156,7 @@ def smaller(text: str, spec: Spec) -> Iterator[tuple[str, Spec]]:
 
 def _made(text: str, inputs: Mapping[str, Input], spec: Spec) -> Iterator[tuple[str, Spec]]:
     """The spec of a formula, where it is one."""
-    arguments = {
-        name: Argument(one.value.shape, _KINDS[one.value.dtype.kind])
-        for name, one in inputs.items()
-    }
+    arguments = {name: Argument.of(one.value) for name, one in inputs.items()}
     program = parse(text, inputs=arguments).program
     if program is None:
         return

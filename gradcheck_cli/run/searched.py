@@ -31,8 +31,6 @@ from gradcheck_cli.search.answering import FOR_FIXES
 from gradcheck_cli.search.codes import CODES_OF
 from gradcheck_cli.specfile.moving import at_words, moved
 
-_ARGUMENTS = {"f": "float", "i": "int", "b": "bool"}
-
 
 class Searched:
     """The searches of one spec, and what came of them; `budget` is in seconds. Raises
@@ -163,10 +161,7 @@ def _of_kind(
 
 def _fixed(spec: Spec, fix: Fix) -> Spec | None:
     """The spec with the formula of a fix."""
-    arguments = {
-        name: Argument(entry.value.shape, _ARGUMENTS[entry.value.dtype.kind])
-        for name, entry in spec.inputs.items()
-    }
+    arguments = {name: Argument.of(entry.value) for name, entry in spec.inputs.items()}
     program = parse(fix.model, inputs=arguments).program
     return None if program is None else replace(spec, program=program)
 

@@ -8,6 +8,7 @@ of a matrix, one of a vector), all others are several of them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -203,31 +204,22 @@ def _same(x: Array, t: Array) -> Array:
     return _symmetric_part(t)
 
 
+_ROTATION = Kind(
+    "rotation",
+    2,
+    "turns column i against column j",
+    _rotation,
+    _off_rotation,
+    _turned,
+    _turns,
+    _turning,
+    _spread_by_turning,
+)
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind(
-            "rotation",
-            2,
-            "turns column i against column j",
-            _rotation,
-            _off_rotation,
-            _turned,
-            _turns,
-            _turning,
-            _spread_by_turning,
-        ),
-        Kind(
-            "orthogonal",
-            2,
-            "turns column i against column j",
-            _orthogonal,
-            _off_orthogonal,
-            _turned,
-            _turns,
-            _turning,
-            _spread_by_turning,
-        ),
+        _ROTATION,
+        replace(_ROTATION, name="orthogonal", drawn=_orthogonal, off=_off_orthogonal),
         Kind(
             "symmetric",
             2,

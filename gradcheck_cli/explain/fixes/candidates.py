@@ -45,6 +45,11 @@ class _Rewritten:
     steps: tuple[Proposal, ...]
     distance: int
 
+    @property
+    def ends(self) -> bool:
+        """Whether nothing is to be rewritten after it."""
+        return any(step.rule.last or step.rule.broad for step in self.steps)
+
 
 def propose(
     program: Program, dtype: str, values: Mapping[str, Array], blamed: Sequence[int]
@@ -114,10 +119,8 @@ class _Search:
             seen.update(id(made.root) for made in found)
         for width in self._widths:
             following: list[_Rewritten] = []
-            going_on = [
-                made for made in level if not any(s.rule.last or s.rule.broad for s in made.steps)
-            ]
-            for made in sorted(going_on, key=_rank)[:width]:
+            going_on = sorted((made for made in level if not made.ends), key=_rank)
+            for made in going_on[:width]:
                 if made.steps and len(following) >= ENOUGH:
                     break
                 for more in self._again(made):
@@ -148,8 +151,7 @@ class _Search:
             steps = [
                 more
                 for more in self._everywhere_in(made)
-                if id(more.root) not in seen
-                and not (more.steps[-1].rule.last or more.steps[-1].rule.broad)
+                if id(more.root) not in seen and not more.ends
             ]
             if not steps:
                 break
@@ -169,7 +171,7 @@ class _Search:
             steps = [
                 (ranges.lost(more.root), len(ordered(more.root)), more)
                 for more in self._everywhere_in(made)
-                if not (more.steps[-1].rule.last or more.steps[-1].rule.broad)
+                if not more.ends
             ]
             best = min(steps, key=lambda step: step[:2], default=None)
             if best is None or best[0] >= lost:
