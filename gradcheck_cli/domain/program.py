@@ -12,6 +12,16 @@ INPUT = "input"
 CONSTANT = "constant"
 CUSTOM = "custom_gradient"
 
+INFIX = {
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "divide": "/",
+    "power": "**",
+    "matmul": "@",
+}
+"""Operations that are written between their arguments, where a report shows them."""
+
 
 @dataclass(frozen=True, slots=True)
 class CustomGradient:

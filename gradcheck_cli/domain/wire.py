@@ -7,11 +7,13 @@ Each field of a dataclass must be what its annotation says.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import importlib
 import json
 import math
 import struct
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import EllipsisType, NoneType, UnionType
@@ -77,6 +79,20 @@ def encode(value: object) -> bytes:
     root = writer.tree(value)
     head = _JSON.encode([root, writer.objects, writer.shapes]).encode()
     return b"".join((_HEAD.pack(len(head)), head, *writer.numbers))
+
+
+def as_text(value: object) -> str:
+    """`encode`, compressed, for a value of JSON."""
+    return base64.b64encode(zlib.compress(encode(value))).decode("ascii")
+
+
+def of_text(text: str) -> Any:
+    """What `as_text` made a text of. Raises Malformed."""
+    try:
+        body = zlib.decompress(base64.b64decode(text))
+    except (ValueError, TypeError, zlib.error) as error:
+        raise Malformed(str(error)) from error
+    return decode(body)
 
 
 def decode(body: bytes) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from rich.cells import cell_len
 from rich.text import Text
 
-from gradcheck_cli.domain.program import CONSTANT, INPUT, Node
+from gradcheck_cli.domain.program import CONSTANT, INFIX, INPUT, Node
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.report.numbers import significant
 from gradcheck_cli.report.style import LABEL, Style, plain
@@ -18,15 +18,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.domain.dtypes import Array
     from gradcheck_cli.domain.graph import Graph
 
-SIGNS = {
-    "add": "+",
-    "subtract": "-",
-    "multiply": "*",
-    "divide": "/",
-    "power": "**",
-    "matmul": "@",
-    "negative": "-",
-}
+SIGNS = {**INFIX, "negative": "-"}
 _DIGITS = 4
 _SHOWN = 3  # numbers of an array that are written out; of more, the smallest and the largest
 _LONGEST = 40  # characters of a formula beside its operation

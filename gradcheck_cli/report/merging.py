@@ -6,37 +6,27 @@ it under the key `merge`: the bytes of `domain.wire`, compressed, as base64.
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gradcheck_cli.domain import wire
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.report import Report, SpecError, SpecResult
+from gradcheck_cli.domain.wire import Malformed, as_text, of_text
 from gradcheck_cli.version import VERSION
 
 
 def of_result(result: SpecResult) -> dict[str, Any]:
     """The key `merge` of an element of `results`."""
-    return {"merge": _text(result)}
+    return {"merge": as_text(result)}
 
 
 def of_report(report: Report) -> dict[str, Any]:
     """The keys `shard`, `elsewhere` and `merge` of a report."""
-    rest = _text((tuple(report.errors), report.command))
+    rest = as_text((tuple(report.errors), report.command))
     return {"shard": report.shard, "elsewhere": report.elsewhere, "merge": rest}
-
-
-def _text(value: object) -> str:
-    return base64.b64encode(zlib.compress(wire.encode(value))).decode("ascii")
-
-
-def _value(text: str) -> Any:
-    return wire.decode(zlib.decompress(base64.b64decode(text)))
 
 
 def read(file: str) -> Report:
@@ -50,7 +40,7 @@ def read(file: str) -> Report:
         if version != VERSION:
             words = f"{file} was written by gradcheck {version}, but this is {VERSION}"
             raise UsageError(words, "merge it with the version that wrote it")
-        errors, command = _value(data["merge"])
+        errors, command = of_text(data["merge"])
         return Report(
             version=version,
             engines=data["tool"]["engines"],
@@ -66,7 +56,7 @@ def read(file: str) -> Report:
             suite=data.get("suite", ""),
             refused=data.get("refused", {}),
         )
-    except (KeyError, TypeError, ValueError, zlib.error, wire.Malformed) as error:
+    except (KeyError, TypeError, ValueError, Malformed) as error:
         raise UsageError(
             f"{file} is not the report of a shard",
             "`gradcheck run --shard K/N --format json` writes one",
@@ -74,7 +64,7 @@ def read(file: str) -> Report:
 
 
 def _read_result(data: dict[str, Any]) -> SpecResult:
-    result = _value(data["merge"])
+    result = of_text(data["merge"])
     if not isinstance(result, SpecResult):
         raise ValueError("no result")
     return result

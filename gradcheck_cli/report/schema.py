@@ -57,10 +57,7 @@ def report_schema() -> Schema:
                 "in `results`.",
                 "type": "boolean",
             },
-            signal={
-                **_TEXT_OR_NULL,
-                "description": "The signal that interrupted the run, such as SIGINT.",
-            },
+            signal=_told(_TEXT_OR_NULL, "The signal that interrupted the run, such as SIGINT."),
             summary=_object(
                 specs=_COUNT,
                 passed=_COUNT,
@@ -68,29 +65,20 @@ def report_schema() -> Schema:
                 errors=_COUNT,
                 checks=_COUNT,
                 findings=_mapping(_COUNT, "Findings by code, without the allowed ones."),
-                allowed={**_COUNT, "description": "The number of findings that specs allow."},
+                allowed=_told(_COUNT, "The number of findings that specs allow."),
                 ignored=_mapping(_COUNT, _IGNORED),
                 suppressed=_mapping(
                     _COUNT, "Their number by reason: --ignore GC2, --select GC1, baseline FILE."
                 ),
-                unchanged={
-                    **_COUNT,
-                    "description": "Specs that --changed-since left out.",
-                },
+                unchanged=_told(_COUNT, "Specs that --changed-since left out."),
             ),
             results=_list(result_schema()),
             errors=_list(error_schema()),
             optional={
-                "shard": {
-                    **_TEXT,
-                    "description": "The part of the run: K/N.",
-                },
-                "elsewhere": {
-                    **_COUNT,
-                    "description": "Specs or operations in other shards.",
-                },
+                "shard": _told(_TEXT, "The part of the run: K/N."),
+                "elsewhere": _told(_COUNT, "Specs or operations in other shards."),
                 "merge": _MERGE,
-                "suite": {**_TEXT, "description": "Of `gradcheck suite`: its name."},
+                "suite": _told(_TEXT, "Of `gradcheck suite`: its name."),
                 "refused": _mapping(_TEXT, "Operations of the suite without a sample, and why."),
             },
         ),
@@ -105,7 +93,7 @@ def error_schema() -> Schema:
         line={**_PLACE, "type": ["integer", "null"]},
         column={**_PLACE, "type": ["integer", "null"]},
         message=_TEXT,
-        help={**_TEXT, "description": "How to correct the mistake, if that is known."},
+        help=_told(_TEXT, "How to correct the mistake, if that is known."),
     )
 
 
@@ -118,20 +106,18 @@ def result_schema() -> Schema:
         checks=_list(check_schema()),
         findings=_list(finding_schema()),
         ignored=_mapping(_COUNT, _IGNORED),
-        suppressed={
-            **_list(finding_schema()),
-            "description": "Findings that do not count, each with its `reason`.",
-        },
-        unmatched_allows={
-            **_list(_TEXT),
-            "description": "Findings that the spec allows but that did not occur, each as a "
-            "sentence.",
-        },
-        by_design={
-            **_list(accepted_schema()),
-            "description": "Intended deviations that the spec declares inside its layers, and "
+        suppressed=_told(
+            _list(finding_schema()), "Findings that do not count, each with its `reason`."
+        ),
+        unmatched_allows=_told(
+            _list(_TEXT),
+            "Findings that the spec allows but that did not occur, each as a sentence.",
+        ),
+        by_design=_told(
+            _list(accepted_schema()),
+            "Intended deviations that the spec declares inside its layers, and "
             "what they matched. The checks then have the truth `declared`.",
-        },
+        ),
         duration_s={
             "type": "number",
             "minimum": 0,
@@ -158,37 +144,34 @@ def check_schema() -> Schema:
         point=_POINT,
         status={"enum": ["passed", "failed", "error"]},
         max_ulps=_NUMBER_OR_NULL,
-        passed_by={
-            **_list(
+        passed_by=_told(
+            _list(
                 _object(
                     rule={"enum": list(get_args(Rule))},
                     entries=_COUNT,
                     ulps=_NUMBER_OR_NULL,
                 )
             ),
-            "description": "The rules by which numbers passed that are more than a few "
+            "The rules by which numbers passed that are more than a few "
             "ulps off: how many, and the largest of their errors.",
-        },
-        truth={**_TEXT, "description": "Where the truth came from."},
-        truth_error_ulps={
-            **_NUMBER_OR_NULL,
-            "description": "Its widest error bar, or its radius if it is certified.",
-        },
-        caught={
-            **_NUMBER_OR_NULL,
-            "description": "If not every entry was compared: the error in a single entry that "
+        ),
+        truth=_told(_TEXT, "Where the truth came from."),
+        truth_error_ulps=_told(
+            _NUMBER_OR_NULL, "Its widest error bar, or its radius if it is certified."
+        ),
+        caught=_told(
+            _NUMBER_OR_NULL,
+            "If not every entry was compared: the error in a single entry that "
             "would have been found with probability `power`.",
-        },
+        ),
         power=_NUMBER_OR_NULL,
         evaluations=_object(
             forward=_COUNT,
             backward=_COUNT,
-            batched={
-                **_COUNT,
-                "description": "Points for differences of a layer that were evaluated several "
-                "per call.",
-            },
-            looped={**_COUNT, "description": "Points that were evaluated one per call."},
+            batched=_told(
+                _COUNT, "Points for differences of a layer that were evaluated several per call."
+            ),
+            looped=_told(_COUNT, "Points that were evaluated one per call."),
         ),
         duration_s={"type": "number", "minimum": 0},
     )
@@ -200,11 +183,11 @@ def accepted_schema() -> Schema:
         engine=_TEXT,
         function=_TEXT_OR_NULL,
         detach=_TEXT_OR_NULL,
-        surrogate={**_TEXT_OR_NULL, "description": "The formula that stands for the function."},
+        surrogate=_told(_TEXT_OR_NULL, "The formula that stands for the function."),
         reason=_TEXT,
-        line={**_PLACE, "description": "Where the spec says so."},
+        line=_told(_PLACE, "Where the spec says so."),
         calls=_COUNT,
-        places={**_list(_TEXT), "description": "Where the calls are in the code of the layer."},
+        places=_told(_list(_TEXT), "Where the calls are in the code of the layer."),
     )
 
 
@@ -219,17 +202,15 @@ def finding_schema() -> Schema:
         mode=_TEXT_OR_NULL,
         input=_TEXT_OR_NULL,
         point=_POINT,
-        at={
-            "description": "Where a search found it: the inputs that differ from the spec's, as "
-            "--at takes them.",
-            "anyOf": [_list(_TEXT), {"type": "null"}],
-        },
-        region={"anyOf": [_region(), {"type": "null"}]},
-        index={
-            "description": "The worst entry; the index of the output comes first if that is not "
-            "a scalar.",
-            "anyOf": [_list(_COUNT), {"type": "null"}],
-        },
+        at=_or_null(
+            _list(_TEXT),
+            "Where a search found it: the inputs that differ from the spec's, as --at takes them.",
+        ),
+        region=_or_null(_region()),
+        index=_or_null(
+            _list(_COUNT),
+            "The worst entry; the index of the output comes first if that is not a scalar.",
+        ),
         message=_TEXT,
         computed=_NUMBER_OR_NULL,
         truth=_NUMBER_OR_NULL,
@@ -237,19 +218,16 @@ def finding_schema() -> Schema:
         finite_difference=_NUMBER_OR_NULL,
         finite_difference_error=_NUMBER_OR_NULL,
         ulps=_NUMBER_OR_NULL,
-        cause={"anyOf": [cause_schema(), {"type": "null"}]},
-        stage={**_TEXT_OR_NULL, "description": "The stage of a compiler that is to blame."},
+        cause=_or_null(cause_schema()),
+        stage=_told(_TEXT_OR_NULL, "The stage of a compiler that is to blame."),
         pattern=_TEXT_OR_NULL,
-        fix={"anyOf": [fix_schema(), {"type": "null"}]},
-        no_fix={**_TEXT_OR_NULL, "description": "Why there is no fix, if one was searched for."},
+        fix=_or_null(fix_schema()),
+        no_fix=_told(_TEXT_OR_NULL, "Why there is no fix, if one was searched for."),
         location=_object(path=_TEXT, line=_PLACE, column=_PLACE),
         fingerprint=_TEXT,
         repeat=_TEXT,
         allowed={"type": "boolean"},
-        reason={
-            **_TEXT_OR_NULL,
-            "description": "Why the spec allows it, or why it does not count.",
-        },
+        reason=_told(_TEXT_OR_NULL, "Why the spec allows it, or why it does not count."),
     )
 
 
@@ -258,27 +236,18 @@ def cause_schema() -> Schema:
     return _object(
         op=_TEXT,
         phase={"enum": ["forward", "backward"]},
-        path={
-            **_TEXT,
-            "description": "The spec's file, or a file of the code of a layer.",
-        },
+        path=_told(_TEXT, "The spec's file, or a file of the code of a layer."),
         line=_PLACE,
         column=_PLACE,
         detail=_TEXT,
         kind={"enum": list(get_args(CauseKind))},
-        engine_op={
-            **_TEXT_OR_NULL,
-            "description": "The operation that the engine executed, in its own words.",
-        },
+        engine_op=_told(_TEXT_OR_NULL, "The operation that the engine executed, in its own words."),
         proven={
             "type": "boolean",
             "description": "Whether a run confirmed it; `proof` says what was run.",
         },
         proof=_TEXT,
-        repaired_ulps={
-            **_NUMBER_OR_NULL,
-            "description": "The error of the entry with the cause removed.",
-        },
+        repaired_ulps=_told(_NUMBER_OR_NULL, "The error of the entry with the cause removed."),
     )
 
 
@@ -291,21 +260,20 @@ def fix_schema() -> Schema:
         ulps_before=_NUMBER_OR_NULL,
         ulps_after=_NUMBER_OR_NULL,
         code=_mapping(_TEXT, "Python with a function f of the inputs, by framework."),
-        value={**_NUMBER_OR_NULL, "description": "The result for the worst entry."},
-        model={**_TEXT, "description": "The whole new formula."},
-        rules={**_list(_TEXT), "description": "The rewrites in order."},
-        condition={**_TEXT, "description": "Where the two are equal; empty: everywhere."},
-        kink={**_TEXT, "description": "What it has where the old one has no derivative."},
+        value=_told(_NUMBER_OR_NULL, "The result for the worst entry."),
+        model=_told(_TEXT, "The whole new formula."),
+        rules=_told(_list(_TEXT), "The rewrites in order."),
+        condition=_told(_TEXT, "Where the two are equal; empty: everywhere."),
+        kink=_told(_TEXT, "What it has where the old one has no derivative."),
         custom_gradient={"type": "boolean", "description": "Whether the fix states a derivative."},
-        location={
-            "description": "For a layer: where `before` is; `after` is code of its framework.",
-            "anyOf": [_object(path=_TEXT, line=_PLACE, column=_PLACE), {"type": "null"}],
-        },
+        location=_or_null(
+            _object(path=_TEXT, line=_PLACE, column=_PLACE),
+            "For a layer: where `before` is; `after` is code of its framework.",
+        ),
         points=_object(tried=_COUNT, right=_COUNT),
-        searched={
-            "description": "What a search of the domain says about it (`gradcheck search`).",
-            "anyOf": [_searched(), {"type": "null"}],
-        },
+        searched=_or_null(
+            _searched(), "What a search of the domain says about it (`gradcheck search`)."
+        ),
     )
 
 
@@ -313,17 +281,16 @@ def _region() -> Schema:
     """Where a kind of failure happens, as a search of the domain found."""
     boxes = _list(_mapping({}, "[low, high] of each number, by input."))
     return _object(
-        boxes={
-            "description": "Every failing point lies in one of them; null where that is not known.",
-            "anyOf": [boxes, {"type": "null"}],
-        },
+        boxes=_or_null(
+            boxes, "Every failing point lies in one of them; null where that is not known."
+        ),
         inner={**boxes, "description": "Every point of them fails."},
         open={
             **boxes,
             "description": "Boxes for which it is not known whether any point fails.",
         },
-        predicate={**_TEXT, "description": "The same, in words."},
-        fraction={**_NUMBER_OR_NULL, "description": "The part of the domain, by volume."},
+        predicate=_told(_TEXT, "The same, in words."),
+        fraction=_told(_NUMBER_OR_NULL, "The part of the domain, by volume."),
     )
 
 
@@ -335,11 +302,11 @@ def _searched() -> Schema:
         dtype=_TEXT,
         model=_TEXT,
         rules=_list(_TEXT),
-        proven={**_list(kinds), "description": "The kinds of failure that are proven absent."},
-        found={
-            **_list({"type": "object"}),
-            "description": "Where it fails, each as an entry of `searches` of `gradcheck search`.",
-        },
+        proven=_told(_list(kinds), "The kinds of failure that are proven absent."),
+        found=_told(
+            _list({"type": "object"}),
+            "Where it fails, each as an entry of `searches` of `gradcheck search`.",
+        ),
     )
 
 
@@ -354,6 +321,15 @@ def _object(optional: Mapping[str, Schema] = MappingProxyType({}), **properties:
 
 def _mapping(values: Schema, description: str) -> Schema:
     return {"type": "object", "description": description, "additionalProperties": values}
+
+
+def _told(schema: Schema, description: str) -> Schema:
+    return {**schema, "description": description}
+
+
+def _or_null(schema: Schema, description: str = "") -> Schema:
+    told = {"description": description} if description else {}
+    return {**told, "anyOf": [schema, {"type": "null"}]}
 
 
 def _list(items: Schema) -> Schema:

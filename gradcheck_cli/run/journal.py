@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import json
 import os
-import zlib
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,7 +16,7 @@ from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.domain.wire import Malformed, decode, encode
+from gradcheck_cli.domain.wire import Malformed, as_text, of_text
 from gradcheck_cli.run.contents import Contents, lasts
 from gradcheck_cli.run.executor import Examined, Executor
 
@@ -67,15 +64,14 @@ class Journal:
             stream.seek(place)
             line = stream.readline()
         try:
-            body = zlib.decompress(base64.b64decode(json.loads(line)["result"]))
-            return decode(body)
-        except (ValueError, KeyError, TypeError, zlib.error, binascii.Error, Malformed):
+            return of_text(json.loads(line)["result"])
+        except (ValueError, KeyError, TypeError, Malformed):
             return None
 
     def add(self, spec: Spec, value: object, **words: str) -> None:
         """Adds a line about the spec; `words` are for people who read the file."""
-        body = base64.b64encode(zlib.compress(encode(value))).decode("ascii")
-        line = {"key": self._key(spec), "spec": spec.name, **words, "result": body}
+        key = self._key(spec)
+        line = {"key": key, "spec": spec.name, **words, "result": as_text(value)}
         self._file.write((json.dumps(line) + "\n").encode())
         os.fsync(self._file.fileno())
 

@@ -7,20 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.program import Node
+from gradcheck_cli.domain.program import INFIX, Node
 from gradcheck_cli.truth.plain import elementwise
 
 LARGEST_WHOLE = 1_000_000  # whole numbers below it are written in full
 SHOWN = 4  # numbers that went into one operation; few take more than three
-
-INFIX = {
-    "add": "+",
-    "subtract": "-",
-    "multiply": "*",
-    "divide": "/",
-    "power": "**",
-    "matmul": "@",
-}
 
 
 def number(value: float, digits: int = 3) -> str:
