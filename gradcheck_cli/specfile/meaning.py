@@ -94,20 +94,7 @@ class Meaning:
         program = self._program(inputs, constants, wrt)
         if program is None or inputs is None or collector.errors:
             return None
-        key, value = locate(collector.root, ("name",) if "name" in data else ("model",))
-        assert key is not None
-        return Spec(
-            name=data.get("name", default_name),
-            source=collector.source,
-            span=collector.span(value if "name" in data else key),
-            program=program,
-            points=tuple(inputs.points),
-            wrt=wrt,
-            description=data.get("description", ""),
-            pointed=inputs.pointed,
-            identity=_identity(data),
-            **choice,
-        )
+        return self._made(default_name, "model", inputs, program=program, wrt=wrt, **choice)
 
     def _misspelt(self, *keys: str) -> bool:
         """Whether a key that is not known may stand for one of these: that is reported already."""
@@ -131,26 +118,36 @@ class Meaning:
         model = read_model(collector, constants, self._arguments(inputs))
         if collector.errors:
             return None
-        where: Path = ("name",) if "name" in data else ("implementations",)
-        key, value = locate(collector.root, where)
-        assert key is not None
         shapes = {name: entry.value.shape for name, entry in inputs.points[0].items()}
-        return Spec(
-            name=data.get("name", default_name),
-            source=collector.source,
-            span=collector.span(value if "name" in data else key),
+        return self._made(
+            default_name,
+            "implementations",
+            inputs,
             program=as_program(implementations[0], shapes, ()),
-            points=tuple(inputs.points),
             wrt=tuple(data.get("wrt", ())),
-            description=data.get("description", ""),
-            pointed=inputs.pointed,
             implementations=implementations,
             by_design=designs,
             model=model,
             constants={n: c for n, c in constants.items() if c is not None},
             power=data.get("power"),
-            identity=_identity(data),
             **choice,
+        )
+
+    def _made(self, default_name: str, unnamed: str, inputs: Inputs, **own: Any) -> Spec:
+        """A spec with what formulas and layers have alike; it stands at its name, or else at the
+        key `unnamed`."""
+        data, collector = self.data, self.collector
+        key, value = locate(collector.root, ("name",) if "name" in data else (unnamed,))
+        assert key is not None
+        return Spec(
+            name=data.get("name", default_name),
+            source=collector.source,
+            span=collector.span(value if "name" in data else key),
+            points=tuple(inputs.points),
+            description=data.get("description", ""),
+            pointed=inputs.pointed,
+            identity=_identity(data),
+            **own,
         )
 
     def _constants(self) -> dict[str, bool | int | float | None]:
