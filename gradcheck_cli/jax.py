@@ -36,12 +36,11 @@ def check_grads(
     rtol: float | Mapping[Any, float] | None = None,
     eps: float | None = None,
 ) -> None:
-    """Checks the derivatives of `f(*args)` by all floating and complex arrays of `args`, in their
-    dtypes.
+    """Checks the derivatives of `f(*args)` with respect to all floating-point and complex arrays in
+    `args`, in their dtypes.
 
-    Raises gradcheck_cli.GradientError, an AssertionError, with the whole report where one is wrong.
-    The default tolerances need no number; given ones are taken as they are, with JAX's default
-    for the other one.
+    Raises gradcheck_cli.GradientError, an AssertionError, with the whole report if a derivative is
+    wrong. The default tolerances need no number; if only one is given, the other is JAX's default.
     """
     __tracebackhide__ = True
     given = {"eps": eps is not None, "lin": "lin" in modes, "order": order > _HIGHEST}

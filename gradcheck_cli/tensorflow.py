@@ -40,11 +40,11 @@ class ComputedGradient(tuple[tuple[Array, ...], tuple[Array, ...]]):
 def compute_gradient(
     f: Callable[..., Any], x: Sequence[Any], delta: float | None = None
 ) -> ComputedGradient:
-    """`tf.test.compute_gradient` with a verdict: the same pair of numbers, whose `report` says
-    whether the theoretical gradient is right, in the dtypes of the arguments.
+    """`tf.test.compute_gradient` with a verdict: returns the same pair of numbers, and its `report`
+    says whether the theoretical gradient is right, in the dtypes of the arguments.
 
-    `delta` is the step of TensorFlow's differences, on which the verdict does not rest. Raises what
-    TensorFlow raises, and UsageError for arguments that cannot be checked.
+    `delta` is the step of TensorFlow's differences; the verdict does not depend on it. Raises
+    TensorFlow's own exceptions, and UsageError for arguments that cannot be checked.
     """
     import tensorflow as tf
 

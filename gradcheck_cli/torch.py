@@ -48,14 +48,14 @@ def gradcheck(
     fast_mode: bool = False,
     masked: bool | None = None,
 ) -> bool:
-    """Checks the gradients of `func(*inputs)` by those tensors that say `requires_grad`, in their
-    dtypes. Returns True; where a gradient is wrong, raises an error that is both
-    `torch.autograd.gradcheck.GradcheckError` and `gradcheck_cli.GradientError`, with the whole
+    """Checks the gradients of `func(*inputs)` with respect to the tensors that have
+    `requires_grad`, in their dtypes. Returns True. If a gradient is wrong, raises an error that is
+    both `torch.autograd.gradcheck.GradcheckError` and `gradcheck_cli.GradientError`, with the whole
     report, or returns False if not `raise_exception`.
 
-    The default tolerances are gradcheck's, which need no number; others are taken as they are.
-    Raises ValueError where no input says `requires_grad`, UsageError for inputs that cannot be
-    checked.
+    The default tolerances select gradcheck's own rule, which needs no number; other tolerances are
+    used as given. Raises ValueError if no input has `requires_grad`, and UsageError for inputs that
+    cannot be checked.
     """
     __tracebackhide__ = True
     if not (check_forward_ad or check_backward_ad):

@@ -10,7 +10,7 @@ class GradcheckError(Exception):
 
 
 class UsageError(GradcheckError):
-    """The command line, the configuration or a named engine is not as it must be."""
+    """The command line, the configuration, or the choice of an engine is invalid."""
 
     exit_code = 2
 

@@ -60,46 +60,46 @@ def check(
 
     layer       a function, an `autograd.Function`, an `nn.Module`, a Keras layer, a `tf.function`,
                 an object with the NumPy functions `forward` and `backward`, or a formula (text)
-    inputs      what it is called with, in its order; `named` the same by name. Arrays of torch,
+    inputs      the arguments of the call, in order; `named` has arguments by name. Arrays of torch,
                 TensorFlow, JAX or NumPy of any shape, tuples and dictionaries of them, floats, and
-                nested lists of floats are inputs; anything else is handed over as it is. Floating
-                arrays are differentiated; where torch tensors say `requires_grad`, only those.
-                A layer of JAX may be given any registered tree, and keys of random numbers
-    backward    the backward of a NumPy function: backward(y_bar, *inputs) gives the gradients
+                nested lists of floats are inputs; anything else is passed on unchanged. Floating
+                arrays are differentiated or, if torch tensors have `requires_grad`, only those.
+                A JAX layer also takes any registered tree, and random keys
+    backward    the backward of a NumPy function: backward(y_bar, *inputs) returns the gradients
     model       the formula that the layer should equal
     engines     "torch", "tensorflow", "jax", "jax-jit", "numpy"; default: what layer and inputs
                 belong to. For a formula one or several, default: all that are installed.
                 `engine` is the same
     dtypes      one or several, as names or as a framework's own: "float32", [torch.bfloat16];
                 default: float32 and float64, or the half precision that the inputs have
-    modes       "reverse", "forward"; default: what the framework has
-    order       2 checks second derivatives as well, 3 third ones
+    modes       "reverse", "forward"; default: all modes of the framework
+    order       2 also checks second derivatives, 3 third derivatives
     wrt         the inputs whose gradients are checked
     domain      (low, high) where the layer is defined, for every input or by name
-    power       the probability with which an error of a single entry is found in a large layer
-    tolerance   {"ulps": 4}, or {"rtol": 1e-5, "atol": 1e-8}; the default needs none
-    surrogate   {"backward": "straight_through", "reason": "...", "input": "x"}: the backward is
-                declared to be something else than the derivative
-    by_design   what is meant inside of the layer: {"function": "ATan", "reason": "..."}, or
+    power       the probability of finding an error in a single entry of a large layer
+    tolerance   {"ulps": 4}, or {"rtol": 1e-5, "atol": 1e-8}; rarely needed
+    surrogate   {"backward": "straight_through", "reason": "...", "input": "x"}: the backward
+                differs from the derivative on purpose
+    by_design   intended deviations inside the layer: {"function": "ATan", "reason": "..."}, or
                 {"detach": "layers.py:41", "reason": "..."}, as in a spec
-    allow       findings that are known and accepted: {"code": "GC602", "reason": "..."}, as in a
+    allow       known and accepted findings: {"code": "GC602", "reason": "..."}, as in a
                 spec
-    kinds       what inputs stay wherever the layer is called: {"R": "rotation"}, as in a spec
-    device      "cpu", "cuda", "cuda:1": where PyTorch, TensorFlow or JAX compute; default: the GPU
-                that the tensors of torch are on, else what the framework does by itself
-    matmul_precision   "full" or "tf32": how a GPU that is named multiplies float32 matrices
-    seed        of random numbers
-    name        what the report calls it; default: the layer's own name
-    args        arguments of the constructor, where the layer is a class; with `kwargs`
+    kinds       kinds that inputs keep in every call of the layer: {"R": "rotation"}, as in a spec
+    device      "cpu", "cuda", "cuda:1": the device of PyTorch, TensorFlow or JAX; default: the GPU
+                of the torch tensors, otherwise the default device of the framework
+    matmul_precision   "full" or "tf32": how the named GPU multiplies float32 matrices
+    seed        the seed of random numbers
+    name        the name in the report; default: the layer's own name
+    args        arguments of the constructor, if the layer is a class; with `kwargs`
     kwargs      further inputs by name, whatever they are called
 
     Parameters of modules, arrays of a layer that is a tree of JAX's, and tensors that a function
-    captured are inputs too. The layer runs in
-    this process, and is afterwards as it was: parameters, gradients, buffers, random numbers,
-    training mode. A layer that may crash or hang belongs into a spec: `gradcheck run`.
+    captured are inputs too. The layer runs in this process, and its state is restored afterwards:
+    parameters, gradients, buffers, random numbers, training mode. Check a layer that may crash or
+    hang with a spec: `gradcheck run`.
 
-    The report has `passed`, `findings`, and as text what `gradcheck run` prints. Raises UsageError
-    where the call itself is not in order; what the layer raises is a finding.
+    The report has `passed` and `findings`, and as text it is the output of `gradcheck run`. Raises
+    UsageError if the call itself is invalid; an exception in the layer is a finding.
     """
     settings = {
         "dtypes": chosen(dtypes, FORMATS),
@@ -141,11 +141,11 @@ def check(
 
 
 def assert_gradients(layer: Any, /, *inputs: Any, fail_on: str = "error", **options: Any) -> None:
-    """Raises GradientError, an AssertionError whose message is the whole report, where `check` with
+    """Raises GradientError, an AssertionError whose message is the whole report, if `check` with
     the same arguments does not pass.
 
-    `fail_on` is the severity from which a finding counts: "error" or "warning". Raises UsageError
-    where the call itself is not in order.
+    `fail_on` is the lowest severity that counts: "error" or "warning". Raises UsageError if the
+    call itself is invalid.
     """
     __tracebackhide__ = True
     if fail_on not in ("error", "warning"):

@@ -17,7 +17,7 @@ from gradcheck_cli.domain.report import Finding, Report, SpecError, SpecResult
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CheckReport(Report):
-    """The report of `gradcheck run`, on one layer or formula. `str` gives the same screen."""
+    """The report of `gradcheck run` for one layer or formula. `str` returns the same text."""
 
     def __repr__(self) -> str:
         """One line: `<CheckReport: GC201 nan-gradient in reciprocal_exp>`."""
@@ -76,7 +76,7 @@ class CheckReport(Report):
 
 
 class GradientError(AssertionError):
-    """Gradients are not right. The message is the whole report; `report` has it as data."""
+    """Gradients are wrong. The message is the whole report; `report` has it as data."""
 
     def __init__(self, report: CheckReport) -> None:
         super().__init__(f"{headline(report)}\n\n{report}")
