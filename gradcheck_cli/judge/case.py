@@ -11,7 +11,7 @@ from gradcheck_cli.domain.blocks import blocks_in
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
-from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, order_of
+from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, Operation, order_of
 from gradcheck_cli.domain.implications import OF_A_CASE, without_implied
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Check, Finding, Pass, Rule, Status
@@ -181,6 +181,7 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
             FORMATS[case.dtype],
             case.spec.tolerance,
             repairable=_repairable(case, evaluation),
+            rounds=_rounds(case, evaluation),
             documented=_documented(case, evaluation, name),
             unweighed=case.unweighed,
             settled=case.settled,
@@ -314,6 +315,25 @@ def _repairable(case: Case, evaluation: Evaluation) -> bool | None:
     if traced.trace.enclosed:
         return False
     return True if traced.trace.culprits else None
+
+
+def _rounds(case: Case, evaluation: Evaluation) -> bool:
+    """Whether it is proven that the worst entry is right as soon as some operations do not round:
+    what each of them loses is in the last digits of what goes into it (1 - 1 for 5e-19). A kernel
+    or a rule that is wrong loses more."""
+    traced = case.traced.get((evaluation.engine, evaluation.mode))
+    if traced is None or traced.trace is None or traced.trace.repaired is None:
+        return False
+    fmt = FORMATS[case.dtype]
+    operations = [traced.trace.operations[place] for place in traced.trace.culprits]
+    return bool(operations) and all(_loses_last_digits(one, fmt) for one in operations)
+
+
+def _loses_last_digits(operation: Operation, fmt: FloatFormat) -> bool:
+    inputs = np.abs([x for x in operation.exact_inputs if np.isfinite(x)])
+    with np.errstate(all="ignore"):
+        off = operation.error * fmt.ulp(np.float64(operation.exact))
+        return bool(off <= FEW_ULPS * fmt.ulp(np.max(inputs, initial=0.0)))
 
 
 def flushed(case: Case) -> dict[str, Array]:

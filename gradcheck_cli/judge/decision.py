@@ -69,6 +69,7 @@ class Evidence:
     format: FloatFormat
     tolerance: Tolerance | None
     repairable: bool | None
+    rounds: bool
     documented: TruthBlock | None
     unweighed: bool
     apart: Mask | bool
@@ -151,7 +152,9 @@ class Evidence:
     @cached_property
     def wrong(self) -> Mask:
         """Entries whose error is not a rounding problem."""
-        wrong = measures.repeats_in(self.g, self.block, self.wide)
+        # the same operations round in every precision, and may absorb the same terms
+        again = None if self.rounds else self.wide
+        wrong = measures.repeats_in(self.g, self.block, again)
         if self.in_float32 is not None:
             wrong |= self.in_float32
         if not self.repairable and self.wide is not None:
@@ -301,6 +304,7 @@ def judge_block(
     tolerance: Tolerance | None,
     *,
     repairable: bool | None = None,
+    rounds: bool = False,
     documented: TruthBlock | None = None,
     unweighed: bool = False,
     settled: bool = False,
@@ -311,13 +315,14 @@ def judge_block(
     `g` and every array of `block` have shape (rows, columns); `wide` is None where nobody looked
     again. `lost` marks rows whose output is not finite, shape (rows, 1) or (rows, columns).
     `repairable` says whether rounding may spoil the worst entry, as its operations show: where it
-    may not, the floor is known. None where nobody looked at them. `documented` is what the engine
+    may not, the floor is known. None where nobody looked at them. `rounds`: it is proven that
+    roundings spoil it, and nothing else. `documented` is what the engine
     says that it gives, where that is no exact derivative. `unweighed`: the cost of rounding in
     `block` is not known. `settled`: what is not simply right loses little, and nothing is said of
     it. `apart` marks entries at kinks that cannot be right together (`kinks.outside_hull`).
     """
     evidence = Evidence(
-        g, block, wide, lost, fmt, tolerance, repairable, documented, unweighed, apart
+        g, block, wide, lost, fmt, tolerance, repairable, rounds, documented, unweighed, apart
     )
     verdict = np.zeros(g.shape, dtype=np.int64)  # Verdict.CORRECT
     if evidence.all_right or (settled and evidence.plain):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.case import Case
-from gradcheck_cli.domain.evaluation import Failure, Mode, Projection, Trace
+from gradcheck_cli.domain.evaluation import Failure, Mode, Operation, Projection, Trace
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge import flushed, judge, suspects
 from gradcheck_cli.judge.gate import unexplained
@@ -599,6 +599,29 @@ def test_a_zero_of_usual_size_is_underflow_only_where_an_operation_makes_it(
     traced = {key: replace(made.evaluations[0], trace=trace)}
     truth = replace(made.truth, output_cost=np.zeros(1))
     assert {one for one, _ in found(replace(made, traced=traced, truth=truth))} == {code}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "exact", "code"),
+    [
+        ((1.0, 1.0 - 5e-19), 5e-19, "GC301"),  # 1 - cos(x) where both are 1
+        ((1e20, 3.0), 1e20 + 3.0, "GC301"),  # a term that is absorbed
+        ((2.0, 3.0), 6.0, "GC101"),  # a kernel that gives 0 for a product
+    ],
+)
+def test_the_same_wrong_number_in_two_precisions_is_no_rounding_unless_operations_round_it(
+    inputs: tuple[float, ...], exact: float, code: str
+) -> None:
+    result = 1e20 if exact > 1e19 else 0.0
+    ulp = float(np.spacing(np.float32(exact)))
+    lost = Operation(
+        "op", "forward", None, (), inputs, inputs, result, exact, abs(result - exact) / ulp
+    )
+    trace = Trace({}, {}, operations=(lost,), culprits=(0,), repaired=0.0)
+    made = single(1.0, block(0.5, floor=1e-7), wide={"x": 1.0})
+    traced = {("torch", "reverse"): replace(made.evaluations[0], trace=trace)}
+    assert {one for one, _ in found(replace(made, traced=traced))} == {code}
+    assert {one for one, _ in found(made)} == {"GC101"}
 
 
 def test_what_it_is_off_by(judged: Callable[..., Judged]) -> None:
