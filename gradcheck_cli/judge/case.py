@@ -320,9 +320,19 @@ def _repairable(case: Case, evaluation: Evaluation) -> bool | None:
 def _rounds(case: Case, evaluation: Evaluation) -> bool:
     """Whether it is proven that the worst entry is right as soon as some operations do not round:
     what each of them loses is in the last digits of what goes into it (1 - 1 for 5e-19). A kernel
-    or a rule that is wrong loses more."""
-    traced = case.traced.get((evaluation.engine, evaluation.mode))
-    if traced is None or traced.trace is None or traced.trace.repaired is None:
+    or a rule that is wrong loses more. Second derivatives of which no operation was seen have the
+    forward run in common with those of their engine of which some were."""
+    mine = case.traced.get((evaluation.engine, evaluation.mode))
+    if evaluation.mode in SECOND and (
+        mine is None or mine.trace is None or not mine.trace.culprits
+    ):
+        others = (one for (name, _), one in case.traced.items() if name == evaluation.engine)
+        return any(one.mode in SECOND and _only_rounds(case, one) for one in others)
+    return mine is not None and _only_rounds(case, mine)
+
+
+def _only_rounds(case: Case, traced: Evaluation) -> bool:
+    if traced.trace is None or traced.trace.repaired is None:
         return False
     fmt = FORMATS[case.dtype]
     operations = [traced.trace.operations[place] for place in traced.trace.culprits]

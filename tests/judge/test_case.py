@@ -714,3 +714,23 @@ def test_the_last_gate_knows_of_all_inputs() -> None:
     checks, findings = judge(made)
     assert {check.input for check in checks} == {"x", "y"}
     assert list(unexplained(checks, findings)) == []
+
+
+@pytest.mark.parametrize(
+    ("modes", "code"),
+    [
+        (("forward-over-reverse", "forward-over-forward"), "GC301"),
+        (("forward", "forward-over-forward"), "GC106"),  # the first derivative says nothing of it
+    ],
+)
+def test_a_second_derivative_that_is_not_traced_rounds_as_its_engine_does(
+    modes: tuple[Mode, Mode], code: str
+) -> None:
+    traced, unseen = modes
+    spoilt = Operation("sub", "forward", None, (), (1.0, 1.0), (1.0, 1.0), 0.0, 5e-19, 2.0**23)
+    trace = Trace({}, {}, operations=(spoilt,), culprits=(0,), repaired=0.0)
+    made = case(
+        [answer({"x.x": 1.0}, mode=unseen)], {"x.x": block(0.5, floor=1e-7)}, wide={"x.x": 1.0}
+    )
+    seen = {("torch", traced): replace(made.evaluations[0], mode=traced, trace=trace)}
+    assert {one for one, _ in found(replace(made, traced=seen))} == {code}
