@@ -14,6 +14,7 @@ from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.kept import kept
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Node, Program
+from gradcheck_cli.domain.records import dataclass
 
 STOP = "stop_gradient"
 _FROZEN = "stop_gradient:{}"
@@ -95,6 +96,14 @@ def constant(node: Node, fmt: FloatFormat) -> Any:
     return np.asarray(node.value)
 
 
+@dataclass(frozen=True, slots=True)
+class Roundings:
+    """Factors near 1 for the numbers of some nodes, all in one flat array, each in its `places`."""
+
+    factors: Array
+    places: Mapping[int, slice]
+
+
 class PlainFunction:
     """`program` in float64, its constants rounded to `rounding`. Call it with a value for each
     input."""
@@ -105,52 +114,65 @@ class PlainFunction:
         fmt = FORMATS[rounding]
         self._program = program
         self._start: list[Any] = [None] * len(program.nodes)
-        self._depends: dict[tuple[str, ...], dict[int, int]] = {}  # of `rounded_anew`
-        self._steps: list[tuple[int, Callable[..., Any], tuple[int, ...], dict[str, Any]]] = []
+        self._places: dict[tuple[str, ...], tuple[int, dict[int, slice]]] = {}  # of `roundings`
+        self.steps: list[tuple[int, Callable[..., Any], tuple[int, ...], dict[str, Any]]] = []
         for index, node in enumerate(program.nodes):
             if node.op == CONSTANT:
                 self._start[index] = constant(node, fmt)
             elif node.op == CUSTOM:
                 raise ValueError("inline custom gradients first")
             elif node.op != INPUT:
-                self._steps.append((index, ROWS[node.op].value, node.args, dict(node.keywords)))
+                self.steps.append((index, ROWS[node.op].raw, node.args, dict(node.keywords)))
+
+    def start(self) -> list[Any]:
+        """A place for the value of every node, with those of constants."""
+        return self._start.copy()
 
     def nodes(
         self, values: Mapping[str, Array], altered: Callable[[int, Any], Any] | None = None
     ) -> list[Any]:
         """The value of every node. Overflow, invalid operations and the like give inf and nan.
         What is used of a node is `altered` of its index and its value."""
-        slots = self._start.copy()
+        slots = self.start()
         for name, index in self._program.inputs.items():
             slots[index] = values[name] if altered is None else altered(index, values[name])
         with np.errstate(all="ignore"):
-            for index, function, args, keywords in self._steps:
+            for index, function, args, keywords in self.steps:
                 found = function(*[slots[i] for i in args], **keywords)
+                if type(found) is not np.ndarray:
+                    found = np.asarray(found)
                 slots[index] = found if altered is None else altered(index, found)
         return slots
+
+    def roundings(self, wrt: Iterable[str], rng: np.random.Generator) -> Roundings:
+        """By how much the inputs `wrt`, and every number that depends on them, are moved: by an
+        ulp, up or down at random."""
+        key = tuple(wrt)
+        if key not in self._places:
+            nodes = self._program.nodes
+            mine = [i for i in moving(self._program, key) if nodes[i].kind == "float"]
+            sizes = [math.prod(nodes[i].shape) for i in mine]
+            ends = itertools.accumulate(sizes)
+            places = [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
+            self._places[key] = sum(sizes), dict(zip(mine, places, strict=True))
+        count, places_of = self._places[key]
+        drawn = signs(rng, count)
+        drawn *= 2 * FORMATS["float64"].unit_roundoff
+        drawn += 1
+        return Roundings(drawn, places_of)
 
     def rounded_anew(
         self, values: Mapping[str, Array], wrt: Iterable[str], rng: np.random.Generator
     ) -> Array:
-        """The value where the inputs `wrt`, and every number that depends on them, are moved by an
-        ulp, up or down at random: its distance to the value is a sample of what rounding does
+        """The value with `roundings`: its distance to the value is a sample of what rounding does
         (Parker, "Monte Carlo Arithmetic", 1997)."""
-        key = tuple(wrt)
-        if key not in self._depends:
-            nodes = self._program.nodes
-            mine = [i for i in moving(self._program, key) if nodes[i].kind == "float"]
-            ends = itertools.accumulate(math.prod(nodes[i].shape) for i in mine)
-            self._depends[key] = dict(zip(mine, ends, strict=True))
-        ends_at = self._depends[key]
-        drawn = signs(rng, max(ends_at.values(), default=0))
-        drawn *= 2 * FORMATS["float64"].unit_roundoff
-        drawn += 1
+        roundings = self.roundings(wrt, rng)
 
         def moved(index: int, numbers: Any) -> Any:
-            if index not in ends_at:
+            if index not in roundings.places:
                 return numbers
-            end, array = ends_at[index], np.asarray(numbers)
-            return array * drawn[end - array.size : end].reshape(array.shape)
+            array = np.asarray(numbers)
+            return array * roundings.factors[roundings.places[index]].reshape(array.shape)
 
         found = self.nodes(values, moved)[self._program.output]
         return np.asarray(found, dtype=np.float64)

@@ -181,6 +181,8 @@ def _matmul(a: Objects, b: Objects) -> Any:
 
 def stacked(function: Callable[[Objects, Objects], Objects], a: Objects, b: Objects) -> Objects:
     """A function of two matrices on stacks of them, which broadcast."""
+    if a.ndim == b.ndim == 2:
+        return function(a, b)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a = np.broadcast_to(a, (*batch, *a.shape[-2:]))
     b = np.broadcast_to(b, (*batch, *b.shape[-2:]))

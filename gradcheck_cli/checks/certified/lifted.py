@@ -49,7 +49,7 @@ from gradcheck_cli.truth.layers.callables import projected, ulp_perturbed
 from gradcheck_cli.truth.layers.safe_values import values_of
 from gradcheck_cli.truth.layers.stairs import searches
 from gradcheck_cli.truth.numerics.noise import from_size
-from gradcheck_cli.truth.plain import plain_function
+from gradcheck_cli.truth.several_points import several_points
 
 Values = Mapping[str, Array]
 
@@ -269,7 +269,7 @@ def _of_this_check(layer: BoundLayer) -> _Made | None:
         with np.errstate(all="ignore"):
             if not np.all(np.abs(value - last.here[name]) <= NEAR / 4 * np.abs(value)):
                 return None
-    mine = _Nearby(subject, last.made).value(here)
+    (mine,) = _Nearby(subject, last.made).values([here])
     (there,) = values_of(subject, [here], mine.size)
     with np.errstate(all="ignore"):
         same = (there == mine) | (np.isnan(there) & np.isnan(mine))
@@ -325,7 +325,7 @@ def _compare(
     rng = np.random.default_rng([seed, 43])
     program = _Nearby(subject, made)
     points = [_here(subject), *stirs, *near]
-    mine = np.stack([program.value(point) for point in points])
+    mine = program.values(points)
     there = values_of(subject, points, mine[0].size)
     with np.errstate(all="ignore"):
         same = (there == mine) | (np.isnan(there) & np.isnan(mine))
@@ -333,7 +333,7 @@ def _compare(
         moved = np.abs(off[1:] - off[0])
         if lifted.islands:  # on either side of the point a line is as far from what it stands for
             moved[STIRS:] = np.repeat(np.abs(off[1 + STIRS :: 2] - off[2 + STIRS :: 2]) / 2, 2, 0)
-        anew = np.stack([program.rounded_anew(point, rng) for point in near])
+        anew = program.rounded_anew(near, rng)
         own = np.fmax.reduce(np.abs(anew - mine[1 + STIRS :]), axis=0, initial=0.0)
         size = np.max(np.abs(there), initial=0.0, where=np.isfinite(there))
         noise = from_size(there[0], OPERATIONS) + np.max(moved[:STIRS], axis=0) + own
@@ -406,16 +406,19 @@ class _Nearby:
 
     def __init__(self, subject: Subject, made: _Made) -> None:
         self._program = made.lifted.program
-        self._function = plain_function(self._program, "float64")
+        self._function = several_points(self._program, "float64")
         self._given = {word_of(leaf.name): leaf.value for leaf in subject.leaves}
         self._given |= made.lifted.constants
 
-    def value(self, moved: Values) -> Array:
-        return self._function(self._inputs(moved)).reshape(-1)
+    def values(self, points: Sequence[Values]) -> Array:
+        """Flat, a row for each point."""
+        found = self._function.values([self._inputs(point) for point in points])
+        return found.reshape(len(points), -1)
 
-    def rounded_anew(self, moved: Values, rng: np.random.Generator) -> Array:
-        wrt = map(word_of, moved)
-        return self._function.rounded_anew(self._inputs(moved), wrt, rng).reshape(-1)
+    def rounded_anew(self, points: Sequence[Values], rng: np.random.Generator) -> Array:
+        wrt = map(word_of, points[0])
+        found = self._function.rounded_anew([self._inputs(one) for one in points], wrt, rng)
+        return found.reshape(len(points), -1)
 
     def exact_value(self, moved: Values, dtype: str) -> Array:
         """Without rounding, with the constants of a dtype; nan where it is not enclosed."""

@@ -17,8 +17,13 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import SAME_STEP, Cost
 from gradcheck_cli.truth.certified.ties import Ties, at_a_kink, tied_elements, with_unknown
 from gradcheck_cli.truth.plain import constant, inlined, moving
+from gradcheck_cli.truth.side_by_side import side_by_side
 
 NODES_BITS = 2200  # the square of the smallest float64, beside 1
+FEW_BALLS = 64
+"""Numbers that a node may have on average where several cotangents are pulled back at once: a step
+of a tape takes about as long as an operation on so many balls, and the run before is repeated for
+each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ class BallProgram:
         self.wrt = request.wrt
         self.xs: list[Any] = [np.asarray(request.values[n], np.float64) for n in request.wrt]
         self._last: Recorded | None = None
+        self._dtype = request.dtype
         self._nodes = _nodes(self.program, request.dtype, request.wrt)
         self._given: dict[str, Any] = {}
         for name in self.program.inputs:
@@ -55,10 +61,16 @@ class BallProgram:
     def __call__(self, *xs: Any) -> Any:
         return self._run(xs)
 
-    def _run(self, xs: Sequence[Any], ties: Ties | None = None, unknown: bool = False) -> Any:
+    def _run(
+        self,
+        xs: Sequence[Any],
+        ties: Ties | None = None,
+        unknown: bool = False,
+        nodes: Nodes | None = None,
+    ) -> Any:
         given = {**self._given, **dict(zip(self.wrt, xs, strict=True))}
         inputs = (given[name] for name in self.program.inputs)
-        (output,) = self._nodes.outputs(inputs, ties, unknown)
+        (output,) = (nodes or self._nodes).outputs(inputs, ties, unknown)
         return output
 
     def recorded(self, xs: Sequence[Any]) -> Recorded:
@@ -78,6 +90,24 @@ class BallProgram:
         if own:
             self._last = found
         return found
+
+    def pulled(self, cotangents: Array) -> list[Any] | None:
+        """One array an input, (k, n), of so many cotangents (k, m) of the flat output, at `xs`: of
+        one run at as many points side by side; None where that takes longer than a pass for each,
+        or cannot be."""
+        from reference_engine.arithmetic.arbs import objects
+        from reference_engine.arithmetic.balls import Ball
+        from reference_engine.enclosing import ball_vjp
+
+        beside, count = side_by_side(self.program), len(cotangents)
+        if count < 2 or beside is None or beside.each > FEW_BALLS:
+            return None
+        nodes = _nodes_side_by_side(self.program, self._dtype, self.wrt)
+        arrays = (np.broadcast_to(objects(x), beside.shape(count, x.shape)) for x in self.xs)
+        _, pull = ball_vjp(lambda *xs: self._run(xs, nodes=nodes), [Ball(x) for x in arrays])
+        output = self.program.nodes[self.program.output].shape
+        found = pull(cotangents.reshape(beside.shape(count, output)))
+        return [x_bar.reshape(count, -1) for x_bar in found]
 
     def ties(self, xs: Sequence[Any]) -> Ties:
         """By node, which of its elements stand on a kink, a tie or a jump."""
@@ -116,12 +146,20 @@ def _known(balls: Any) -> Array:
 
 
 class Nodes:
-    """The nodes of a program on balls. A tie at those that stand `still` is none."""
+    """The nodes of a program on balls. A tie at those that stand `still` is none. Some may have
+    other `keywords` than their own."""
 
-    def __init__(self, program: Program, fmt: FloatFormat, still: Container[int] = ()) -> None:
+    def __init__(
+        self,
+        program: Program,
+        fmt: FloatFormat,
+        still: Container[int] = (),
+        keywords: Mapping[int, Mapping[str, Any]] | None = None,
+    ) -> None:
         from reference_engine.traced import ROWS
 
         self._program = program
+        self._keywords = keywords or {}
         self._still = still
         self._template: list[Any] = [None] * len(program.nodes)
         self._calls: list[tuple[int, Any]] = []
@@ -170,7 +208,7 @@ class Nodes:
             # of a number with itself (x != x, where it is nan)
             still = index in self._still or _is_of_itself(node)
             with self.watched(still, still or ties is not None) as met:
-                slots[index] = call(*args, **node.keywords)
+                slots[index] = call(*args, **self._keywords.get(index, node.keywords))
             if not still:
                 self.moved(node, slots[index])
             if ties is None or still:
@@ -189,6 +227,15 @@ def _nodes(program: Program, dtype: str, wrt: tuple[str, ...]) -> Nodes:
     """Where nodes that do not depend on `wrt` stand still."""
     still = set(range(len(program.nodes))) - moving(program, wrt)
     return Nodes(program, FORMATS[dtype], still)
+
+
+@kept
+def _nodes_side_by_side(program: Program, dtype: str, wrt: tuple[str, ...]) -> Nodes:
+    """The same for several points at once."""
+    beside = side_by_side(program)
+    assert beside is not None
+    still = set(range(len(program.nodes))) - moving(program, wrt)
+    return Nodes(program, FORMATS[dtype], still, beside.keywords)
 
 
 def _is_of_itself(node: Node) -> bool:

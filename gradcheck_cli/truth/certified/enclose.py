@@ -7,10 +7,10 @@ functions with correctly rounded last bit, ACM TOMS 17, 1991.)
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from math import isfinite
 from operator import mul
 from typing import Any, TypeAlias
 
@@ -148,9 +148,9 @@ class _Ziv(ABC):
     def _enclosed(self) -> Mapping[str, Any] | None:
         """The arrays of balls at the precision in force, and `_tied`; None where everything is."""
 
-    def _defined(self, name: str, place: int) -> bool:
-        """Whether the number has a value at all."""
-        return True
+    def _defined(self, name: str) -> Array:
+        """Which numbers have a value at all, (rows * columns,)."""
+        return np.ones(self._value[name].size, np.bool_)
 
     def certificates(self, budget: float) -> dict[str, Certificate]:
         with np.errstate(all="ignore"):  # what functions of single balls leave in the flags
@@ -171,7 +171,7 @@ class _Ziv(ABC):
         """Double the precision until all is sure; else, why not."""
         from reference_engine.arithmetic.arbs import NotInBalls, Undecided, precision
 
-        if any(np.any(np.isnan(x)) for x in self._xs):
+        if any(np.isnan(x).any() for x in self._xs):
             return STRANGE
         cost = operations(self._function.program) * self._passes()
         bits, spent = FIRST_BITS, 0.0
@@ -191,8 +191,8 @@ class _Ziv(ABC):
                 continue
             except NotInBalls as refusal:
                 return str(refusal)
-            if all(np.all(self._sure[name] | self._tied[name]) for name in self._shapes):
-                return KINK if any(np.any(tied) for tied in self._tied.values()) else ""
+            if all((self._sure[name] | self._tied[name]).all() for name in self._shapes):
+                return KINK if any(tied.any() for tied in self._tied.values()) else ""
             if not finite and bits > ABSORBED:
                 return DOMAIN
             bits *= 2
@@ -206,29 +206,34 @@ class _Ziv(ABC):
         from reference_engine.arithmetic.balls import rounded_up
 
         finite = True
-        narrow = np.finfo(np.float64).tiny / UNSEEN_ULPS
+        narrow = float(np.finfo(np.float64).tiny) / UNSEEN_ULPS  # from there on limits are floats
         for name in self._shapes:
             flat = np.reshape(np.asarray(entries[name], dtype=object), -1)
             parts = (self._value, self._radius, self._sure, self._nowhere)
             value, radius, sure, nowhere = (part[name].reshape(-1) for part in parts)
             open_ = np.flatnonzero(~sure & ~self._tied[name].reshape(-1))
-            balls = [flat[i] for i in open_]
-            middles = np.array([float(ball.mid()) for ball in balls])
+            balls, defined = flat[open_].tolist(), self._defined(name)[open_].tolist()
+            mids = [ball.mid() for ball in balls]
+            middles = [float(mid) for mid in mids]
             ulps = self._fmt.ulp(middles).tolist()
-            for i, ball, middle, ulp in zip(open_, balls, middles.tolist(), ulps, strict=True):
-                has_number = math.isfinite(middle) or has_value(ball)
-                limit = ulp * UNSEEN_ULPS if ulp >= narrow else arb(ulp) * UNSEEN_ULPS
-                nowhere[i] = not (has_number and self._defined(name, int(i)))
+            for i, ball, mid, middle, ulp, has_value_here in zip(
+                open_.tolist(), balls, mids, middles, ulps, defined, strict=True
+            ):
+                is_number = isfinite(middle)
+                nowhere[i] = not (has_value_here and (is_number or has_value(ball)))
                 if nowhere[i]:
                     finite = False
-                elif not math.isfinite(middle):  # an infinity stands for what is beyond any float64
+                elif not is_number:  # an infinity stands for what is beyond any float64
                     sure[i] = not abs(ball).lower() <= np.finfo(np.float64).max
                     if sure[i]:
                         value[i], radius[i] = middle, 0.0
-                elif ball.rad() <= limit:
-                    sure[i] = True
-                    value[i] = middle
-                    radius[i] = rounded_up(ball.rad() + abs(ball.mid() - arb(middle)))
+                else:
+                    limit = ulp * UNSEEN_ULPS if ulp >= narrow else arb(ulp) * UNSEEN_ULPS
+                    rad = ball.rad()
+                    if rad <= limit:
+                        sure[i] = True
+                        value[i] = middle
+                        radius[i] = rounded_up(rad + abs(mid - arb(middle)))
         return finite
 
 
@@ -271,9 +276,11 @@ class Blocks(_Ziv):
         columns = self._tangent_count()
         return columns if self._second else min(self._row_count(), columns)
 
-    def _defined(self, name: str, place: int) -> bool:
-        row = 0 if self._whole else place // self._shapes[name][1]
-        return bool(self._rows_defined[row])
+    def _defined(self, name: str) -> Array:
+        rows, columns = self._shapes[name]
+        if self._whole:
+            return np.repeat(self._rows_defined[:1], rows * columns)
+        return np.repeat(self._rows_defined, columns)
 
     def _enclosed(self) -> Mapping[str, Any] | None:
         ties = self._ties()
@@ -371,13 +378,20 @@ class Blocks(_Ziv):
         estimation of sparse Jacobian matrices, J. Inst. Maths Applics 13, 1974.)"""
         from reference_engine.arithmetic.arbs import objects
 
+        seeds = np.zeros((len(groups), len(reach)))
+        for seed, group in zip(seeds, groups, strict=True):
+            seed[group] = 1.0
+        at_once = self._function.pulled(seeds)
+        passed: Iterable[Any]
+        if at_once is None:
+            each = (pull(seed.reshape(self._output)) for seed in seeds)
+            passed = (np.concatenate([x.reshape(-1) for x in one]) for one in each)
+        else:
+            passed = np.concatenate(at_once, axis=1)
         found = objects(np.zeros(reach.shape))
-        for group in groups:
-            cotangent = np.zeros(len(reach))
-            cotangent[group] = 1.0
-            passed = np.concatenate([x.reshape(-1) for x in pull(cotangent.reshape(self._output))])
-            for row in group:
-                found[row, reach[row]] = passed[reach[row]]
+        for row, group in zip(passed, groups, strict=True):
+            for place in group:
+                found[place, reach[place]] = row[reach[place]]
         ends = np.cumsum([x.size for x in self._xs])[:-1]
         return dict(zip(self._wrt, np.split(found, ends, axis=1), strict=True))
 

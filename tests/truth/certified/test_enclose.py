@@ -17,6 +17,7 @@ from gradcheck_cli.domain.evaluation import Mode, Projection
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.truth.certified import enclose
+from gradcheck_cli.truth.certified.ball_program import BallProgram
 from gradcheck_cli.truth.certified.enclose import (
     Certificate,
     certify,
@@ -356,3 +357,47 @@ def test_a_root_at_zero_itself_has_no_derivative() -> None:
 def test_outside_of_a_domain_nothing_is_printed() -> None:
     for formula in ("remainder(x, y)", "sqrt(x) * y", "log(y) * x"):
         truth_of(formula, {"x": -1.0, "y": 0.0}, modes=("reverse", "forward"))
+
+
+SIDE_BY_SIDE = [
+    "x * w + s",
+    "tanh(matmul(x, m))",
+    "where(x > 0, x, exp(x) - 1) * w",
+    "w * x / sqrt(mean(x * x, axis=-1, keepdims=True))",
+    "(x - mean(x, axis=1, keepdims=True)) / sqrt(var(x, axis=(1,), keepdims=True) + 1e-5)",
+    "relu(x) * sum(x, axis=0, keepdims=True)",
+    "maximum(x, w) + std(x, axis=1, keepdims=True)",
+    "log(x - 1) * s",  # of no value at some
+]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("formula", SIDE_BY_SIDE)
+def test_rows_that_are_pulled_back_at_once_are_those_of_a_pass_each(
+    formula: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = {
+        "x": np.array([[0.3, -1.2, 2.5], [1.7, 0.4, -0.6]]),
+        "w": np.array([0.5, 2.0, -1.5]),
+        "m": np.array([[0.2, -0.7], [1.1, 0.9], [-0.4, 0.6]]),
+        "s": 1.3,
+    }
+    given = {name: value for name, value in inputs.items() if name in formula}
+    at_once: list[bool] = []
+    pulled = BallProgram.pulled
+
+    def watched(program: BallProgram, cotangents: Any) -> Any:
+        found = pulled(program, cotangents)
+        at_once.append(found is not None)
+        return found
+
+    monkeypatch.setattr(BallProgram, "pulled", watched)
+    found = certificates(formula, given, dtype)
+    assert all(at_once)
+    assert at_once
+    monkeypatch.setattr(BallProgram, "pulled", lambda *_: None)
+    for key, expected in certificates(formula, given, dtype).items():
+        mine = found[key]
+        for name in ("value", "radius", "sure", "nowhere", "tied"):
+            np.testing.assert_array_equal(getattr(mine, name), getattr(expected, name))
+        assert mine.reason == expected.reason
