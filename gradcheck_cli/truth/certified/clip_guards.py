@@ -48,6 +48,8 @@ def guards_of(
 ) -> tuple[Guard, ...]:
     """The clips of `program` (custom gradients inlined) without which entries of the gradient that
     are exactly 0 would be other numbers."""
+    if not any(node.op in CLIPS for node in program.nodes):
+        return ()
     modes = {m: p for m, p in request.projections.items() if m in FIRST_ORDER}
     zero = {
         key: block.certified & (block.value == 0) & (block.kind == PointKind.SMOOTH)

@@ -78,7 +78,7 @@ def limiting(
         return None
     if not all((mode, name) in certificates for name in request.wrt):
         return None
-    if not any(np.any(certificates[mode, name].tied) for name in request.wrt):
+    if not any(certificates[mode, name].tied.any() for name in request.wrt):
         return None
     kinds = np.concatenate([blocks[mode, name].kind for name in request.wrt], axis=1)
     mild = np.all((kinds == PointKind.SMOOTH) | (kinds == PointKind.KINK), axis=1)

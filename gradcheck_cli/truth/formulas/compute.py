@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import SECOND, Mode, order_of
+from gradcheck_cli.domain.records import replace
 from gradcheck_cli.domain.truth import Hull, PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.engines.reference.engine import ReferenceEngine
-from gradcheck_cli.truth.blocks import Differences, Merged, merge, on_a_kink, unconstrained
+from gradcheck_cli.truth.blocks import Differences, Merged, merge, unconstrained
 from gradcheck_cli.truth.certified.ball_program import BallProgram
-from gradcheck_cli.truth.certified.cancelled_poles import swallowed_poles
 from gradcheck_cli.truth.certified.clip_guards import guards_of
 from gradcheck_cli.truth.certified.enclose import DOMAIN, KINK, Certificate, certify, certify_output
 from gradcheck_cli.truth.certified.limiting import Limiting, limiting
-from gradcheck_cli.truth.certified.ties import STAIRS
 from gradcheck_cli.truth.conditioning.rounding_cost import with_costs
-from gradcheck_cli.truth.formulas.derivative_scale import on_the_way, scale
+from gradcheck_cli.truth.formulas.derivative_scale import scale
 from gradcheck_cli.truth.formulas.documented import documented
 from gradcheck_cli.truth.formulas.merge_certificates import (
     alone,
+    certified,
     overlaid,
     remembered,
     remembered_output,
@@ -95,30 +94,21 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
     """All of it but the costs of rounding."""
     program = inlined(request.program)
     at_point = plain_function(program, request.dtype).nodes(request.values)
-    standing = on_a_kink(at_point, program, request.wrt)
     known = request.known
     balls = BallProgram(request)
     if known is not None and known.output_certified:
         value = remembered_output(known)
     else:
         value = certify_output(request, function=balls)
-    plain = np.asarray(at_point[program.output], np.float64)
-    work = Work(
-        request,
-        engine,
-        plain,
-        bool(standing),
-        standing <= STAIRS,
-        on_the_way(program, at_point),
-        swallowed_poles(program, at_point),
-        value.nowhere,
-    )
+    work = Work(request, engine, program, at_point, value.nowhere)
     certificates = remembered(known) if known else certify(request, function=balls)
     blocks: dict[tuple[str, str], TruthBlock] = {}
     reasons: dict[tuple[str, str], str] = {}
     hulls: dict[str, tuple[Hull, ...]] = {}
     for mode in request.projections:
-        for name, merged, differences in _mode_blocks(work, mode, certificates):
+        mine = _all_certified(work, mode, certificates)
+        blocks |= {(mode, name): block for name, block in mine.items()}
+        for name, merged, differences in () if mine else _mode_blocks(work, mode, certificates):
             certificate = certificates.get((mode, name))
             blocks[mode, name] = _block(work, mode, name, merged, differences, certificate)
             if merged.reason:
@@ -131,17 +121,17 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
             for name in request.wrt:
                 blocks[mode, name] = limits.widened(name, blocks[mode, name])
         hulls[mode] = _hulls(work, mode, blocks, limits)
-    rough = from_size(plain, len(program.nodes))
+    rough = from_size(work.output, len(program.nodes))
     return Truth(
         dtype=request.dtype,
-        output=np.where(value.sure, value.value, plain),
+        output=np.where(value.sure, value.value, work.output),
         output_error=np.where(value.sure, value.radius, rough),
         fallback=_fallback(certificates.values()),
         output_certified=bool(np.all(value.sure)),
         blocks=blocks,
         reasons=reasons,
         uncertified={key: c.reason for key, c in certificates.items() if c.reason},
-        tied={key: c.tied for key, c in certificates.items() if np.any(c.tied)},
+        tied={key: c.tied for key, c in certificates.items() if c.tied.any()},
         hulls=hulls,
         guards=guards_of(request, program, at_point, blocks) if known is None else known.guards,
         forward=work.evaluations,
@@ -192,18 +182,18 @@ def _block(
     known = {} if certificate is None else {"certified": certificate.sure}
     return merged.block(
         differences,
-        stated=_stated(work, mode, name, merged),
+        stated=_stated(work, mode, name, merged.value),
         scale=scale(work, name, differences) if costly or taken else zeros,
         **known,
     )
 
 
-def _stated(work: Work, mode: Mode, name: str, merged: Merged) -> Array:
-    """What the user's custom gradients state: enclosed, or else what following them changes in
-    float64."""
+def _stated(work: Work, mode: Mode, name: str, value: Array) -> Array:
+    """What the user's custom gradients state beside the true `value`: enclosed, or else what
+    following them changes in float64."""
     request = work.request
     if not request.program.has_custom_gradient:
-        return merged.value
+        return value
     if request.known is not None:
         return request.known.blocks[mode, name].stated
     certificate = work.stated.get((mode, name))
@@ -212,8 +202,21 @@ def _stated(work: Work, mode: Mode, name: str, merged: Merged) -> Array:
     with np.errstate(all="ignore"):
         # both by the same engine in float64: what that loses to rounding, both lose
         change = work.gradients.stated[mode, name] - work.gradients.true[mode, name]
-        found = merged.value + change
+        found = value + change
     return found if certificate is None else np.where(certificate.sure, certificate.value, found)
+
+
+def _all_certified(
+    work: Work, mode: Mode, certificates: Mapping[tuple[Mode, str], Certificate]
+) -> dict[str, TruthBlock]:
+    """The blocks of a mode, if every entry is certified and no costs are requested."""
+    names = block_shapes(work.request, mode)
+    mine = {name: certificates[mode, name] for name in names if (mode, name) in certificates}
+    if work.request.conditioning or not all(one.sure.all() for one in mine.values()):
+        return {}
+    return {
+        name: certified(one, _stated(work, mode, name, one.value)) for name, one in mine.items()
+    }
 
 
 def _mode_blocks(
@@ -226,7 +229,7 @@ def _mode_blocks(
     rows = 1 if mode not in SECOND else len(work.request.wrt)  # of blocks, with the same columns
     entries = sum(columns for _, columns in names.values()) // rows
     wanted = _wants_differences(work.request) and entries <= SECOND_OPINION
-    if mine and not wanted and all(np.all(c.sure) for c in mine.values()):
+    if mine and not wanted and all(one.sure.all() for one in mine.values()):
         for name, certificate in mine.items():
             yield name, alone(certificate), Differences.empty(*names[name])
         return

@@ -6,9 +6,8 @@ import numpy as np
 
 from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.program import CONSTANT, Program
 from gradcheck_cli.truth.blocks import Differences
-from gradcheck_cli.truth.formulas.request_cache import Work
+from gradcheck_cli.truth.formulas.request_cache import Work, largest
 
 
 def scale(work: Work, name: str, differences: Differences) -> Array:
@@ -26,7 +25,7 @@ def _natural_size(work: Work, name: str, shape: tuple[int, ...]) -> Array:
     inputs = work.request.wrt
     block = None if name in inputs else HessianBlock.named(name, inputs)
     if block or outputs.shape[0] != shape[0]:  # rows are projections
-        outputs = np.full((1, 1), _largest(outputs))
+        outputs = np.full((1, 1), largest(outputs))
     outputs = np.fmax(outputs, work.on_the_way)
     if block is None:
         size = outputs / _sizes(work, name, shape[1]).T
@@ -34,17 +33,6 @@ def _natural_size(work: Work, name: str, shape: tuple[int, ...]) -> Array:
         size = outputs / np.fmin(_sizes(work, block.columns, shape[1]), 1.0).T
         size = size / np.fmin(_sizes(work, block.rows, shape[0]), 1.0)
     return np.broadcast_to(np.where(np.isfinite(size), size, 0.0), shape)
-
-
-def on_the_way(program: Program, at_point: list[Array]) -> float:
-    """The largest finite number that is computed on the way to the output."""
-    nodes = zip(program.nodes, at_point, strict=True)
-    return max((_largest(v) for n, v in nodes if n.kind == "float" and n.op != CONSTANT), default=0)
-
-
-def _largest(values: Array) -> float:
-    sizes = np.abs(np.asarray(values, dtype=np.float64))
-    return float(np.max(sizes[np.isfinite(sizes)], initial=0.0))
 
 
 def _sizes(work: Work, name: str, count: int) -> Array:

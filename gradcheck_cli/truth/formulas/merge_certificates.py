@@ -8,13 +8,22 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
-from gradcheck_cli.domain.truth import PointKind, Truth
+from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.truth.blocks import Merged
 from gradcheck_cli.truth.certified.enclose import Certificate
 
 
+def certified(certificate: Certificate, stated: Array) -> TruthBlock:
+    """A block that is certified throughout, of which no difference was taken: the user's custom
+    gradients have `stated` entries."""
+    value, zeros = certificate.value, np.zeros(certificate.value.shape)
+    return TruthBlock.of(
+        value, certificate.radius, stated=stated, scale=zeros, certified=certificate.sure
+    )
+
+
 def alone(certificate: Certificate) -> Merged:
-    """A block that is certified throughout."""
+    """The same, to be weighed with what rounding costs."""
     value = certificate.value
     smooth = np.full(value.shape, int(PointKind.SMOOTH))
     unconfirmed = np.zeros(value.shape, np.bool_)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -12,13 +13,15 @@ from gradcheck_cli.domain.blocks import HessianBlock, hessian_blocks
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import SECOND, Mode, Problem, Projection
-from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.program import CONSTANT, Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.truth import Cost
 from gradcheck_cli.engines.reference.engine import ReferenceEngine
 from gradcheck_cli.truth.bisect_directions import ENTRY_LIMIT, confirm
-from gradcheck_cli.truth.blocks import Differences
+from gradcheck_cli.truth.blocks import Differences, on_a_kink
+from gradcheck_cli.truth.certified.cancelled_poles import swallowed_poles
 from gradcheck_cli.truth.certified.enclose import Certificate, certify_stated
+from gradcheck_cli.truth.certified.ties import STAIRS
 from gradcheck_cli.truth.conditioning.rounding_cost import conditioning
 from gradcheck_cli.truth.conditioning.tape import output_noise_sums
 from gradcheck_cli.truth.gradients import (
@@ -40,24 +43,51 @@ MOVED_ROWS = 4  # and at other points than the one in question, two a column
 class Work:
     """What is shared between the blocks of one request.
 
-    `output` is the float64 value, `on_the_way` the largest number on the way to it. `structural`:
-    some operation stands exactly on a kink of its own; `stairs`: none does but those whose value
-    there is that of one side (`ties.STAIRS`). Masks of the output's shape: `swallowed`,
-    what is finite although a pole lies on the way to it; `nowhere`, what has no value in exact
-    arithmetic.
+    `program` is that of the request without custom gradients, and `at_point` has the float64 value
+    of every node. `nowhere` marks what of the output has no value in exact arithmetic. What follows
+    from the numbers at the point is looked for where it is needed: not where everything is
+    certified.
     """
 
     request: TruthRequest
     engine: ReferenceEngine
-    output: Array
-    structural: bool
-    stairs: bool
-    on_the_way: float
-    swallowed: Array
+    program: Program
+    at_point: list[Any]
     nowhere: Array
     difference_cache: dict[object, dict[str, Differences]] = field(default_factory=dict)
     rounding_cache: dict[tuple[Mode, str], Cost] | None = None
     evaluations: int = 0
+
+    @cached_property
+    def output(self) -> Array:
+        """The float64 value."""
+        return np.asarray(self.at_point[self.program.output], np.float64)
+
+    @cached_property
+    def _standing(self) -> Set[str]:
+        return on_a_kink(self.at_point, self.program, self.request.wrt)
+
+    @property
+    def structural(self) -> bool:
+        """Whether some operation stands exactly on a kink of its own."""
+        return bool(self._standing)
+
+    @property
+    def stairs(self) -> bool:
+        """Whether none does but those whose value there is that of one side (`ties.STAIRS`)."""
+        return self._standing <= STAIRS
+
+    @cached_property
+    def on_the_way(self) -> float:
+        """The largest finite number that is computed on the way to the output."""
+        nodes = zip(self.program.nodes, self.at_point, strict=True)
+        floats = (value for node, value in nodes if node.kind == "float" and node.op != CONSTANT)
+        return max(map(largest, floats), default=0.0)
+
+    @cached_property
+    def swallowed(self) -> Array:
+        """What of the output is finite although a pole lies on the way to it, in its shape."""
+        return swallowed_poles(self.program, self.at_point)
 
     @cached_property
     def gradients(self) -> Float64Gradients:
@@ -80,6 +110,12 @@ class Work:
             return cost.condition, cost.floor
 
         return of_block
+
+
+def largest(values: Array) -> float:
+    """The size of the largest finite number, 0 where there is none."""
+    sizes = np.abs(np.asarray(values, dtype=np.float64))
+    return float(np.max(sizes[np.isfinite(sizes)], initial=0.0))
 
 
 def differences_of(work: Work, mode: Mode) -> dict[str, Differences]:
