@@ -33,8 +33,8 @@ def with_guards(case: Case, subject: Subject) -> Case:
         if mode != "reverse" or gradient is None or gradient.values is None:
             continue
         still = (gradient.values == 0) & (block.value == 0) & (block.kind == PointKind.SMOOTH)
-        columns = np.all(still, axis=0)
-        if np.any(columns):
+        columns = still.all(axis=0)
+        if columns.any():
             zero[name] = columns
     if not zero:
         return case

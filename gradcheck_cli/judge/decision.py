@@ -85,8 +85,11 @@ class Evidence:
     @cached_property
     def too_wide(self) -> Mask:
         """Entries that count as right only because the error bar of the truth is so wide."""
+        wide = measures.too_wide(self.block, self.format)
+        if not wide.any():
+            return wide
         surely = measures.surely_tolerated(self.g, self.block, self.format, self.tolerance)
-        return self.right & measures.too_wide(self.block, self.format) & ~surely
+        return self.right & wide & ~surely
 
     @cached_property
     def overflows(self) -> Mask:
@@ -103,15 +106,15 @@ class Evidence:
     @property
     def all_right(self) -> bool:
         """Whether there is nothing to say of any entry, as of nearly every block."""
-        return self.plain and bool(np.all(self.right))
+        return self.plain and bool(self.right.all())
 
     @cached_property
     def plain(self) -> bool:
         """Whether all entries are finite and smooth, and their truth is sharp: then the rows of the
         table before that of what is right have nothing."""
-        if np.any(self.lost) or np.any(self.block.kind) or not np.all(np.isfinite(self.g)):
+        if self.lost.any() or self.block.kind.any() or not np.isfinite(self.g).all():
             return False
-        return not (np.any(self.apart) or np.any(self.too_wide))
+        return not (np.any(self.apart) or self.too_wide.any())
 
     @cached_property
     def accepted(self) -> Accepted:

@@ -160,13 +160,14 @@ def source_of(case: Case, block: TruthBlock, places: Array | None = None) -> str
     """Where the truth of a block comes from, or that of its entries at `places` (k, 2). Nothing is
     confirmed but by a finite bar."""
     at = (slice(None), slice(None)) if places is None else (places[:, 0], places[:, 1])
-    kind, open_ = block.kind[at], ~np.isfinite(block.error[at])
-    if np.all(kind == PointKind.UNDECIDED):
+    kind = block.kind[at]
+    if (kind == PointKind.UNDECIDED).all():
         return "undecided"
-    if np.any(block.certified[at]):
+    if block.certified[at].any():
         assert case.truth is not None
         return f"certified, {case.truth.origin}" if case.truth.origin else "certified"
-    if np.any(block.confirmed[at] & ~open_ & (kind == PointKind.SMOOTH)):
+    known = np.isfinite(block.error[at])
+    if np.any(block.confirmed[at] & known & (kind == PointKind.SMOOTH)):
         return "confirmed"
     if np.all(np.isin(kind, (PointKind.KINK, PointKind.UNDEFINED, PointKind.JUMP))):
         return "one-sided-difference"
@@ -182,7 +183,7 @@ def engine_findings(
     """The findings of one block of one engine's answer."""
     g = evaluation.gradients[name].values
     assert g is not None
-    if not np.any(judged.verdict):
+    if not judged.verdict.any():
         return
     documented = documented_of(case, evaluation)
     counts = np.bincount(judged.verdict.ravel(), minlength=len(Verdict))
@@ -257,7 +258,7 @@ def point_findings(case: Case, masks: Mapping[tuple[Mode, str], Array]) -> Itera
     assert truth is not None
     seen: set[tuple[str, str]] = set()
     for (mode, name), verdicts in masks.items():
-        if not np.any(verdicts):
+        if not verdicts.any():
             continue
         block = truth.blocks[mode, name]
         for verdict, row in OF_THE_POINT.items():

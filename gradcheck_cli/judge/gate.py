@@ -106,10 +106,10 @@ def rules_of(
     ulps off, or not smooth. `none` has what no rule allows: what is reported as an error, or what
     the judge missed."""
     left = ~(judged.ulps <= FEW_ULPS)
-    rough = (block.kind != PointKind.SMOOTH) | (judged.verdict != Verdict.CORRECT)
-    if not (np.any(left) or np.any(rough)):
+    if judged.verdict.any() or block.kind.any():
+        left |= (block.kind != PointKind.SMOOTH) | (judged.verdict != Verdict.CORRECT)
+    if not left.any():
         return ()
-    left |= rough
     found: list[Pass] = []
     for rule, mask in _masks(g, block, judged, fmt, tolerance):
         mine = mask & left
@@ -152,25 +152,27 @@ def _masks(
     tolerance: Tolerance | None,
 ) -> Iterator[tuple[Rule, Mask]]:
     """The entries that each rule allows, each rule from the numbers that it is about."""
-    verdict = judged.verdict
-    for one, rule in OF_VERDICT.items() if np.any(verdict) else ():
+    verdict, rough = judged.verdict, judged.verdict.any()
+    for one, rule in OF_VERDICT.items() if rough else ():
         yield rule, np.asarray(verdict == one)
     smooth = block.kind == PointKind.SMOOTH
     yield "flushed", smooth & legitimately_flushed(g, block.value, fmt)
-    hidden = np.zeros_like(smooth) if judged.hidden is None else judged.hidden
-    lost = np.isin(verdict, (Verdict.PRECISION, Verdict.UNDERFLOW))
-    yield "invisible", lost & hidden
-    yield "some digits", (verdict == Verdict.PRECISION) & _fewer(judged, fmt, ERROR_BITS)
+    if rough:
+        if judged.hidden is not None:
+            lost = np.isin(verdict, (Verdict.PRECISION, Verdict.UNDERFLOW))
+            yield "invisible", lost & judged.hidden
+        yield "some digits", (verdict == Verdict.PRECISION) & _fewer(judged, fmt, ERROR_BITS)
     correct = smooth & (verdict == Verdict.CORRECT)
     with np.errstate(all="ignore"):
         error = np.abs(g - block.value)
-    most = judged.accepted or accepted_errors(block, fmt, tolerance)
     if has_tolerance(fmt, tolerance):
+        most = judged.accepted or accepted_errors(block, fmt, tolerance)
         yield "tolerance", correct & (error <= most.base)
     zero = np.abs(block.value) <= block.error
     within = error <= block.error + FEW_ULPS * fmt.ulp(block.value)
     yield "error bar", correct & ~zero & within
     yield "few digits", correct & _fewer(judged, fmt, NOTE_BITS)
+    most = judged.accepted or accepted_errors(block, fmt, tolerance)
     yield "zero", correct & zero & (error <= most.rounding)
     half = _fewer(judged, fmt, ERROR_BITS)
     yield "rounding", correct & half & (error <= most.rounding)

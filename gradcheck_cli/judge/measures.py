@@ -3,6 +3,10 @@ columns)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec
+
 import numpy as np
 import numpy.typing as npt
 
@@ -23,29 +27,59 @@ from gradcheck_cli.domain.thresholds import (
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 
 Mask = npt.NDArray[np.bool_]
+P = ParamSpec("P")
+
+MEASURED = 48  # measures of small blocks that are kept: those of one case, of each kind
+SMALL = 1024  # entries, as many as a Jacobian has that is computed whole
 
 
+def _once(function: Callable[P, Array]) -> Callable[P, Array]:
+    """The function, which measures the very same arrays once: whoever looks for what is suspect,
+    whether that is settled, and by which rule it passes, asks the same. The result is for reading
+    alone."""
+    known: dict[tuple[int, ...], tuple[tuple[object, ...], Array]] = {}
+
+    @wraps(function)
+    def found(*args: P.args, **named: P.kwargs) -> Array:
+        assert not named
+        key = tuple(map(id, args))
+        before = known.get(key)
+        if before is not None:  # they live as long as they are here, so no others have their ids
+            return before[1]
+        made = function(*args, **named)
+        if made.size <= SMALL:
+            if len(known) >= MEASURED:
+                del known[next(iter(known))]
+            made.setflags(write=False)
+            known[key] = args, made
+        return made
+
+    return found
+
+
+@_once
 def error_in_ulps(g: Array, truth: Array, fmt: FloatFormat) -> Array:
     """|g - T| in ulp(T); 0 where both are the same infinity, nan where either is not a number."""
     with np.errstate(all="ignore"):
         error = np.abs(g - truth) / fmt.ulp(truth)
     infinite = np.isinf(g)
-    if np.any(infinite):
+    if infinite.any():
         error = np.where(infinite & (fmt.round(truth) == g), 0.0, error)
     return np.asarray(error)
 
 
+@_once
 def accepted(g: Array, block: TruthBlock, fmt: FloatFormat, tolerance: Tolerance | None) -> Mask:
     """Entries that are right, without asking how well conditioned the problem is."""
     with np.errstate(all="ignore"):
         error = np.abs(g - block.value)
         right: Mask = error <= block.error + _tolerated(block.value, fmt, tolerance)
-        if np.all(right) and not np.any(block.kind):
+        if right.all() and not block.kind.any():
             return right
         right |= legitimately_flushed(g, block.value, fmt)
         # the truth does not fit the dtype: infinity is its right rounding
         right |= np.isinf(g) & (fmt.round(block.value) == g)
-    if np.any(block.kind) or np.any(np.isnan(block.value)):
+    if block.kind.any() or np.isnan(block.value).any():
         return _accepted_where_rough(g, block, fmt, right)
     return right
 
@@ -153,6 +187,7 @@ def has_few_digits(g: Array, block: TruthBlock) -> Mask:
         return np.asarray(explained & (block.error <= A_DIGIT * np.abs(block.value)))
 
 
+@_once
 def too_wide(block: TruthBlock, fmt: FloatFormat) -> Mask:
     """The error bar of a smooth entry leaves more than half of the digits open.
 
@@ -160,7 +195,7 @@ def too_wide(block: TruthBlock, fmt: FloatFormat) -> Mask:
     measured against how large the derivative is nearby."""
     half = 2.0 ** -(DECIDABLE * fmt.bits)
     wide = block.error > half * np.abs(block.value)
-    if not np.any(wide):
+    if not wide.any():
         return np.asarray(wide)
     wide &= block.error > FEW_ULPS * fmt.ulp(block.value) + fmt.smallest_normal
     zero = (np.abs(block.value) <= block.error) & (block.error <= half * block.scale)
@@ -281,9 +316,9 @@ def loses_little(
     """Entries that lost less than a quarter of their digits, with another error in another
     precision. Where none was looked at, that is so if no number of float32 has the same error."""
     little = ~lossy(error_in_ulps(g, block.value, fmt), fmt, NOTE_BITS)
-    little &= np.isfinite(g) & (g != 0) & (block.kind == PointKind.SMOOTH) & block.certified
     if has_tolerance(fmt, tolerance):
         return np.zeros_like(little)
+    little &= np.isfinite(g) & (g != 0) & (block.kind == PointKind.SMOOTH) & block.certified
     if wide is None:
         wide = Again(FORMATS["float32"].round(g), FORMATS["float32"])
     return np.asarray(little & ~too_wide(block, fmt) & ~repeats_in(g, block, wide))

@@ -116,3 +116,19 @@ def test_with_a_tolerance_of_the_user_nothing_is_little() -> None:
     other = Again(rows([1.0]), FLOAT64)
     computed = rows([1 + 2.0**-19])
     assert not loses_little(computed, certified(1.0), other, FLOAT32, tolerance)[0, 0]
+
+
+def test_the_same_arrays_are_measured_once() -> None:
+    truth, computed = certified(1.0, 2.0), rows([1.0 + ULP, 2.0])
+    first = accepted(computed, truth, FLOAT32, None)
+    assert accepted(computed, truth, FLOAT32, None) is first
+    assert not first.flags.writeable  # whoever looks reads the same
+    assert accepted(computed.copy(), truth, FLOAT32, None) is not first
+    assert accepted(computed, truth, FLOAT64, None).tolist() == [[False, True]]
+    assert accepted(computed, truth, FLOAT32, Tolerance(ulps={"": 0.5})).tolist() == [[False, True]]
+
+
+def test_arrays_that_are_gone_leave_nothing_behind() -> None:
+    for number in range(200):
+        computed = rows([1.0 + number * ULP])
+        assert error_in_ulps(computed, rows([1.0]), FLOAT32).tolist() == [[number]]
