@@ -197,6 +197,11 @@ class FrameworkLayer(ABC):
     def assume_digits(self, dtype: str) -> None:
         self.digits = dtype
 
+    def begin_again(self, request: SubjectRequest) -> None:
+        """From now on it is as it was when it was bound, for the same request."""
+        self.request, self.stencils, self.digits = request, Stencils(), self.dtype
+        self._leaves = self._bound
+
     # Arrays
 
     @property

@@ -17,6 +17,15 @@ _STAYS = count(1)
 _stay = 0  # the number of the surroundings that are open
 
 
+_kept: list[Any] = []
+
+
+def kept() -> list[Any] | None:
+    """What may be used again in the surroundings that are open, and is let go with them; None
+    outside of any."""
+    return _kept if _stay else None
+
+
 def stay() -> int:
     """Which surroundings are open: what a layer was seen to be there it still is. 0 for none."""
     return _stay
@@ -38,6 +47,7 @@ def surroundings() -> Iterator[None]:
             yield
     finally:
         _stay = 0
+        _kept.clear()
 
 
 @contextmanager

@@ -271,7 +271,7 @@ class LayerSubject(FrameworkLayer):
             np.zeros(output.size) if part is None else self.fw.numpy(part).reshape(-1)
             for output, part in zip(self.outputs, parts, strict=True)
         ]
-        return np.concatenate([np.zeros(0), *flat])
+        return flat[0] if len(flat) == 1 else np.concatenate([np.zeros(0), *flat])
 
     def _hvp(
         self,

@@ -207,7 +207,7 @@ class Subject(Protocol):
         ...
 
     def jvps(self, many: Sequence[Mapping[str, Array]]) -> list[Array | None]:
-        """`jvp` along several tangents of the same leaves."""
+        """`jvp` along several tangents, each of some leaves."""
         ...
 
     def hvp(

@@ -93,9 +93,11 @@ class TorchEngine(LoweredEngine):
         return None
 
     def subject(self, request: SubjectRequest) -> Subject:
+        from gradcheck_cli.engines.layer.used_again import taken
         from gradcheck_cli.engines.torch.layer import TorchSubject
 
-        return TorchSubject(request, self.placement.device)
+        left = taken(TorchSubject, request) if self.placement == HOST else None
+        return left or TorchSubject(request, self.placement.device)
 
     @contextmanager
     def plainly(self) -> Iterator[None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.walker import Call, Rule
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.torch.custom_operations import custom_operations_refusing
-from gradcheck_cli.engines.torch.startup import dual, without_compiler
+from gradcheck_cli.engines.torch.startup import Duals, without_compiler
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.execution import Recorder
@@ -41,6 +40,7 @@ class Torch(TapeFramework):
         self._dtype = getattr(torch, dtype)
         self._is_double = self._dtype is torch.float64
         self._levels = False
+        self._level: Duals | None = None  # that several jvps have in common
         self._of_numpy = {
             torch.float64: np.float64,
             torch.float32: np.float32,
@@ -87,20 +87,38 @@ class Torch(TapeFramework):
     def tape(self, sources: Sequence[Any]) -> AbstractContextManager[tuple[Tape, list[Any]]]:
         return nullcontext((Graph(self._torch), list(sources)))
 
-    @contextmanager
     def tangent(
         self, primals: Sequence[Any], tangents: Sequence[Any]
+    ) -> AbstractContextManager[tuple[list[Any], TangentOf]]:
+        if self._level is None:
+            return self._at_a_level(primals, tangents)
+        return nullcontext(self._moving(primals, tangents, self._level))
+
+    @contextmanager
+    def _at_a_level(
+        self, primals: Sequence[Any], tangents: Sequence[Any]
     ) -> Iterator[tuple[list[Any], TangentOf]]:
-        forward_ad = self._torch.autograd.forward_ad
+        with _level(self._torch) as duals:
+            yield self._moving(primals, tangents, duals)
+
+    def _moving(
+        self, primals: Sequence[Any], tangents: Sequence[Any], duals: Duals
+    ) -> tuple[list[Any], TangentOf]:
         # of a graph, whose backward may be differentiated
         inside = any(primal.requires_grad for primal in primals)
-        make = forward_ad.make_dual if inside else partial(dual, self._torch)
-        with forward_ad.dual_level() as level, without_compiler(), custom_operations_refusing():
-            duals = [
-                x if x_dot is None else make(x, x_dot, level=level)
-                for x, x_dot in zip(primals, tangents, strict=True)
-            ]
-            yield duals, lambda result: forward_ad.unpack_dual(result).tangent
+        make = self._torch.autograd.forward_ad.make_dual if inside else duals.make
+        moved = [
+            x if x_dot is None else make(x, x_dot, level=duals.level)
+            for x, x_dot in zip(primals, tangents, strict=True)
+        ]
+        return moved, duals.tangent_of
+
+    @contextmanager
+    def forward_level(self) -> Iterator[None]:
+        """Meanwhile every jvp has duals of one level: to begin another one, and to end it, takes
+        longer than a small call."""
+        with _level(self._torch) as duals, temporarily(self, _level=duals):
+            yield
 
     def nested(self) -> AbstractContextManager[Any]:
         """`torch.func` has levels of duals. `torch.autograd.forward_ad` has one, and what some
@@ -137,6 +155,14 @@ class Torch(TapeFramework):
 
     def custom(self, rule: Rule) -> Call:
         return _function(self._torch, rule)
+
+
+@contextmanager
+def _level(torch: Any) -> Iterator[Duals]:
+    """A level of dual numbers."""
+    levels = torch.autograd.forward_ad
+    with levels.dual_level() as level, without_compiler(), custom_operations_refusing():
+        yield Duals.of(torch, level)
 
 
 class Graph:

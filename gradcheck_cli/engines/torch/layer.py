@@ -28,8 +28,9 @@ from gradcheck_cli.engines.layer.framework_layer import VJP, WrittenNames
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
 from gradcheck_cli.engines.layer.recording import Recording
-from gradcheck_cli.engines.layer.results import MissingOutput, Results
+from gradcheck_cli.engines.layer.results import WHOLE, MissingOutput, Results
 from gradcheck_cli.engines.layer.subject import Call, Layout, Output, SubjectRequest, one_by_one
+from gradcheck_cli.engines.layer.used_again import left
 from gradcheck_cli.engines.torch.batched import Batched, has_many_operations
 from gradcheck_cli.engines.torch.compiled import (
     FELL_BACK,
@@ -52,7 +53,6 @@ from gradcheck_cli.engines.torch.compiled import (
 from gradcheck_cli.engines.torch.lazy import initialised
 from gradcheck_cli.engines.torch.memory import Watch, laid_out
 from gradcheck_cli.engines.torch.passes import LayerTorch, as_pairs
-from gradcheck_cli.engines.torch.startup import without_compiler
 from gradcheck_cli.engines.torch.state import State
 
 # In what PyTorch says of a function without forward mode, and of a scripted module.
@@ -123,6 +123,7 @@ class TorchSubject(LayerSubject):
             request.values, self.leaf_array, sum(leaf.value.size for leaf in self.leaves)
         )
         self._apart: frozenset[str] = frozenset()  # outputs that are no functions of the leaves
+        self._alone: tuple[Any, ...] | None = None  # of the one output, if that is a plain tensor
         self.outputs = self._first_outputs()
         self._batched = Batched(torch, self.leaf_array, self.plain_value)
 
@@ -176,6 +177,10 @@ class TorchSubject(LayerSubject):
         backend = "Inductor" if self._compiled else THE_BACKEND
         self._compiled = self._compiled or is_compiled(arrays) or is_wrapped(self._function)
         self._long = not self._compiled and has_many_operations(arrays)
+        if self.output_names == [WHOLE] and self.torch.Tensor is type(arrays[0]):
+            (one,) = arrays
+            is_real = not self.complex_outputs and not one.is_meta
+            self._alone = (one.dtype, one.shape, one.layout, one.device) if is_real else None
         if self._compiled:
             self.notes += (note, *breaks.notes(), *anew.notes())
             self.stages = (*STAGES, backend, *self.more_stages)
@@ -270,6 +275,8 @@ class TorchSubject(LayerSubject):
         return inputs[name] if name in inputs else self.state.named[name].data
 
     def cotangent(self, part: Array, output: Output, layout: Layout) -> Any:
+        if layout == "contiguous" and output.dtype == self.dtype:
+            return self.fw.array(part)
         dtype = getattr(self.torch, output.dtype)
         return laid_out(self.torch, self.fw.array(part).to(dtype), layout)
 
@@ -286,12 +293,17 @@ class TorchSubject(LayerSubject):
 
     def call(self, inputs: Mapping[str, Any]) -> list[Any]:
         """Sparse tensors are given as dense ones."""
-        own = {name: tensor for name, tensor in inputs.items() if name in self.state.named}
-        args, kwargs = self._arguments({n: x for n, x in inputs.items() if n not in own})
+        held = self.state.named
+        own = {name: tensor for name, tensor in inputs.items() if name in held} if held else None
+        given = {n: x for n, x in inputs.items() if n not in own} if own else inputs
+        args, kwargs = self._arguments(given)
         if own:
             result = self.torch.func.functional_call(self._module, own, tuple(args), kwargs)
         else:
             result = called(self._function, args, kwargs)
+        if self._is_as_before(result):
+            self.output_names = [WHOLE]
+            return [result]
         found = {}
         for name, tensor in self._results.read(result):
             if tensor.is_meta and self._device != "meta":
@@ -303,6 +315,13 @@ class TorchSubject(LayerSubject):
                 found[name] = as_pairs(dense)
         self.output_names = list(found)
         return list(found.values())
+
+    def _is_as_before(self, result: Any) -> bool:
+        """Whether it is one plain tensor, as at the first call."""
+        return (
+            type(result) is self.torch.Tensor
+            and (result.dtype, result.shape, result.layout, result.device) == self._alone
+        )
 
     # Values
 
@@ -410,10 +429,11 @@ class TorchSubject(LayerSubject):
             raise
 
     def jvps(self, many: Sequence[Mapping[str, Array]]) -> list[Array | None]:
-        if not many or not self.state.bare:
+        if not many or not self.state.bare or self.compiles:
             return super().jvps(many)
         found = []
-        with self.ready({}), self.forward_mode(tuple(many[0])), without_compiler():
+        names = tuple(dict.fromkeys(name for tangents in many for name in tangents))
+        with self.ready({}), self.forward_mode(names), self.fw.forward_level():
             for tangents in many:
                 self.state.again()  # no call can change but random numbers
                 found.append(self._pushed(tangents))
@@ -494,8 +514,18 @@ class TorchSubject(LayerSubject):
             return uncut(lambda: self.run(Call(cotangents=row[None])).row(0))
 
     def close(self) -> None:
-        self.state.named.clear()
-        self._base.clear()
+        if not (self._is_a_plain_function and left(self)):
+            self.state.named.clear()
+            self._base.clear()
+
+    @property
+    def _is_a_plain_function(self) -> bool:
+        """Whether it has nothing but what it is called with, and nothing was learned of it that is
+        not so of every function: to bind it again would change nothing."""
+        learned = self._needs_graph or self._compiled or self.runs_once or self.fw.accumulating
+        mine = self.request.implementation.live is not None and self.state.bare
+        small = self.state.is_small and self._device == HOST.device
+        return mine and small and not (learned or self.is_held or self.notes)
 
 
 def _is_function(torch: Any, found: Any) -> bool:

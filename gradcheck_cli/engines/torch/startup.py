@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.kit.startup import StandIn, replaces
 
 # The part of a run's processor time that each saves, by benchmarks/replacements.py.
@@ -97,14 +98,28 @@ def without_compiler() -> Iterator[None]:
             module.leave()
 
 
-def dual(torch: Any, primal: Any, tangent: Any, level: int) -> Any:
-    """A dual number, by the call that `torch.autograd.forward_ad.make_dual` ends with. Before that
-    it imports decompositions, which serve the forward derivative of some backward formulas
+@dataclass(frozen=True, slots=True)
+class Duals:
+    """How dual numbers of one level are made, and their tangents read: by the calls that
+    `make_dual` and `unpack_dual` of `torch.autograd.forward_ad` end with. The first of these
+    imports decompositions before, which serve the forward derivative of some backward formulas
     (softmax); where no backward is differentiated nothing can need them. That import costs as much
     as a small run."""
-    if replaces(DECOMPOSITIONS):
-        return torch._VF._make_dual(primal, tangent, level=level)
-    return torch.autograd.forward_ad.make_dual(primal, tangent)
+
+    level: int
+    make: Callable[..., Any]
+    unpack: Callable[..., Any]
+
+    @classmethod
+    def of(cls, torch: Any, level: int) -> Duals:
+        if replaces(DECOMPOSITIONS):
+            return cls(level, torch._VF._make_dual, torch._VF._unpack_dual)
+        forward_ad = torch.autograd.forward_ad
+        return cls(level, forward_ad.make_dual, forward_ad.unpack_dual)
+
+    def tangent_of(self, result: Any) -> Any:
+        """None where no tangent arrives."""
+        return self.unpack(result, level=self.level)[1]
 
 
 def prepare_test_helpers() -> None:

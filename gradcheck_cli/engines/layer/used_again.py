@@ -1,0 +1,58 @@
+"""Subjects that are used again: examinations of one check bind the same layer at the same numbers
+one after the other, which takes longer than a small layer runs."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.engines.layer.framework_layer import FrameworkLayer
+from gradcheck_cli.engines.layer.isolation import kept
+from gradcheck_cli.engines.layer.subject import SubjectRequest
+
+S = TypeVar("S", bound=FrameworkLayer)
+
+
+def left(subject: FrameworkLayer) -> bool:
+    """Leaves a subject to whoever asks for the same next; whether anybody may."""
+    subjects = kept()
+    if subjects is not None and subject not in subjects:
+        subjects.append(subject)
+    return subjects is not None
+
+
+def taken(kind: type[S], request: SubjectRequest) -> S | None:
+    """A subject of this kind and request that was left, as it was when it was bound."""
+    subjects = kept() or []
+    for place, subject in enumerate(subjects):
+        if type(subject) is kind and _same(subject.request, request):
+            del subjects[place]
+            subject.begin_again(request)
+            return subject
+    return None
+
+
+def _same(one: SubjectRequest, other: SubjectRequest) -> bool:
+    """Whether both ask for the same object, called with the same numbers to the last bit."""
+    mine, its = one.implementation, other.implementation
+    return (
+        mine.live is its.live
+        and mine.args is its.args
+        and mine.kwargs is its.kwargs
+        and _settings(one) == _settings(other)
+        and one.values.keys() == other.values.keys()
+        and all(_identical(value, other.values[name]) for name, value in one.values.items())
+    )
+
+
+def _settings(request: SubjectRequest) -> tuple[object, ...]:
+    return (
+        *(request.dtype, request.rounding, request.seed, request.uncast, request.forward),
+        *(request.data, request.domains, request.complex_inputs),
+    )
+
+
+def _identical(one: Array, other: Array) -> bool:
+    return one is other or (
+        one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    )
