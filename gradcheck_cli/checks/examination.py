@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -42,7 +41,8 @@ from gradcheck_cli.domain.evaluation import SECOND, Failure, Mode
 from gradcheck_cli.domain.graph import Graph
 from gradcheck_cli.domain.implementation import Surrogate
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
-from gradcheck_cli.domain.report import Check, Finding
+from gradcheck_cli.domain.records import replace
+from gradcheck_cli.domain.report import Check, Finding, Reading
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import SpecMistake, Unsupported
 from gradcheck_cli.engines.kit import patience
@@ -210,7 +210,9 @@ class _Examination:
             self._design = Design(self._problem, highest)
         design = self._design
         self._notes.update(dict.fromkeys(f"{self._name}: {words}" for words in design.notes()))
-        self._judging = replace(self._judging, modes=design.modes(self._judging))
+        modes = design.modes(self._judging)
+        if modes != self._judging.modes:
+            self._judging = replace(self._judging, modes=modes)
         self._surrogates = covered(self._problem, narrow)
         layer = BoundLayer(self._name, self._judging, narrow, highest, self._other, self._uncast)
         value = wrong_value(layer, self._compiled_in)
@@ -223,7 +225,8 @@ class _Examination:
             answer = replace(answer, findings=(value, *said))
         answer = design.declared(answer)
         answer = yield from self._with_second(answer, layer)
-        answer = replace(answer, by_design=design.meant)
+        if design.meant:
+            answer = replace(answer, by_design=design.meant)
         return _with_stencils(answer, highest.stencils)
 
     # Casts
@@ -248,6 +251,9 @@ class _Examination:
     def _restated(self, answer: LayerAnswer) -> LayerAnswer:
         """What was judged by other digits, about the dtype that was requested."""
         dtype = self._problem.dtype
+        found: tuple[Check | Finding | Reading, ...] = (*answer.checks, *answer.findings)
+        if all(one.dtype == dtype for one in (*found, *answer.readings)):
+            return answer
         return replace(
             answer,
             checks=tuple(replace(check, dtype=dtype) for check in answer.checks),
@@ -461,6 +467,8 @@ def _of(examined: Gradients | SecondOrder) -> Steps[Examined]:
 
 def _with_stencils(answer: LayerAnswer, stencils: Stencils) -> LayerAnswer:
     """The checks with how the points of their differences, which they share, were evaluated."""
+    if not (stencils.batched or stencils.looped):
+        return answer
     checks = (
         replace(check, batched=stencils.batched, looped=stencils.looped) for check in answer.checks
     )

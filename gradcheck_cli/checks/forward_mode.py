@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,7 +12,8 @@ from gradcheck_cli.checks.shape import moving_size, output_shape, output_size
 from gradcheck_cli.domain.draws import direction
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient
-from gradcheck_cli.domain.layer import LayerProblem
+from gradcheck_cli.domain.layer import LayerProblem, Leaf
+from gradcheck_cli.domain.records import replace
 from gradcheck_cli.domain.scale import tangent_scale
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.subject import Subject
@@ -21,6 +21,9 @@ from gradcheck_cli.engines.tracebacks import as_failure, raise_if_internal
 
 COLUMNS = 16  # forward passes for a whole Jacobian; beyond that, DIRECTIONS a leaf
 DIRECTIONS = 2  # one Gaussian, one of Rademacher
+
+Tangents: TypeAlias = Sequence[Mapping[str, Array]]
+"""By leaf, one after the other."""
 
 
 class Pushes:
@@ -61,16 +64,16 @@ class Pushes:
         gradients: dict[str, Gradient] = {}
         refusals: dict[str, None] = {}
         evaluation = Evaluation(self._name, subject.dtype, problem.dtype, "forward")
-        passes = 0
+        along = {
+            leaf.name: self._along(leaf, None if asked is None else asked.get(leaf.name))
+            for leaf in subject.leaves
+            if leaf.differentiable and (asked is None or np.any(asked.get(leaf.name, False)))
+        }
         try:
-            for leaf in subject.leaves:
-                columns = None if asked is None else asked.get(leaf.name, np.zeros(0, np.bool_))
-                if not leaf.differentiable or (columns is not None and not np.any(columns)):
-                    continue
-                found = self._pushed(subject, leaf.name, leaf.value.shape, refusals, columns)
-                if found is not None:
-                    gradients[leaf.name] = found
-                    passes += self._columns(leaf.name, leaf.size)
+            for name, columns in self._pushed(subject, along, refusals).items():
+                gradients[name] = _gradient(
+                    columns, output_size(subject), None if asked is None else asked[name]
+                )
             output = subject.value({}) if output is None else output
         except Exception as error:
             raise_if_internal(error)
@@ -82,43 +85,66 @@ class Pushes:
             self.notes += (f"{self._name}: forward mode was left out: {reason}",)
         if not gradients:
             return None
+        sizes = {leaf.name: leaf.size for leaf in subject.leaves}
         return replace(
             evaluation,
             output=output.reshape(self._shape),
             gradients=gradients,
-            forward=passes,
+            forward=sum(self._columns(name, sizes[name]) for name in gradients),
             duration_s=time.perf_counter() - started,
         )
 
-    def _pushed(
-        self,
-        subject: Subject,
-        name: str,
-        shape: tuple[int, ...],
-        refusals: dict[str, None],
-        asked: Array | None,
-    ) -> Gradient | None:
-        """The columns by one leaf, without values where no output ever has a tangent; None where
-        there is no such mode."""
+    def _along(self, leaf: Leaf, asked: Array | None) -> Tangents:
+        """The tangents that are pushed from a leaf."""
         directions = self.directions
-        along = np.eye(math.prod(shape)) if directions is None else directions[name]
+        rows = np.eye(leaf.size) if directions is None else directions[leaf.name]
         if asked is not None:
-            along = along[asked]
+            rows = rows[asked]
+        return [{leaf.name: row.reshape(leaf.value.shape)} for row in rows]
+
+    def _pushed(
+        self, subject: Subject, along: Mapping[str, Tangents], refusals: dict[str, None]
+    ) -> dict[str, list[Array | None]]:
+        """The columns by each leaf: by the first, which shows whether there is such a mode at all,
+        and by all others at once, or one after the other where there is none for some, which are
+        left out."""
+        first = dict(list(along.items())[:1])
+        found = self._one_by_one(subject, first, refusals)
+        rest = {name: tangents for name, tangents in along.items() if name not in first}
+        if not rest or refusals:
+            return found | self._one_by_one(subject, rest, refusals)
         try:
-            columns = subject.jvps([{name: d.reshape(shape)} for d in along])
-        except Unsupported as error:
-            refusals[str(error)] = None
-            return None
-        size = output_size(subject)
-        if columns and all(column is None for column in columns):
-            return Gradient(None)
-        known = [np.zeros(size) if column is None else column for column in columns]
-        found = np.stack(known, axis=1) if known else np.zeros((size, 0))
-        if asked is None:
-            return Gradient(found)
-        whole = np.full((size, len(asked)), np.nan)
-        whole[:, asked] = found
-        return Gradient(whole)
+            every = subject.jvps([tangent for tangents in rest.values() for tangent in tangents])
+        except Unsupported:
+            return found | self._one_by_one(subject, rest, refusals)
+        for name, tangents in rest.items():
+            found[name], every = every[: len(tangents)], every[len(tangents) :]
+        return found
+
+    def _one_by_one(
+        self, subject: Subject, along: Mapping[str, Tangents], refusals: dict[str, None]
+    ) -> dict[str, list[Array | None]]:
+        found: dict[str, list[Array | None]] = {}
+        for name, tangents in along.items():
+            try:
+                found[name] = subject.jvps(tangents)
+            except Unsupported as error:
+                refusals[str(error)] = None
+        return found
 
     def _columns(self, name: str, size: int) -> int:
         return size if self.directions is None else len(self.directions[name])
+
+
+def _gradient(columns: Sequence[Array | None], size: int, asked: Array | None) -> Gradient:
+    """The columns of outputs of this size, without values where no output ever has a tangent; of
+    all columns only those that are `asked`, the others nan."""
+    if columns and all(column is None for column in columns):
+        return Gradient(None)
+    known = [np.zeros(size) if column is None else column for column in columns]
+    found = np.stack(known, axis=1) if known else np.zeros((size, 0))
+    if asked is None:
+        return Gradient(found)
+    whole = np.full((size, len(asked)), np.nan)
+    whole[:, asked] = found
+    return Gradient(whole)

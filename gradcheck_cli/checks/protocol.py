@@ -9,14 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from gradcheck_cli.domain.case import Case, CurveRequest, Suspect, TruthRequest
 from gradcheck_cli.domain.evaluation import Failure, Problem, TrainingProblem
 from gradcheck_cli.domain.fixes import FixRequest
 from gradcheck_cli.domain.layer import LayerProblem, LiftRequest
-from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.records import dataclass, replace
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.domain.search import GradientRequest, SearchRequest
 from gradcheck_cli.judge import is_suspect, judge, suspects

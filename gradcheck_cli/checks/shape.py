@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gradcheck_cli.domain.layer import LayerProblem, as_program
+from gradcheck_cli.domain.records import replace
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.layer.subject import Subject
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from gradcheck_cli.checks.shape import moving_size, output_shape, output_size
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
+from gradcheck_cli.domain.records import replace
 from gradcheck_cli.domain.thresholds import BUBBLE
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject
@@ -78,15 +79,16 @@ class Whole(Gradients):
         if self.has_forward:
             modes["forward"] = self.pushes.directions
             projections["forward"] = Projection(columns=self.pushes.directions)
-        wide: Evaluations = {}
-        if layer.highest is not layer.narrow:
-            wide[layer.name, "reverse"] = self._wide()
-            wide |= self.pushed_again(layer.highest) if costs and not self._suspect_entries else {}
         truth = self._certified(projections, costs)
+        sure = truth is not None
         if truth is None:
             truth = self._truth.truth(modes, costs)
         elif isinstance(self.program, LiftedTruth) and not self.program.is_sure(truth):
-            truth = _overlaid(self._truth.truth(modes, costs), truth)
+            sure, truth = False, _overlaid(self._truth.truth(modes, costs), truth)
+        wide: Evaluations = {}
+        if layer.highest is not layer.narrow and (costs or not sure):
+            wide = self._wide()
+            wide |= self.pushed_again(layer.highest) if costs and not self._suspect_entries else {}
         if self._partly is not None:
             truth = self._narrowed(self._partly, truth)
         self.notes += [f"{layer.name}: {words}" for words in self._truth.notes]
@@ -171,7 +173,10 @@ class Whole(Gradients):
     def is_settled(self) -> bool:
         """Where the truth is certified. Columns of forward mode that are not simply right are
         compared with those in the highest precision, too."""
-        case, layer = self.case, self.layer
+        layer = self.layer
+        if layer.highest is not layer.narrow and not self.case.wide:  # it was not asked so far
+            self.case = replace(self.case, wide=self._wide())
+        case = self.case
         suspected = suspect_entries(case)
         if self.program is None or self._uncast or suspected is None:
             return False
@@ -234,9 +239,11 @@ class Whole(Gradients):
             seconds = time.perf_counter() - started
         return self.evaluation(subject, ran, seconds)
 
-    def _wide(self) -> Evaluation:
+    def _wide(self) -> dict[tuple[str, str], Evaluation]:
+        """What reverse mode gives in the highest precision. Where the truth is certified, nobody
+        asks for it before something is not simply right."""
         truth, shape = self._truth, output_shape(self.layer.narrow)
-        return Evaluation(
+        found = Evaluation(
             engine=self.layer.name,
             dtype=self.layer.highest.dtype,
             rounding=self.layer.problem.dtype,
@@ -244,6 +251,7 @@ class Whole(Gradients):
             output=truth.output.reshape(shape),
             gradients={name: Gradient(g) for name, g in truth.gradients.items()},
         )
+        return {(self.layer.name, "reverse"): found}
 
     def pushed(self, subject: Subject) -> Evaluation | None:
         known = self._truth.output if subject is self.layer.highest else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, Operation, order_of
 from gradcheck_cli.domain.implications import OF_A_CASE, without_implied
-from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.records import dataclass, replace
 from gradcheck_cli.domain.report import Check, Finding, Pass, Rule, Status
 from gradcheck_cli.domain.thresholds import ERROR_BITS, FEW_ULPS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
@@ -210,12 +209,12 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
 def _widest_bar(block: TruthBlock, fmt: FloatFormat) -> float | None:
     """The widest error bar of the truth in ulps; None where one is not bounded."""
     error, value = block.error, block.value
-    if np.any(block.kind):
+    if block.kind.any():
         smooth = block.kind == PointKind.SMOOTH
         error, value = error[smooth], value[smooth]
     with np.errstate(all="ignore"):
         bars = error / fmt.ulp(value)
-    return float(np.max(bars)) if bars.size and np.all(np.isfinite(bars)) else None
+    return float(bars.max()) if bars.size and np.isfinite(bars).all() else None
 
 
 def _max_ulps(judged: Judged, block: TruthBlock) -> float | None:
@@ -227,15 +226,15 @@ def _max_ulps(judged: Judged, block: TruthBlock) -> float | None:
     known |= judged.ulps <= FEW_ULPS
     smooth &= (np.abs(block.value) > block.error) | known
     errors = judged.ulps[smooth]
-    if not np.all(np.isfinite(errors)) or (block.value.size and not errors.size):
+    if not np.isfinite(errors).all() or (block.value.size and not errors.size):
         return None
-    return float(np.max(errors, initial=0.0))
+    return float(errors.max(initial=0.0))
 
 
 def _merge_point(got: _Collected, mode: Mode, name: str, block: TruthBlock, judged: Judged) -> None:
     """What the point is does not depend on the engine, unless an engine's output was lost."""
     before = got.point.get((mode, name))
-    if not (np.any(judged.verdict) or np.any(block.kind)):
+    if not (judged.verdict.any() or block.kind.any()):
         got.point.setdefault((mode, name), judged.verdict)
         return
     verdicts = _OF_POINT[judged.verdict]

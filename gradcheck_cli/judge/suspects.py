@@ -4,7 +4,6 @@ known."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.case import Case, Suspect
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, TraceRequest
+from gradcheck_cli.domain.records import replace
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.judge.agreement import apart
 from gradcheck_cli.judge.decision import Verdict, judge_block
@@ -122,13 +122,13 @@ def _off(g: Array, block: TruthBlock, case: Case) -> Array:
     off = ~accepted(g, block, fmt, case.spec.tolerance)
     off |= too_wide(block, fmt)  # which the cost of rounding may settle
     off |= np.isinf(g)  # if it is right, what left the range is to be named all the same
-    return np.asarray(off)
+    return off
 
 
 def _worst(g: Array, block: TruthBlock, case: Case) -> tuple[float, int, int] | None:
     fmt = FORMATS[case.dtype]
     off = _off(g, block, case)
-    if not np.any(off):
+    if not off.any():
         return None
     if case.truth is not None and case.truth.output_cost is not None:
         nothing_lost = np.zeros((1, 1), dtype=bool)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from itertools import product
 from zlib import crc32
 
@@ -28,7 +27,7 @@ from gradcheck_cli.domain.layer import POWER, LayerProblem
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.placement import HOST, Placement, placement
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.records import dataclass, replace
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.domain.synonyms import synonym
 from gradcheck_cli.engines.devices import require

@@ -6,7 +6,6 @@ import inspect
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import FunctionType, SimpleNamespace
 from typing import Any
@@ -19,6 +18,7 @@ from gradcheck_cli.domain.implementation import ByDesign, Implementation, Surrog
 from gradcheck_cli.domain.layer import as_program
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.place import Source, Span
+from gradcheck_cli.domain.records import replace
 from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.domain.spec import Input, Model, Spec
 from gradcheck_cli.engines.registry import Registered, engines
@@ -233,7 +233,8 @@ def place_of(layer: Any) -> tuple[Source, Span]:
     """The file that defines the layer and the line of its definition; without text where that is
     not known, as for functions that were typed in."""
     for candidate in _candidates(layer):
-        found = _found(candidate)
+        written = candidate is not None and not inspect.isbuiltin(candidate)
+        found = _found(candidate) if written else None
         if found is not None:
             path, text, span = found
             return Source(_shown(path), text), span

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.cli.exits import PASSED, verdict
 from gradcheck_cli.cli.streams import PLAIN_WIDTH
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, modes_in
-from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.records import dataclass, replace
 from gradcheck_cli.domain.report import Finding, Report, SpecError, SpecResult
 
 

@@ -31,15 +31,29 @@ class Squared(torch.autograd.Function):
         return 2 * g * ctx.saved_tensors[0]
 
 
-@pytest.mark.parametrize(("dtype", "jacobians"), [("float64", 1), ("float32", 2)])
-def test_a_jacobian_is_computed_once_in_each_precision(dtype: str, jacobians: int) -> None:
+class RoughlySquared(Squared):
+    """Off by a few units in the last place of float32."""
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        off = 8 * torch.finfo(torch.float32).eps if g.dtype is torch.float32 else 0.0
+        return Squared.backward(ctx, g) * (1 + off)
+
+
+@pytest.mark.parametrize(
+    ("layer", "dtype", "jacobians"),
+    [(Squared, "float64", 1), (Squared, "float32", 1), (RoughlySquared, "float32", 2)],
+)
+def test_a_jacobian_is_computed_once_in_each_precision_that_is_asked(
+    layer: Any, dtype: str, jacobians: int
+) -> None:
     Squared.runs = [0, 0]
     x = [0.5, -1.5, 2.0, 3.0, -0.25]
-    problem = layer_problem(Squared, {"x": x}, dtype=dtype, modes=("reverse",))
+    problem = layer_problem(layer, {"x": x}, dtype=dtype, modes=("reverse",))
     answer = examine(torch_engine(), problem)
     (check,) = answer.checks
     assert (check.status, check.backward) == ("passed", len(x))
-    assert Squared.runs[1] == jacobians * len(x)
+    assert Squared.runs[1] == jacobians * len(x)  # what is plainly right is asked in its own alone
 
 
 def test_an_input_without_numbers_has_a_gradient_without_numbers() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,3 +141,33 @@ def test_the_first_instance_replaces_no_attribute_of_the_class() -> None:
     before = dict(vars(Base))
     assert (Derived().size, Base().size, Base(7).size) == (5, 2, 7)
     assert all(vars(Base)[name] is value for name, value in before.items())
+
+
+def test_a_copy_with_some_fields_changed() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Place:
+        row: int
+        column: int = 0
+        notes: list[str] = field(default_factory=list)
+
+    @dataclass
+    class Alone:
+        value: int
+
+    place = Place(1, notes=["kept"])
+    moved = replace(place, column=2)
+    assert (moved.row, moved.column, moved.notes) == (1, 2, ["kept"])
+    assert moved.notes is place.notes
+    assert replace(Alone(1), value=3).value == 3
+    assert replace(place) == place
+    for change in (replace, dataclasses.replace):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'depth'"):
+            change(place, depth=1)
+
+
+def test_a_field_that_is_not_given_is_refused_as_the_standard_library_does() -> None:
+    point = Point(1.0)
+    object.__setattr__(point, "late", 7)
+    for change in (replace, dataclasses.replace):
+        with pytest.raises((ValueError, TypeError)):
+            change(point, late=8)

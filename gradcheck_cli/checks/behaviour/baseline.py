@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +13,7 @@ from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.place import Place
-from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.records import dataclass, replace
 from gradcheck_cli.domain.thresholds import DRAWN_SLACK, PRODUCT_BARS, Step
 from gradcheck_cli.engines.layer.casts import narrowest
 from gradcheck_cli.engines.layer.source_lines import raised_at
@@ -165,7 +164,9 @@ class Bench:
     ) -> CallResult:
         """A run with one cotangent: the bench's own, or `row`."""
         rows = (self.row if row is None else row)[None]
-        return self.subject.run(replace(call or Call(), cotangents=rows, watch=watch))
+        if call is None:
+            return self.subject.run(Call(cotangents=rows, watch=watch))
+        return self.subject.run(replace(call, cotangents=rows, watch=watch))
 
     def beside(self, call: Call, row: Array | None = None) -> CallResult | None:
         """A run at other values than its own; None where the layer refuses them. Raises

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from gradcheck_cli.domain.evaluation import Evaluation, Failure, Mode, Projectio
 from gradcheck_cli.domain.graph import Graph
 from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.records import replace
 from gradcheck_cli.domain.thresholds import WRITTEN_EXACTLY
 from gradcheck_cli.domain.truth import Documented, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject
@@ -35,7 +35,7 @@ ROWS = 4  # cotangents in place of all outputs of a large layer, as for formulas
 
 def is_certified(blocks: Iterable[TruthBlock]) -> bool:
     """Whether every entry of these is certified."""
-    return all(bool(np.all(block.certified)) for block in blocks)
+    return all(bool(block.certified.all()) for block in blocks)
 
 
 class ProgramTruth:

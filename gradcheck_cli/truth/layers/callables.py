@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -52,9 +52,10 @@ class CallableTruth:
     """What is known of the whole Jacobian of one subject at its own leaves.
 
     `dtype` is the one that is judged; the subject runs in its own. `ran` is its run with all unit
-    cotangents, which took so many `seconds`; `gradients` are those, (m, n) a leaf; zeros where the
-    layer gives none: differences tell. `unsure`: a first look at values did not confirm them.
-    `searches`: it is known to be a search, of whose stairs no one is its derivative.
+    cotangents, when it is first asked for, which took so many `seconds`; `gradients` are those,
+    (m, n) a leaf; zeros where the layer gives none: differences tell. `unsure`: a first look at
+    values did not confirm them. `searches`: it is known to be a search, of whose stairs no one is
+    its derivative.
     """
 
     subject: Subject
@@ -70,10 +71,7 @@ class CallableTruth:
         self.moving = [leaf for leaf in self.subject.leaves if leaf.differentiable]
         size = sum(output.size for output in self.subject.outputs)
         self.cotangents = np.eye(size)
-        started = time.perf_counter()
-        self.ran = self._run({}, self.cotangents)
-        self.seconds = time.perf_counter() - started
-        self.output, self.gradients = self.ran.output, self._filled(self.ran)
+        self.seconds = 0.0
         self.unsure = False
         self.notes: dict[str, None] = {}  # what its differences leave unsaid
         self.cast = False  # to float32 on its way, as far as noise was measured
@@ -81,6 +79,22 @@ class CallableTruth:
         self._noise: dict[str, Array] | None = None
         self._found: dict[str, Differences] | None = None
         self.stairs: dict[tuple[str, int], float] = {}  # how high, by entries of leaves
+
+    @cached_property
+    def ran(self) -> CallResult:
+        """Raises what the layer raises."""
+        started = time.perf_counter()
+        found = self._run({}, self.cotangents)
+        self.seconds = time.perf_counter() - started
+        return found
+
+    @property
+    def output(self) -> Array:
+        return self.ran.output
+
+    @cached_property
+    def gradients(self) -> dict[str, Array]:
+        return self._filled(self.ran)
 
     def _run(self, values: Values, rows: Array) -> CallResult:
         self.forward += 1
