@@ -101,6 +101,6 @@ def test_an_operation_whose_second_derivative_is_nan_is_named() -> None:
     answer = examined(sampled, {"x": x}, modes=SECOND)
     (found,) = [one for one in answer.findings if one.severity == "error"]
     assert found.code == "GC201"
-    assert found.message.endswith("`aten.sinc` by itself, too")
+    assert found.message.endswith("in isolation, `aten.sinc` is wrong, too")
     assert found.place is not None
     assert found.place.text == "torch.sinc(x)"
