@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import warnings
@@ -38,6 +39,8 @@ if "FRESH_DRAWS" not in os.environ:
     hypothesis.settings.load_profile("the same draws")
 
 os.environ["GRADCHECK_NO_CACHE"] = "1"  # a test of a run is about that run
+# PyTorch's threads share the processors with other tests: they are not to spin while they wait.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 KINDS = {"f": "float", "i": "int", "b": "bool"}
 
@@ -224,12 +227,15 @@ def judged() -> Callable[..., Judged]:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[Any]:
     """What pytest makes of the tests is kept, also where an image forbids Python to keep bytecode:
-    that takes longer than reading it all."""
+    that takes longer than reading it all. Frameworks and tests are no garbage: none is looked for
+    meanwhile."""
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, False
+    gc.disable()
     try:
         return (yield)
     finally:
         sys.dont_write_bytecode = before
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

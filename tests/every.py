@@ -30,6 +30,19 @@ def every(cases: Iterable[Case], check: Callable[[Case], None]) -> None:
         raise ExceptionGroup("cases that failed", failures)
 
 
+def first(count: int, cases: Iterable[Any]) -> list[Any]:
+    """Cases of a parametrized test: `make test` has the first ones, `make test-all` has all."""
+    rest = pytest.mark.exhaustive
+    return [
+        case if number < count else pytest.param(*_arguments(case), marks=rest)
+        for number, case in enumerate(cases)
+    ]
+
+
+def _arguments(case: Any) -> tuple[Any, ...]:
+    return case if isinstance(case, tuple) else (case,)
+
+
 def by_family(
     rows: Iterable[Case], name_of: Callable[[Case], str] = str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -20,7 +20,8 @@ def outcomes(text: str, folder: Path) -> dict[str, str]:
     """PASSED or FAILED, by test."""
     folder.mkdir()
     (folder / "test_layers.py").write_text(text, "utf-8")
-    run = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "test_layers.py"]
+    without = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+    run = [sys.executable, "-m", "pytest", "-v", *without, "test_layers.py"]
     shown = subprocess.run(run, cwd=folder, capture_output=True, text=True, check=False).stdout
     return dict(re.findall(r"::(test_\w+) (PASSED|FAILED|ERROR)", shown))
 

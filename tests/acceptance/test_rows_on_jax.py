@@ -96,6 +96,7 @@ POINTS = [
 ]
 
 
+@pytest.mark.exhaustive
 @by_family(POINTS, lambda case: case[0].name)
 def test_where_jax_differs(case: tuple[Op, Point]) -> None:
     row, point = case

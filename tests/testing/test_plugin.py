@@ -51,6 +51,8 @@ def test_other():
 """
 # Where the project is not installed, pytest must be told of the plugin.
 PLUGIN = ("-p", "gradcheck_cli.testing.plugin")
+# The same once more, and Hypothesis's, which takes as long as all the rest.
+WITHOUT = ("-p", "no:gradcheck", "-p", "no:hypothesispytest")
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +76,7 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     ours = ("GRADCHECK_", "PYTEST_", "CI")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
     return subprocess.run(
-        [sys.executable, "-m", "pytest", *PLUGIN, "-p", "no:gradcheck", *arguments],
+        [sys.executable, "-m", "pytest", *PLUGIN, *WITHOUT, *arguments],
         cwd=project,
         env={**kept, "PYTHONPATH": str(ROOT), "COLUMNS": "120"},
         capture_output=True,

@@ -182,6 +182,7 @@ def test_a_difference_contradicts_where_the_layer_departs_from_its_program() -> 
         assert program.agrees(truth, {"x": right}, {"x": found}) is agrees
 
 
+@pytest.mark.exhaustive
 def test_a_stair_below_the_last_digit_is_no_derivative() -> None:
     """Bisection is flat on each of its stairs; its root moves with the input."""
 

@@ -188,6 +188,7 @@ def test_batches_grow_with_what_waits_and_shrink_with_what_a_spec_takes() -> Non
     assert queue.size(threads=2) == 1
 
 
+@pytest.mark.exhaustive
 def test_a_cluster_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gradcheck_cli.run.executors.cluster._CONNECT_S", 0.2)
     with pytest.raises(UsageError, match=r"--cluster: tcp://127.0.0.1:9 cannot be reached"):
