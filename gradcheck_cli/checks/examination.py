@@ -29,7 +29,6 @@ from gradcheck_cli.checks.protocol import FIXES, Steps
 from gradcheck_cli.checks.readings import readings_of
 from gradcheck_cli.checks.sampling import over_the_domain
 from gradcheck_cli.checks.second_order.compositions import SecondOrder
-from gradcheck_cli.checks.shape import moving_size
 from gradcheck_cli.checks.small import Whole, is_small
 from gradcheck_cli.checks.spec_errors import BadSpec, of_the_target
 from gradcheck_cli.checks.subjects import Subjects, draws_others, raised_beside, where_it_runs
@@ -50,7 +49,6 @@ from gradcheck_cli.engines.layer.custom import CustomCall
 from gradcheck_cli.engines.layer.declared import NotDeclarable
 from gradcheck_cli.engines.layer.isolation import surroundings
 from gradcheck_cli.engines.layer.loading import on_the_path
-from gradcheck_cli.engines.layer.reused_memory import reused_memory
 from gradcheck_cli.engines.layer.subject import Stencils, Subject
 from gradcheck_cli.engines.remedies import remedy_of
 from gradcheck_cli.engines.tracebacks import (
@@ -179,8 +177,7 @@ class _Examination:
         self._highest = self._subjects.highest(self._narrow)
         try:
             self._notes.update(self._subjects.notes)
-            with reused_memory(moving_size(self._highest)):
-                return self._restated(self._driven())
+            return self._restated(self._driven())
         finally:
             self._narrow.close()
             if self._highest is not self._narrow:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 LAYER = "layer"
 """The `op` of the one node that stands for a whole layer (`as_program`)."""
 
+LARGE = 2**21
+"""Entries of leaves, of which a float64 array has 16 MB: what is as large is felt."""
+
 POWER = 0.999
 """The probability with which an error is to be found, unless another is requested."""
 

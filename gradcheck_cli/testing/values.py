@@ -168,9 +168,7 @@ def as_array(name: str, value: Any) -> Array | None:
         return found.astype(np.complex128)
     if found.dtype.kind in "iu":
         return found.astype(np.int64)
-    if found.dtype.kind == "b":
-        return found
-    return found.astype(np.float64)
+    return found.astype(np.bool_ if found.dtype.kind == "b" else np.float64)
 
 
 def _numbers(name: str, value: Any) -> Array | None:
@@ -192,7 +190,7 @@ def _numbers(name: str, value: Any) -> Array | None:
             plain = plain.double().resolve_neg()
         elif plain.is_complex():  # nor complex32, nor conjugates that are yet to be made
             plain = plain.cdouble().resolve_conj().resolve_neg()
-        found = plain.numpy().copy()
+        found = plain.numpy()  # in the tensor's own memory
     elif hasattr(value, "numpy"):  # TensorFlow
         found = np.array(value.numpy())
     elif hasattr(value, "__array__"):  # JAX

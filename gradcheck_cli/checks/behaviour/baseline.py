@@ -21,6 +21,7 @@ from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal, short_traceback
 from gradcheck_cli.explain.blame.values import apart
 from gradcheck_cli.truth.layers.safe_values import RaisedLater, moved_inside, tried, values_of
+from gradcheck_cli.truth.numerics.block_sums import LARGER, block_sums, count, spread
 from gradcheck_cli.truth.numerics.noise import largest_of, measured_of_layer
 from gradcheck_cli.truth.numerics.probes import parts
 
@@ -70,11 +71,13 @@ class Slope:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Where two runs differ most: the leaf of the gradient, or None for the value."""
+    """Where two runs differ most: the leaf of the gradient, or None for the value. `summed`: the
+    numbers are sums over a block of entries."""
 
     leaf: str | None
     before: float
     after: float
+    summed: bool = False
 
     def __str__(self) -> str:
         before, after = self.shown()
@@ -86,7 +89,10 @@ class Apart:
         return f"{self._what()} is {before} in the plain run, and {after} {where}"
 
     def _what(self) -> str:
-        return f"the gradient of `{self.leaf}`" if self.leaf else "the value"
+        if self.leaf is None:
+            return "the value"
+        gradient = f"the gradient of `{self.leaf}`"
+        return f"a sum over entries of {gradient}" if self.summed else gradient
 
     def shown(self) -> tuple[str, str]:
         """Both numbers."""
@@ -106,8 +112,8 @@ class Bench:
     """One layer, the row (m,) that its checks use as the cotangent, and its first run with it.
 
     `fresh` binds the same layer anew, with other values of its inputs. `digits` is a dtype that has
-    all digits that numbers may be expected to agree in (None: as many as theirs). Raises what the
-    layer raises.
+    all digits that numbers may be expected to agree in (None: as many as theirs). `is_summed`:
+    `block_sums` stand for the gradients of runs. Raises what the layer raises.
     """
 
     def __init__(
@@ -116,8 +122,10 @@ class Bench:
         fresh: Callable[[Mapping[str, Array]], Subject],
         problem: LayerProblem,
         digits: str | None = None,
+        is_summed: bool = False,
     ) -> None:
         self.subject = subject
+        self.is_summed = is_summed
         self.fresh = fresh
         self.problem = problem
         self.leaves = {leaf.name: leaf for leaf in subject.leaves if leaf.differentiable}
@@ -150,6 +158,11 @@ class Bench:
             return None
         return "float32" if cast else None
 
+    @property
+    def is_walled(self) -> bool:
+        """Whether it was, with sums or without."""
+        return self.walled or ("whole" in self.__dict__ and self.whole.walled)
+
     def settle(self) -> None:
         """Forgets what ran elsewhere. The last call before the next check is one like the first."""
         self.__dict__.pop("ran_elsewhere", None)
@@ -164,9 +177,49 @@ class Bench:
     ) -> CallResult:
         """A run with one cotangent: the bench's own, or `row`."""
         rows = (self.row if row is None else row)[None]
-        if call is None:
-            return self.subject.run(Call(cotangents=rows, watch=watch))
-        return self.subject.run(replace(call, cotangents=rows, watch=watch))
+        return self.ran(self.subject, replace(call or Call(), cotangents=rows, watch=watch))
+
+    def ran(self, subject: Subject, call: Call) -> CallResult:
+        """A run of the layer as one of its subjects has it."""
+        if not self.is_summed:
+            return subject.run(call)
+        every: list[dict[str, Array | None]] = []
+        found = subject.run(
+            replace(call, each=lambda _, gradients: every.append(self.shown(gradients)))
+        )
+        if found.gradients:  # the engine does not hand them over one by one
+            rows = 0 if call.cotangents is None else len(call.cotangents)
+            every = [self.shown(found.row(place)) for place in range(rows)]
+        gradients: dict[str, Array | None] = {}
+        for name in every[0] if every else ():
+            known = [one[name] for one in every]
+            parts = [np.zeros(self.length(name)) if one is None else one for one in known]
+            gradients[name] = None if all(one is None for one in known) else np.stack(parts)
+        return replace(found, gradients=gradients)
+
+    def shown(self, gradients: Mapping[str, Array | None]) -> dict[str, Array | None]:
+        """What runs show of gradients (n,): all numbers, or sums."""
+        if self.is_summed:
+            return {n: None if g is None else block_sums(g) for n, g in gradients.items()}
+        wide = {n: None if g is None else np.asarray(g, np.float64) for n, g in gradients.items()}
+        return wide
+
+    def length(self, name: str) -> int:
+        """How many numbers of the gradient of a leaf are shown."""
+        size = self.leaves[name].size
+        return count(size) if self.is_summed else size
+
+    def tangent(self, name: str, factors: Array) -> Array:
+        """The direction of a leaf, (n,), whose product with its gradient is that of `factors` with
+        what is shown of it. The layer may write to it."""
+        return spread(factors, self.leaves[name].size) if self.is_summed else factors.copy()
+
+    @cached_property
+    def whole(self) -> Bench:
+        """The same without sums: what they show is looked at by it."""
+        if not self.is_summed:
+            return self
+        return Bench(self.subject, self.fresh, self.problem)
 
     def beside(self, call: Call, row: Array | None = None) -> CallResult | None:
         """A run at other values than its own; None where the layer refuses them. Raises
@@ -272,7 +325,8 @@ class Bench:
     def tight(self, ran: CallResult) -> Bars:
         """For runs of the very same computation: only what parallel sums may do in another
         order."""
-        gradients = {name: self.half * largest_of(self.gradient(ran, name)) for name in self.leaves}
+        part = self.half / (LARGER if self.is_summed else 1.0)
+        gradients = {name: part * largest_of(self.gradient(ran, name)) for name in self.leaves}
         return Bars(self.half * largest_of(ran.output), gradients)
 
     def _shaken(self, values: Mapping[str, Array]) -> dict[str, Array]:
@@ -285,9 +339,10 @@ class Bench:
         return np.asarray(numbers * (1 + self.half * signs(self._rng, numbers.shape)))
 
     def gradient(self, ran: CallResult, name: str, row: int = 0) -> Array:
-        """The gradient of one leaf, (n,); zeros where there is none, which is as good."""
+        """What is shown of the gradient of one leaf; zeros where there is none, which is as
+        good."""
         found = ran.gradients.get(name)
-        return np.zeros(self.leaves[name].size) if found is None else found[row]
+        return np.zeros(self.length(name)) if found is None else found[row]
 
     def added(self, one: CallResult, other: CallResult) -> CallResult:
         """The first run with the sum of both gradients."""
@@ -328,7 +383,8 @@ class Bench:
         for leaf, one, other, bar in pairs:
             place = farthest(one, other, bar)
             if place is not None:
-                return Apart(leaf, float(one[place]), float(other[place]))
+                summed = self.is_summed and leaf is not None
+                return Apart(leaf, float(one[place]), float(other[place]), summed)
         return None
 
 

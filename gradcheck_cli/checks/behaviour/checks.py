@@ -21,12 +21,11 @@ from gradcheck_cli.checks.spec_errors import BadSpec
 from gradcheck_cli.checks.subjects import Subjects
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
+from gradcheck_cli.domain.layer import LARGE, LayerAnswer, LayerProblem
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import SpecMistake
-from gradcheck_cli.engines.layer.reused_memory import reused_memory
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 from gradcheck_cli.truth.layers.safe_values import ONCE, RaisedLater
@@ -82,8 +81,7 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
             raise
         return LayerAnswer(notes=(f"its behaviour was not checked: {reason}",))
     try:
-        with reused_memory(moving_size(subject)):
-            return _behaviour(subject, partial(subjects.bound, subject.dtype), problem)
+        return _behaviour(subject, partial(subjects.bound, subject.dtype), problem)
     finally:
         subject.close()
 
@@ -93,7 +91,7 @@ def _behaviour(
 ) -> LayerAnswer:
     if not any(output.size for output in subject.outputs):
         return LayerAnswer()
-    bench = Bench(subject, fresh, problem)
+    bench = Bench(subject, fresh, problem, is_summed=moving_size(subject) >= LARGE)
     if not bench.leaves:
         return LayerAnswer()
     faults = _faults(bench)
@@ -118,13 +116,21 @@ def _faults(bench: Bench) -> list[Fault]:
     if not found and not bench.first.random:
         doubts = doubts_of(bench)
         if doubts:
-            bench.settle()
+            bench.whole.settle()
     answered = set(EVERY).difference(*(doubt.checks for doubt in doubts))
     for check, enough in CHECKS:
         wrong = {fault.code for fault in found if fault.severity != "note"}
         if check not in answered and not wrong & enough:
-            found += check(bench)
+            found += _asked(check, bench)
     return found or list(_of_one_call(doubts))
+
+
+def _asked(check: Check, bench: Bench) -> list[Fault]:
+    """What a check finds. Of EVERY, it was in doubt already; sums tell of any other whether there
+    is something to find, and not what."""
+    if bench.is_summed and check not in EVERY and not list(check(bench)):
+        return []
+    return list(check(bench.whole))
 
 
 def _of_one_call(doubts: Sequence[Doubt]) -> Iterator[Fault]:
@@ -142,7 +148,7 @@ def _notes(bench: Bench) -> Iterator[str]:
     if names:
         shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
         yield f"a forward run changes {shown}, which is restored before every call"
-    if bench.walled:
+    if bench.is_walled:
         yield WALLED
     if bench.subject.stages:
         yield ONE_COMPILATION

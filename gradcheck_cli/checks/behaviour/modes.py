@@ -11,6 +11,7 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.thresholds import OPERATIONS
 from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.layer.subject import Spare
 from gradcheck_cli.truth.layers.callables import own_size
 from gradcheck_cli.truth.numerics.probes import parts
 
@@ -20,15 +21,16 @@ def modes_agree(bench: Bench) -> Iterator[Fault]:
     declared = {surrogate.input for surrogate in bench.problem.implementation.surrogates}
     if None in declared or "forward" not in bench.problem.modes:
         return
-    tangents = {
-        name: tangent
-        for name, tangent in _tangents(bench).items()
+    every = {name: bench.draw(bench.length(name)) for name in bench.leaves}
+    drawn = {
+        name: factors
+        for name, factors in every.items()
         if bench.leaves[name].role != "captured" and name not in declared
     }
-    if not tangents:
+    if not drawn:
         return
     try:
-        pushed = bench.subject.jvp(tangents)
+        pushed = bench.subject.jvp(Spare(_tangents(bench, drawn)))
     except Unsupported:
         return
     except Exception as error:
@@ -37,9 +39,10 @@ def modes_agree(bench: Bench) -> Iterator[Fault]:
     if pushed is None:  # which is a missing gradient, and not one that disagrees
         return
     by_forward = float(bench.row @ pushed)
-    terms = {n: bench.gradient(bench.first, n) @ t.reshape(-1) for n, t in tangents.items()}
-    by_reverse = float(sum(terms.values()))
+    terms = [bench.gradient(bench.first, name) @ factors for name, factors in drawn.items()]
+    by_reverse = float(sum(terms))
     gap = abs(by_forward - by_reverse)
+    tangents = _tangents(bench, drawn)
     rest = bench.half * float(np.abs(bench.row) @ np.abs(pushed)) + _rounding(bench, tangents)
     agree = gap <= _along(bench.near, tangents) + rest
     agree = agree or gap <= _along(bench.bars, tangents) + rest  # which takes further runs
@@ -69,7 +72,10 @@ def _rounding(bench: Bench, tangents: Mapping[str, Array]) -> float:
     return unit * size * moves
 
 
-def _tangents(bench: Bench) -> dict[str, Array]:
+def _tangents(bench: Bench, drawn: Mapping[str, Array]) -> dict[str, Array]:
+    """Directions of leaves whose products with gradients are those of `drawn` with what is shown of
+    them. Large ones are made anew at each call."""
     return {
-        name: bench.draw(leaf.size).reshape(leaf.value.shape) for name, leaf in bench.leaves.items()
+        name: bench.tangent(name, factors).reshape(bench.leaves[name].value.shape)
+        for name, factors in drawn.items()
     }

@@ -64,122 +64,139 @@ def _doubts(bench: Bench) -> Iterator[Doubt]:
         yield Doubt((remembered,))
     yield from _of_a_fresh_layer(bench, values, there)
     del there, other  # the next passes need its memory
-    yield from _of_backward_passes(bench, values)
+    passes = _Passes(bench)
+    yield from _of_backward_passes(bench, values, passes)
     del values
-    yield from _of_requests(bench)
+    yield from _of_requests(bench, passes)
 
 
 def _another(bench: Bench) -> tuple[Mapping[str, Array], CallResult] | None:
     """Other values of the given inputs, and a run there: with equal rows, which can be expanded,
     where the layer has a value for such."""
     moved = bench.moved(ELSEWHERE, np.random.default_rng([bench.problem.seed, 8]))
-    equal = moved | repeated(bench, moved)
-    ran = bench.ran_at(equal)
+    equal = repeated(bench, moved)
+    values: Mapping[str, Array] = {**moved, **equal}
+    if equal.keys() == moved.keys():
+        moved = {}  # as large as the layer: made anew where it is needed
+    ran = bench.ran_at(values)
     if ran is not None:
-        return equal, ran
+        return values, ran
+    moved = moved or bench.moved(ELSEWHERE, np.random.default_rng([bench.problem.seed, 8]))
     ran = bench.ran_at(moved)
     return None if ran is None else (moved, ran)
 
 
-def _of_backward_passes(bench: Bench, values: Mapping[str, Array]) -> Iterator[Doubt]:
-    found = _off_in_passes(bench, values)
+def _of_backward_passes(
+    bench: Bench, values: Mapping[str, Array], passes: _Passes
+) -> Iterator[Doubt]:
+    found = passes.off_at(values)
     if found is not None:
-        once = _off_in_passes(bench, values) is None
+        once = _Passes(bench).off_at(values) is None
         yield Doubt((remembered, linear, of_upstream, of_inputs), again=found if once else None)
 
 
-def _off_in_passes(bench: Bench, values: Mapping[str, Array]) -> Apart | None:
-    """What differs first where inputs are transposed in memory, and passes go back over one graph
-    after a call with other values, and with one more between the forward run and these passes. A
-    multiple of the upstream gradient is also one in another layout, and so are the ones of a
-    sum."""
-    negative, small = factors(bench)
-    ones = np.ones(bench.size)
-    passes: list[tuple[Array, Layout]] = [
-        (np.zeros(bench.size), "contiguous"),
-        (negative * bench.row, "transposed"),
-        (small * bench.row, "sliced"),
-        (ones, "expanded"),
-        (bench.row + ones, "contiguous"),
-    ]
-    compared = _ComparedPasses(bench)
-    ran = bench.subject.run(
-        Call(
-            cotangents=np.stack([part for part, _ in passes]),
-            layouts=tuple(layout for _, layout in passes),
-            inputs="transposed",
-            interleaved_inputs=values,
-            retained=True,
-            each=compared.take,
-        )
-    )
-    if ran.gradients:
-        for place in range(len(passes)):
-            compared.take(place, ran.row(place))
-    return compared.off or bench.apart(bench.first, ran, bench.near, ())
-
-
-class _ComparedPasses:
-    """What is `off` first in the backward passes of one graph, which are compared one by one: each
-    may be as large as the layer."""
+class _Passes:
+    """Backward passes over one graph, where inputs are sliced in memory, after a call with
+    other values, and with one more between the forward run and these passes. They are compared one
+    by one with what is expected of them: each may be as large as the layer. A multiple of the
+    upstream gradient is also one in another layout, and so are the ones, of which `ones` is the
+    run, and which are a part of a sum later."""
 
     def __init__(self, bench: Bench) -> None:
-        self.off: Apart | None = None
+        self.ones: CallResult | None = None
         self._bench = bench
-        self._total, self._near = bench.first, bench.near  # of a sum, once it is known
+        self._off: Apart | None = None
 
-    def take(self, place: int, gradients: Mapping[str, Array | None]) -> None:
-        """Compares the pass at this place with what those before say of it."""
+    def off_at(self, values: Mapping[str, Array]) -> Apart | None:
+        """What differs first, where `values` are the other ones."""
+        bench = self._bench
+        _, small = factors(bench)
+        passes: list[tuple[Array, Layout]] = [
+            (np.zeros(bench.size), "contiguous"),
+            (small * bench.row, "sliced"),
+            (np.ones(bench.size), "expanded"),
+        ]
+        ran = bench.subject.run(
+            Call(
+                cotangents=np.stack([part for part, _ in passes]),
+                layouts=tuple(layout for _, layout in passes),
+                inputs="sliced",
+                interleaved_inputs=values,
+                retained=True,
+                each=self._take,
+            )
+        )
+        if ran.gradients:
+            for place in range(len(passes)):
+                self._take(place, ran.row(place))
+        return self._off or bench.apart(bench.first, ran, bench.near, ())
+
+    def _take(self, place: int, gradients: Mapping[str, Array | None]) -> None:
         bench, first = self._bench, self._bench.first
+        shown = bench.shown(gradients)
         ran = CallResult(
-            first.output, {n: g if g is None else g[None] for n, g in gradients.items()}
+            first.output, {n: None if g is None else g[None] for n, g in shown.items()}
         )
         if place == 0:
             for name, value in not_zero(bench, ran):
-                self.off = self.off or Apart(name, 0.0, value)
-        elif place in (1, 2):
-            factor = factors(bench)[place - 1]
-            multiple = times(first, factor, FORMATS[bench.subject.dtype].largest)
-            self._compare(multiple, ran, widened(bench.near, factor))
-        elif place == 3:
-            self._near = sum_of([bench.near] * 3, bench.tight(ran))
-            self._total = bench.added(first, ran)
+                self._off = self._off or Apart(name, 0.0, value, bench.is_summed)
+        elif place == 1:
+            factor = factors(bench)[1]
+            self._off = self._off or bench.apart(
+                _multiple(bench, first, factor), ran, widened(bench.near, factor)
+            )
         else:
-            self._compare(self._total, ran, self._near)
+            self.ones = ran
 
-    def _compare(self, expected: CallResult, ran: CallResult, bars: Bars) -> None:
-        self.off = self.off or self._bench.apart(expected, ran, bars)
+
+def _multiple(bench: Bench, ran: CallResult, factor: float) -> CallResult:
+    return times(ran, factor, FORMATS[bench.subject.dtype].largest)
 
 
 def _of_a_fresh_layer(
     bench: Bench, values: Mapping[str, Array], there: CallResult
 ) -> Iterator[Doubt]:
-    """A layer that is bound anew is given other values, those with equal rows expanded. It is the
-    same one where nothing is made anew."""
-    call = Call(values=values, inputs="expanded", cotangents=bench.row[None])
+    """A layer that is bound anew is given other values, those with equal rows expanded, and a
+    multiple of the upstream gradient, transposed in memory. It is the same one where nothing is
+    made anew."""
+    negative, _ = factors(bench)
+    call = Call(
+        values=values,
+        inputs="expanded",
+        cotangents=negative * bench.row[None],
+        layouts=("transposed",),
+    )
 
     def run() -> CallResult:
         if not bench.subject.is_fresh:
-            return bench.subject.run(call)
+            return bench.ran(bench.subject, call)
         subject = bench.fresh(values)
         try:
-            return subject.run(call)
+            return bench.ran(subject, call)
         finally:
             subject.close()
 
-    yield from _compared(bench, there, run, (remembered, of_inputs))
+    checks = (remembered, of_inputs, linear, of_upstream)
+    expected, near = _multiple(bench, there, negative), widened(bench.tight(there), negative)
+    yield from _compared(bench, expected, run, checks, near)
 
 
-def _of_requests(bench: Bench) -> Iterator[Doubt]:
-    """Without gradients; with some or all of them, where inputs are sliced in memory."""
+def _of_requests(bench: Bench, passes: _Passes) -> Iterator[Doubt]:
+    """Without gradients; with some or all of them, where inputs are transposed in memory, and
+    the upstream gradient is the sum of two whose gradients are known."""
     untracked = partial(bench.subject.run, Call(tracking=False))
-    yield from _compared(bench, bench.first, untracked, (requested,), ())
+    yield from _compared(bench, bench.first, untracked, (requested,), bench.near, ())
     wanted = subsets(bench)
     if set(bench.leaves).difference(*wanted):
         wanted.append(tuple(bench.leaves))
+    ones = passes.ones
+    assert ones is not None
+    total, near = bench.added(bench.first, ones), sum_of([bench.near] * 3, bench.tight(ones))
+    checks = (requested, of_inputs, linear, of_upstream)
     for wrt in wanted:
-        run = partial(bench.run, Call(wrt=wrt, inputs="sliced"))
-        yield from _compared(bench, bench.first, run, (requested, of_inputs), wrt)
+        call = Call(wrt=wrt, inputs="transposed")
+        run = partial(bench.run, call, row=bench.row + np.ones(bench.size))
+        yield from _compared(bench, total, run, checks, near, wrt)
 
 
 def _compared(
@@ -187,10 +204,11 @@ def _compared(
     first: CallResult,
     run: Callable[[], CallResult],
     checks: tuple[Check, ...],
+    near: Bars,
     names: tuple[str, ...] | None = None,
 ) -> Iterator[Doubt]:
-    """A doubt where a run differs from the first; `again`, if it does not once more."""
-    near = bench.near if first is bench.first else bench.tight(first)
+    """A doubt where a run differs from what is expected of it (`first`) by more than `near`;
+    `again`, if it does not once more."""
     found = bench.apart(first, run(), near, names)
     if found is not None:
         yield Doubt(checks, again=None if bench.apart(first, run(), near, names) else found)

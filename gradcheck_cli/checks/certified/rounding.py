@@ -3,7 +3,8 @@ those in the highest precision than rounding explains."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -19,11 +20,12 @@ from gradcheck_cli.domain.thresholds import (
     ROUNDINGS,
     Step,
 )
-from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.engines.layer.subject import Call, Spare, Subject
 from gradcheck_cli.judge.measures import Mask
 from gradcheck_cli.truth.layers.callables import STIRRED, natural_size, stirred
-from gradcheck_cli.truth.layers.projections import Projections
+from gradcheck_cli.truth.layers.projections import Projections, pulled
 from gradcheck_cli.truth.layers.weighing import move_of, without_digits
+from gradcheck_cli.truth.numerics.block_sums import block_sums, usual_size
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.probes import dot, parts
 
@@ -53,23 +55,34 @@ class Errors:
     """The errors of row @ J by one leaf in a narrow dtype, in which its entries are `mine`, while
     they are `right` in the highest precision: the `largest` in ulps, and how many entries (`count`)
     are off by more than FEW_ULPS. An entry of a product that cancels to nothing is measured against
-    the `usual` size of entries. Of the arrays, only these entries are kept."""
+    the `usual` size of entries. Of the arrays only the entries at `worse` are kept, where `right`
+    has what they should be: those that are not explained by what rounding costs an entry of usual
+    size (`cost`)."""
 
-    def __init__(self, mine: Float, right: Float, fmt: FloatFormat) -> None:
+    def __init__(
+        self,
+        mine: Float,
+        right: Float,
+        fmt: FloatFormat,
+        cost: Callable[[float], float] = lambda usual: 0.0,
+    ) -> None:
         self._fmt = fmt
         self.usual = _usual(right)
-        self.largest = 0.0
-        places = []
+        self.largest, self.count = 0.0, 0
+        usual, places = np.array([cost(self.usual)]), [np.zeros(0, dtype=int)]
         with np.errstate(all="ignore"):
             for inside in parts(right.size):
-                felt = self.felt(mine[inside], right[inside])
-                worse = np.flatnonzero(~(felt <= FEW_ULPS) & np.isfinite(right[inside]))
-                places.append(worse + inside.start)
+                wide, value = np.asarray(mine[inside], np.float64), right[inside]
+                felt = self.felt(wide, value)
+                worse = np.flatnonzero(~(felt <= FEW_ULPS) & np.isfinite(value))
+                self.count += worse.size
+                beyond = ~self._explained(wide[worse], value[worse], usual)
+                places.append(worse[beyond] + inside.start)
                 finite = np.isfinite(felt)
                 self.largest = float(np.max(felt, initial=self.largest, where=finite))
-        self._worse = np.concatenate([np.zeros(0, dtype=int), *places])
-        self._mine, self._right = mine[self._worse], right[self._worse]
-        self.count = self._worse.size
+        self.worse = np.concatenate(places)
+        self._mine = np.asarray(mine[self.worse], np.float64)
+        self.right = right[self.worse]
 
     def felt(self, mine: Float, right: Float) -> Float:
         """The errors of some entries in ulps."""
@@ -77,16 +90,19 @@ class Errors:
         return np.asarray(off / self._fmt.ulp(np.fmax(np.abs(right), self.usual)))
 
     def within(self, cost: Float) -> bool:
-        """Whether rounding that costs an entry so much, (n,) or (1,), explains all of them, and
-        none has lost half of its digits."""
-        mine, right = self._mine, self._right
-        cost = cost if cost.size == 1 else cost[self._worse]
-        fmt = self._fmt
+        """Whether rounding that costs each of `worse` so much, or all the same (1,), explains
+        them."""
         with np.errstate(all="ignore"):
-            off = np.abs(mine - right)
-            bar = FIRST_ORDER_SLACK * ROUNDINGS * cost + FEW_ULPS * fmt.ulp(right)
-            half = 2.0 ** (ERROR_BITS * fmt.bits) * fmt.ulp(np.fmax(np.abs(right), self.usual))
-            return bool(np.all((off <= bar) & (off <= half)))
+            return bool(np.all(self._explained(self._mine, self.right, cost)))
+
+    def _explained(self, mine: Float, right: Float, cost: Float) -> Mask:
+        """Which entries rounding at this cost explains: none that has lost half of its digits."""
+        fmt = self._fmt
+        off = np.abs(mine - right)
+        bar = FIRST_ORDER_SLACK * ROUNDINGS * cost + FEW_ULPS * fmt.ulp(right)
+        half = 2.0 ** (ERROR_BITS * fmt.bits) * fmt.ulp(np.fmax(np.abs(right), self.usual))
+        found: Mask = (off <= bar) & (off <= half)
+        return found
 
 
 def _usual(right: Float) -> float:
@@ -110,47 +126,93 @@ class Rounding:
         self.ulps: dict[str, float] = dict.fromkeys(self._leaves, 0.0)
         self.explained: dict[str, list[Pass]] = {name: [] for name in self._leaves}
         self.backward = 0
+        self._left: list[tuple[int, dict[str, Errors], dict[str, Errors], dict[str, Float]]] = []
         self._usual_costs: dict[str, float] = {}  # by leaf, what rounding costs a usual entry
 
     def begin(self) -> None:
         """Forgets what was off."""
         self.off.clear()
+        self._left.clear()
 
     def compare(self, k: int, wide: Mapping[str, Float | None]) -> None:
-        """Keeps the entries of row k @ J that are off in the narrow dtype, with what rounding costs
-        there."""
+        """Remembers which entries of row k @ J are off in the narrow dtype by more than usual."""
         row, fmt = self._truth.rows[k], FORMATS[self._problem.dtype]
-        every = {name: Errors(mine, right, fmt) for name, mine, right in self._both(row, wide)}
+        every = {
+            name: Errors(mine, right, fmt, partial(self._usual, name))
+            for name, mine, right in self._both(row, wide)
+        }
         for name, errors in every.items():
             self.ulps[name] = max(self.ulps[name], errors.largest)
-        # The rounding of the cotangent alone costs a usual entry half an ulp: its terms add up as
-        # those of the product do, along other signs.
-        costs = {
-            name: np.array([max(fmt.unit_roundoff * one.usual, self._usual_costs.get(name, 0.0))])
-            for name, one in every.items()
-        }
-        left = self._unexplained(every, costs)
-        if not left:
-            return
-        costs = self._moved(k, row, wide)
-        left = self._unexplained(left, costs)
-        if not left:
-            return
-        noise = self._noise(k, row, wide)
-        for name, mine, right in self._both(row, wide):
-            if name in left:
-                self._judge(k, name, mine, right, left[name], costs[name], noise[name])
+        left = self._left_by_usual(every)
+        if left:
+            sums = {name: block_sums(right) for name, right in wide.items() if right is not None}
+            self._left.append((k, left, every, sums))
+
+    def settle(self) -> None:
+        """What rounding may explain where that takes further runs: no gradient is kept until
+        then, as each may be as large as the layer."""
+        for k, left, every, sums in self._left:
+            left = self._left_by_usual(left)
+            left = left and self._unexplained(left, self._costs(k, every, sums))
+            if not left:
+                continue
+            row = self._truth.rows[k]
+            wide = self._truth.pulled(row)
+            costs, noise = self._moved(k, row, wide), self._noise(k, row, wide)
+            for name, mine, right in self._both(row, wide):
+                if name in left:
+                    mine = np.asarray(mine, np.float64)
+                    self._judge(k, name, mine, right, left[name], costs[name], noise[name])
+        self._left.clear()
+
+    def _usual(self, name: str, size: float) -> float:
+        """What rounding costs a usual entry of a leaf, which has this size. That of the cotangent
+        alone costs it half an ulp: its terms add up as those of the product do, along other
+        signs."""
+        unit = FORMATS[self._problem.dtype].unit_roundoff
+        return max(unit * size, self._usual_costs.get(name, 0.0))
+
+    def _left_by_usual(self, every: Mapping[str, Errors]) -> dict[str, Errors]:
+        costs = {name: np.array([self._usual(name, one.usual)]) for name, one in every.items()}
+        return self._unexplained(every, costs)
+
+    def _costs(
+        self, k: int, every: Mapping[str, Errors], sums: Mapping[str, Float]
+    ) -> dict[str, Float]:
+        """What half an ulp in every number costs the entries that are left, by leaf; as `_moved`
+        does, but of the whole gradient only `sums` are known."""
+        unit, move = self._half_an_ulp()
+        row = self._truth.rows[k]
+        there = moved_row(self._truth, row, move, [self._problem.seed, 19, k, 0])
+        found = {}
+        for name, one in every.items():
+            moved = there[name]
+            if moved is None:
+                found[name] = np.zeros(one.worse.size)
+                continue
+            with np.errstate(all="ignore"):
+                change = np.abs(moved[one.worse] - one.right)
+                usual = usual_size(block_sums(moved) - sums[name], moved.size)
+            change[~np.isfinite(change)] = 0.0
+            self._usual_costs[name] = usual * (unit / move)
+            found[name] = (change + usual) * (unit / move)
+        return found
+
+    def _half_an_ulp(self) -> tuple[float, float]:
+        """That of the dtype, as a part of a number; and by what part of itself one is moved instead
+        in the highest precision: by so much that rounding vanishes beside it."""
+        return FORMATS[self._problem.dtype].unit_roundoff, move_of(self._truth.subject.dtype)
 
     def _both(
         self, row: Float, wide: Mapping[str, Float | None]
     ) -> Iterator[tuple[str, Float, Float]]:
         """By leaf, row @ J in the narrow dtype and in the highest precision."""
-        gradients = dict(self._narrow.run(Call(cotangents=row[None])).gradients)
+        gradients = pulled(self._narrow, Call(cotangents=row[None]))
         self.backward += 1
         for name, right in wide.items():
             mine = gradients.pop(name, None)  # not kept: each may be as large as the layer
             if mine is not None and right is not None:
-                yield name, mine[0], right
+                yield name, mine, right
 
     def _unexplained(
         self, every: Mapping[str, Errors], costs: Mapping[str, Float]
@@ -232,32 +294,26 @@ class Rounding:
         STIRRED, when every number moves by a few ulps."""
         move = few_ulps(self._truth.subject.dtype)
         draws = [self._changes(k, row, wide, move, 1 + draw) for draw in range(STIRRED)]
-        return {name: np.max([draw[name][0] for draw in draws], axis=0) for name in wide}
+        return {name: np.max([draw[name] for draw in draws], axis=0) for name in wide}
 
     def _moved(self, k: int, row: Float, wide: Mapping[str, Float | None]) -> dict[str, Float]:
-        """How far row @ J moves with half an ulp of the dtype in every number; the moves are large
-        enough for rounding to vanish beside them."""
-        move = move_of(self._truth.subject.dtype)
-        unit = FORMATS[self._problem.dtype].unit_roundoff
+        """How far row @ J moves with half an ulp of the dtype in every number."""
+        unit, move = self._half_an_ulp()
         changes = self._changes(k, row, wide, move, 0)
-        for name, (change, usual) in changes.items():
-            self._usual_costs[name] = usual * (unit / move)
+        for change in changes.values():
             change *= unit / move
-        return {name: change for name, (change, _) in changes.items()}
+        return changes
 
     def _changes(
         self, k: int, row: Float, wide: Mapping[str, Float | None], move: float, draw: int
-    ) -> dict[str, tuple[Float, float]]:
+    ) -> dict[str, Float]:
         """How far row @ J is from `wide` when every number has moved by this part of itself: each
         entry by itself and the leaf at large together, because one move along random signs may
-        leave an entry where it was; and the leaf at large."""
+        leave an entry where it was."""
         changes = changes_of_row(self._truth, row, wide, move, [self._problem.seed, 19, k, draw])
-        found = {}
-        for name, change in changes.items():
-            usual = _usual(change)
-            change += usual
-            found[name] = change, usual
-        return found
+        for change in changes.values():
+            change += _usual(change)
+        return changes
 
 
 def changes_of_row(
@@ -269,10 +325,7 @@ def changes_of_row(
 ) -> dict[str, Float]:
     """How far row @ J is from the `gradient` that it is here, when every number has moved by this
     part of itself; by leaf, (n,)."""
-    rng = np.random.default_rng(seed)
-    values = {leaf.name: stirred(leaf, move, rng) for leaf in truth.leaves}
-    there = truth.pulled(row * (1 + move * signs(rng, row.shape)), values)
-    del values  # as large as the layer
+    there = moved_row(truth, row, move, seed)
     changes = {}
     for leaf in truth.leaves:
         here, moved = gradient[leaf.name], there[leaf.name]
@@ -285,3 +338,12 @@ def changes_of_row(
         moved[~np.isfinite(moved)] = 0.0
         changes[leaf.name] = moved
     return changes
+
+
+def moved_row(
+    truth: Projections, row: Float, move: float, seed: Sequence[int]
+) -> dict[str, Float | None]:
+    """row @ J when every number has moved by this part of itself; by leaf, (n,)."""
+    rng = np.random.default_rng(seed)
+    values = Spare({leaf.name: stirred(leaf, move, rng) for leaf in truth.leaves})
+    return truth.pulled(row * (1 + move * signs(rng, row.shape)), values)

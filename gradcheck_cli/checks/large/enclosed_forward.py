@@ -30,7 +30,7 @@ class EnclosedForward(Forward):
     def __post_init__(self) -> None:
         self.source = self.rows.source
 
-    def _along(self, number: int, along: Mapping[str, Float]) -> Iterator[Finding]:
+    def _along(self, number: int, along: dict[str, Float]) -> Iterator[Finding]:
         narrow, highest = self.layer.narrow, self.truth.subject
         pushed = self._pushed(narrow, along)
         if not np.all(np.isfinite(pushed)):

@@ -17,7 +17,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.thresholds import FIRST_ORDER_SLACK, ROUNDINGS
 from gradcheck_cli.engines.errors import Unsupported
-from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.engines.layer.subject import Spare, Subject
 from gradcheck_cli.engines.tracebacks import as_failure, raise_if_internal
 from gradcheck_cli.judge.failures import CODES_OF_FAILURES
 from gradcheck_cli.truth.layers.callables import ulp_perturbed
@@ -46,11 +46,8 @@ class Forward:
     def findings(self) -> Iterator[Finding]:
         """What is wrong along the first direction that shows something."""
         for number, moving in self.moved.items():
-            with self.truth.as_at(moving):
-                drawn = self.truth.direction(number)
-            along = {name: weights for name, weights in drawn.items() if np.any(weights)}
             try:
-                found = list(self._along(number, along))
+                found = list(self._along(number, self._drawn(number, moving)))
             except Unsupported as error:
                 yield from self._unsupported(error)
                 return
@@ -62,7 +59,13 @@ class Forward:
                 yield from found
                 return
 
-    def _along(self, number: int, along: Mapping[str, Float]) -> Iterator[Finding]:
+    def _drawn(self, number: int, moving: Moving) -> dict[str, Float]:
+        """What moves along a direction, (n,) by leaf."""
+        with self.truth.as_at(moving):
+            drawn = self.truth.direction(number)
+        return {name: weights for name, weights in drawn.items() if np.any(weights)}
+
+    def _along(self, number: int, along: dict[str, Float]) -> Iterator[Finding]:
         truth, highest = self.truth, self.truth.subject
         seen = self.seen[number]
         if seen is None:
@@ -76,10 +79,12 @@ class Forward:
         if np.any(odd):
             yield from self._no_number(number, along, pushed)
             return
-        wide = pushed if highest is self.layer.narrow else self._pushed(highest, along)
+        wide = pushed if highest is self.layer.narrow else self._pushed(highest, Spare(along))
+        along.clear()  # drawn anew where it is needed
         mine = truth.rows @ wide
         off = ~(np.abs(mine - seen.estimate.value) <= seen.estimate.error)
         if np.any(off):
+            along = self._drawn(number, self.moved[number])
             seen = self._widened(seen, along, mine, wide)
             off = ~(np.abs(mine - seen.estimate.value) <= seen.estimate.error)
         self.looks[number] = seen
@@ -91,7 +96,8 @@ class Forward:
     def _pushed(self, subject: Subject, along: Mapping[str, Float]) -> Float:
         """J @ direction, (m,); zeros where the output itself is no number."""
         shapes = {leaf.name: leaf.value.shape for leaf in subject.leaves}
-        pushed = subject.jvp({name: part.reshape(shapes[name]) for name, part in along.items()})
+        kind = Spare if isinstance(along, Spare) else dict
+        pushed = subject.jvp(kind((n, part.reshape(shapes[n])) for n, part in along.items()))
         known = 0.0 if pushed is None else pushed
         return np.where(np.any(self.truth.rows != 0, axis=0), known, 0.0)
 

@@ -120,6 +120,8 @@ class Projected:
         count = along.count()
         narrow = [self._rounding] if self.layer.narrow is not self.layer.highest else []
         along.sweep(range(count), [*narrow, *([rows] if rows else []), self._still])
+        for one in narrow:
+            one.settle()
         if rows is None or not (yield from self._is_enclosed(rows, count)):
             self._enclosed = None
             return (yield from self._by_differences(count))

@@ -93,6 +93,10 @@ class FrameworkLayer(ABC):
         """Numbers of a leaf, or a tangent of it, as an array of the framework."""
         return self.fw.array(values)
 
+    def spare_array(self, name: str, values: Array) -> Any:
+        """The same of numbers that the layer may write to: in their own memory, if possible."""
+        return self.leaf_array(name, values)
+
     def cotangent(self, part: Array, output: Output, layout: Layout) -> Any:
         """An output's cotangent as an array of the framework."""
         raise NotImplementedError
@@ -210,7 +214,8 @@ class FrameworkLayer(ABC):
         return tuple(leaf.name for leaf in self.leaves if leaf.differentiable)
 
     def numbers(self, array: Any) -> Array:
-        """The numbers of an array, which may be in its own memory: to be read at once."""
+        """The numbers of an array, which may be in its own memory and dtype: to be read at
+        once."""
         return self.fw.numpy(array)
 
     def flat(self, arrays: Sequence[Any]) -> Array:

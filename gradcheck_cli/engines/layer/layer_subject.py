@@ -34,6 +34,7 @@ from gradcheck_cli.engines.layer.subject import (
     Call,
     CallResult,
     Layout,
+    Spare,
     one_by_one,
 )
 
@@ -85,7 +86,9 @@ class LayerSubject(FrameworkLayer):
         wrt = self.wrt if call.wrt is None else call.wrt
         rows = [] if call.cotangents is None or not call.tracking else list(call.cotangents)
         layouts: list[Layout] = list(call.layouts) or ["contiguous" for _ in rows]
-        passes, spoilt = [], False
+        passes: list[list[Any]] = []
+        dtypes: dict[str, str] = {}
+        spoilt = False
         with self.ready(call.values), self.only(call.wrt):
             inputs = self.inputs(call.values, wrt if call.tracking else (), call.inputs)
             if call.earlier_inputs is not None:
@@ -115,15 +118,21 @@ class LayerSubject(FrameworkLayer):
                 if call.each is None:
                     passes.append(grads)
                 else:
-                    call.each(i, self.result(output, wrt, [grads], self.numbers).row(0))
+                    if not keep and not call.watch:
+                        arrays, vjp, inputs = [], None, {}  # as large as the layer
+                    one = self.result(output, wrt, [grads], self.numbers)
+                    dtypes.update(one.dtypes)
+                    call.each(i, one.row(0))
+                    del one
                 del grads  # whose memory is needed for what comes next
-            del arrays, vjp  # as large as the layer, with its graph
+            arrays, vjp = [], None  # as large as the layer, with its graph
             later = written()
-            if call.each is not None:
-                return CallResult(output)
             random = call.watch and self.drawn(inputs, draws)
             del inputs, written
-            found = self.result(output, wrt, passes, self.fw.numpy)
+            if call.each is None:
+                found = self.result(output, wrt, passes, self.fw.numpy)
+            else:
+                found = CallResult(output, dtypes=dtypes)
             if not call.watch:
                 return found
             return CallResult(
@@ -212,7 +221,8 @@ class LayerSubject(FrameworkLayer):
 
     def _pushed(self, tangents: Mapping[str, Array]) -> Array | None:
         names = tuple(tangents)
-        along = [self.leaf_array(name, tangent) for name, tangent in tangents.items()]
+        made = self.spare_array if isinstance(tangents, Spare) else self.leaf_array
+        along = [made(name, tangent) for name, tangent in tangents.items()]
         evaluated = self.evaluated("jvp", names, partial(self._jvp, names))
         found = evaluated(self.inputs({}), along)
         if found and all(part is None for part in found):

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 Layout = Literal["contiguous", "transposed", "expanded", "sliced"]
 """How an array lies in memory: row after row; last axis first; with stride 0 along every axis along
-which all numbers are equal; every second number of a longer last axis."""
+which all numbers are equal; every second number of a longer last axis (of a large array all but the
+first: more would take twice its memory)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,11 @@ class SubjectRequest:
     def empty(self) -> bool:
         """Whether an input has no entries."""
         return any(value.size == 0 for value in self.values.values())
+
+
+class Spare(dict[str, Array]):
+    """Values of leaves, or a direction of them, that the layer may write to: who made them has no
+    use for them afterwards, so nothing that is as large as the layer has to be copied."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
-from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.layer import LARGE, Leaf
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.engines.derivatives import Targets
 from gradcheck_cli.engines.errors import Unsupported
@@ -29,7 +29,14 @@ from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
 from gradcheck_cli.engines.layer.recording import Recording
 from gradcheck_cli.engines.layer.results import WHOLE, MissingOutput, Results
-from gradcheck_cli.engines.layer.subject import Call, Layout, Output, SubjectRequest, one_by_one
+from gradcheck_cli.engines.layer.subject import (
+    Call,
+    Layout,
+    Output,
+    Spare,
+    SubjectRequest,
+    one_by_one,
+)
 from gradcheck_cli.engines.layer.used_again import left
 from gradcheck_cli.engines.torch.batched import Batched, has_many_operations
 from gradcheck_cli.engines.torch.compiled import (
@@ -118,7 +125,7 @@ class TorchSubject(LayerSubject):
         self._arguments = self._arranged(target, names)
         self.bind_leaves(self._leaves_of(names))
         self._by_name = {leaf.name: leaf for leaf in self.leaves}
-        self._base = {name: self._kept(name, request.values[name]) for name in names}
+        self._base = {name: self._at_hand(name, request.values[name]) for name in names}
         self.state.settle(
             request.values, self.leaf_array, sum(leaf.value.size for leaf in self.leaves)
         )
@@ -238,9 +245,11 @@ class TorchSubject(LayerSubject):
         made = self.fw.array(values)
         return self.torch.view_as_complex(made) if name in self._complex else made
 
-    def _kept(self, name: str, values: Array) -> Any:
-        """A leaf at its own values, which are in the same memory where nothing has to be converted:
-        what the layer is called with is a copy of it."""
+    def _at_hand(self, name: str, values: Array) -> Any:
+        """A leaf at its own values; None for one that every call makes anew."""
+        return None if values.size >= LARGE else self.spare_array(name, values)
+
+    def spare_array(self, name: str, values: Array) -> Any:
         usable = values.dtype == np.float64 and values.flags.c_contiguous and values.flags.writeable
         is_here = self.dtype == "float64" and self._device == HOST.device
         if usable and is_here and name not in self._complex:
@@ -252,22 +261,41 @@ class TorchSubject(LayerSubject):
     ) -> _Handed:
         leaves, handed = {}, {}
         layout = "contiguous" if self._compiled else layout  # each is compiled by itself
-        for name, base in self._base.items():
-            own = name in values and name not in wrt  # made for this call, and no leaf
-            if own:
-                tensor = self.leaf_array(name, values[name])
-            else:
-                tensor = (self._kept(name, values[name]) if name in values else base).detach()
-            if not wrt and layout == "contiguous":  # nothing hangs on it
-                leaves[name] = handed[name] = tensor if own else tensor.clone()
-            elif layout == "contiguous":
-                leaves[name] = tensor.requires_grad_(name in wrt)
-                handed[name] = tensor if own else leaves[name].clone()
-            else:
+        for name in self._base:
+            is_leaf = name in wrt
+            if layout != "contiguous":
+                tensor = self._unwritten(name, values)
                 made = laid_out(self.torch, tensor, layout)
                 made = made.clone() if made.data_ptr() == tensor.data_ptr() else made
-                leaves[name] = handed[name] = made.requires_grad_(name in wrt)
+                leaves[name] = handed[name] = made.requires_grad_(is_leaf)
+                continue
+            tensor = self._made_for_a_call(name, values, is_leaf)
+            if not is_leaf:  # nothing hangs on it
+                tensor = self._unwritten(name, values).clone() if tensor is None else tensor
+                leaves[name] = handed[name] = tensor
+            elif tensor is None:
+                leaves[name] = self._unwritten(name, values).requires_grad_()
+                handed[name] = leaves[name].clone()
+            else:  # in the same memory: no view, to which nobody may write
+                leaves[name] = tensor.requires_grad_()
+                handed[name] = self.torch.ops.aten._unsafe_view(tensor, tensor.shape)
         return _Handed(handed, leaves, bool(wrt))
+
+    def _unwritten(self, name: str, values: Mapping[str, Array]) -> Any:
+        """A leaf that the layer may not write to."""
+        base = self._base[name] if name not in values else self.spare_array(name, values[name])
+        return self.spare_array(name, self._by_name[name].value) if base is None else base.detach()
+
+    def _made_for_a_call(self, name: str, values: Mapping[str, Array], is_leaf: bool) -> Any:
+        """A leaf that the layer may write to, if it is to be made anew. What is large is: a copy
+        that stays beside it would be as large as the layer."""
+        if name not in values:
+            base = self._base[name]
+            return self.leaf_array(name, self._by_name[name].value) if base is None else None
+        given = values[name]
+        if isinstance(values, Spare):
+            return self.spare_array(name, given)
+        return self.leaf_array(name, given) if not is_leaf or given.size >= LARGE else None
 
     def primal(self, name: str, inputs: Mapping[str, Any]) -> Any:
         if isinstance(inputs, _Handed) and inputs.tracked:
@@ -383,7 +411,8 @@ class TorchSubject(LayerSubject):
     # Passes
 
     def numbers(self, array: Any) -> Array:
-        same = array.dtype is self.torch.float64 and array.layout is self.torch.strided
+        known = array.dtype in (self.torch.float64, self.torch.float32)
+        same = known and array.layout is self.torch.strided
         return array.numpy(force=True) if same else self.fw.numpy(array)
 
     def pass_back(self, vjp: VJP, cotangents: Sequence[Any], keep: bool) -> list[Any]:

@@ -11,10 +11,10 @@ from dataclasses import field, replace
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.layer import LARGE, Leaf
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import OPERATIONS, Enough
-from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.engines.layer.subject import Call, Spare, Subject
 from gradcheck_cli.truth.layers.safe_values import moved_inside, values_of
 from gradcheck_cli.truth.numerics.differences import Estimate, Float
 from gradcheck_cli.truth.numerics.directions import Sampled, Slope, Values
@@ -87,9 +87,9 @@ class Projections:
         """row @ J by leaf, each (n,), or None where there is no gradient."""
         self.forward += 1
         self.backward += 1
-        ran = self.subject.run(Call(values or {}, row[None]))
-        found = {leaf.name: ran.gradients.get(leaf.name) for leaf in self.leaves}
-        return {name: None if g is None else g[0] for name, g in found.items()}
+        found = pulled(self.subject, Call({} if values is None else values, row[None]))
+        gradients = {leaf.name: found.get(leaf.name) for leaf in self.leaves}
+        return {n: None if g is None else np.asarray(g, np.float64) for n, g in gradients.items()}
 
     def products_of_rows(self) -> Iterator[dict[str, Float | None]]:
         """`pulled` for one cotangent after the other; in one run where that takes little memory."""
@@ -163,9 +163,9 @@ class Projections:
             values = gradient[leaf.name]
             if values is None:
                 continue
-            drawn = self.draws.unscaled(number, leaf, place)
-            for inside in parts(leaf.size):  # together they are as large as the layer
-                terms = values[inside] * drawn[inside]
+            # together they are as large as the layer
+            for inside, drawn in self.draws.unscaled(number, leaf, place):
+                terms = values[inside] * drawn
                 if leaf.name in self.excluded:
                     terms[self.excluded[leaf.name][inside]] = 0.0
                 found[0] += self.draws.size(leaf) * np.sum(terms)
@@ -202,11 +202,14 @@ class Projections:
         used: dict[str, Array] = {}  # memory of the last point, where points come one by one
 
         def at(step: float) -> dict[str, Array]:
-            found = {}
+            found = Spare()
             for name, weights in moved.items():
                 value = self._leaf(name).value
-                there = np.multiply(weights, step, out=used.get(name))
-                there += value.reshape(-1)
+                there, flat = used.get(name), value.reshape(-1)
+                there = np.empty(weights.size) if there is None else there
+                for inside in parts(weights.size):
+                    part = np.multiply(weights[inside], step, out=there[inside])
+                    part += flat[inside]
                 found[name] = there.reshape(value.shape)
                 if together < 2:
                     used[name] = there
@@ -380,3 +383,13 @@ class Projections:
         sampled = Sampled(function, values, self.bounds, noise, zero, noise_of)
         with np.errstate(all="ignore"):
             return sampled.along_entry(name, flat)
+
+
+def pulled(subject: Subject, call: Call) -> dict[str, Float | None]:
+    """The gradients (n,) of the only cotangent of a call, by leaf. Those of a large layer are in
+    its dtype, in the memory that the framework has made for them."""
+    found: dict[str, Float | None] = {}
+    if sum(leaf.size for leaf in subject.leaves) >= LARGE:
+        call = replace(call, each=lambda _, gradients: found.update(gradients))
+    ran = subject.run(call)
+    return found or ran.row(0)

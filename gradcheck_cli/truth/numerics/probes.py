@@ -48,23 +48,21 @@ class Draws:
 
     def direction(self, number: int, leaf: Leaf, place: int) -> Float:
         """The part of direction `number` that belongs to a leaf, the `place`-th of all, flat."""
-        drawn = self.unscaled(number, leaf, place)
-        return self._scaled(drawn if leaf.size > REMEMBERED else drawn.copy(), leaf)
+        found = np.empty(leaf.size)
+        for inside, drawn in self.unscaled(number, leaf, place):
+            np.multiply(drawn, self.scales(leaf, inside), out=found[inside])
+        return found
 
-    def unscaled(self, number: int, leaf: Leaf, place: int) -> Float:
-        """The direction before it is scaled; not to be written to."""
-        drawn = self._drawn_before.get((number, place))
-        if drawn is None:
-            drawn = self._drawn([self._seed, 11, number, place], leaf.size)
-            if leaf.size <= REMEMBERED:
-                self._drawn_before[number, place] = drawn
-        return drawn
-
-    def _scaled(self, drawn: Float, leaf: Leaf) -> Float:
-        """In place, part by part: another array of its size would be felt."""
+    def unscaled(self, number: int, leaf: Leaf, place: int) -> Iterator[tuple[slice, Float]]:
+        """The direction before it is scaled, part by part; not to be written to."""
+        key, seed = (number, place), [self._seed, 11, number, place]
+        if leaf.size > REMEMBERED:
+            yield from self._parts_drawn(seed, leaf.size)
+            return
+        if key not in self._drawn_before:
+            self._drawn_before[key] = self._drawn(seed, leaf.size)
         for inside in parts(leaf.size):
-            drawn[inside] *= self.scales(leaf, inside)
-        return drawn
+            yield inside, self._drawn_before[key][inside]
 
     def scales(self, leaf: Leaf, inside: slice = slice(None)) -> Float:
         """How far the entries of a leaf move, by the size of what is drawn for each: (n,), or (1,)
@@ -107,14 +105,19 @@ class Draws:
         return rows
 
     def _drawn(self, seed: list[int], size: int) -> Float:
-        drawn = np.random.default_rng(seed).random(size)
+        drawn = np.empty(size)
+        for inside, part in self._parts_drawn(seed, size):
+            drawn[inside] = part
+        return drawn
+
+    def _parts_drawn(self, seed: list[int], size: int) -> Iterator[tuple[slice, Float]]:
+        rng = np.random.default_rng(seed)
         for inside in parts(size):
-            part = drawn[inside]
+            part = rng.random(inside.stop - inside.start)
             part *= 2
             part -= 1
             part += np.copysign(LEAST, part)
-            part[:] = self._fmt.round(part)
-        return drawn
+            yield inside, self._fmt.round(part)
 
 
 def dot(one: Float, other: Float) -> float:

@@ -69,7 +69,7 @@ def test_each_check_is_named_by_what_is_off(monkeypatch: pytest.MonkeyPatch) -> 
         behaviour(layer, X)
     assert found == [
         {"remembered", "linear", "of_upstream", "of_inputs"},
-        {"remembered", "of_inputs"},
+        {"remembered", "linear", "of_upstream", "of_inputs"},
         {"requested"},
         set(),
     ]

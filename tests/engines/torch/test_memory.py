@@ -24,3 +24,14 @@ def test_writes_are_seen_once_each() -> None:
     tensors["c"].data[0] = 2
     assert watch.written() == ("a", "c")
     assert watch.written() == ()
+
+
+def test_what_is_large_is_sliced_along_rows_and_watched_without_a_copy() -> None:
+    large = torch.arange(2.0**18 + 256).reshape(-1, 256)
+    made = laid_out(torch, large, "sliced")
+    assert made.stride() == (257, 1)
+    assert torch.equal(made, large)
+    watch = Watch(torch, {"a": large, "b": large.clone()})
+    large.data[3, 7] += 1  # which no version counts
+    assert watch.written() == ("a",)
+    assert watch.written() == ()
