@@ -155,6 +155,15 @@ def of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) -
     """What a first call leaves behind where new layers find it, too: at other `values`, where it
     ran as `there`, the backward gives the gradient of the first input, although the value has
     another slope there."""
+    if bench.is_summed:  # whose gradients have no products with moves
+        ran = None
+        if any(
+            np.array_equal(*(bench.gradient(r, n) for r in (bench.first, there))) for n in values
+        ):
+            ran = bench.whole.ran_at(values)
+        if ran is not None:
+            yield from of_the_first(bench.whole, values, ran)
+        return
     moves = {name: value - bench.leaves[name].value for name, value in values.items()}
     kept = {name: bench.gradient(bench.first, name) for name in moves}
     with np.errstate(all="ignore"):
