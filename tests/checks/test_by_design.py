@@ -165,7 +165,7 @@ def test_calls_that_come_and_go_cannot_be_held() -> None:
     def branching(x):
         return sum(meant(y) * y for y in x if y > 0.3 - 1e-12) + x.sum()
 
-    with pytest.raises(UsageError, match=r"GC903: .* another number of times nearby"):
+    with pytest.raises(UsageError, match=r"GC903: .* a different number of times nearby"):
         check(branching, torch.tensor([0.3, 1.0], dtype=torch.float64), by_design=[DETACH])
 
 

@@ -102,4 +102,4 @@ def test_one_backward_that_adds_to_many_gradients_is_told_once() -> None:
             return Product.apply(x) + 0 * sum(weights)
 
     found = behaviour(Own(), X)
-    assert "the `.grad` of `w0`, `w1`, `w2` and 2 more itself" in found["GC605"]
+    assert "the `.grad` of `w0`, `w1`, `w2` and 2 more instead" in found["GC605"]
