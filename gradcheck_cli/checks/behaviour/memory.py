@@ -155,12 +155,10 @@ def of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) -
     """What a first call leaves behind where new layers find it, too: at other `values`, where it
     ran as `there`, the backward gives the gradient of the first input, although the value has
     another slope there."""
-    if bench.is_summed:  # whose gradients have no products with moves
-        ran = None
-        if any(
-            np.array_equal(*(bench.gradient(r, n) for r in (bench.first, there))) for n in values
-        ):
-            ran = bench.whole.ran_at(values)
+    if bench.is_summed:  # sums have no products with moves: where they agree, gradients decide
+        sums = ((bench.gradient(bench.first, n), bench.gradient(there, n)) for n in values)
+        agree = any(np.array_equal(first, other) for first, other in sums)
+        ran = bench.whole.ran_at(values) if agree else None
         if ran is not None:
             yield from of_the_first(bench.whole, values, ran)
         return
