@@ -90,11 +90,11 @@ def test_it_is_told_of_a_mode_that_the_engine_has() -> None:
 def test_whole_numbers_where_a_framework_misses_integers() -> None:
     raised = LayerAnswer(failure=Failure("raised", "IndexError: indices must be long", "at line 1"))
     (finding,) = with_failure(PROBLEM, raised).findings
-    assert finding.detail.startswith("at line 1\n`x`: floating numbers; ")
+    assert finding.detail.startswith("at line 1\n`x`: floating-point numbers; ")
     other = LayerAnswer(failure=Failure("raised", "ValueError: no interesting", "at line 1"))
     (finding,) = with_failure(PROBLEM, other).findings
     assert finding.detail == "at line 1"
     point = {name: replace(e, value=e.value + 0.5) for name, e in PROBLEM.spec.points[0].items()}
     drawn = replace(PROBLEM, spec=replace(PROBLEM.spec, points=(point,)))
     (finding,) = with_failure(drawn, raised).findings
-    assert finding.detail.startswith("at line 1\n`x`: floating numbers; ")
+    assert finding.detail.startswith("at line 1\n`x`: floating-point numbers; ")

@@ -138,7 +138,7 @@ def test_a_port_that_computes_another_function(name: str, tmp_path: Path) -> Non
     assert finding.place is not None
     assert here in finding.place.text
     assert there in finding.detail
-    assert "by jax and" in finding.message
+    assert "in jax and" in finding.message
     assert "--engine torch,jax" in finding.repeat
 
 

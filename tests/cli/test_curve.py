@@ -19,7 +19,7 @@ def test_the_v_in_the_terminal_and_in_a_file(tmp_path: Path) -> None:
 def test_a_layer_has_no_formula_to_differentiate(tmp_path: Path) -> None:
     screen = call("curve", "-", cwd=tmp_path, stdin=f"{SIGMOID}---\n{LAYER}")
     assert (screen.code, "sigmoid" in screen.out) == (2, True)
-    assert "`layer` is about functions, and has no formula" in screen.err
+    assert "`layer` is about layers, and has no formula" in screen.err
 
 
 def test_one_file_holds_one_picture(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ FILES = {
         ("torch.nn:Linear", "torch"),
         ("equinox.nn:Linear", "jax"),
         ("three.py:Net", "imports tensorflow and torch"),
-        ("six.py:Net", "imports no framework"),
+        ("six.py:Net", "imports no known framework"),
     ],
 )
 def test_the_imports_say_what_a_layer_is_written_in(

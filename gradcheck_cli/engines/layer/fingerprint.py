@@ -24,5 +24,6 @@ def fingerprint(numbers: Array) -> bytes:
 
 
 def _weights() -> Array:
-    drawn = np.random.default_rng(0).integers(0, 2**63, BLOCK, np.uint64)
-    return 2 * drawn + np.uint64(1)
+    """Odd numbers below 2^64."""
+    drawn = np.frombuffer(np.random.default_rng(0).bytes(8 * BLOCK), np.uint64)
+    return np.asarray(drawn | np.uint64(1))

@@ -12,6 +12,7 @@ from functools import cache
 
 import numpy as np
 
+from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.thresholds import Spread
 from gradcheck_cli.truth.numerics.differences import Float
@@ -28,8 +29,7 @@ LARGER: Spread = 16.0
 def _weights() -> Float:
     """From 1 to 2, and their negatives, in steps of 1/8: products with float32 round nothing."""
     rng = np.random.default_rng(64)
-    drawn: Float = rng.choice([-1.0, 1.0], BLOCK) * (1.0 + rng.integers(0, 9, BLOCK) / 8)
-    return drawn
+    return np.asarray(signs(rng, BLOCK) * (1.0 + rng.integers(0, 9, BLOCK) / 8))
 
 
 def count(size: int) -> int:

@@ -85,4 +85,4 @@ def test_the_operation_with_a_wrong_second_derivative_is_named() -> None:
     """github.com/tensorflow/tensorflow/issues/61117"""
     found = _found("tensorflow", tf.reduce_prod, [0.0, 1.0], "reverse-over-reverse")
     assert (found.code, found.mode) == ("GC106", "reverse-over-reverse")
-    assert found.message.endswith(": `Prod` by itself, too")
+    assert found.message.endswith("in isolation, `Prod` is wrong, too")
