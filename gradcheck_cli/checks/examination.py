@@ -177,11 +177,24 @@ class _Examination:
         self._highest = self._subjects.highest(self._narrow)
         try:
             self._notes.update(self._subjects.notes)
+            self._bind_what_was_left(bind)
             return self._restated(self._driven())
         finally:
             self._narrow.close()
             if self._highest is not self._narrow:
                 self._highest.close()
+
+    def _bind_what_was_left(self, bind: Callable[[], Subject]) -> None:
+        """Binds the layer anew where its first call left arrays in it, which later calls find in
+        every precision."""
+        known = {leaf.name for leaf in self._narrow.leaves}
+        left = [leaf.name for leaf in self._highest.leaves if leaf.name not in known]
+        if not left:
+            return
+        words = f"the first call left {', '.join(f'`{name}`' for name in left)} in the layer"
+        self._notes[f"{self._name}: {words} for later calls"] = None
+        self._narrow.close()
+        self._narrow = as_it_moves(self._subjects, bind)
 
     def _driven(self) -> LayerAnswer:
         """Goes through all steps. What they ask is whether the layer casts, where something is not

@@ -16,7 +16,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.layer import LayerProblem, Leaf
 from gradcheck_cli.engines.base import Engine
-from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.errors import EngineFault, SpecMistake
 from gradcheck_cli.engines.layer.custom import Lines
 from gradcheck_cli.engines.layer.isolation import surroundings
 from gradcheck_cli.engines.layer.loading import on_the_path
@@ -123,6 +123,8 @@ class Subjects:
             return narrow or self.bound(dtype)
         try:
             wide = self.bound("float64")
+        except SpecMistake:
+            raise
         except Exception as error:
             raise_if_internal(error)
             again = where_it_runs(lambda: self.bound("float64"), None)

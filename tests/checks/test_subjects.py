@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from gradcheck_cli import check
 from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.checks.subjects import BESIDE
 from gradcheck_cli.domain.layer import LayerAnswer
@@ -188,3 +189,32 @@ def test_data_requires_no_gradient() -> None:
             assert answer.failure is None
             assert answer.findings == ()
             assert bool(answer.checks) is not behaviour
+
+
+@pytest.mark.parametrize("wrong", [1.0, 1.5])
+@pytest.mark.parametrize("dtypes", [["float32"], ["float32", "float64"]])
+def test_an_array_that_the_first_call_leaves_is_there_in_every_precision(
+    dtypes: list[str], wrong: float
+) -> None:
+    class Sine(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return torch.sin(x)
+
+        @staticmethod
+        def backward(ctx: Any, y_bar: Any) -> Any:
+            return y_bar * torch.cos(ctx.saved_tensors[0]) * wrong
+
+    class Centred:
+        def __init__(self) -> None:
+            self.x: Any = None
+
+        def __call__(self, x: Any) -> Any:
+            self.x = x.detach().clone() if self.x is None else self.x
+            return Sine.apply(x) - 0.5 * self.x.to(x.dtype)
+
+    report = check(Centred(), torch.tensor([0.5, 1.0]), dtypes=dtypes)
+    (result,) = report.results
+    assert {finding.code for finding in result.findings} == ({"GC101"} if wrong != 1.0 else set())
+    assert any("the first call left `self.x` in the layer" in note for note in result.notes)

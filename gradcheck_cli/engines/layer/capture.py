@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import field
@@ -35,10 +36,11 @@ class Capture:
 
 def captures(function: Any) -> tuple[Capture, ...]:
     """What `function` reaches; what functions reach that it calls by name, and objects of the
-    user's classes, included. Each object once; two objects never share a name. Modules, classes and
-    plain numbers are left out by whoever asks."""
+    user's classes, included. Each object once; two objects never share a name, and none has that of
+    an argument that `function` needs. Modules, classes and plain numbers are left out by whoever
+    asks."""
     found: dict[int, Capture] = {}
-    names: set[str] = set()
+    names = _arguments_of(function)
     seen: set[int] = set()
     pending: list[tuple[str, Any]] = [("", function)]
     while pending:
@@ -51,7 +53,7 @@ def captures(function: Any) -> tuple[Capture, ...]:
                 pending.append((name, value))
                 continue
             if id(value) not in found:
-                unique = name if name not in names else f"{owner}.{name}"
+                unique = name if name not in names else f"{owner or 'self'}.{name}"
                 while unique in names:
                     unique += "_"
                 names.add(unique)
@@ -59,6 +61,15 @@ def captures(function: Any) -> tuple[Capture, ...]:
             if put is not None:
                 found[id(value)].puts.append(put)
     return tuple(found.values())
+
+
+def _arguments_of(function: Any) -> set[str]:
+    """Those without a default, which would be captured under the name of its argument."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # it states none
+        return set()
+    return {one.name for one in parameters if one.default is inspect.Parameter.empty}
 
 
 def _leads_on(value: Any) -> bool:

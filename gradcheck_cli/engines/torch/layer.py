@@ -554,7 +554,9 @@ class TorchSubject(LayerSubject):
         learned = self._needs_graph or self._compiled or self.runs_once or self.fw.accumulating
         mine = self.request.implementation.live is not None and self.state.bare
         small = self.state.is_small and self._device == HOST.device
-        return mine and small and not (learned or self.is_held or self.notes)
+        if not (mine and small) or learned or self.is_held or self.notes:
+            return False
+        return self.state.reaches_none(self._function)
 
 
 def _is_function(torch: Any, found: Any) -> bool:

@@ -221,6 +221,11 @@ class State:
         """Whether the layer has no tensors of its own."""
         return not (self.named or self._counters or self._modules)
 
+    def reaches_none(self, function: Any) -> bool:
+        """Whether a function reaches no tensors: its calls may have left some to be found."""
+        held = self.torch.nn.Module | self.torch.Tensor
+        return not any(isinstance(capture.value, held) for capture in captures(function))
+
     def drawn(self) -> bool:
         """Whether random numbers were drawn since `seeded`."""
         pairs = zip(self._streams, self._random, strict=True)

@@ -38,6 +38,17 @@ def test_closures_globals_and_defaults_of_functions_that_are_called_are_found() 
     assert found["default"] is TABLE
 
 
+def test_an_attribute_that_is_called_as_an_argument_has_another_name() -> None:
+    class Shifted:
+        def __init__(self) -> None:
+            self.x, self.y = np.array([1.0]), np.array([2.0])
+
+        def __call__(self, x: Any) -> Any:
+            return x + self.x + self.y
+
+    assert set(found_by(Shifted())) == {"self.x", "y"}
+
+
 def test_an_object_is_found_once_and_put_in_all_of_its_places() -> None:
     shared = np.array([1.0])
 
