@@ -277,6 +277,8 @@ class _Names(dict[str, Any]):
 def _check(hint: Any) -> Check:
     """Whether a value that was read is a `hint`; what is nested deeper was checked before."""
     origin, arguments = get_origin(hint), get_args(hint)
+    if hasattr(origin, "__value__"):  # a `type` statement, as NDArray is since NumPy 2.5
+        origin = get_origin(origin.__value__)
     if hint is Any or hint is object:
         return lambda value: True
     if origin is np.ndarray:

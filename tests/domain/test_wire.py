@@ -8,10 +8,11 @@ import random
 import struct
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import numpy as np
 import pytest
+from typing_extensions import TypeAliasType
 
 from gradcheck_cli.domain import wire
 from gradcheck_cli.domain.evaluation import Evaluation, Failure, Gradient, Operation, Trace
@@ -188,6 +189,15 @@ def reached(hint: Any, seen: set[str]) -> set[str]:
         for one in get_type_hints(hint, localns=names).values():
             reached(one, seen)
     return seen
+
+
+def test_arrays_are_known_by_an_alias_of_a_type_statement_as_well() -> None:
+    scalar = TypeVar("scalar", bound=np.generic)
+    alias = TypeAliasType(
+        "NDArray", np.ndarray[tuple[int, ...], np.dtype[scalar]], type_params=(scalar,)
+    )  # NumPy 2.5 on Python 3.12: type NDArray[...] = ndarray[...]
+    check = wire._check(alias[Any])
+    assert check(np.ones(2)) and not check([1.0, 1.0])
 
 
 def test_whatever_an_answer_may_hold_can_travel() -> None:
