@@ -268,7 +268,9 @@ class _LayerLifting(_Lifting):
             parts = [ROWS["concatenate"](*flat, axis=0)]
         output = parts[0]
         if not isinstance(output, Symbol):
-            raise NotLifted("no output depends on a leaf")
+            raise NotLifted(
+                "none of the operations that were seen connects the inputs to the output"
+            )
         return Lifted(self._writer.program(output), self._writer.constants, tuple(self._islands))
 
     def _island(self, step: Step, numbers: Sequence[int], refusal: NotLifted) -> Sequence[Any]:

@@ -99,7 +99,7 @@ class Call:
 
     def wide(self, given: Sequence[Any]) -> list[Array]:
         if self._func is _AS_BITS:  # of the dtypes that they were
-            narrow = [as_tensor(x).to(y.dtype) for x, y in zip(given, self.given, strict=True)]
+            narrow = [as_tensor(x).to(y) for x, y in zip(given, self.given, strict=True)]
             return [y.numpy(force=True) for y in self.low(narrow)]
         numbers = [_like(x, y) for x, y in zip(given, self.given, strict=True)]
         args, kwargs = self._filled(self._spared(numbers))
@@ -156,15 +156,16 @@ def pairs(array: Any) -> Any:
 
 
 def _like(values: Any, native: Any) -> Any:
-    """The numbers in place of what the call was given."""
+    """The numbers in place of what the call was given, on its device: some kernels, as those of
+    cuDNN, are on no other."""
     if isinstance(values, (int, float)):
         return values
     tensor = as_tensor(values)
-    return (
-        torch.view_as_complex(tensor)
-        if getattr(native, "dtype", tensor.dtype).is_complex
-        else tensor
-    )
+    if not isinstance(native, torch.Tensor):
+        return tensor
+    if native.is_complex():
+        tensor = torch.view_as_complex(tensor)
+    return tensor.to(native.device)
 
 
 def tensors(result: Any) -> Iterator[Any]:

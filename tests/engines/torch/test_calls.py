@@ -77,3 +77,11 @@ def test_strides_and_axes_are_kept() -> None:
     assert as_tensor(x.T[::-1]).tolist() == x.T[::-1].tolist()
     assert as_tensor(np.float64(2.0)).shape == ()
     assert as_tensor(np.broadcast_to(np.array(1.0), (2,))).tolist() == [1, 1]
+
+
+def test_numbers_are_given_on_the_device_of_the_call(torch: Any) -> None:
+    """Kernels that are on one device only, as cuDNN's, run again there."""
+    from gradcheck_cli.engines.torch.calls import _like
+
+    given = _like(np.ones(2), torch.ones(2, dtype=torch.float32, device="meta"))
+    assert (given.device.type, given.dtype) == ("meta", torch.float64)
