@@ -101,15 +101,16 @@ class Admissible:
 
     def run(self, call: Call) -> CallResult:
         values = self._values(call.values)
-        others = {
-            name: None if moved is None else self._values(moved)
-            for name, moved in (
-                ("interleaved_inputs", call.interleaved_inputs),
-                ("earlier_inputs", call.earlier_inputs),
+        between, earlier = call.interleaved_inputs, call.earlier_inputs
+        ran = self._subject.run(
+            replace(
+                call,
+                values=values,
+                each=None,
+                interleaved_inputs=None if between is None else self._values(between),
+                earlier_inputs=None if earlier is None else self._values(earlier),
             )
-        }
-        mine = replace(call, values=values, each=None, **others)  # type: ignore[arg-type]
-        ran = self._subject.run(mine)
+        )
         return replace(ran, gradients=self._pulled(ran.gradients, values))
 
     def _pulled(

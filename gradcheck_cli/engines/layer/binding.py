@@ -59,7 +59,7 @@ def arrange(
         arranged = arrange(function, wholes, args, kwargs, skip=skip, keywords=keywords)
         return lambda arrays: arranged(joined(arrays))
     fixed = dict(kwargs or {})
-    parameters = _parameters(function)
+    parameters = parameters_of(function)
     if parameters is not None:
         parameters = parameters[skip:]
     known = {p.name for p in parameters or () if p.kind not in _VARIADIC}
@@ -79,8 +79,8 @@ def for_the_call(
     of a constructor."""
     named = (getattr(cls, name, None) for name in ([method] if method else ("call", "forward")))
     call = next((method for method in named if method is not None), cls.__call__)
-    known = {p.name for p in _parameters(call) or ()}
-    own = {p.name for p in _parameters(cls) or ()}
+    known = {p.name for p in parameters_of(call) or ()}
+    own = {p.name for p in parameters_of(cls) or ()}
     later = {name: v for name, v in kwargs.items() if name in known and name not in own}
     return {n: v for n, v in kwargs.items() if n not in later}, later
 
@@ -111,7 +111,8 @@ _KEYS = re.compile(r"\[([^\]]+)\]")
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def _parameters(function: Any) -> list[inspect.Parameter] | None:
+def parameters_of(function: Any) -> list[inspect.Parameter] | None:
+    """The parameters of a function's signature; None where it states none."""
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):

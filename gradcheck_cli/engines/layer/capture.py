@@ -10,6 +10,7 @@ from dataclasses import field
 from typing import Any
 
 from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.engines.layer.binding import parameters_of
 
 Put = Callable[[Any], None]
 """Puts another object in the place where one was found."""
@@ -40,7 +41,8 @@ def captures(function: Any) -> tuple[Capture, ...]:
     an argument that `function` needs. Modules, classes and plain numbers are left out by whoever
     asks."""
     found: dict[int, Capture] = {}
-    names = _arguments_of(function)
+    # A default is captured under the name of its argument.
+    names = {p.name for p in parameters_of(function) or () if p.default is inspect.Parameter.empty}
     seen: set[int] = set()
     pending: list[tuple[str, Any]] = [("", function)]
     while pending:
@@ -61,15 +63,6 @@ def captures(function: Any) -> tuple[Capture, ...]:
             if put is not None:
                 found[id(value)].puts.append(put)
     return tuple(found.values())
-
-
-def _arguments_of(function: Any) -> set[str]:
-    """Those without a default, which would be captured under the name of its argument."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # it states none
-        return set()
-    return {one.name for one in parameters if one.default is inspect.Parameter.empty}
 
 
 def _leads_on(value: Any) -> bool:

@@ -189,6 +189,11 @@ def polygamma(n: Any, x: Any, **how: Any) -> Any:
     return row("polygamma")(x, n=int(orders[0]))
 
 
+def transposed(x: Any) -> Any:
+    """The transposed matrices of a stack."""
+    return row("transpose")(x, axes=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
 def exchanged(x: Any, order: Any) -> Any:
     """The rows of x in this order."""
     places = np.broadcast_to(order[..., None], (*order.shape, x.shape[-1]))

@@ -14,12 +14,8 @@ from gradcheck_cli.engines.trace.exact_kernels import (
     exchanged,
     row,
     towards,
+    transposed,
 )
-
-
-def _turned(x: Any) -> Any:
-    """The transposed matrices of a stack."""
-    return row("moveaxis")(x, source=-1, destination=-2)
 
 
 def _triangular_solve(a: Any, b: Any, **how: Any) -> Any:
@@ -27,10 +23,10 @@ def _triangular_solve(a: Any, b: Any, **how: Any) -> Any:
     a = row("tril" if lower else "triu")(a, k=(-1 if lower else 1) * bool(how["unit_diagonal"]))
     a = a + np.eye(a.shape[-1]) if how["unit_diagonal"] else a
     if how["transpose_a"]:
-        a, lower = _turned(a), not lower
+        a, lower = transposed(a), not lower
     if how["left_side"]:
         return row("triangular_solve")(a, b, lower=lower)
-    return _turned(row("triangular_solve")(_turned(a), _turned(b), lower=not lower))
+    return transposed(row("triangular_solve")(transposed(a), transposed(b), lower=not lower))
 
 
 def _lu(run: OfRun, x: Any, **how: Any) -> Any:
@@ -44,7 +40,7 @@ def _qr(run: OfRun, x: Any, *, full_matrices: bool, **how: Any) -> Any:
     square = row("getitem")(x, index=(..., slice(None), slice(0, x.shape[-2])))
     signs = np.where(np.diagonal(run.results[1], axis1=-2, axis2=-1) < 0, -1.0, 1.0)
     q = row("qr_q")(square) * signs[..., None, :]
-    return q, row("triu")(row("matmul")(_turned(q), x))
+    return q, row("triu")(row("matmul")(transposed(q), x))
 
 
 def _svd(run: OfRun, x: Any, *, full_matrices: bool, compute_uv: bool, **how: Any) -> Any:

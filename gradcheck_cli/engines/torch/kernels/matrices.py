@@ -17,12 +17,8 @@ from gradcheck_cli.engines.trace.exact_kernels import (
     exchanged,
     row,
     towards,
+    transposed,
 )
-
-
-def _turned(x: Any) -> Any:
-    """The transposed matrices of a stack."""
-    return row("transpose")(x, axes=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
 def _addmm(c: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
@@ -51,11 +47,11 @@ def _trilinear(
 
 def _cholesky(x: Any, upper: bool = False) -> Any:
     y = row("cholesky")(x)
-    return _turned(y) if upper else y
+    return transposed(y) if upper else y
 
 
 def _times_transpose(x: Any, upper: bool) -> Any:
-    return row("matmul")(_turned(x), x) if upper else row("matmul")(x, _turned(x))
+    return row("matmul")(transposed(x), x) if upper else row("matmul")(x, transposed(x))
 
 
 def _triangle(a: Any, upper: bool, unit: bool = False) -> Any:
@@ -67,8 +63,10 @@ def _solve_triangular(
     a: Any, b: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Any:
     if not left:
-        return _turned(
-            _solve_triangular(_turned(a), _turned(b), upper=not upper, unitriangular=unitriangular)
+        return transposed(
+            _solve_triangular(
+                transposed(a), transposed(b), upper=not upper, unitriangular=unitriangular
+            )
         )
     a = _triangle(a, upper, unitriangular)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -81,7 +79,7 @@ def _triangular_solve(
 ) -> Any:
     triangle = _triangle(a, upper, unitriangular)
     if transpose:
-        return _solve_triangular(_turned(triangle), b, upper=not upper), a
+        return _solve_triangular(transposed(triangle), b, upper=not upper), a
     return _solve_triangular(triangle, b, upper=upper), a
 
 
@@ -104,7 +102,7 @@ def _factored(run: OfRun, x: Any, packed: Any, pivots: Any) -> Any:
     memory as LAPACK wants it."""
     lower = np.tril(packed, -1) + np.eye(packed.shape[-1])
     whole = _permutation(_order(pivots, packed.shape[-1])) @ lower @ np.triu(packed)
-    return _packed(x if np.allclose(whole, run.args[0]) else _turned(x), pivots)
+    return _packed(x if np.allclose(whole, run.args[0]) else transposed(x), pivots)
 
 
 def _unpacked(packed: Any) -> tuple[Any, Any]:
@@ -142,7 +140,7 @@ def _solve(run: OfRun, a: Any, b: Any, *, left: bool = True, check_errors: bool 
 
 def _solved(a: Any, b: Any, left: bool = True) -> Any:
     if not left:
-        return _turned(_solved(_turned(a), _turned(b)))
+        return transposed(_solved(transposed(a), transposed(b)))
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = (row("broadcast_to")(one, shape=(*batch, *one.shape[-2:])) for one in (a, b))
     return row("solve")(a, b)
@@ -152,7 +150,7 @@ def _lu_solve(packed: Any, pivots: Any, b: Any, *, left: bool = True, adjoint: b
     lower, upper = _unpacked(packed)
     p = _permutation(_order(pivots, packed.shape[-2]))
     a = row("matmul")(p, row("matmul")(lower, upper))
-    return _solved(_turned(a) if adjoint else a, b, left)
+    return _solved(transposed(a) if adjoint else a, b, left)
 
 
 def _qr(run: OfRun, x: Any, mode: str = "reduced") -> Any:
@@ -162,7 +160,7 @@ def _qr(run: OfRun, x: Any, mode: str = "reduced") -> Any:
     square = row("getitem")(x, index=(..., slice(None), slice(0, x.shape[-2])))
     signs = np.where(np.diagonal(run.results[1], axis1=-2, axis2=-1) < 0, -1.0, 1.0)
     q = row("qr_q")(square) * signs[..., None, :]
-    r = row("triu")(row("matmul")(_turned(q), x))
+    r = row("triu")(row("matmul")(transposed(q), x))
     return (np.empty(0) if mode == "r" else q), r
 
 
@@ -202,7 +200,7 @@ def _pseudoinverse(run: OfRun, x: Any, *how: Any, **more: Any) -> Any:
 
 def _of_full_rank(x: Any) -> Any:
     """The pseudoinverse by the normal equations."""
-    turned = _turned(x)
+    turned = transposed(x)
     if x.shape[-2] >= x.shape[-1]:
         return _solved(row("matmul")(turned, x), turned)
     return row("matmul")(turned, row("inv")(row("matmul")(x, turned)))
@@ -230,7 +228,7 @@ def _reflected(v: Any, tau: Any, y: Any, backwards: bool) -> Any:
         unit = row("where")(below, column, (np.arange(m)[:, None] == i).astype(np.float64))
         factor = row("getitem")(tau, index=(..., slice(i, i + 1)))
         factor = row("expand_dims")(factor, axis=-1)
-        y = y - factor * row("matmul")(unit, row("matmul")(_turned(unit), y))
+        y = y - factor * row("matmul")(unit, row("matmul")(transposed(unit), y))
     return y
 
 
@@ -242,7 +240,7 @@ def _householder(v: Any, tau: Any) -> Any:
 def _ormqr(v: Any, tau: Any, c: Any, left: bool = True, transpose: bool = False) -> Any:
     if left:
         return _reflected(v, tau, c, transpose)
-    return _turned(_reflected(v, tau, _turned(c), not transpose))
+    return transposed(_reflected(v, tau, transposed(c), not transpose))
 
 
 MATRICES: dict[str, Kernel] = {
