@@ -34,6 +34,10 @@ def define(frame: Frame, node: ast.FunctionDef) -> None:
     arguments = node.args
     if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.posonlyargs:
         context.fail(node, "parameters are plain names: def f(x, y):")
+    for i, repeated in enumerate(arguments.args):
+        if repeated.arg in {before.arg for before in arguments.args[:i]}:
+            context.fail(repeated, f"`{node.name}` has two parameters named `{repeated.arg}`")
+            repeated.arg += "'" * i  # a name that nobody can write, so that calls keep their count
     parameters = tuple(argument.arg for argument in arguments.args)
     first = len(parameters) - len(arguments.defaults)
     defaults: dict[str, Value] = {}

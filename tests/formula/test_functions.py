@@ -90,6 +90,10 @@ def test_what_a_function_may_not_be() -> None:
     assert mistakes("def f(*a):\n    return 1\ns") == [
         "GC904 1:1-11 parameters are plain names: def f(x, y):"
     ]
+    assert mistakes("def f(a, a, a=2):\n    return a\nf(s, s)") == [
+        "GC904 1:10-11 `f` has two parameters named `a`",
+        "GC904 1:13-14 `f` has two parameters named `a`",
+    ]
     assert mistakes("def f(a):\n    b = a\nf(s)") == [
         "GC904 2:5-10 `f` does not end with `return value`"
     ]
