@@ -51,7 +51,7 @@ from gradcheck_cli.truth.certified.enclosed_products import EnclosedArray
 from gradcheck_cli.truth.formulas.compute import NOT_CERTIFIED
 from gradcheck_cli.truth.formulas.directional_program import NoDirectional
 from gradcheck_cli.truth.layers.callables import STIR, STIRRED, stirred
-from gradcheck_cli.truth.layers.second_order import Blocks, Weights
+from gradcheck_cli.truth.layers.second_order import Blocks, RowGradients, Weights
 from gradcheck_cli.truth.layers.weighing import move_of
 from gradcheck_cli.truth.numerics.noise import from_size
 
@@ -88,6 +88,7 @@ class SecondOrder:
         self.checks: tuple[Check, ...] = ()
         self.findings: tuple[Finding, ...] = ()
         self.notes: list[str] = []
+        self._of_row = RowGradients(layer.highest)
         self._causes = SecondOrderCauses(layer.narrow, alone, self.notes)
 
     def steps(self) -> Steps[None]:
@@ -115,7 +116,7 @@ class SecondOrder:
             *(self._wrong.get(one, ()) for one in ("reverse", *modes_in(mode)))
         )
         second = self._wrong.get("-over-".join(modes_in(mode)[1:]), set())
-        hessian = Hessian(self._layer, first | second, mode)
+        hessian = Hessian(self._layer, first | second, mode, self._of_row)
         self._note_wrong(hessian, "second" if second - first else "first")
         if not hessian.leaves:
             return ""

@@ -18,7 +18,7 @@ from gradcheck_cli.domain.scale import tangent_scale
 from gradcheck_cli.domain.truth import TruthBlock
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.truth.layers.callables import projected, transposed
-from gradcheck_cli.truth.layers.second_order import Blocks, SecondTruth
+from gradcheck_cli.truth.layers.second_order import Blocks, RowGradients, SecondTruth
 
 REVERSE: Mode = "reverse-over-reverse"
 PAIRED: Mode = "forward-over-forward"
@@ -36,11 +36,19 @@ class Hessian:
 
     `directions` (k, n) of a leaf stand for its entries along the columns of a block; forward over
     forward takes a pass a pair, so `firsts` (k, n) stand for them along its rows, too. Third order,
-    the product is differentiated `along` a direction (n,) of all `leaves` first.
+    the product is differentiated `along` a direction (n,) of all `leaves` first. `of_row` has the
+    gradients of that product that other compositions asked for.
     """
 
-    def __init__(self, layer: BoundLayer, wrong: Set[str | None], mode: Mode) -> None:
+    def __init__(
+        self,
+        layer: BoundLayer,
+        wrong: Set[str | None],
+        mode: Mode,
+        of_row: RowGradients | None = None,
+    ) -> None:
         self.layer = layer
+        self.of_row = of_row or RowGradients(layer.highest)
         self.mode = mode
         narrow, problem = layer.narrow, layer.problem
         fmt = FORMATS[problem.dtype]
@@ -155,7 +163,7 @@ class Hessian:
         """Differences of the gradient in the highest precision."""
         layer = self.layer
         return SecondTruth(
-            layer.highest, self.row, self.directions, layer.bounds, layer.problem.dtype, self.along
+            self.of_row, self.row, self.directions, layer.bounds, layer.problem.dtype, self.along
         )
 
     def doubtful(self) -> dict[str, Array]:

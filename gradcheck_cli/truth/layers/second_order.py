@@ -48,13 +48,30 @@ class Weights:
     doubtful: Mapping[str, Array]
 
 
+class RowGradients:
+    """The gradient of s = row @ F of a subject; each is computed once, whatever composition of
+    modes is compared with its differences."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self._known: dict[tuple[bytes, ...], Mapping[str, Array | None]] = {}
+
+    def at(self, row: Float, moved: Values) -> Mapping[str, Array | None]:
+        """By leaf (n,), with some leaves at values that are not their own."""
+        parts = (part for name in moved for part in (name.encode(), moved[name].tobytes()))
+        key = (row.tobytes(), *parts)
+        if key not in self._known:
+            self._known[key] = self.subject.run(Call(moved, row[None])).row(0)
+        return self._known[key]
+
+
 @dataclass
 class SecondTruth:
     """The Hessian of s = row @ F at the subject's own leaves, along `directions` (k, n) of every
     leaf that is requested, one leaf at a time; third order, of the derivative of s `along` a
     direction (n,) a leaf. `unsure`: a first look did not confirm it."""
 
-    subject: Subject
+    of_row: RowGradients
     row: Float
     directions: Mapping[str, Array]
     bounds: Mapping[str, tuple[float, float]]
@@ -63,6 +80,7 @@ class SecondTruth:
     unsure: bool = False
 
     def __post_init__(self) -> None:
+        self.subject = self.of_row.subject
         self.values = {leaf.name: leaf.value for leaf in self.subject.leaves}
         self.sizes = {
             leaf.name: leaf.size for leaf in self.subject.leaves if leaf.name in self.directions
@@ -73,11 +91,11 @@ class SecondTruth:
         if not is_inside(self.subject, at):
             return np.full(sum(self.sizes.values()), np.nan)
         moved = {name: v for name, v in at.items() if v is not self.values[name]}
-        ran = self.subject.run(Call(moved, self.row[None]))
+        gradients = self.of_row.at(self.row, moved)
         parts = []
         for name, size in self.sizes.items():
-            found = ran.gradients.get(name)
-            parts.append(np.zeros(size) if found is None else found[0])
+            found = gradients.get(name)
+            parts.append(np.zeros(size) if found is None else found)
         return np.concatenate(parts)
 
     def _several(self, many: Sequence[Values]) -> Float:

@@ -212,6 +212,11 @@ def _extend(
 
 def central(ladder: Ladder) -> Estimate:
     """The best extrapolated central difference of each output."""
+    return _uncontradicted(central_of_levels(ladder))
+
+
+def central_of_levels(ladder: Ladder) -> Estimate:
+    """The best extrapolated central difference that begins at each level, (k, m)."""
     with np.errstate(all="ignore"):
         quotients = (ladder.plus - ladder.minus) / (2 * ladder.h[:, None])
     return _extrapolate(quotients, ladder.h, ladder.noise, power=2)
@@ -225,7 +230,7 @@ def one_sided(ladder: Ladder, side: int) -> Estimate:
         else:
             quotients = (ladder.zero - ladder.minus) / ladder.h[:, None]
     at_zero = _nearest_known(ladder.noise)  # the value at 0 is as noisy as those next to it
-    return _extrapolate(quotients, ladder.h, ladder.noise + at_zero, power=1)
+    return _uncontradicted(_extrapolate(quotients, ladder.h, ladder.noise + at_zero, power=1))
 
 
 def _nearest_known(noise: Float) -> Float:
@@ -237,12 +242,11 @@ def _nearest_known(noise: Float) -> Float:
 
 
 def _extrapolate(quotients: Float, h: Float, noise: Float, power: int) -> Estimate:
-    """Romberg's tableau over quotients (k, m) whose error expands in powers of h^power.
+    """Romberg's tableau over quotients (k, m) whose error expands in powers of h^power: the best
+    estimate that begins at each level, (k, m); `_uncontradicted` chooses among them.
 
     Entry (i, j) uses levels i .. i + j. Its error is the larger distance to the two entries that
-    it was made from, times SAFETY, plus the rounding of its smallest step. Of the entries that
-    begin at one level the best is kept; `_uncontradicted` chooses among the levels. `noise` is (k,
-    m).
+    it was made from, times SAFETY, plus the rounding of its smallest step. `noise` is (k, m).
     """
     count, m = quotients.shape
     values, errors = np.full((count, m), np.nan), np.full((count, m), np.inf)
@@ -263,15 +267,16 @@ def _extrapolate(quotients: Float, h: Float, noise: Float, power: int) -> Estima
             values[: count - j] = np.where(better, new, values[: count - j])
             errors[: count - j] = np.where(better, error, errors[: count - j])
             table = new
-    return _uncontradicted(values, errors)
+    return Estimate(values, errors)
 
 
-def _uncontradicted(values: Float, errors: Float) -> Estimate:
+def _uncontradicted(levels: Estimate) -> Estimate:
     """Per output, the estimate with the smallest error that no finer level contradicts.
 
     At steps longer than the period of a function two entries may agree by accident; shorter steps
     then tell another story, within error bars that exclude the first.
     """
+    values, errors = levels.value, levels.error
     with np.errstate(all="ignore"):
         known = np.isfinite(errors)
         low = np.where(known, values - errors, -np.inf)

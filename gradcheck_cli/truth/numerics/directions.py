@@ -14,7 +14,15 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import Residue, Step
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.numerics.classify import Sides, classify
-from gradcheck_cli.truth.numerics.differences import DEEPEST, Estimate, Float, Ladder, climb
+from gradcheck_cli.truth.numerics.differences import (
+    DEEPEST,
+    Estimate,
+    Float,
+    Ladder,
+    central,
+    climb,
+)
+from gradcheck_cli.truth.numerics.growing_noise import louder_near_zero
 from gradcheck_cli.truth.numerics.noise import typical
 
 LEFT: Residue = 2.0**-8  # of the steepest quotient: x^3 at 0 has 2^-8 of it left four halvings on
@@ -162,6 +170,8 @@ class Sampled:
             expected,
         )
         ladder, estimate = look()
+        if louder_near_zero(ladder, at, low, high):
+            estimate = central(ladder)
         sides = classify(ladder)
         if self.smooth and np.any(sides.kind != PointKind.SMOOTH):
             ladder, estimate = look(thorough=True)

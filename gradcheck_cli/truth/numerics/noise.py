@@ -78,10 +78,10 @@ def measured(
     factor = _representable(step * SPREAD, dtype) if exact else step * UNEVEN
     table = _table(function, values, zero, factor)
     still = np.all(table == zero, axis=0)
-    noise = _in_differences(table, ORDERS)
+    noise = in_differences(table, ORDERS)
     if grains and exact:
         again = _table(function, values, zero, _representable(step * AGAIN, dtype))
-        noise = np.fmax(noise, _in_differences(again, ORDERS))
+        noise = np.fmax(noise, in_differences(again, ORDERS))
     loud = noise > ROUNDING_GRAINS * FORMATS[dtype].unit_roundoff * max(
         map(largest_of, (zero, *values.values()))
     )
@@ -142,7 +142,7 @@ def _table(
     return np.stack([zero, *(function(moved) for moved in moves)])
 
 
-def _in_differences(table: Float, orders: Sequence[int]) -> Float:
+def in_differences(table: Float, orders: Sequence[int]) -> Float:
     """The noise (m,) that the differences of these orders say there is."""
     noise = np.zeros(table.shape[1:])
     with np.errstate(all="ignore"):
@@ -166,7 +166,7 @@ def _heard_afar(
     for k in range(1, POINTS + 1):
         away = {name: _away(value, k * FAR / POINTS) for name, value in values.items()}
         table.append(function(away))
-    shown = _in_differences(np.stack(table[1:]), ORDERS)
+    shown = in_differences(np.stack(table[1:]), ORDERS)
     known = np.all(np.isfinite(table), axis=0)
     return np.where(known, np.fmin(noise, shown), noise)
 
@@ -224,7 +224,7 @@ def _at_ulps_of_float32(
 ) -> Float:
     """The noise (m,) at points that lie so many ulps of float32 apart."""
     factor = _representable(ulps * FORMATS["float32"].unit_roundoff, "float64")
-    return _in_differences(_table(function, values, zero, factor), ORDERS)
+    return in_differences(_table(function, values, zero, factor), ORDERS)
 
 
 def _a_little_way_off(values: Mapping[str, Array], part: float) -> dict[str, Array]:
@@ -284,7 +284,7 @@ def _beside_zeros(
         function({name: value + (BESIDE + k * step) * off[name] for name, value in values.items()})
         for k in range(POINTS + 1)
     ]
-    return _in_differences(np.stack(rows), ORDERS)
+    return in_differences(np.stack(rows), ORDERS)
 
 
 def largest_of(values: Array) -> float:

@@ -345,3 +345,30 @@ def test_an_input_without_entries_has_no_second_derivative() -> None:
     assert answer.failure is None
     assert answer.findings == ()
     assert {check.input for check in answer.checks if check.mode == FORWARD} == {"x.x"}
+
+
+class Sinc(torch.autograd.Function):
+    """sin(x) / x with a value of its own at 0, where its derivative is constant."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        safe = torch.where(x == 0, torch.ones_like(x), x)
+        return torch.where(x == 0, torch.ones_like(x), torch.sin(safe) / safe)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        safe = torch.where(x == 0, torch.ones_like(x), x)
+        slope = (safe * torch.cos(safe) - torch.sin(safe)) / (safe * safe)
+        return g * torch.where(x == 0, torch.zeros_like(x), slope)
+
+
+def test_a_gradient_that_is_guarded_at_the_point() -> None:
+    answer = examined(lambda x: Sinc.apply(x), {"x": np.array([0.0])}, modes=SECOND)
+    (finding,) = answer.findings
+    assert (finding.code, finding.mode) == ("GC106", "reverse-over-reverse")
+    (entry,) = finding.entries
+    assert entry.computed == 0
+    assert entry.truth is not None
+    assert float(entry.truth) == pytest.approx(-1 / 3, abs=1e-6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from torch import Tensor
 
 from gradcheck_cli.checks.bound_layer import BoundLayer
@@ -12,6 +13,7 @@ from gradcheck_cli.checks.second_order.hessian import Hessian
 from gradcheck_cli.checks.subjects import Subjects
 from gradcheck_cli.domain.evaluation import SECOND
 from gradcheck_cli.domain.truth import TruthBlock
+from gradcheck_cli.truth.layers.second_order import RowGradients
 from tests.checks.making import layer_problem, torch_engine
 
 XX, XY = ("x", "x"), ("x", "y")
@@ -81,3 +83,19 @@ def test_a_right_gradient_is_not_doubted() -> None:
         "x": False,
         "y": False,
     }
+
+
+def test_compositions_share_the_gradients_that_are_differenced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    layer = bound(x=[1.0], y=[3.0])
+    shared = RowGradients(layer.highest)
+    ran = []
+    run = layer.highest.run
+    monkeypatch.setattr(layer.highest, "run", lambda call: ran.append(call) or run(call))
+    counts = []
+    for mode in SECOND[:2]:
+        hessian = Hessian(layer, frozenset(), mode, shared)
+        hessian.truth().blocks(hessian.filled(hessian.blocks(layer.highest)), None)
+        counts.append(len(ran))
+    assert counts[0] == counts[1] > 0

@@ -42,3 +42,13 @@ def test_the_layer_s_other_operations_have_forward_mode() -> None:
     answer = examined(lambda x: x.sin() + squared(x.detach()), {"x": np.array([0.3, -1.2])})
     modes = {check.mode for check in answer.checks}
     assert modes == {"reverse", "forward"}
+
+
+def test_a_tangent_of_another_shape_is_an_error_of_the_operation() -> None:
+    """PyTorch 2.13 gives the norm of all entries a tangent with their axes."""
+
+    def norm(x: Any) -> Any:
+        return torch.ops.aten.norm.Scalar(x, 2)
+
+    answer = examined(norm, {"x": np.array([[0.3, -1.2]])})
+    assert {(found.code, found.mode) for found in answer.findings} == {("GC701", "forward")}
