@@ -15,6 +15,7 @@ from gradcheck_cli.cli.words import did_you_mean
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.report import SpecError
+from gradcheck_cli.domain.working_folder import was_deleted
 
 _BY_KEY = {key: setting for setting in SETTINGS for key in (setting.key, setting.name) if key}
 
@@ -87,10 +88,9 @@ def configuration_file(folder: Path | None = None) -> Path | None:
 
 
 def _candidates(folder: Path | None) -> list[Path]:
-    try:
-        folder = folder or Path.cwd()
-    except OSError:  # it was deleted: nothing is above it, either
+    if folder is None and was_deleted():  # nothing is above it, either
         return []
+    folder = folder or Path.cwd()
     return [place / "pyproject.toml" for place in (folder, *folder.parents)]
 
 

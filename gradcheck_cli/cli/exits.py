@@ -26,6 +26,7 @@ from gradcheck_cli.domain.errors import (
     UsageError,
     interruption,
 )
+from gradcheck_cli.domain.working_folder import was_deleted
 from gradcheck_cli.version import VERSION
 
 if TYPE_CHECKING:
@@ -99,6 +100,9 @@ def _guarded(app: click.Command, arguments: list[str]) -> int:
     except Exception as error:
         if (stopped := interruption(error)) is not None:
             return _interrupted(stopped)
+        if isinstance(error, FileNotFoundError) and was_deleted():
+            _say("the working folder was deleted", "change to another folder")
+            return USAGE
         _internal(error, arguments)
         return INTERNAL
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter, deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -12,7 +13,6 @@ from gradcheck_cli.cli.shard import Shard
 from gradcheck_cli.cli.streams import talk
 from gradcheck_cli.domain.events import EngineReady, Event, Finished, SpecFinished, Started
 from gradcheck_cli.domain.options import RunOptions
-from gradcheck_cli.domain.place import STDIN
 from gradcheck_cli.domain.report import Report, SpecResult
 from gradcheck_cli.run.kept_results import KeptResults
 from gradcheck_cli.run.result_cache import Recalled, ResultCache
@@ -66,7 +66,7 @@ class Recall:
         self.options = replace(options, baseline=dict(baseline))
 
     def _known(self, file: str) -> Recalled | None:
-        if file == STDIN:
+        if not os.path.isfile(file):  # standard input, or a pipe: it can be read once
             return None
         try:
             with open(file, "rb") as stream:

@@ -18,6 +18,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.domain.wire import Malformed, decode, encode
+from gradcheck_cli.domain.working_folder import was_deleted
 from gradcheck_cli.run.contents import Contents, lasts, layers_of
 
 KEPT_S = 30 * 24 * 3600.0  # an entry that no run has met for so long is removed
@@ -100,10 +101,11 @@ class ResultCache:
 
 def usable(options: RunOptions) -> bool:
     """Whether results of such a run may be recalled: not where frameworks are to be seen at work,
-    where graphs are wanted, or on a device or a cluster, of which nothing is known here."""
+    where graphs are wanted, on a device or a cluster, of which nothing is known here, or in a
+    working folder that was deleted."""
     device = options.device.resolve(None, "cpu")
     seen = options.show_framework_output or options.illustrated
-    return device == "cpu" and not (seen or options.cluster)
+    return device == "cpu" and not (seen or options.cluster or was_deleted())
 
 
 def clear(folder: Path | None = None) -> int:

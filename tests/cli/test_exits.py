@@ -1,5 +1,8 @@
+import os
 import sys
+from contextlib import chdir
 from dataclasses import replace
+from pathlib import Path
 
 import click
 import pytest
@@ -113,6 +116,23 @@ def test_an_internal_error_asks_for_a_report_with_versions(
     assert "Please report it" in text
     for name in ("gradcheck", "Python", "numpy", "click"):
         assert name in text
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder in use cannot be deleted")
+def test_a_deleted_working_folder_is_not_our_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+
+    @click.command()
+    def app() -> None:
+        os.path.abspath("here")
+
+    with chdir(gone):
+        gone.rmdir()
+        assert exits.guarded(app, []) == 2
+    assert "the working folder was deleted" in capsys.readouterr().err
 
 
 def test_a_reader_that_goes_away_is_no_error(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -208,6 +211,18 @@ def test_a_report_does_not_replace_the_code_of_a_known_layer(run: Run, folder: P
     assert screen.code == 2
     assert "is an input of this run" in screen.err
     assert (folder / "parts.py").read_text() == "factor = 2.0\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs pipes with names")
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.yaml"
+    os.mkfifo(pipe)
+    writing = threading.Thread(target=pipe.write_text, args=[SPECS["good.yaml"]])
+    writing.start()
+    variables = {"GRADCHECK_NO_CACHE": "0", "XDG_CACHE_HOME": str(tmp_path)}
+    screen = call_here("run", "pipe.yaml", "--engine", "reference", cwd=tmp_path, env=variables)
+    writing.join()
+    assert (screen.code, screen.out.split()[:2]) == (0, ["ok", "pipe"])
 
 
 def test_a_folder_that_cannot_be_written_is_said(

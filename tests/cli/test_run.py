@@ -266,7 +266,8 @@ def test_a_working_folder_that_was_deleted(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     command = f"rmdir ../gone; {sys.executable} -m gradcheck_cli run ../s.yaml --engine reference"
-    done = subprocess.run(command, shell=True, cwd=gone, env=environment(), capture_output=True)
+    here = environment(GRADCHECK_NO_CACHE="0", XDG_CACHE_HOME=str(tmp_path))
+    done = subprocess.run(command, shell=True, cwd=gone, env=here, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
 
 

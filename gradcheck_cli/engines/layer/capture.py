@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
 import types
@@ -127,7 +128,7 @@ def _of_code(function: types.FunctionType) -> Iterator[tuple[str, Any, Put | Non
             yield name, cell.cell_contents, functools.partial(setattr, cell, "cell_contents")
         except ValueError:  # a name that has no value yet
             continue
-    for name in dict.fromkeys(_global_names(code)):
+    for name in _global_names(code):
         if name in function.__globals__:
             value = function.__globals__[name]
             yield name, value, functools.partial(function.__globals__.__setitem__, name)
@@ -154,9 +155,16 @@ def _attributes(owner: Any) -> Iterator[tuple[str, Any, Put | None]]:
             yield name, value, functools.partial(held.__setitem__, name)  # frozen ones, too
 
 
-def _global_names(code: types.CodeType) -> Iterator[str]:
-    """Names that the code, or a function inside it, looks up: globals, and attributes with them."""
-    yield from code.co_names
+@functools.cache
+def _global_names(code: types.CodeType) -> tuple[str, ...]:
+    """The globals that the code, or a function inside it, reads."""
+    return tuple(dict.fromkeys(_read(code)))
+
+
+def _read(code: types.CodeType) -> Iterator[str]:
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):  # co_names has attributes, too
+            yield instruction.argval
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _global_names(constant)

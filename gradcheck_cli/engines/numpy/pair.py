@@ -4,6 +4,8 @@
     backward(upstream, cache)     where forward gives (output, cache); of one input the name may be
                                   any but the input's
     backward(upstream, x, w)      with the inputs of forward, by name or in their order
+    backward(upstream, upstream2) of an object that remembers its last forward run, which gave as
+                                  many arrays
 
 A parameter `out`, `output` or `y` of the last kind is the output; where it is the only one, forward
 may give that twice, as output and cache. With several outputs `upstream`
@@ -19,13 +21,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+import numpy as np
+
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import WrongKind
 from gradcheck_cli.engines.layer.binding import Arranged, BadCall, arrange, called
 from gradcheck_cli.engines.layer.loading import NoSuchLayer, load_layer, what_it_has
 
-Style = Literal["upstream", "cache", "input or cache", "inputs"]
+Style = Literal["upstream", "upstreams", "cache", "input or cache", "inputs"]
 
 WAYS = "backward(upstream), backward(upstream, cache), or backward(upstream, x, ...)"
 CACHES = ("cache", "ctx", "context", "saved", "residuals")
@@ -96,9 +100,12 @@ class Convention:
     extra: Mapping[str, Any]  # fixed keyword arguments that backward takes too
     rest: tuple[str, ...]  # parameters of backward after the first
     by_name: bool
+    open_ended: bool  # backward has a parameter `*args`
 
     def pulled(self, pair: Pair, upstream: Any, ran: Run) -> Any:
         """What backward gives."""
+        if ran.one_by_one:
+            return pair.backward(*upstream, **self.extra)
         if self.style == "upstream":
             return pair.backward(upstream, **self.extra)
         if self.style in ("cache", "input or cache"):
@@ -109,9 +116,15 @@ class Convention:
         return pair.backward(upstream, *(ran.inputs[name] for name in self.order), **self.extra)
 
     def ran(self, pair: Pair, inputs: Mapping[str, Any]) -> Run:
-        """One forward run."""
+        """One forward run. Raises BadCall and WrongKind where backward does not fit the result."""
         args, kwargs = self.arguments(inputs)
+        before = _attributes(pair.owner)
         result = called(pair.forward, args, kwargs)
+        if self._takes_each(result) and _attributes(pair.owner) != before:
+            return Run(inputs, result, None, one_by_one=True)
+        if self.style == "upstreams":
+            shown = ", ".join(("upstream", *self.rest))
+            raise BadCall(f"backward({shown}) is none of {WAYS}")
         two = isinstance(result, tuple) and len(result) == 2
         if two and result[0] is result[1] and self._wants_output(inputs):
             return Run(inputs, result[0], None)
@@ -123,6 +136,18 @@ class Convention:
             raise WrongKind("backward takes a cache, so forward must return (output, cache)")
         return Run(inputs, *result)
 
+    def _takes_each(self, result: Any) -> bool:
+        """Whether backward has a parameter, of no name that says otherwise, for each of the arrays
+        that forward gave."""
+        if self.by_name or self.rest[:1] in [(name,) for name in CACHES]:
+            return False
+        return (
+            isinstance(result, tuple | list)
+            and (self.open_ended or len(result) == len(self.rest) + 1)
+            and len(result) > 1
+            and all(isinstance(part, np.ndarray) and part.dtype.kind in "fc" for part in result)
+        )
+
     def _wants_output(self, inputs: Mapping[str, Any]) -> bool:
         """Whether backward takes nothing but the output: what forward gives twice is then the
         output and the cache, `return y, y`."""
@@ -131,11 +156,17 @@ class Convention:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What backward needs of a forward run."""
+    """What backward needs of a forward run: `one_by_one`, the upstream gradient of each output."""
 
     inputs: Mapping[str, Any]
     output: Any
     cache: Any
+    one_by_one: bool = False
+
+
+def _attributes(owner: Any) -> dict[str, int]:
+    """Which objects the attributes of an object are: others after a run that it remembers."""
+    return {name: id(value) for name, value in getattr(owner, "__dict__", {}).items()}
 
 
 def convention(
@@ -160,13 +191,14 @@ def convention(
     elif not by_name and len(rest) == 1:
         style = "input or cache"
     elif not by_name and not open_ended and len(rest) != len(order):
-        shown = ", ".join(p.name for p in places)
-        raise BadCall(f"backward({shown}) is none of {WAYS}")
+        if pair.owner is None:
+            shown = ", ".join(p.name for p in places)
+            raise BadCall(f"backward({shown}) is none of {WAYS}")
+        style = "upstreams"
     if style == "upstream" and pair.owner is None and len(places) > 1:
         raise BadCall(f"backward needs the inputs: {WAYS}")
-    return Convention(
-        style, tuple(order), arrange(pair.forward, names, args, kwargs), extra, rest, by_name
-    )
+    arguments = arrange(pair.forward, names, args, kwargs)
+    return Convention(style, tuple(order), arguments, extra, rest, by_name, open_ended)
 
 
 def by_input(result: Any, order: Sequence[str], floating: Sequence[str]) -> dict[str, Any]:

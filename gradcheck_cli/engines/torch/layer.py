@@ -338,7 +338,9 @@ class TorchSubject(LayerSubject):
             if tensor.is_meta and self._device != "meta":
                 raise MissingOutput(f"`{name}` is a meta tensor, which has no numbers")
             if name not in self._apart:
-                dense = tensor if tensor.layout is self.torch.strided else tensor.to_dense()
+                dense = tensor
+                if tensor.layout is not self.torch.strided:  # with gradients where it stores no 0
+                    dense = tensor.to_dense(masked_grad=False)
                 if dense.is_complex():
                     self.complex_outputs.add(name)
                 found[name] = as_pairs(dense)

@@ -49,6 +49,15 @@ def test_an_attribute_that_is_called_as_an_argument_has_another_name() -> None:
     assert set(found_by(Shifted())) == {"self.x", "y"}
 
 
+def test_an_attribute_is_not_the_global_of_its_name() -> None:
+    class Keeping:
+        def __call__(self, x: Any) -> Any:
+            self.SCALE = x
+            return self.SCALE + x.TABLE
+
+    assert found_by(Keeping()) == {}
+
+
 def test_an_object_is_found_once_and_put_in_all_of_its_places() -> None:
     shared = np.array([1.0])
 

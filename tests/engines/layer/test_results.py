@@ -154,6 +154,12 @@ def test_containers_of_the_framework_are_opened() -> None:
     assert checked("tensorflow", lambda y: tf.RaggedTensor.from_row_lengths(y, [1, 1])).passed
 
 
+def test_a_sparse_output_has_a_gradient_where_it_stores_nothing() -> None:
+    x = torch.tensor([[0.0, 1.0], [2.0, 0.0]])
+    for layer in (lambda x: torch.sin(x).to_sparse(), lambda x: torch.sin(x).to_sparse_csr()):
+        assert check(layer, x, dtypes=["float64"], modes=["reverse"]).passed
+
+
 def test_a_meta_tensor_is_no_output() -> None:
     (finding,) = checked("torch", lambda y: y.to("meta")).findings
     assert finding.code == "GC109"

@@ -75,6 +75,67 @@ def test_the_output_may_be_its_own_cache() -> None:
     assert np.allclose(gradients(subject)["x"], np.diag(1 - np.tanh(X) ** 2), rtol=1e-15)
 
 
+class TwoOutputs:
+    """It remembers its last forward run."""
+
+    def forward(self, x: Any) -> Any:
+        self.x = x
+        return np.sin(x), np.cos(x)
+
+    def backward(self, first: Any, second: Any) -> Any:
+        return first * np.cos(self.x) - second * np.sin(self.x)
+
+
+class InAList(TwoOutputs):
+    def forward(self, x: Any) -> Any:
+        return list(super().forward(x))
+
+
+class OpenEnded(TwoOutputs):
+    def backward(self, *each: Any) -> Any:
+        return super().backward(*each)
+
+
+class ThreeOutputs(TwoOutputs):
+    def forward(self, x: Any) -> Any:
+        return (*super().forward(x), 3 * x)
+
+    def backward(self, first: Any, second: Any, third: Any) -> Any:
+        return super().backward(first, second) + 3 * third
+
+
+class TooFew(TwoOutputs):
+    def backward(self, first: Any, second: Any, third: Any) -> Any:
+        return super().backward(first, second)
+
+
+def test_an_upstream_more_than_there_are_outputs_is_no_convention() -> None:
+    with pytest.raises(BadCall, match="is none of backward"):
+        bound(TooFew, {"x": X})
+
+
+@pytest.mark.parametrize("layer", [TwoOutputs, InAList, OpenEnded, ThreeOutputs])
+def test_what_remembers_its_run_may_take_the_upstream_of_each_output(layer: Any) -> None:
+    expected = [np.diag(np.cos(X)), np.diag(-np.sin(X)), np.diag(3 * np.ones(3))]
+    subject = bound(layer, {"x": X})
+    count = len(subject.outputs)
+    assert np.allclose(gradients(subject)["x"], np.concatenate(expected[:count]), rtol=1e-15)
+
+
+def test_as_many_inputs_as_outputs_do_not_make_upstreams_inputs() -> None:
+    class Both:
+        def forward(self, x: Any, y: Any) -> Any:
+            self.x, self.y = x, y
+            return x * y, x + y
+
+        def backward(self, first: Any, second: Any) -> Any:
+            return first * self.y + second, first * self.x + second
+
+    found = gradients(bound(Both, {"x": X, "y": X + 3}))
+    assert np.array_equal(found["x"], np.concatenate([np.diag(X + 3), np.eye(3)]))
+    assert np.array_equal(found["y"], np.concatenate([np.diag(X), np.eye(3)]))
+
+
 def test_the_cache_of_one_input_may_have_any_name() -> None:
     subject = bound(pair(lambda x: (np.tanh(x), np.cosh(x)), lambda up, c: up / c**2), {"x": X})
     assert np.allclose(gradients(subject)["x"], np.diag(1 - np.tanh(X) ** 2), rtol=1e-14)
