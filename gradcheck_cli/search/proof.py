@@ -26,6 +26,7 @@ from gradcheck_cli.search.goals import midway
 from gradcheck_cli.search.kinds import eps, half
 
 _BATCH = 1024
+_TOGETHER = 128  # boxes cost little more than one: most of a call is not spent on their numbers
 _BIT = {kind: np.uint8(1 << i) for i, kind in enumerate(KINDS)}
 _ALL = np.uint8(63)
 _SELDOM = 16
@@ -58,11 +59,13 @@ class Proof:
         self._half, self._eps = half(fmt), eps(fmt)
         self._exact = formula
         self._asked, self._excuses = 0, 0  # boxes of which a bend was asked, and was enough
-        self._low, self._high = domain.low[None], domain.high[None]
-        self._kinds = np.full(1, _ALL)
+        self._low = self._high = np.zeros((0, domain.size), np.int64)
+        self._kinds = np.zeros(0, np.uint8)
         self._leaves: list[tuple[Ordinals, np.uint8]] = []  # points at which kinds stay open
         self.boxes = 0
-        self.proven(self._low, self._high)  # raises, where a rule does not hold for its keywords
+        self.run = 0  # leaves that were run, because no bound decides there
+        low, high = domain.low[None], domain.high[None]
+        self._push(low, high, _ALL & ~self.proven(low, high))
 
     @cached_property
     def _bends(self) -> list[Bend]:
@@ -70,12 +73,10 @@ class Proof:
 
     def drop(self, kinds: Iterable[Kind]) -> None:
         """Splits no more boxes for these kinds."""
-        mask = _ALL
-        for kind in kinds:
-            mask &= ~_BIT[kind]
+        mask = _ALL & ~_mask(kinds)
         self._kinds = self._kinds & mask
         self._keep(self._kinds != 0)
-        self._leaves = [(point, bits & mask) for point, bits in self._leaves]
+        self._leaves = [(point, bits & mask) for point, bits in self._leaves if bits & mask]
 
     def advance(self, budget: Budget, most: int) -> None:
         """Encloses and splits boxes until the budget is spent, or `most` of them."""
@@ -92,6 +93,25 @@ class Proof:
         """Whether the kind may happen somewhere, as far as is known."""
         bit = _BIT[kind]
         return bool(np.any(self._kinds & bit)) or any(bits & bit for _, bits in self._leaves)
+
+    def leaves(self) -> Ordinals:
+        """Single points (N, D) at which kinds are open."""
+        return np.array([point for point, _ in self._leaves], np.int64).reshape(
+            -1, self._domain.size
+        )
+
+    def settle(self, point: Ordinals, kinds: Iterable[Kind]) -> None:
+        """These kinds do not happen at a leaf: it was run."""
+        mask = _ALL & ~_mask(kinds)
+        self.run += 1
+        self._leaves = [
+            (one, bits & mask if np.array_equal(one, point) else bits) for one, bits in self._leaves
+        ]
+        self._leaves = [(one, bits) for one, bits in self._leaves if bits]
+
+    def has_boxes(self, kind: Kind) -> bool:
+        """Whether it may happen in a box that can be split."""
+        return bool(np.any(self._kinds & _BIT[kind]))
 
     @property
     def open_count(self) -> int:
@@ -134,12 +154,26 @@ class Proof:
         self._low = np.concatenate([self._low, low])
         self._high = np.concatenate([self._high, high])
         self._kinds = np.concatenate([self._kinds, kinds, kinds])
+        self._split_few()
+
+    def _split_few(self) -> None:
+        """Splits boxes further as long as there are few."""
+        while 2 * len(self._low) <= _TOGETHER:
+            several = np.any(self._low < self._high, axis=1)
+            if not several.any():
+                return
+            low, high = halves(self._domain, self._low[several], self._high[several])
+            kinds = self._kinds[several]
+            self._keep(~several)
+            self._low = np.concatenate([self._low, low])
+            self._high = np.concatenate([self._high, high])
+            self._kinds = np.concatenate([self._kinds, kinds, kinds])
 
     # What is proven of a box.
 
     def proven(self, low: Ordinals, high: Ordinals, kinds: Iterable[Kind] = KINDS) -> Array:
         """Of each box those of the kinds, as bits, that cannot happen in it."""
-        wanted = np.bitwise_or.reduce([bit_of(kind) for kind in kinds])
+        wanted = _mask(kinds)
         parts = [np.zeros(0, np.uint8)]
         for begin in range(0, len(low), _BATCH):
             end = begin + _BATCH
@@ -289,6 +323,14 @@ def halves(domain: Domain, low: Ordinals, high: Ordinals) -> tuple[Ordinals, Ord
 def bit_of(kind: Kind) -> np.uint8:
     """The bit of a kind in what `Proof.proven` gives."""
     return _BIT[kind]
+
+
+def _mask(kinds: Iterable[Kind]) -> np.uint8:
+    """The bits of the kinds."""
+    found = np.uint8(0)
+    for kind in kinds:
+        found |= _BIT[kind]
+    return found
 
 
 def _bits(kind: Kind, proven: Array) -> Array:

@@ -52,9 +52,10 @@ from gradcheck_cli.truth.plain import inlined
 ASSUMPTIONS = (f"library functions within {LIBRARY_ULPS} ulps", "sums in any order")
 _MOST_BOXES = 256  # that a report lists
 _TRIED = 12  # suspects of one kind whose truth is enclosed in one round: 5 ms each
-_VAIN = 24  # suspects of one kind after which fewer are tried: most of them are excused
+_VAIN = 24  # suspects of one kind after which a quarter as many are tried: most are excused
+_LEAVES = 64  # single points that are run, where no bound decides
 _ROUNDS = 6  # of proof and directed search, at most
-_FIRST_BOXES = 256  # of the first attempt of a proof, which decides most that is safe
+_FIRST_BOXES = 1024  # of the first attempt of a proof, which decides most that is safe
 _BOXES = 2000  # of the next; each turn doubles them
 _SLICE_S: Seconds = 1.0  # for one turn
 _STUCK = 2  # turns without progress after which a proof is given up
@@ -100,6 +101,7 @@ class Searching:
         self._proof: Proof | None = None
         self._regions: dict[Kind, Region] = {}
         self._estimators: dict[int, Estimator] = {}  # by the size of their batch
+        self._leaves_run: set[bytes] = set()
         self._why = ""  # why nothing is proven
         self._stuck = 0  # turns in which the proof did not advance
         self._answers = False  # whether the engine answers; before that, no proof counts
@@ -126,10 +128,12 @@ class Searching:
         points = probes(self._domain, constants_of(self._program), self._rng)
         yield from self._look_at(points)  # also tries what seems to be proven
         self._probed = self._answers
+        yield from self._run_leaves()
         for turn in range(_ROUNDS):
-            if not self._open() or self._budget.is_spent or len(self._witnesses) > self._most:
+            if not self._unseen() or self._budget.is_spent or len(self._witnesses) > self._most:
                 break
             self._prove_on(_BOXES << turn)
+            yield from self._run_leaves()
             yield from self._look_at(self._candidates(points))
         return points
 
@@ -141,6 +145,15 @@ class Searching:
     def _open(self) -> list[Kind]:
         """The kinds without a verdict."""
         return [kind for kind in self._kinds if self._verdict(kind) == "undecided"]
+
+    def _unseen(self) -> list[Kind]:
+        """Those that may still be found, or proven absent: a proof leaves more than points that
+        were run."""
+        proof = self._proof
+        if proof is None:
+            return self._open()
+        every = all(point.tobytes() in self._leaves_run for point in proof.leaves())
+        return [kind for kind in self._open() if not every or proof.has_boxes(kind)]
 
     def _verdict(self, kind: Kind) -> Verdict:
         if kind in self._witnesses:
@@ -178,11 +191,38 @@ class Searching:
         """Works on the proof for the kinds without a verdict."""
         if self._proof is None:
             return
-        self._proof.drop(kind for kind in KINDS if kind not in self._open())
+        self._drop_decided(self._proof)
         try:
             self._proof.advance(self._budget.part(_SLICE_S), most)
         except (Exceeds, NotBatched) as reason:  # of a box, as power has of an exponent that moves
             self._proof, self._why = None, str(reason)
+
+    def _run_leaves(self) -> Steps[None]:
+        """Runs the single points at which no bound decides, alone and in a batch, if they are few:
+        the certified truth decides there."""
+        proof = self._proof
+        if proof is None:
+            return
+        self._drop_decided(proof)
+        leaves = proof.leaves()
+        if not len(leaves) or len(leaves) + len(self._leaves_run) > _LEAVES:
+            return
+        together = yield from self._runner.at(leaves)
+        for index, point in enumerate(leaves):
+            key = point.tobytes()
+            if key in self._leaves_run or not together.answered[index] or self._budget.is_spent:
+                continue
+            self._leaves_run.add(key)
+            alone = yield from self._runner.singly(point[None])
+            if alone.answered[0]:
+                truth = self._truth(point)
+                for failing in truth.failures(alone):
+                    self._keep(failing, point)
+                both = truth.excluded(alone) & truth.excluded(together.at(index))
+                proof.settle(point, both)
+
+    def _drop_decided(self, proof: Proof) -> None:
+        proof.drop(kind for kind in KINDS if kind not in self._open())
 
     def _candidates(self, points: Ordinals) -> Ordinals:
         """Points that deserve a run: in boxes that no proof covers, and by directed search."""
@@ -250,8 +290,8 @@ class Searching:
 
     def _try(self, kind: Kind, points: Ordinals, sizes: Array) -> Steps[None]:
         """Looks for a witness among suspects, the worst first."""
-        vain = sum(1 for one, _ in self._tried if one == kind) >= _VAIN
-        chosen = np.argsort(-sizes, kind="stable")[: _TRIED // 4 if vain else _TRIED]
+        vain = sum(1 for one, _ in self._tried if one == kind) // _VAIN
+        chosen = np.argsort(-sizes, kind="stable")[: max(_TRIED >> 2 * vain, 1)]
         for index in chosen[sizes[chosen] > 0]:
             point = points[index]
             key = kind, point.tobytes()
@@ -269,10 +309,11 @@ class Searching:
         answers = yield from self._runner.singly(point[None])
         if not answers.answered[0]:
             return []
-        truth = PointTruth(
-            self._exact, self._domain.values(point), self._spec.wrt, self._domain.dtype
-        )
-        return list(truth.failures(answers))
+        return list(self._truth(point).failures(answers))
+
+    def _truth(self, point: Ordinals) -> PointTruth:
+        domain = self._domain
+        return PointTruth(self._exact, domain.values(point), self._spec.wrt, domain.dtype)
 
     def _keep(self, failing: Failing, point: Ordinals) -> None:
         known = self._witnesses.get(failing.kind)
@@ -449,12 +490,17 @@ class Searching:
             verdict,
             self._witnesses.get(kind),
             region=self._region(kind, verdict),
-            assumptions=ASSUMPTIONS if verdict == "proven-absent" else (),
+            assumptions=self._assumptions() if verdict == "proven-absent" else (),
             boxes=0 if self._proof is None else self._proof.boxes,
             runs=self._runner.runs + (self._many.runs if "_many" in vars(self) else 0),
             seconds=seconds,
             why=self._why if verdict == "undecided" else "",
         )
+
+    def _assumptions(self) -> tuple[str, ...]:
+        count = 0 if self._proof is None else self._proof.run
+        run = f"{count} points that no bound decides were run on this engine"
+        return (*ASSUMPTIONS, run) if count else ASSUMPTIONS
 
     def _region(self, kind: Kind, verdict: Verdict) -> Region:
         """Of an undecided kind, the boxes that are left."""

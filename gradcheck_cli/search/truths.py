@@ -19,7 +19,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Projection
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.search import Kind
+from gradcheck_cli.domain.search import KINDS, Kind
 from gradcheck_cli.search import kinds
 from gradcheck_cli.search.box import element_name
 from gradcheck_cli.search.estimates import Answers
@@ -51,6 +51,7 @@ class PointTruth:
         self, program: Program, values: Mapping[str, Array], wrt: tuple[str, ...], dtype: str
     ) -> None:
         self._format = FORMATS[dtype]
+        self._moves: dict[int, dict[str, Array]] = {}  # by element of the value
         self._request = TruthRequest(
             program=program,
             values=values,
@@ -62,11 +63,13 @@ class PointTruth:
 
     @cached_property
     def _value(self) -> Certificate:
-        return certify_output(self._request)
+        return certify_output(self._request, function=self._function)
 
     @cached_property
     def _gradients(self) -> Mapping[str, Certificate]:
-        return {name: one for (_, name), one in certify(self._request).items()}
+        return {
+            name: one for (_, name), one in certify(self._request, function=self._function).items()
+        }
 
     @cached_property
     def _function(self) -> BallProgram:
@@ -80,6 +83,21 @@ class PointTruth:
             if known is None or one.size > known.size:
                 worst[one.kind] = one
         yield from worst.values()
+
+    def excluded(self, answers: Answers) -> set[Kind]:
+        """The kinds in which the answers of one point do not fail, for certain. Where a number has
+        no truth, it cannot be inaccurate; whether it should be finite there, nobody knows."""
+        certificates = (self._value, *self._gradients.values())
+        if not all(np.all(one.sure | one.nowhere) for one in certificates):
+            return set()
+        left = set(KINDS) - {one.kind for one in self.failures(answers)}
+        if not all(np.all(one.sure) for one in certificates):
+            left.discard("undefined")
+        if not np.isfinite(answers.value).all():
+            left.discard("value-nonfinite")
+        if not all(np.isfinite(gradient).all() for gradient in answers.gradients.values()):
+            left.discard("gradient-nonfinite")
+        return left
 
     def _of_value(self, computed: Array) -> Iterator[Failing]:
         certificate = self._value
@@ -161,17 +179,25 @@ class PointTruth:
         return total * self._format.unit_roundoff
 
     def _moved(self, name: str, place: tuple[int, int]) -> float:
-        """What it does to an entry of the gradient."""
+        """What it does to an entry of the gradient; 0 where that is not known."""
+        row, column = place
+        if row not in self._moves:
+            self._moves[row] = self._moved_gradient(row)
+        return float(self._moves[row][name][column])
+
+    def _moved_gradient(self, row: int) -> dict[str, Array]:
+        """What it does to the gradient of an element of the value."""
         from reference_engine.arithmetic.arbs import NotInBalls, Undecided, precision
         from reference_engine.enclosing import ball_hvp
 
         names = self._request.wrt
         arrays = [np.asarray(self._request.values[n], np.float64) for n in names]
+        nothing = {name: np.zeros(x.size) for name, x in zip(names, arrays, strict=True)}
         if sum(x.size for x in arrays) > _MOST_MOVED:
-            return 0.0
+            return nothing
+        total = {name: np.zeros(x.size) for name, x in zip(names, arrays, strict=True)}
         cotangent = np.zeros(self._output_shape)
-        cotangent.reshape(-1)[place[0]] = 1.0
-        total = 0.0
+        cotangent.reshape(-1)[row] = 1.0
         try:
             with precision(_SLOPE_BITS // 4):
                 for k, x in enumerate(arrays):
@@ -179,11 +205,14 @@ class PointTruth:
                         tangents = [np.zeros(one.shape) for one in arrays]
                         tangents[k].reshape(-1)[j] = x.ravel()[j]
                         found = ball_hvp(self._function, arrays, tangents, cotangent)
-                        ball = found[names.index(name)].reshape(-1)[place[1]]
-                        total += abs(float(ball.mid())) if ball.is_finite() else 0.0
+                        for name, balls in zip(names, found, strict=True):
+                            total[name] += [
+                                abs(float(ball.mid())) if ball.is_finite() else 0.0
+                                for ball in balls.reshape(-1)
+                            ]
         except (NotInBalls, Undecided):
-            return 0.0
-        return total * self._format.unit_roundoff
+            return nothing
+        return {name: sizes * self._format.unit_roundoff for name, sizes in total.items()}
 
     @property
     def _output_shape(self) -> tuple[int, ...]:

@@ -65,3 +65,13 @@ def test_points_that_fail_in_too_many_kinds_end_a_search_before_it_begins() -> N
     answering(searching.looked())
     assert {one.boxes for one in searching.so_far().searches} == {0}
     assert "found" in {one.verdict for one in searching.so_far().searches}
+
+
+def test_a_point_at_which_no_bound_decides_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gradcheck_cli.search.searching.unfaithful", lambda *_: "")
+    found = searched(spec_of("{x: {value: 2, domain: [1, 10]}}", "acosh(x)"))
+    verdicts = {kind: one.verdict for kind, one in found.items()}
+    assert verdicts["undefined"] == "found"
+    assert verdicts["gradient-nonfinite"] == "undecided"  # it is infinite, where there is none
+    assert verdicts["gradient-inaccurate"] == "proven-absent"
+    assert any("were run" in one for one in found["gradient-inaccurate"].assumptions)

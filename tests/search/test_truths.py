@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 
+from gradcheck_cli.domain.search import KINDS
 from gradcheck_cli.search.estimates import Answers
 from gradcheck_cli.search.truths import PointTruth
 
@@ -60,3 +61,24 @@ def test_a_truth_beyond_the_dtype_is_a_genuine_overflow() -> None:
     answers = Answers(np.array([[inf]]), {"x": np.array([[[inf]]])}, np.ones(1, dtype=np.bool_))
     truth = PointTruth(spec.program, {"x": np.array(90.0)}, ("x",), "float32")
     assert [one.genuine for one in truth.failures(answers)] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "value", "gradient", "left"),
+    [
+        ("exp(x)", 0.0, 1.0, 1.0, set()),
+        ("exp(x)", 0.0, 2.0, 1.0, {"value-inaccurate"}),
+        ("sqrt(x)", 0.0, 0.0, inf, {"undefined", "gradient-nonfinite"}),
+        ("1 / x", 0.0, inf, -inf, {"undefined", "value-nonfinite", "gradient-nonfinite"}),
+        ("abs(x)", 0.0, 0.0, 0.0, set(KINDS)),
+    ],
+)
+def test_the_kinds_that_do_not_occur_at_a_point(
+    model: str, x: float, value: float, gradient: float, left: set[str]
+) -> None:
+    spec = spec_of("{x: {value: 0.5, domain: [-200, 200]}}", model)
+    answers = Answers(
+        np.array([[value]]), {"x": np.array([[[gradient]]])}, np.ones(1, dtype=np.bool_)
+    )
+    truth = PointTruth(spec.program, {"x": np.array(x)}, ("x",), "float32")
+    assert set(KINDS) - truth.excluded(answers) == left

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode, Problem, TrainingProblem, modes_in
@@ -72,11 +72,18 @@ class TorchEngine(LoweredEngine):
         with self._there():
             super().descend(problem, losses, path)
 
-    def _there(self) -> AbstractContextManager[Any]:
-        """Where operations make arrays of nothing (`arange`). On the CPU they do so anyway."""
+    @contextmanager
+    def _there(self) -> Iterator[None]:
+        """Where operations make arrays of nothing (`arange`). On the CPU they do so anyway. Threads
+        would wait for each other: arrays of a spec are small."""
         import torch
 
-        return nullcontext() if self.placement == HOST else torch.device(self.placement.device)
+        torch.set_num_threads(1)
+        try:
+            with nullcontext() if self.placement == HOST else torch.device(self.placement.device):
+                yield
+        finally:
+            torch.set_num_threads(_THREADS)
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
         """Forward mode through a `torch.autograd.Function` needs its `jvp`, and that runs without

@@ -13,6 +13,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.search.batching import Batch
 from gradcheck_cli.search.enclosures import (  # noqa: F401 - they fill the table of rules
     array_rules,
@@ -21,12 +22,36 @@ from gradcheck_cli.search.enclosures import (  # noqa: F401 - they fill the tabl
 )
 from gradcheck_cli.search.enclosures.enclosed import Enclosed, Mask, Rounding, between, literals, up
 from gradcheck_cli.search.enclosures.expanded import expanded, gathered
-from gradcheck_cli.search.enclosures.facts import facts_of, merged
+from gradcheck_cli.search.enclosures.facts import Fact, facts_of, merged
 from gradcheck_cli.search.enclosures.faithful import BEYOND_THRESHOLD, kernel_of
 from gradcheck_cli.search.enclosures.rules import RULES, read, stays_broken
 
 _OF_MASKS = frozenset(("where", "logical_and", "logical_or", "logical_not", *array_rules.MOVES))
 _SIZES = (1, 16, 128, 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """An operation of a batched program, with its place in the program of one point (None: it has
+    none there), what is known of it, and how far its kernel is from its name (BEYOND_THRESHOLD)."""
+
+    index: int
+    node: Node
+    own: int | None
+    fact: Fact | None
+    part: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """A program for a number of boxes: `values`, and `single` by place in the program of one point,
+    have what does not move; `moving` has the inputs that do, and `steps` what they reach."""
+
+    values: list[Any]
+    single: list[Any]
+    moving: dict[str, int]
+    steps: list[_Step]
+    outputs: tuple[int | None, ...]
 
 
 class BoxProgram:
@@ -45,44 +70,73 @@ class BoxProgram:
         self._facts = facts_of(program)
         self._constants = constants
         self._rounding = rounding
-        self._batched: dict[int, Batch] = {}
+        self._compiled: dict[tuple[int, frozenset[str]], _Steps] = {}
         for node in program.nodes:
             if node.op not in (INPUT, CONSTANT) and node.op not in RULES:
                 raise array_rules.no_rule(node.op)
-        self._of(_SIZES[0])
-
-    def _of(self, size: int) -> Batch:
-        if size not in self._batched:
-            self._batched[size] = Batch(self._program, size)
-        return self._batched[size]
+        self._batches = {_SIZES[0]: Batch(program, _SIZES[0])}
 
     def __call__(
         self, low: Mapping[str, Array], high: Mapping[str, Array], count: int
     ) -> list[Enclosed | None]:
         """The outputs over boxes: arrays (count, *shape) of the least and largest numbers."""
         size = next(size for size in _SIZES if size >= count)
-        batch = self._of(size)
-        program = batch.program
-        facts = {batch.places[index]: fact for index, fact in self._facts.items()}
-        own = {batch.places[index]: index for index in range(len(self._program.nodes))}
-        single: list[Any] = [None] * len(self._program.nodes)
-        values: list[Any] = [None] * len(program.nodes)
-        for name, index in program.inputs.items():
-            values[index] = self._input(name, low, high, size)
+        names = frozenset(low)
         with np.errstate(all="ignore"):
-            for index, node in enumerate(program.nodes):
-                if node.op == CONSTANT:
-                    values[index] = self._constant(node)
-                elif node.op != INPUT:
-                    values[index] = self._run(node, [values[i] for i in node.args])
-                    if index in facts:
-                        values[index] = facts[index](values[index], single)
-                if index in own:
-                    single[own[index]] = values[index]
-        outputs = (None if i is None else values[i] for i in program.outputs)
+            if (size, names) not in self._compiled:
+                self._compiled[size, names] = self._steps(size, names)
+            compiled = self._compiled[size, names]
+            values, single = compiled.values.copy(), compiled.single.copy()
+            for name, index in compiled.moving.items():
+                values[index] = between(_filled(low[name], size), _filled(high[name], size))
+            for step in compiled.steps:
+                self._take(step, values, single)
+        outputs = (None if i is None else values[i] for i in compiled.outputs)
         return [None if y is None else _first(y, count) for y in outputs]
 
-    def _run(self, node: Node, args: list[Any]) -> Any:
+    def _steps(self, size: int, names: frozenset[str]) -> _Steps:
+        """The program for so many boxes. What the inputs that move do not reach is computed."""
+        if size not in self._batches:
+            self._batches[size] = Batch(self._program, size)
+        batch = self._batches[size]
+        facts = {batch.places[index]: fact for index, fact in self._facts.items()}
+        own = {place: index for index, place in enumerate(batch.places)}
+        nodes = batch.program.nodes
+        inputs = {index: name for name, index in batch.program.inputs.items()}
+        found = _Steps([None] * len(nodes), [None] * len(own), {}, [], batch.program.outputs)
+        moves: set[int] = set()
+        for index, node in enumerate(nodes):
+            if inputs.get(index) in names:
+                found.moving[inputs[index]] = index
+                moves.add(index)
+                continue
+            if index in inputs:
+                found.values[index] = self._input(inputs[index], size)
+            elif node.op == CONSTANT:
+                found.values[index] = self._constant(node)
+            else:
+                threshold = BEYOND_THRESHOLD.get(kernel_of(node)) if node.op == "where" else None
+                step = _Step(index, node, own.get(index), facts.get(index), threshold)
+                if moves.intersection(node.args):
+                    found.steps.append(step)
+                    moves.add(index)
+                    continue
+                self._take(step, found.values, found.single)
+            if index in own:
+                found.single[own[index]] = found.values[index]
+        return found
+
+    def _take(self, step: _Step, values: list[Any], single: list[Any]) -> None:
+        """Runs one operation; `single` has the numbers by their place in the program of a point."""
+        found = self._run(step, [values[i] for i in step.node.args])
+        if step.fact is not None:
+            found = step.fact(found, single)
+        values[step.index] = found
+        if step.own is not None:
+            single[step.own] = found
+
+    def _run(self, step: _Step, args: list[Any]) -> Any:
+        node = step.node
         taken = [read(self._rounding, x) if isinstance(x, Enclosed) else x for x in args]
         if node.op not in _OF_MASKS:
             taken = [array_rules.as_enclosed(x) for x in taken]
@@ -92,14 +146,9 @@ class BoxProgram:
         broken = stays_broken(self._rounding, node.op, taken)
         if np.any(broken):
             found = replace(found, broken=found.broken | broken)
-        part = BEYOND_THRESHOLD.get(kernel_of(node)) if node.op == "where" else None
-        return found if part is None else _approximated(found, taken[0], part)
+        return found if step.part is None else _approximated(found, taken[0], step.part)
 
-    def _input(
-        self, name: str, low: Mapping[str, Array], high: Mapping[str, Array], size: int
-    ) -> Any:
-        if name in low:
-            return between(_filled(low[name], size), _filled(high[name], size))
+    def _input(self, name: str, size: int) -> Any:
         value = np.asarray(self._constants[name])
         if value.dtype.kind != "f":
             return value

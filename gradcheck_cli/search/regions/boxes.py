@@ -23,6 +23,7 @@ _MOST_BOXES = 256  # that are reported
 _MOST_ENCLOSED = 1 << 12  # of one kind, until they are as small as they become
 _ROUNDS = 7  # of a line of 1024 points each: 2^64 numbers lie between its ends
 _MOST_WORDS = 4
+_CUTS = 7  # of a margin, in one call: eight parts
 
 
 def region(
@@ -91,20 +92,37 @@ def _shaved(domain: Domain, budget: Budget) -> Asking[tuple[Ordinals, Ordinals]]
     not_below, not_above = domain.high.copy(), domain.low.copy()
     elements = np.arange(size)
     while not budget.is_spent and np.any((not_below > below + 1) | (above > not_above + 1)):
-        last, first = midway(below, not_below), midway(not_above, above)
-        low, high = np.tile(domain.low, (2 * size, 1)), np.tile(domain.high, (2 * size, 1))
-        high[elements, elements] = np.maximum(last, domain.low)
-        low[size + elements, elements] = np.minimum(first, domain.high)
-        proven = yield from absent(low, high)
-        below, not_below = _halved(below, last, not_below, proven[:size])
-        above, not_above = _halved(above, first, not_above, proven[size:])
+        lasts, firsts = _cuts(below, not_below), _cuts(above, not_above)
+        low, high = (
+            np.tile(domain.low, (2, _CUTS, size, 1)),
+            np.tile(domain.high, (2, _CUTS, size, 1)),
+        )
+        high[0][:, elements, elements] = np.maximum(lasts, domain.low)
+        low[1][:, elements, elements] = np.minimum(firsts, domain.high)
+        proven = yield from absent(low.reshape(-1, size), high.reshape(-1, size))
+        proven = proven.reshape(2, _CUTS, size)
+        below, not_below = _narrowed(below, lasts, not_below, proven[0])
+        above, not_above = _narrowed(above, firsts, not_above, proven[1])
     return below + 1, above - 1
 
 
-def _halved(
-    margin: Ordinals, middle: Ordinals, beyond: Ordinals, proven: Array
+def _cuts(near: Ordinals, far: Ordinals) -> Ordinals:
+    """Places (_CUTS, D) between two points, in order from the first."""
+    places = np.stack([near, far])
+    while len(places) < _CUTS + 2:
+        between = midway(places[:-1], places[1:])
+        places = np.insert(places, np.arange(1, len(places)), between, axis=0)
+    return places[1:-1]
+
+
+def _narrowed(
+    margin: Ordinals, cuts: Ordinals, beyond: Ordinals, proven: Array
 ) -> tuple[Ordinals, Ordinals]:
-    return np.where(proven, middle, margin), np.where(proven, beyond, middle)
+    """The furthest end of a margin that is proven, and the place behind it."""
+    places = np.concatenate([margin[None], cuts, beyond[None]])
+    count = np.where(proven, np.arange(1, _CUTS + 1)[:, None], 0).max(axis=0)
+    elements = np.arange(len(margin))
+    return places[count, elements], places[count + 1, elements]
 
 
 def _reason(domain: Domain, reasons: Reasons, witness: Ordinals, points: Ordinals) -> Asking[str]:
