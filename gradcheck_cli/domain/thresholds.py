@@ -153,6 +153,10 @@ FINE_STAIRS: Final = 2.0**-6
 for the rounding of a search: differences use steps fifty times as long as one stair. Stairs of
 eight-bit numbers are wider, and are intended. Used by: truth."""
 
+COARSE_STAIRS: Final = 2.0**-1
+"""The same part of an input that a program is known to search with: of the eight halvings of which
+it has at least as many, four stairs are seen within it. Used by: truth."""
+
 CHOICES: Final = 8
 """Choices in a row, each of which depends on the one before. So many halvings leave less than a
 hundredth of a bracket; a decision tree has fewer, and a rounding has one. Used by: truth."""

@@ -3,7 +3,7 @@ layer itself before anything is believed of it."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -47,7 +47,7 @@ from gradcheck_cli.truth.certified.enclosed_products import (
 )
 from gradcheck_cli.truth.layers.callables import projected, ulp_perturbed
 from gradcheck_cli.truth.layers.safe_values import values_of
-from gradcheck_cli.truth.layers.stairs import searches
+from gradcheck_cli.truth.layers.stairs import Stairs, searches
 from gradcheck_cli.truth.numerics.noise import from_size
 from gradcheck_cli.truth.several_points import several_points
 
@@ -126,7 +126,7 @@ class LiftedTruth(ProgramTruth):
         truth: Truth,
         gradients: Mapping[str, Array],
         found: Mapping[str, Differences],
-        stairs: Container[tuple[str, int]] = (),
+        stairs: Mapping[tuple[str, int], Stairs] | None = None,
     ) -> bool:
         """Whether no difference contradicts what is certified of reverse mode. Some stand for
         `gradients`, which they vouch for along directions; those of entries along which the layer
@@ -141,7 +141,8 @@ class LiftedTruth(ProgramTruth):
                 apart = np.abs(value - block.value) > SHOWS * taken.error + block.error
             doubtful = (apart & np.isfinite(taken.error)) | (taken.kind != PointKind.SMOOTH)
             for column in range(value.shape[1]):
-                contradicted = (name, column) in stairs or np.any(apart[:, column])
+                steps = (stairs or {}).get((name, column))
+                contradicted = steps is not None or np.any(apart[:, column])
                 stepped = self.searches and bool(contradicted)
                 if not np.any(block.certified[:, column] & (doubtful[:, column] | stepped)):
                     continue
@@ -151,7 +152,9 @@ class LiftedTruth(ProgramTruth):
                 derivative = np.where(rows, block.value[:, column], value[:, column])
                 if stepped:
                     derivative = block.value[:, column]
-                part = FAR if stepped else self._bubble
+                part = self._bubble
+                if stepped:
+                    part = FAR if steps is None else max(FAR, steps.part)
                 if self._is_bubble(name, column, part, derivative, value[:, column]):
                     return False
         return True

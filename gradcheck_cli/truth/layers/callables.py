@@ -15,7 +15,15 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.thresholds import OPERATIONS, ROUNDING_GRAINS, ROUNDINGS, VAGUE_BAR, Step
+from gradcheck_cli.domain.thresholds import (
+    COARSE_STAIRS,
+    FINE_STAIRS,
+    OPERATIONS,
+    ROUNDING_GRAINS,
+    ROUNDINGS,
+    VAGUE_BAR,
+    Step,
+)
 from gradcheck_cli.domain.truth import Hull, PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
 from gradcheck_cli.truth.bisect_directions import confirm
@@ -24,7 +32,7 @@ from gradcheck_cli.truth.layers.absorption import ABSORBED, absorbed
 from gradcheck_cli.truth.layers.corners import cornered
 from gradcheck_cli.truth.layers.resolving import UNRESOLVED, unresolved
 from gradcheck_cli.truth.layers.safe_values import moved_inside, values_of
-from gradcheck_cli.truth.layers.stairs import stair_heights, words_of_stairs
+from gradcheck_cli.truth.layers.stairs import SHORTEST, Stairs, stairs_along, words_of_stairs
 from gradcheck_cli.truth.layers.visibility import unseen_rows, words_of_bubbles, words_of_unseen
 from gradcheck_cli.truth.layers.weighing import (
     Rounding,
@@ -35,7 +43,7 @@ from gradcheck_cli.truth.layers.weighing import (
     unseen,
     weighed,
 )
-from gradcheck_cli.truth.numerics.differences import Float
+from gradcheck_cli.truth.numerics.differences import Estimate, Float
 from gradcheck_cli.truth.numerics.directions import Slope, Values
 from gradcheck_cli.truth.numerics.noise import from_size, largest_of, measured_of_layer
 from gradcheck_cli.truth.numerics.verify_first import Quick
@@ -78,7 +86,7 @@ class CallableTruth:
         self._spread: Callable[[str, str], Array] | None = None
         self._noise: dict[str, Array] | None = None
         self._found: dict[str, Differences] | None = None
-        self.stairs: dict[tuple[str, int], float] = {}  # how high, by entries of leaves
+        self.stairs: dict[tuple[str, int], Stairs] = {}  # by entries of leaves
 
     @cached_property
     def ran(self) -> CallResult:
@@ -225,21 +233,29 @@ class CallableTruth:
         slope = exact.along_entry(name, column, gradient)
         off = np.abs(slope.estimate.value - gradient) > slope.estimate.error
         ends = (off | self.searches) & np.isfinite(slope.reach)
-        if not np.any(ends):
+        longest = COARSE_STAIRS if self.searches else FINE_STAIRS
+        size = float(own_size(self.values[name])[column])
+        unended = FINE_STAIRS / SHORTEST * size if self.searches else np.inf
+        reach = float(np.min(np.where(ends, slope.reach, np.inf), initial=unended))
+        if not self._rounding_on_the_way() < reach < np.inf:
             return slope
-        reach = float(np.min(slope.reach, where=ends, initial=np.inf))
-        if reach <= self._rounding_on_the_way():
+        stairs = stairs_along(self._several, self.values, name, column, reach, longest)
+        if stairs is None:
             return slope
-        heights = stair_heights(self._several, self.values, name, column, reach)
-        if not np.any(heights):
-            return slope
-        self.stairs[name, column] = float(np.max(heights))
 
         def noise_of(at: Values, y: Float) -> Float:
-            return exact.noise_of(at, y) + heights
+            return exact.noise_of(at, y) + stairs.heights
 
-        coarse = replace(exact, noise=exact.noise + heights, noise_of=noise_of)
-        return coarse.along_entry(name, column, gradient)
+        coarse = replace(exact, noise=exact.noise + stairs.heights, noise_of=noise_of)
+        searched = coarse.along_entry(name, column, gradient)
+        followed = (stairs.heights > 0) & (stairs.slope.error < searched.estimate.error)
+        value = np.where(followed, stairs.slope.value, searched.estimate.value)
+        error = np.where(followed, stairs.slope.error, searched.estimate.error)
+        tells = (np.abs(value) > error) | (off & (np.abs(value - gradient) <= error))
+        if not np.any(tells & (stairs.heights > 0)):  # the teeth of a saw lead nowhere
+            return slope
+        self.stairs[name, column] = stairs
+        return replace(searched, estimate=Estimate(value, error))
 
     @staticmethod
     def _needs_its_own(gradient: Array, found: Differences, column: int) -> bool:

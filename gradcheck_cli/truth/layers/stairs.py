@@ -3,8 +3,9 @@
 What a search ends with (bisection, golden section, an iteration that stops at a tolerance) depends
 on its inputs through comparisons: the derivative of what ran is that of one stair, flat or as the
 bracket moves, and not that of the number that was searched for. Where the stairs are fine beside
-the input, one of them is a rounding that the layer does itself; differences over longer steps have
-the derivative that is meant, as far as stairs so high let them tell.
+the input, one of them is a rounding that the layer does itself; differences over longer steps, and
+the curve that the stairs follow, have the derivative that is meant, as far as stairs so high let
+them tell.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import CHOICES, FINE_STAIRS, OPERATIONS, STAIR_BENDS, Step
-from gradcheck_cli.truth.certified.ties import STAIRS
+from gradcheck_cli.truth.numerics.differences import Estimate
 from gradcheck_cli.truth.numerics.directions import Values
 from gradcheck_cli.truth.numerics.noise import from_size
 
@@ -26,33 +28,51 @@ SHORTEST: Step = 8.0  # times the way to the first jump: the next stretch is twi
 STRETCHES = 6
 HALVINGS = 12
 OFF: Step = 0.38197  # of a stretch lies below the point, so that no stairs are met in step
+STEPS = np.arange(POINTS) / (POINTS - 1) - OFF
+
+
+@dataclass(frozen=True, slots=True)
+class Stairs:
+    """How high the highest is, (m,), 0 for outputs without any; on what part of the entry several
+    were seen; and the slope of the curve that they follow."""
+
+    heights: Array
+    part: float
+    slope: Estimate
+
+    @property
+    def height(self) -> float:
+        return float(np.max(self.heights))
 
 
 def searches(program: Program, moving: Collection[str]) -> bool:
     """Whether a program chooses, and again by what was chosen, as often as a search does: by
-    comparisons, signs and roundings of what depends on inputs that are `moving`."""
+    comparisons and signs of what depends on inputs that are `moving`. Roundings in a row, as of
+    numbers of eight bits, are none."""
     moved = {program.inputs[name] for name in moving if name in program.inputs}
     in_a_row: dict[int, int] = {}  # choices before each node that moves
     for index, node in enumerate(program.nodes):
         before = [in_a_row[arg] for arg in node.args if arg in in_a_row]
         if index not in moved and not before:
             continue
-        chooses = node.op in STAIRS or node.op == "sign"
+        chooses = node.op == "sign"
         if node.kind != "float":
             chooses = any(program.nodes[arg].kind == "float" for arg in node.args)
         in_a_row[index] = max(before, default=0) + chooses
     return max(in_a_row.values(), default=0) >= CHOICES
 
 
-def stair_heights(
+def stairs_along(
     several: Callable[[Sequence[Values]], Array],
     values: Values,
     name: str,
     column: int,
     reach: float,
-) -> Array:
-    """How high the stairs are (m,) in which the outputs that `several` gives rise where one entry
-    of the input `name` moves, 0 where they are no stairs. None jumps within `reach`."""
+    longest: float = FINE_STAIRS,
+) -> Stairs | None:
+    """The stairs in which the outputs that `several` gives rise where one entry of the input
+    `name` moves by the `longest` part of itself at most; None where there are none. None jumps
+    within `reach`."""
     start = np.asarray(values[name], np.float64)
     size = abs(float(start.reshape(-1)[column])) or 1.0
 
@@ -64,18 +84,36 @@ def stair_heights(
             moved.append({**values, name: there})
         return np.asarray(several(moved))
 
-    found = np.zeros(())
-    for stretch in range(STRETCHES):
-        length = SHORTEST * reach * 2.0**stretch
-        if not 0 < length <= FINE_STAIRS * size:
-            break
-        steps = length * (np.arange(POINTS) / (POINTS - 1) - OFF)
-        rows = at(steps)
-        found = _heights(rows)
-        if np.any(found):
-            row = int(np.argmax(found))
-            return found if _stays(at, steps, rows[:, row], row) else np.zeros_like(found)
-    return found
+    lengths = SHORTEST * reach * 2.0 ** np.arange(STRETCHES)
+    lengths = lengths[lengths <= longest * size]
+    for stretch, length in enumerate(lengths):
+        rows = at(length * STEPS)
+        heights = _heights(rows)
+        if np.any(heights):
+            row = int(np.argmax(heights))
+            if not _stays(at, length * STEPS, rows[:, row], row):
+                return None
+            further = lengths[stretch + 1 :]
+            fits = [_fitted(length, rows), *(_fitted(one, at(one * STEPS)) for one in further)]
+            narrowest = np.argmin([fit.error for fit in fits], axis=0)
+            value = np.choose(narrowest, [fit.value for fit in fits])
+            error = np.choose(narrowest, [fit.error for fit in fits])
+            return Stairs(heights, length / size, Estimate(value, error))
+    return None
+
+
+def _fitted(length: float, rows: Array) -> Estimate:
+    """The slope (m,) at the point of the parabola that is nearest to the values (points, m) on a
+    stretch. They lie within some distance of it: twice what a curve that stays within that can
+    change its slope by is the bar; infinite where not all are finite."""
+    powers = np.vander(STEPS, 3, increasing=True)
+    weights = np.linalg.pinv(powers)
+    with np.errstate(all="ignore"):
+        curve = weights @ rows
+        distance = np.max(np.abs(rows - powers @ curve), axis=0)
+        error = 2 * np.sum(np.abs(weights[1])) * distance / length
+    known = np.all(np.isfinite(rows), axis=0)
+    return Estimate(np.where(known, curve[1] / length, 0.0), np.where(known, error, np.inf))
 
 
 def _stays(at: Callable[[Sequence[float]], Array], steps: Array, values: Array, row: int) -> bool:
@@ -110,11 +148,12 @@ def _heights(rows: Array) -> Array:
     return np.where(seen & lines & (count >= FEWEST), highest, 0.0)
 
 
-def words_of_stairs(heights: Mapping[tuple[str, int], float]) -> Iterator[str]:
-    """A sentence about entries of leaves along which values rise in stairs as high as this."""
-    if heights:
-        names = ", ".join(dict.fromkeys(f"`{name}`" for name, _ in heights))
+def words_of_stairs(stairs: Mapping[tuple[str, int], Stairs]) -> Iterator[str]:
+    """A sentence about entries of leaves along which values rise in stairs."""
+    if stairs:
+        highest = max(one.height for one in stairs.values())
+        names = ", ".join(dict.fromkeys(f"`{name}`" for name, _ in stairs))
         yield (
-            f"near the point, values rise in stairs of {max(heights.values()):.1g} along "
+            f"near the point, values rise in stairs of {highest:.1g} along "
             f"{names}, like the result of a search: differences over longer steps decide"
         )

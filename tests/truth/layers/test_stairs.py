@@ -5,16 +5,26 @@ import pytest
 import torch
 
 import gradcheck_cli as g
-from gradcheck_cli.truth.layers.stairs import stair_heights
+from gradcheck_cli.truth.layers.stairs import stairs_along
 
 W = 1e-6
+
+
+@pytest.mark.parametrize("width", [1e-6, 1e-3])
+def test_the_curve_that_stairs_follow_has_the_slope_that_is_meant(width):
+    def several(many):
+        return np.array([[width * np.floor(np.exp(float(one["x"])) / width)] for one in many])
+
+    slope = stairs_along(several, {"x": np.array(0.7)}, "x", 0, width / 8, 0.5).slope
+    assert abs(slope.value - np.exp(0.7)) <= slope.error < 0.2
 
 
 def heights(function, reach=W / 2):
     def several(many):
         return np.array([[function(float(one["x"]))] for one in many])
 
-    return float(np.max(stair_heights(several, {"x": np.array(0.7)}, "x", 0, reach)))
+    stairs = stairs_along(several, {"x": np.array(0.7)}, "x", 0, reach)
+    return 0.0 if stairs is None else stairs.height
 
 
 def sloped(x):
@@ -111,8 +121,10 @@ def _cube_root(x, steps):
     return low
 
 
-@pytest.mark.parametrize("steps", [14, 23])  # stairs that show as such, and as a difference alone
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+# stairs of the input's size, short ones, and those that show as a difference alone
+@pytest.mark.parametrize(
+    ("steps", "dtype"), [(8, "float64"), (10, "float32"), (14, "float32"), (23, "float64")]
+)
 def test_no_number_of_steps_makes_the_flat_stairs_of_a_search_its_derivative(steps, dtype):
     point = torch.tensor([2.0, 3.0])
     found = g.check(lambda x: _cube_root(x, steps), point, dtypes=[dtype], modes=["reverse"])
@@ -136,7 +148,29 @@ def _tents(x):
     return x
 
 
-@pytest.mark.parametrize("layer", [_bounces, _tents])
+def _saw(x):
+    """Steep teeth, whose values lead nowhere."""
+    for _ in range(9):
+        x = 1 / (x - torch.floor(x) + 0.05)
+    return x
+
+
+def _wraps(x):
+    for _ in range(12):
+        x = 1.7 * x
+        x = torch.where(x > np.pi, x - 2 * np.pi, x)
+        x = torch.where(x < -np.pi, x + 2 * np.pi, x)
+    return x
+
+
+def _rounds(x):
+    """Ten layers of numbers of few bits."""
+    for _ in range(10):
+        x = torch.round(x * 16 + 0.3) / 16 * 1.01
+    return x
+
+
+@pytest.mark.parametrize("layer", [_bounces, _tents, _saw, _wraps, _rounds])
 def test_what_chooses_as_often_and_does_not_search_is_right(layer):
     point = torch.tensor([0.7, -0.31, 0.23])
     assert g.check(layer, point, dtypes=["float64"], modes=["reverse"]).passed
