@@ -11,12 +11,12 @@ import numpy as np
 
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.case import Case
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.thresholds import Step
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
-from gradcheck_cli.judge.measures import Mask
+from gradcheck_cli.judge.measures import Mask, is_hidden
 
 # Where 1 - tanh(x)^2 is absorbed, or exp(-x) underflows, a sixteenth of x is harmless.
 SMALLER: tuple[Step, ...] = (2.0**-4, 2.0**-8)
@@ -52,10 +52,12 @@ def with_never_filled(
 
 
 def suspicious(g: Array, block: TruthBlock) -> Mask:
-    """Entries (m, n) that are zero where the truth is not."""
+    """Entries (m, n) that are zero where the truth is not, nor so small beside others that terms
+    which cancel leave as much of it in float64."""
     with np.errstate(all="ignore"):
         off = np.abs(block.value) > block.error
-    return np.asarray((g == 0) & off & (block.kind == PointKind.SMOOTH))
+    off &= (g == 0) & (block.kind == PointKind.SMOOTH)
+    return np.asarray(off & ~is_hidden(g, block, FORMATS["float64"])) if np.any(off) else off
 
 
 def never_filled(

@@ -47,6 +47,17 @@ def test_a_part_that_only_rounding_empties_is_underflow() -> None:
     assert codes(Saturated, [20.0, 1.0], "float32") == {"GC302"}  # zero in float64, too
 
 
+def test_what_rounded_constants_leave_of_a_zero_is_no_part_that_is_forgotten() -> None:
+    """A cosine transform: its third row has terms that cancel but for the rounding of cosines."""
+
+    def layer(x):
+        turned = torch.fft.fft(torch.cat([x[::2], x[1::2].flip(0)]))
+        angle = torch.arange(6, dtype=x.dtype) * torch.pi / 12
+        return 2 * (turned.real * torch.cos(angle) + turned.imag * torch.sin(angle))
+
+    assert codes(layer, [0.3, -1.2, 0.7, 0.4, 2.1, -0.9], "float32") <= {"GC301", "GC302"}
+
+
 class Flat(torch.autograd.Function):
     """Right below 1, and exactly 0 above it."""
 
