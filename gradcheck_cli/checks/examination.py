@@ -144,6 +144,12 @@ def _failure(error: BaseException, problem: LayerProblem) -> Failure:
     return replace(failure, detail=f"{failure.detail}\n{remedy}".strip()) if remedy else failure
 
 
+NOTHING = (
+    "there is nothing to differentiate: no input that requires a gradient is a floating-point "
+    "array, and the layer has no parameter"
+)
+
+
 class _Examination:
     """The subjects of one problem, and what is examined of them. `corrections` are known from other
     points."""
@@ -174,6 +180,9 @@ class _Examination:
             if reason is None:
                 raise
             return LayerAnswer(notes=(reason,))
+        if not any(leaf.differentiable for leaf in self._narrow.leaves):
+            self._narrow.close()
+            return LayerAnswer(notes=(*self._subjects.notes, f"{self._name}: {NOTHING}"))
         self._highest = self._subjects.highest(self._narrow)
         try:
             self._notes.update(self._subjects.notes)

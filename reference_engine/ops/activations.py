@@ -247,13 +247,19 @@ mish: Op = composite("mish", lambda x: x * tanh(softplus(x))).says(
 )
 
 
+def _hardtanh_value(x: Any, *, min: float = -1.0, max: float = 1.0) -> Any:
+    if min > max:
+        raise ValueError(f"min is {min:g}, which is more than max, {max:g}")
+    return clip.raw(x, min=min, max=max)
+
+
 def _hardtanh_part(g: Value, y: Value, x: Value, min: float = -1.0, max: float = 1.0) -> Value:
     return where(logical_and(greater(x, min), less(x, max)), g, 0.0)
 
 
 hardtanh: Op = row(
     "hardtanh",
-    lambda x, *, min=-1.0, max=1.0: clip.raw(x, min=min, max=max),
+    _hardtanh_value,
     Elementwise(_hardtanh_part),
     aliases=("hard_tanh",),
     rounding="none",

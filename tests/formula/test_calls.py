@@ -433,11 +433,18 @@ def every_number_is_read_or_refused(row: Op | Several) -> None:
                 assert all(error.code.startswith("GC9") for error in parsed.errors)
 
 
-@pytest.mark.parametrize("text", ["clip(3, min=10**20)", "hardtanh(2, min=10**20)"])
-def test_a_whole_number_beyond_64_bits_is_held_as_a_constant_is(text: str) -> None:
-    (node,) = (node for node in program(f"s * {text}").nodes if "min" in node.keywords)
-    assert node.keywords["min"] == 1e20
-    assert isinstance(node.keywords["min"], float)
+@pytest.mark.parametrize(
+    ("text", "keyword"), [("clip(3, min=10**20)", "min"), ("hardtanh(2, max=10**20)", "max")]
+)
+def test_a_whole_number_beyond_64_bits_is_held_as_a_constant_is(text: str, keyword: str) -> None:
+    (node,) = (node for node in program(f"s * {text}").nodes if keyword in node.keywords)
+    assert node.keywords[keyword] == 1e20
+    assert isinstance(node.keywords[keyword], float)
+
+
+def test_bounds_in_the_wrong_order_are_a_mistake_where_frameworks_refuse_or_differ() -> None:
+    (told,) = mistakes("s * hardtanh(s, min=2)")
+    assert "min is 2, which is more than max, 1" in told
 
 
 @pytest.mark.parametrize("value", ["10**20", "inf", "-inf"])

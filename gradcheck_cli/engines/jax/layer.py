@@ -104,6 +104,7 @@ class JaxSubject(LayerSubject):
         self._program: Callable[..., Any] | None = None
         with self.ready({}):
             self.outputs = self.described(self._values_at(self.inputs({})))
+        self.notes += self._results.notes
         self.bind_leaves(self._leaves_of())
 
     def _leaves_of(self) -> Iterator[Leaf]:

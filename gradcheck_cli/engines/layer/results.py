@@ -56,6 +56,7 @@ class Results:
         self._parts = parts or opened
         self._empty = empty
         self._first: _Shapes | None = None  # of the first result
+        self.notes: tuple[str, ...] = ()  # of numbers beside its outputs, which have no derivative
 
     def read(self, result: Any) -> list[tuple[str, Any]]:
         """The floating arrays of a result with their names. Raises MissingOutput where there are
@@ -70,12 +71,25 @@ class Results:
             if not found or (not self._empty and all(0 in shape for _, shape in shapes)):
                 raise self._missing(result, found)
             self._first = shapes
+            self.notes = tuple(self._cut(result))
         elif shapes != self._first and not _agree(self._first, shapes):
             raise OtherOutputs(
                 f"the layer returned {_listed(shapes)} in one call, but {_listed(self._first)} "
                 "in its first"
             )
         return found
+
+    def _cut(self, result: Any) -> Iterator[str]:
+        """A sentence about the numbers in a result that are no arrays of the framework."""
+        if self.is_array(result):
+            return
+        parts = flattened(result, lambda part: not self._opens(part), parts=self._parts)
+        cut = [(name, part) for name, part in parts if not self.is_array(part) and _is_cut(part)]
+        if cut:
+            names = ", ".join(f"`{name}`" for name, _ in cut[:SHOWN])
+            more = ", ..." if len(cut) > SHOWN else ""
+            kind = _a(_name(type(cut[0][1])))
+            yield f"no derivatives of {names}{more}: {kind} is cut from the graph"
 
     def _missing(self, result: Any, empty: Sequence[tuple[str, Any]]) -> MissingOutput:
         if inspect.iscoroutine(result):
@@ -115,7 +129,7 @@ class Results:
             return f"{_a(_name(type(value)))} of dtype {dtype}, which has no derivative"
         if inspect.isroutine(value):
             return f"the function {value.__name__}, not its result"
-        if isinstance(value, float | complex) or hasattr(value, "__array__"):
+        if _is_cut(value):
             return f"{_a(_name(type(value)))}: cut from the graph"
         return f"{_a(_name(type(value)))}, not a {self._noun}"
 
@@ -167,6 +181,13 @@ def _agree(first: _Shapes, now: _Shapes) -> bool:
 def _listed(shapes: _Shapes) -> str:
     shown = ", ".join(f"`{name}` {shape}" for name, shape in shapes[:SHOWN])
     return (f"{shown}, ..." if len(shapes) > SHOWN else shown) or "no floating-point array"
+
+
+def _is_cut(value: Any) -> bool:
+    """Whether it holds numbers that a derivative cannot reach."""
+    dtype = getattr(value, "dtype", None)
+    floating = getattr(dtype, "kind", "f") in "fc"
+    return isinstance(value, float | complex) or (hasattr(value, "__array__") and floating)
 
 
 def _name(kind: type) -> str:

@@ -117,6 +117,7 @@ class NumpySubject(LayerSubject):
         with self.ready({}):
             arrays = self.call(self.inputs({}))
             self.outputs = self.described(arrays)
+            self.notes += self._results.notes
             if not self._own:
                 return set()
             left = self._backward(self._running, self._ran, self.cotangents(self.ones))

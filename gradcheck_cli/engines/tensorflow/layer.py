@@ -190,6 +190,7 @@ class TensorFlowSubject(LayerSubject):
             for name, one in self.held.items():
                 one.written = one.now() != before[name]
             self.outputs = self.described(arrays)
+            self.notes += self._results.notes
             first = self.flat(arrays)
             seeded = any(one.found.seed and one.written for one in self.held.values())
         with self.ready({}):

@@ -154,6 +154,31 @@ def test_containers_of_the_framework_are_opened() -> None:
     assert checked("tensorflow", lambda y: tf.RaggedTensor.from_row_lengths(y, [1, 1])).passed
 
 
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        (lambda y: (y, y.detach().numpy()), "`y[1]`: a numpy.ndarray is cut from the graph"),
+        (lambda y: {"a": y, "b": [y.sum().item()]}, "`y['b'][0]`: a float is cut from the graph"),
+        (lambda y: (y, 3.0, 4.0, 5.0, 6.0), "`y[1]`, `y[2]`, `y[3]`, ...: a float is cut"),
+        (lambda y: (y, "name", 3, y > 0, y.shape, np.arange(3)), None),
+    ],
+)
+def test_numbers_beside_outputs_are_said_to_have_no_derivatives(
+    returned: Any, words: str | None
+) -> None:
+    report = checked("torch", returned)
+    assert report.passed
+    notes = [note for note in report.results[0].notes if "cut from" in note]
+    assert [words in note for note in notes] == ([] if words is None else [True])
+
+
+def test_whole_numbers_alone_leave_nothing_to_differentiate() -> None:
+    report = check(lambda i: torch.ones(3)[i], torch.tensor([1, 2]), dtypes=["float64"])
+    (note,) = report.results[0].notes
+    assert "there is nothing to differentiate" in note
+    assert not report.findings
+
+
 def test_a_sparse_output_has_a_gradient_where_it_stores_nothing() -> None:
     x = torch.tensor([[0.0, 1.0], [2.0, 0.0]])
     for layer in (lambda x: torch.sin(x).to_sparse(), lambda x: torch.sin(x).to_sparse_csr()):
