@@ -19,8 +19,8 @@ X = "x"  # the only input of an island, as a function
 
 def with_islands(lifted: Lifted) -> tuple[Lifted, dict[str, Array]]:
     """The program with the Jacobian of each island, and by name how far constants may be off.
-    Raises NotLifted for an island without an input, on a kink, or where no difference says
-    anything."""
+    Raises NotLifted for an island without an input, on a kink, with another number of results
+    nearby, or where no difference says anything."""
     constants, radii = dict(lifted.constants), {}
     for island in lifted.islands:
         jacobian, bars, noise = _jacobian(island, constants[island.value])
@@ -33,7 +33,10 @@ def _jacobian(island: Island, value: Float) -> tuple[Array, Array, Float]:
     """The Jacobian (m, n), its bars, and the rounding of the value (m,)."""
 
     def function(at: Values) -> Float:
-        return island.call(at[X])
+        result = island.call(at[X])
+        if result.shape != value.shape:  # as of `unique`, where two of its inputs were equal
+            raise island.refusal
+        return result
 
     if not island.at.size:
         raise island.refusal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields as dataclass_fields
@@ -78,7 +79,9 @@ class NumpySubject(LayerSubject):
             self._pair.forward,
             empty=request.empty,
         )
-        self._places = {} if pair.owner is None else arrays_of(self._pair.owner)
+        held = {} if pair.owner is None else arrays_of(self._pair.owner)
+        arguments = inspect.signature(self._pair.forward).parameters
+        self._places = {f"self.{n}" if n in arguments else n: place for n, place in held.items()}
         self._own = {n: self._rounded(get(self._pair.owner, p)) for n, p in self._places.items()}
         self._own |= {n: request.values[n] for n in self._own.keys() & request.values.keys()}
         for name, value in self._own.items():
@@ -87,9 +90,11 @@ class NumpySubject(LayerSubject):
         args = () if made else implementation.args
         kwargs = {} if made else implementation.kwargs
         self._convention = convention(self._pair, self._names, args, kwargs)
-        self.interleaves = self._convention.style != "upstream"
-        self.copies = self._pair.owner is not None
         self._captures = self._captured()
+        with self.ready({}):
+            self._convention = self._convention.settled(self._pair, self.inputs({}))
+        self.interleaves = self._convention.style not in ("upstream", "upstreams")
+        self.copies = self._pair.owner is not None
         trained = self._bind()
         self.bind_leaves(self._leaves_of(trained))
 

@@ -28,6 +28,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import WrongKind
 from gradcheck_cli.engines.layer.binding import Arranged, BadCall, arrange, called
 from gradcheck_cli.engines.layer.loading import NoSuchLayer, load_layer, what_it_has
+from gradcheck_cli.engines.layer.results import flattened
 
 Style = Literal["upstream", "upstreams", "cache", "input or cache", "inputs"]
 
@@ -104,10 +105,10 @@ class Convention:
 
     def pulled(self, pair: Pair, upstream: Any, ran: Run) -> Any:
         """What backward gives."""
-        if ran.one_by_one:
-            return pair.backward(*upstream, **self.extra)
         if self.style == "upstream":
             return pair.backward(upstream, **self.extra)
+        if self.style == "upstreams":
+            return pair.backward(*upstream, **self.extra)
         if self.style in ("cache", "input or cache"):
             return pair.backward(upstream, ran.cache, **self.extra)
         if self.by_name:
@@ -116,37 +117,64 @@ class Convention:
         return pair.backward(upstream, *(ran.inputs[name] for name in self.order), **self.extra)
 
     def ran(self, pair: Pair, inputs: Mapping[str, Any]) -> Run:
-        """One forward run. Raises BadCall and WrongKind where backward does not fit the result."""
+        """One forward run. Raises WrongKind where forward gives no cache that backward takes."""
         args, kwargs = self.arguments(inputs)
-        before = _attributes(pair.owner)
         result = called(pair.forward, args, kwargs)
-        if self._takes_each(result) and _attributes(pair.owner) != before:
-            return Run(inputs, result, None, one_by_one=True)
-        if self.style == "upstreams":
-            shown = ", ".join(("upstream", *self.rest))
-            raise BadCall(f"backward({shown}) is none of {WAYS}")
         two = isinstance(result, tuple) and len(result) == 2
         if two and result[0] is result[1] and self._wants_output(inputs):
             return Run(inputs, result[0], None)
         if self.style == "input or cache" and not two:
             return Run(inputs, result, inputs[self.order[0]])
-        if self.style in ("upstream", "inputs"):
+        if self.style in ("upstream", "upstreams", "inputs"):
             return Run(inputs, result, None)
         if not two:
             raise WrongKind("backward takes a cache, so forward must return (output, cache)")
         return Run(inputs, *result)
 
-    def _takes_each(self, result: Any) -> bool:
-        """Whether backward has a parameter, of no name that says otherwise, for each of the arrays
-        that forward gave."""
-        if self.by_name or self.rest[:1] in [(name,) for name in CACHES]:
-            return False
+    def settled(self, pair: Pair, inputs: Mapping[str, Any]) -> Convention:
+        """The convention, where forward gives as many arrays as backward has parameters of no
+        telling name: these are the upstream gradients of all if backward reads what forward has
+        put into the object, or if only so it gives zeros for zeros, as a linear function does.
+        Raises BadCall where backward fits nothing that forward gives."""
+        named = self.by_name or self.rest[:1] in [(name,) for name in CACHES]
+        if named or pair.owner is None or not (self.rest or self.open_ended):
+            return self
+        each, tried = replace(self, style="upstreams"), pair.copied()
+        before = _attributes(tried.owner)
+        if not self._fits(each.ran(tried, inputs).output):
+            if self.style == "upstreams":
+                shown = ", ".join(("upstream", *self.rest))
+                raise BadCall(f"backward({shown}) is none of {WAYS}")
+            return self
+        put = {n for n, value in _attributes(tried.owner).items() if before.get(n) != value}
+        code = getattr(inspect.unwrap(pair.backward), "__code__", None)
+        if code is not None and put.intersection(code.co_names):
+            return each
+        only = each._is_linear_at_zero(pair, inputs) and not self._is_linear_at_zero(pair, inputs)
+        return each if only else self
+
+    def _fits(self, result: Any) -> bool:
+        """Whether backward has a parameter for each of several arrays."""
         return (
             isinstance(result, tuple | list)
             and (self.open_ended or len(result) == len(self.rest) + 1)
             and len(result) > 1
-            and all(isinstance(part, np.ndarray) and part.dtype.kind in "fc" for part in result)
+            and all(isinstance(y, np.ndarray | np.generic) and y.dtype.kind in "fc" for y in result)
         )
+
+    def _is_linear_at_zero(self, pair: Pair, inputs: Mapping[str, Any]) -> bool:
+        """Whether backward gives zeros for upstream gradients of zero."""
+        tried = pair.copied()
+        try:
+            run = self.ran(tried, inputs)
+            several = isinstance(run.output, tuple | list)
+            zeros = [np.zeros_like(y) for y in run.output] if several else np.zeros_like(run.output)
+            found = self.pulled(tried, zeros, run)
+        except Exception:  # called so it does not run
+            return False
+        numbers = (np.ndarray, np.generic, float)
+        arrays = flattened(found, lambda part: isinstance(part, numbers))
+        return not any(np.any(array) for _, array in arrays)
 
     def _wants_output(self, inputs: Mapping[str, Any]) -> bool:
         """Whether backward takes nothing but the output: what forward gives twice is then the
@@ -156,12 +184,11 @@ class Convention:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What backward needs of a forward run: `one_by_one`, the upstream gradient of each output."""
+    """What backward needs of a forward run."""
 
     inputs: Mapping[str, Any]
     output: Any
     cache: Any
-    one_by_one: bool = False
 
 
 def _attributes(owner: Any) -> dict[str, int]:

@@ -28,7 +28,7 @@ from gradcheck_cli.engines.layer.framework_layer import VJP, WrittenNames
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
 from gradcheck_cli.engines.layer.recording import Recording
-from gradcheck_cli.engines.layer.results import WHOLE, MissingOutput, Results
+from gradcheck_cli.engines.layer.results import WHOLE, MissingOutput, Results, opened
 from gradcheck_cli.engines.layer.subject import (
     Call,
     Layout,
@@ -77,6 +77,14 @@ class _Handed(dict[str, Any]):
         self.tracked = tracked
 
 
+def _parts(container: Any) -> Iterator[tuple[str, Any]]:
+    """What `opened` gives, and the tensors of a nested one."""
+    if getattr(container, "is_nested", False):
+        yield from ((f"[{i}]", tensor) for i, tensor in enumerate(container.unbind()))
+    else:
+        yield from opened(container)
+
+
 class TorchSubject(LayerSubject):
     """A user's layer in one dtype on one device. Modules are copied; what a function captured is
     changed in place for the time of a call, and put back. `compiles`: by `torch.compile`, as a
@@ -114,9 +122,10 @@ class TorchSubject(LayerSubject):
             self._function = torch.compile(self._function)
         self._results = Results(
             "floating torch.Tensor",
-            lambda part: isinstance(part, torch.Tensor),
+            lambda part: isinstance(part, torch.Tensor) and not part.is_nested,
             lambda tensor: tensor.is_floating_point() or tensor.is_complex(),
             target,
+            _parts,
             empty=request.empty,
         )
         self.notes = tuple(self.state.notes)
@@ -351,7 +360,8 @@ class TorchSubject(LayerSubject):
     def _is_as_before(self, result: Any) -> bool:
         """Whether it is one plain tensor, as at the first call."""
         return (
-            type(result) is self.torch.Tensor
+            self._alone is not None
+            and type(result) is self.torch.Tensor
             and (result.dtype, result.shape, result.layout, result.device) == self._alone
         )
 

@@ -15,6 +15,7 @@ from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.engines.layer.lifting import MOST_COLUMNS, NotLifted
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.numpy.engine import NumpyEngine
+from gradcheck_cli.testing.api import check
 from tests.checks.making import examined, subject_of, torch_engine
 from tests.checks.wrong_functions import FlushedTail
 
@@ -100,6 +101,13 @@ def test_many_columns_are_left_to_differences_of_the_layer() -> None:
 
 def noisy(x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.rrelu(x, 0.0, 1.0, training=True)
+
+
+def test_an_island_with_more_results_nearby_is_not_lifted() -> None:
+    """Of equal numbers `unique` keeps one; PyTorch has no derivative of it."""
+    report = check(torch.unique, torch.tensor([0.3, 1.2, 0.3]), dtypes=["float64"])
+    assert {finding.code for finding in report.findings} == {"GC701"}
+    assert "derivative for '_unique2' is not implemented" in report.findings[0].message
 
 
 def test_an_island_without_an_input_is_not_lifted() -> None:

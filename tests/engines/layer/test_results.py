@@ -150,6 +150,8 @@ class Tree:
 def test_containers_of_the_framework_are_opened() -> None:
     assert checked("jax", Tree).passed
     assert checked("torch", lambda y: torch.diag(y).to_sparse()).passed
+    nested = checked("torch", lambda y: torch.nested.as_nested_tensor([y, y[:1].exp()]))
+    assert nested.passed
     assert checked("tensorflow", lambda y: tf.sparse.from_dense(tf.linalg.diag(y))).passed
     assert checked("tensorflow", lambda y: tf.RaggedTensor.from_row_lengths(y, [1, 1])).passed
 

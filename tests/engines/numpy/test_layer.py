@@ -104,6 +104,31 @@ class ThreeOutputs(TwoOutputs):
         return super().backward(first, second) + 3 * third
 
 
+class InPlace(TwoOutputs):
+    """Forward writes into an array that stays the same object."""
+
+    def __init__(self) -> None:
+        self.kept = np.zeros(3)
+
+    def forward(self, x: Any) -> Any:
+        self.kept[...] = self.x = x
+        return np.sin(x), np.cos(x)
+
+
+class WithSlots:
+    __slots__ = ("x",)
+    forward, backward = TwoOutputs.forward, TwoOutputs.backward
+
+
+class OfANumber(TwoOutputs):
+    def forward(self, x: Any) -> Any:
+        self.x = x
+        return np.sum(x * x), np.cos(x)
+
+    def backward(self, first: Any, second: Any) -> Any:
+        return 2 * first * self.x - second * np.sin(self.x)
+
+
 class TooFew(TwoOutputs):
     def backward(self, first: Any, second: Any, third: Any) -> Any:
         return super().backward(first, second)
@@ -114,12 +139,55 @@ def test_an_upstream_more_than_there_are_outputs_is_no_convention() -> None:
         bound(TooFew, {"x": X})
 
 
-@pytest.mark.parametrize("layer", [TwoOutputs, InAList, OpenEnded, ThreeOutputs])
+@pytest.mark.parametrize(
+    "layer", [TwoOutputs, InAList, OpenEnded, ThreeOutputs, InPlace, WithSlots]
+)
 def test_what_remembers_its_run_may_take_the_upstream_of_each_output(layer: Any) -> None:
     expected = [np.diag(np.cos(X)), np.diag(-np.sin(X)), np.diag(3 * np.ones(3))]
     subject = bound(layer, {"x": X})
     count = len(subject.outputs)
     assert np.allclose(gradients(subject)["x"], np.concatenate(expected[:count]), rtol=1e-15)
+    assert not subject.interleaves
+
+
+def test_an_array_of_the_object_may_have_the_name_of_an_argument() -> None:
+    class Kept:
+        def __init__(self) -> None:
+            self.x = np.zeros(3)
+
+        def forward(self, x: Any) -> Any:
+            self.x[...] = x
+            return np.sin(self.x)
+
+        def backward(self, upstream: Any) -> Any:
+            return upstream * np.cos(self.x)
+
+    subject = bound(Kept, {"x": X})
+    assert [leaf.name for leaf in subject.leaves] == ["x", "self.x"]
+    assert np.allclose(gradients(subject)["x"], np.diag(np.cos(X)), rtol=1e-15)
+
+
+def test_a_number_is_one_of_several_outputs() -> None:
+    expected = np.concatenate([2 * X[None], np.diag(-np.sin(X))])
+    assert np.allclose(gradients(bound(OfANumber, {"x": X}))["x"], expected, rtol=1e-15)
+
+
+class Counting:
+    """It keeps something, of which backward reads nothing."""
+
+    calls = 0
+
+    def forward(self, x: Any) -> Any:
+        self.calls += 1
+        return np.sin(x), np.cos(x)
+
+    def backward(self, upstream: Any, c: Any) -> Any:
+        return upstream * c
+
+
+def test_what_remembers_nothing_takes_a_cache() -> None:
+    found = gradients(bound(Counting, {"x": X}))["x"]
+    assert np.allclose(found, np.diag(np.cos(X)), rtol=1e-15)
 
 
 def test_as_many_inputs_as_outputs_do_not_make_upstreams_inputs() -> None:
