@@ -1,12 +1,14 @@
 """Enclosures of linear algebra: by Arb's own solvers, or by elementary algorithms on balls.
 
 A matrix that is singular has no inverse; one that may be singular for all that its balls tell
-raises Undecided.
+raises Undecided, as do eigenvalues that may be equal. (Arb's eigenvalues and eigenvectors: Rump,
+Computational error bounds for multiple or nearly multiple eigenvalues, 2001.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cmp_to_key
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from flint import arb, arb_mat
 from reference_engine.arithmetic.arbs import Objects, Undecided, objects
 from reference_engine.arithmetic.ball_arrays import stacked
 from reference_engine.arithmetic.ball_choices import order
+from reference_engine.arithmetic.matrices import SHARE_OF_LARGEST
 
 
 def each(function: Callable[[Objects], Any]) -> Callable[..., Objects]:
@@ -24,7 +27,9 @@ def each(function: Callable[[Objects], Any]) -> Callable[..., Objects]:
         batch = x.shape[:-2]
         parts = [objects(function(x[i])) for i in np.ndindex(batch)]
         if not parts:
-            return objects(np.zeros((*batch, *np.shape(function(objects(np.eye(x.shape[-1])))))))
+            m, n = x.shape[-2:]  # of a matrix that has everything, distinct eigenvalues too
+            usual = objects(np.eye(m, n) * np.arange(1, n + 1))
+            return objects(np.zeros((*batch, *np.shape(function(usual)))))
         return np.stack(parts).reshape((*batch, *parts[0].shape))
 
     return value
@@ -151,6 +156,75 @@ def _frechet(x: Objects, e: Objects) -> Objects:
     return _exponential(blocks)[:n, n:]
 
 
+def _eigen(x: Objects) -> tuple[Objects, Objects]:
+    """Eigenvalues (n,), ascending, and eigenvectors of length 1 as columns, of the symmetric part:
+    both are real, so the real parts of what Arb encloses are enclosures."""
+    _square(x)
+    try:
+        found, columns = _matrix((x + x.T) / 2).eig(right=True)
+    except ValueError:
+        raise Undecided("two eigenvalues may be equal") from None
+    values: list[Any] = [one.real for one in found]
+
+    def ascending(i: int, j: int) -> int:
+        return order(values[i], values[j])
+
+    places = sorted(range(len(values)), key=cmp_to_key(ascending))
+    vectors = objects(np.zeros(x.shape))
+    for column, place in enumerate(places):
+        turned = [columns[row, place].real for row in range(len(x))]
+        length = sum((one * one for one in turned), arb(0)).sqrt()
+        vectors[:, column] = [one / length for one in turned]
+    return objects([values[i] for i in places]), vectors
+
+
+def _signs(vectors: Objects) -> Objects:
+    """1 or -1 for every column, as `matrices.signs_of_columns` has them."""
+    sizes, signs = abs(vectors), []
+    for column in range(vectors.shape[1]):
+        largest = SHARE_OF_LARGEST * sizes[:, column]
+        first = next(
+            row
+            for row, size in enumerate(sizes[:, column])
+            if all(i == row or order(size, other) >= 0 for i, other in enumerate(largest))
+        )
+        signs.append(arb(order(vectors[first, column], 0)))
+    return objects(signs)
+
+
+def _eigenvectors(x: Objects) -> Objects:
+    vectors = _eigen(x)[1]
+    return vectors * _signs(vectors)
+
+
+def _singular(x: Objects) -> tuple[Objects, Objects, Objects]:
+    """u, s and v, by the eigenvalues of the smaller one of x^T x and x x^T; it takes more bits to
+    enclose small ones."""
+    if x.shape[0] < x.shape[1]:
+        v, s, u = _singular(x.T)
+    else:
+        squares, vectors = _eigen(_product(x.T, x))
+        if any(order(square, 0) <= 0 for square in squares):
+            raise Undecided("a singular value may be 0")
+        s, v = np.sqrt(squares[::-1]), vectors[:, ::-1]
+        u = _product(x, v) / s
+    return u, s, v
+
+
+def _product(a: Objects, b: Objects) -> Objects:
+    return _table(_matrix(a) * _matrix(b))
+
+
+def _left(x: Objects) -> Objects:
+    u = _singular(x)[0]
+    return u * _signs(u)
+
+
+def _right(x: Objects) -> Objects:
+    u, _, v = _singular(x)
+    return (v * _signs(u)).T
+
+
 MATRICES: dict[str, Callable[..., Any]] = {
     "inv": each(_inverse),
     "solve": _columns_of(_solved),
@@ -163,6 +237,11 @@ MATRICES: dict[str, Callable[..., Any]] = {
     "cholesky": each(_cholesky),
     "qr_q": each(lambda x: _qr(x)[0]),
     "qr_r": each(lambda x: _qr(x)[1]),
+    "eigvalsh": each(lambda x: _eigen(x)[0]),
+    "eigh_vectors": each(_eigenvectors),
+    "svdvals": each(lambda x: _singular(x)[1]),
+    "svd_u": each(_left),
+    "svd_vh": each(_right),
     "expm": each(_exponential),
     "expm_frechet": lambda x, e: stacked(_frechet, x, e),
 }

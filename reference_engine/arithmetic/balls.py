@@ -26,17 +26,10 @@ from reference_engine.traced import Traced, Value
 
 BALL_LEVEL = -0.5  # below every tape: balls are numbers
 
-_EIGEN = "eigenvalues are not enclosed, nor are vectors whose signs depend on rounding"
-_SINGULAR = "singular values are not enclosed, nor are vectors whose signs depend on rounding"
 _WITHOUT_ARRAYS = "it takes no array of numbers that could be balls"
 
 REFUSED: dict[str, str] = {
-    "eigvalsh": _EIGEN,
-    "eigh_vectors": _EIGEN,
-    "svdvals": _SINGULAR,
-    "svd_u": _SINGULAR,
-    "svd_vh": _SINGULAR,
-    "pinv": "which singular values count as 0 is unknown without them",
+    "pinv": "which singular values count as 0 depends on rounding",
     **dict.fromkeys(("arange", "zeros", "ones", "full", "eye", "one_hot"), _WITHOUT_ARRAYS),
 }
 """Row -> why it has no enclosure."""

@@ -11,11 +11,14 @@ from scipy.linalg import expm
 
 from reference_engine.arithmetic.arbs import Undecided, objects, precision
 from reference_engine.arithmetic.ball_matrices import MATRICES
+from reference_engine.op import TABLE
 
 RNG = np.random.default_rng(3)
 SQUARES = RNG.normal(size=(2, 3, 3))
 POSITIVE = SQUARES @ np.swapaxes(SQUARES, -1, -2) + np.eye(3)
 RIGHT = RNG.normal(size=(2, 3, 2))
+WIDE = np.swapaxes(RIGHT, -1, -2)
+SINGULAR = ("svdvals", "svd_u", "svd_vh")
 LOWER = np.tril(SQUARES) + 3 * np.eye(3)
 
 
@@ -46,6 +49,9 @@ def of_a_qr(part: int) -> Callable[[np.ndarray], np.ndarray]:
         ("cholesky", (POSITIVE,), np.linalg.cholesky),
         ("qr_q", (SQUARES,), of_a_qr(0)),
         ("qr_r", (SQUARES,), of_a_qr(1)),
+        ("eigvalsh", (SQUARES,), lambda x: np.linalg.eigvalsh((x + x.swapaxes(-1, -2)) / 2)),
+        ("eigh_vectors", (SQUARES,), TABLE["eigh_vectors"]),
+        *((name, (x,), TABLE[name]) for name in SINGULAR for x in (SQUARES, RIGHT, WIDE)),
         ("expm", (SQUARES,), lambda x: np.stack([expm(one) for one in x])),
     ],
 )
@@ -85,3 +91,35 @@ def test_what_is_not_positive_has_no_cholesky_factor() -> None:
 def test_a_matrix_that_is_not_square_is_refused() -> None:
     with pytest.raises(ValueError, match="square matrices"):
         MATRICES["det"](objects(np.ones((2, 3))))
+
+
+@pytest.mark.parametrize(
+    ("name", "matrix", "why"),
+    [
+        ("eigvalsh", np.eye(2), "eigenvalues may be equal"),
+        ("eigh_vectors", np.eye(2), "eigenvalues may be equal"),
+        ("svdvals", np.eye(2), "eigenvalues may be equal"),
+        ("svd_u", np.diag([1.0, 0.0]), "singular value may be 0"),
+    ],
+)
+def test_what_is_no_smooth_decomposition_is_left_open(
+    name: str, matrix: np.ndarray, why: str
+) -> None:
+    with precision(100), pytest.raises(Undecided, match=why):
+        MATRICES[name](objects(matrix))
+
+
+def test_the_decomposition_of_every_matrix_in_a_ball_is_enclosed() -> None:
+    around = objects(POSITIVE[0])
+    around[0, 1] = around[1, 0] = arb(POSITIVE[0, 0, 1], 1e-6)
+    with precision(100):
+        values, vectors = (MATRICES[name](around) for name in ("eigvalsh", "eigh_vectors"))
+    for moved in (-1e-6, 1e-6):
+        matrix = POSITIVE[0].copy()
+        matrix[[0, 1], [1, 0]] += moved
+        for balls, name in ((values, "eigvalsh"), (vectors, "eigh_vectors")):
+            found = TABLE[name](matrix)
+            off = np.abs(floats(balls) - found)
+            radii = np.vectorize(lambda ball: float(ball.rad()), otypes=[float])(balls)
+            assert np.all(off <= radii + 1e-13)
+            assert np.all(radii < 1e-4)

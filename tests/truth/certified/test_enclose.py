@@ -131,7 +131,7 @@ def test_what_float64_loses(formula: str, x: float, expected: float) -> None:
         ("log(-exp(x))", 1.0, enclose.DOMAIN),
         ("1 / x", 0.0, enclose.DOMAIN),
         ("relu(sqrt(x) ** 2 - 2)", 2.0, enclose.WIDE),
-        ("sum(eigvalsh(x))", [[2.0, 1.0], [1.0, 3.0]], "eigvalsh has no enclosure"),
+        ("sum(pinv(x))", [[2.0, 1.0], [1.0, 3.0]], "pinv has no enclosure"),
         ("x", np.nan, enclose.STRANGE),
     ],
 )
