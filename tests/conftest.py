@@ -228,14 +228,13 @@ def judged() -> Callable[..., Judged]:
 def pytest_collection() -> Iterator[Any]:
     """What pytest makes of the tests is kept, also where an image forbids Python to keep bytecode:
     that takes longer than reading it all. Frameworks and tests are no garbage: none is looked for
-    meanwhile, nor among them later."""
+    meanwhile."""
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, False
     gc.disable()
     try:
         return (yield)
     finally:
         sys.dont_write_bytecode = before
-        gc.freeze()
         gc.enable()
 
 

@@ -199,3 +199,32 @@ def tensorflow_product() -> Any:
         return tf.matmul(x, w), grad
 
     return product
+
+
+class Polar(torch.autograd.Function):
+    """Two outputs."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, y: Any) -> Any:
+        ctx.save_for_backward(x, y)
+        return torch.sqrt(x * x + y * y), torch.atan2(y, x)
+
+    @staticmethod
+    def backward(ctx: Any, gr: Any, gt: Any) -> Any:
+        x, y = ctx.saved_tensors
+        r = torch.sqrt(x * x + y * y)
+        return gr * x / r - gt * y / r, gr * y / r + gt * x / r**2
+
+
+class SineAndCosine(torch.autograd.Function):
+    """Two outputs, of which the backward ignores the second."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return torch.sin(x), torch.cos(x)
+
+    @staticmethod
+    def backward(ctx: Any, gs: Any, gc: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return gs * torch.cos(x)

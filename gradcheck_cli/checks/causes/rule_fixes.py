@@ -39,11 +39,11 @@ from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.explain.fixes.code import Inline
 from gradcheck_cli.explain.fixes.dialects import dialect_of
 from gradcheck_cli.explain.fixes.rule_programs import (
-    UPSTREAM,
     RuleProgram,
     forward_program,
     reverse_program,
     tangent_of,
+    upstream_of,
 )
 from gradcheck_cli.explain.fixes.user_code import in_names
 from gradcheck_cli.truth.formulas.directional_program import NoDirectional
@@ -162,8 +162,10 @@ class RuleFixes:
 
     def _program(self, subject: Subject) -> RuleProgram | None:
         """What the rule has to compute; None where that is not known as a program."""
-        (output, *others) = subject.outputs
-        if others or output.is_complex or output.size > LARGEST:
+        outputs = subject.outputs
+        if any(one.is_complex for one in outputs) or sum(one.size for one in outputs) > LARGEST:
+            return None
+        if self._rule.is_jvp and len(outputs) > 1:
             return None
         try:
             lifted = subject.lift().whole()
@@ -246,7 +248,7 @@ class _Run:
     def __init__(self, subject: Subject, rule: Rule, rng: np.random.Generator) -> None:
         self._subject = subject
         self.point = _words(subject)
-        (output,) = subject.outputs
+        outputs = subject.outputs
         self._run: Callable[[], object]
         if rule.is_jvp:
             shapes = {leaf.name: leaf.value.shape for leaf in subject.leaves}
@@ -254,8 +256,12 @@ class _Run:
             self.point |= {tangent_of(word_of(name)): u for name, u in tangents.items()}
             self._run = partial(subject.jvp, tangents)
         else:
-            row = rng.standard_normal(output.size)
-            self.point[UPSTREAM] = row.reshape(output.shape)
+            rows = [rng.standard_normal(output.size) for output in outputs]
+            self.point |= {
+                upstream_of(number): part.reshape(output.shape)
+                for number, (part, output) in enumerate(zip(rows, outputs, strict=True))
+            }
+            row = np.concatenate(rows)
             self._run = partial(subject.run, Call(cotangents=row[None]))
 
     def seen(self, expression: Expression, others: Sequence[str] = ()) -> Seen:

@@ -16,10 +16,9 @@ from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.trace.symbols import ProgramWriter, Symbol
 from gradcheck_cli.explain.fixes.custom_gradients import EXPANSIONS
-from gradcheck_cli.truth.formulas.directional_program import run_on_symbols
+from gradcheck_cli.truth.formulas.directional_program import nodes_on_symbols, run_on_symbols
 from gradcheck_cli.truth.plain import inlined
 
-UPSTREAM = "upstream"
 _MEANS = frozenset(["mean", "var", "std"])
 _SHAPED = frozenset(["broadcast_to", "reshape"])
 
@@ -27,14 +26,19 @@ _SHAPED = frozenset(["broadcast_to", "reshape"])
 @dataclass(frozen=True, slots=True)
 class RuleProgram:
     """`program` gives what a rule has to return: the cotangent of one input from the inputs, the
-    `constants` and UPSTREAM, the cotangent of the output; or the tangent of the output from those
-    of the inputs (`tangent_of`). `has_sizes`: a mean divides by a number of entries, which is a
-    literal of the program; `has_shapes`: so are shapes."""
+    `constants` and the cotangents of the outputs (`upstream_of`); or the tangent of the output from
+    those of the inputs (`tangent_of`). `has_sizes`: a mean divides by a number of entries, which is
+    a literal of the program; `has_shapes`: so are shapes."""
 
     program: Program
     constants: Mapping[str, Array]
     has_sizes: bool
     has_shapes: bool
+
+
+def upstream_of(output: int) -> str:
+    """The input of a rule's program that is the cotangent of an output."""
+    return f"upstream{output or ''}"
 
 
 def tangent_of(name: str) -> str:
@@ -50,12 +54,30 @@ def reverse_program(program: Program, values: Mapping[str, Array], wrt: str) -> 
 
     program = inlined(program)
     writer, symbols = _symbols(program, values)
-    upstream = writer.input(UPSTREAM, np.ones(program.nodes[program.output].shape))
+    outputs = _outputs(program)
+    upstream = [
+        writer.input(upstream_of(number), np.ones(program.nodes[index].shape))
+        for number, index in enumerate(outputs)
+    ]
     variable = Node(new_level(), symbols[wrt])
-    y = run_on_symbols(program, writer, {**symbols, wrt: variable}, "float64")
-    if not isinstance(y, Node) or y.level != variable.level:
+    nodes = nodes_on_symbols(program, writer, {**symbols, wrt: variable}, "float64")
+    pairs = [
+        (nodes[index], y_bar)
+        for index, y_bar in zip(outputs, upstream, strict=True)
+        if isinstance(nodes[index], Node) and nodes[index].level == variable.level
+    ]
+    if not pairs:
         return None
-    return _made(program, writer, pull_back([(y, upstream)], [variable]).get(variable.record))
+    return _made(program, writer, pull_back(pairs, [variable]).get(variable.record))
+
+
+def _outputs(program: Program) -> list[int]:
+    """The outputs of the function, which a program has one after the other in one vector."""
+    output = program.nodes[program.output]
+    flat = [program.nodes[index] for index in output.args]
+    if output.op != "concatenate" or any(one.op != "reshape" for one in flat):
+        return [program.output]
+    return [one.args[0] for one in flat]
 
 
 def forward_program(

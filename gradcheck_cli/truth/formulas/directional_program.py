@@ -61,7 +61,14 @@ def directional(
 def run_on_symbols(
     program: Program, writer: ProgramWriter, inputs: Mapping[str, Any], dtype: str
 ) -> Any:
-    """The output of a program of rows whose `inputs` are symbols, or what carries a derivative of
+    """The output of a program, as `nodes_on_symbols`."""
+    return nodes_on_symbols(program, writer, inputs, dtype)[program.output]
+
+
+def nodes_on_symbols(
+    program: Program, writer: ProgramWriter, inputs: Mapping[str, Any], dtype: str
+) -> list[Any]:
+    """All nodes of a program of rows whose `inputs` are symbols, or what carries a derivative of
     them. The writer's nodes have the places of the program's. Raises NoDirectional."""
     from reference_engine.traced import ROWS
 
@@ -79,4 +86,4 @@ def run_on_symbols(
                 slots.append(ROWS[node.op](*[slots[i] for i in node.args], **node.keywords))
             except (TypeError, ValueError) as error:  # of a shape, or a matrix that has none
                 raise NoDirectional(f"`{node.op}`: {error}") from error
-    return slots[program.output]
+    return slots

@@ -92,6 +92,26 @@ def test_what_a_backward_has_to_return(
     assert found.right == found.points
 
 
+@pytest.mark.parametrize(
+    ("cls", "inputs", "after"),
+    [
+        (
+            rules.Polar,
+            {"x": [0.3, 1.2], "y": [0.8, -0.4]},
+            "gr * x / r - gt * y / r / r",
+        ),
+        (rules.SineAndCosine, VECTOR, "-(gc * torch.sin(x)) + gs * torch.cos(x)"),
+    ],
+)
+def test_what_a_backward_of_several_outputs_has_to_return(
+    cls: Any, inputs: dict[str, Any], after: str
+) -> None:
+    found = tried(cls, inputs)
+    assert found is not None
+    assert found.correction.after == after
+    assert found.right == found.points
+
+
 def test_what_a_jvp_has_to_return() -> None:
     found = tried(rules.Cosine, VECTOR, mode="forward")
     assert found is not None

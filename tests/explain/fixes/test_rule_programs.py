@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.explain.fixes.rule_programs import (
-    UPSTREAM,
     RuleProgram,
     forward_program,
     reverse_program,
     tangent_of,
+    upstream_of,
 )
 from gradcheck_cli.formula.printing import expression
 from gradcheck_cli.truth.plain import PlainFunction
@@ -42,7 +42,7 @@ def test_the_vjp_is_a_formula(formula: str, vjp: str) -> None:
     program = program_of(formula, {"x": X})
     found = reverse(formula)
     upstream = np.linspace(1.0, 2.0, 3)[: int(np.prod(program.nodes[program.output].shape))]
-    values = {"x": X, UPSTREAM: upstream.reshape(program.nodes[program.output].shape)}
+    values = {"x": X, upstream_of(0): upstream.reshape(program.nodes[program.output].shape)}
     right = PlainFunction(program_of(vjp, values), "float64")(values)
     given = PlainFunction(found.program, "float64")({**found.constants, **values})
     np.testing.assert_allclose(given, right, rtol=1e-12)
