@@ -167,7 +167,7 @@ def _check_formula(request: CheckRequest) -> CheckReport:
     if last.report.interrupted:
         raise KeyboardInterrupt
     formula = request.layer.strip()
-    called = spec.name if "\n" in formula else json.dumps(formula)
+    called = None if "\n" in formula else json.dumps(formula)
     return CheckReport(
         version=last.report.version,
         engines=last.report.engines,

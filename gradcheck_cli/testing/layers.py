@@ -61,7 +61,7 @@ def check_layer(request: CheckRequest) -> CheckReport:
         engines={chosen.name: chosen.version or ""},
         seed=request.seed,
         duration_s=time.perf_counter() - started,
-        results=(with_calls(result, spec.name, request.seed),),
+        results=(with_calls(result, _to_type(request.layer), request.seed),),
     )
 
 
@@ -140,6 +140,14 @@ def _live(request: CheckRequest) -> Any:
     ):
         return owner
     return layer
+
+
+def _to_type(layer: Any) -> str | None:
+    """The name by which a call of `check` has the layer, a function or a class; None for an object
+    or a lambda."""
+    owner = getattr(layer, "__self__", None)
+    name = getattr(owner if isinstance(owner, type) else layer, "__name__", "")
+    return name if name.isidentifier() else None
 
 
 def _is_function(found: type) -> bool:

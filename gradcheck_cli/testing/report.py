@@ -105,19 +105,21 @@ def headline(report: Report) -> str:
     return f"{told or 'nothing was checked'} in {names}"
 
 
-def with_calls(result: SpecResult, called: str, seed: int) -> SpecResult:
-    """The result with Python calls that show each finding again, in place of command lines."""
+def with_calls(result: SpecResult, called: str | None, seed: int) -> SpecResult:
+    """The result with Python calls that show each finding again, in place of command lines. What is
+    `called` has no name to type where that is None."""
     findings = (replace(f, repeat=_call(f, called, seed)) for f in result.findings)
     return replace(result, findings=tuple(findings))
 
 
-def _call(finding: Finding, called: str, seed: int) -> str:
-    parts = [called, "..."]
+def _call(finding: Finding, called: str | None, seed: int) -> str:
+    parts = [] if called is None else [called, "..."]
     parts += [f'dtypes=["{finding.dtype}"]'] if finding.dtype else []
     if finding.mode:
         modes = ", ".join(f'"{mode}"' for mode in FIRST_ORDER if mode in modes_in(finding.mode))
         parts.append(f"modes=[{modes}]")
-    return f"check({', '.join([*parts, f'seed={seed}'])})"
+    arguments = ", ".join([*parts, f"seed={seed}"])
+    return f"this check with {arguments}" if called is None else f"check({arguments})"
 
 
 def screen(report: Report) -> str:

@@ -162,7 +162,7 @@ def as_array(name: str, value: Any) -> Array | None:
     if isinstance(value, bool | int | str | bytes) or value is None:
         return None
     found = _numbers(name, value)
-    if found is None:
+    if found is None or found.dtype.kind in "OSU":  # of strings, as TensorFlow has them
         return None
     if found.dtype.kind == "c":
         return found.astype(np.complex128)

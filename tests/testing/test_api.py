@@ -49,6 +49,11 @@ class Steep(torch.nn.Module):
         return scale * torch.sin(self.weight * x)
 
 
+class Halving(torch.nn.Module):
+    def forward(self, x):
+        return Halved.apply(x)
+
+
 REVERSE = {"modes": ["reverse"]}
 
 
@@ -61,6 +66,13 @@ def test_a_right_layer_passes_in_both_precisions() -> None:
     assert report.passed
     assert {check.dtype for check in report.result.checks} == {"float32", "float64"}
     assert str(report).startswith("ok    Square")
+
+
+@pytest.mark.parametrize("layer", [lambda x: Halved.apply(x), Halving()])
+def test_what_has_no_name_to_type_is_called_this_check(layer: Any) -> None:
+    findings = check(layer, torch.tensor([60.0]), dtypes=["float32"], **REVERSE).findings
+    repeat = 'this check with dtypes=["float32"], modes=["reverse"], seed=0'
+    assert {finding.repeat for finding in findings} == {repeat}
 
 
 def test_a_wrong_layer_is_told_with_the_whole_report_at_the_users_line() -> None:

@@ -62,7 +62,14 @@ def test_numbers_become_arrays_of_one_of_three_kinds(value: object, kind: str) -
     assert found.dtype.kind == kind
 
 
-@pytest.mark.parametrize("value", [3, True, None, "mean", (2, 3), [1.0, "a"], [[1.0], [1.0, 2.0]]])
+class Words(Variable):
+    def numpy(self):
+        return np.bytes_(b"ab")
+
+
+@pytest.mark.parametrize(
+    "value", [3, True, None, "mean", (2, 3), [1.0, "a"], [[1.0], [1.0, 2.0]], Words()]
+)
 def test_what_is_no_array_is_handed_over(value: object) -> None:
     assert as_array("x", value) is None
 
