@@ -11,6 +11,8 @@ from types import FunctionType, SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from gradcheck_cli.domain.codes import Codes, Families
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.errors import UsageError
@@ -186,6 +188,11 @@ def _inputs(found: Given, request: CheckRequest) -> dict[str, Input]:
         if not low < high:
             raise UsageError(f"the domain of `{name}` is ({low}, {high})", "(low, high)")
         moves = array.dtype.kind == "f" and (not asking or name in asking)
+        if moves and np.any(np.isnan(array)):
+            raise UsageError(
+                f"`{name}` contains nan, where there is no gradient to check",
+                "`wrt` lists what is differentiated: all else is data, which may be nan",
+            )
         kind = _kind(name, array, request)
         made[name] = Input(
             name, array, moves, float(low), float(high), kind=kind, is_complex=is_complex

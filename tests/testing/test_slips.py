@@ -60,6 +60,7 @@ def test_a_tuple_of_all_inputs_is_taken_apart_where_it_can_be_nothing_else() -> 
         (lambda m: check(m, X, model="input @ wight"), "unknown name `wight`", "`weight`"),
         (lambda m: check(m, X, wrt=["wieght"]), "no gradient for `wieght`", "weight"),
         (lambda m: check(m, X.to_sparse()), "`input` is a sparse tensor", "its values"),
+        (lambda m: check(m, X * np.nan), "`input` contains nan", "`wrt`"),
         (lambda m: check(m, X, engines=["torch", "jax"]), "a layer has one engine", "torch"),
         (lambda m: check(m, X, allow=[{"code": "gc602", "reason": "x"}]), "`gc602`", "GC602"),
     ],
