@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 from collections.abc import Iterator
 
@@ -9,9 +10,11 @@ import numpy as np
 
 from gradcheck_cli.checks.behaviour.baseline import Bench, Fault, raised
 from gradcheck_cli.domain.codes import Codes, Severity
+from gradcheck_cli.engines.layer.capture import of_a_library
 from gradcheck_cli.engines.layer.subject import Call
 
 _REQUIRES_GRADIENT = re.compile(r"requires?[ _]grad")
+_REFUSAL = re.compile(r"\b(raise|assert)\b")
 
 MOST = 4  # subsets and outputs that are requested by themselves; a mistake shows in the first
 
@@ -26,14 +29,15 @@ def requested(bench: Bench) -> Iterator[Fault]:
 
 
 def _without_gradients(bench: Bench) -> Iterator[Fault]:
-    """That the graph is missing is a note: a layer that differentiates by its inputs or registers a
-    hook says so itself, and none of its numbers is wrong. Any other error is met by all who only
-    evaluate the layer."""
+    """That the graph is missing is a note: a layer that differentiates by its inputs, registers a
+    hook or refuses to run without gradients says so itself, and none of its numbers is wrong. Any
+    other error is met by all who only evaluate the layer."""
     where = "when no gradients are tracked"
     try:
         ran = bench.subject.run(Call(tracking=False))
     except Exception as error:
-        severity: Severity | None = "note" if _lacks_graph(error) else None
+        refused = _lacks_graph(error) or _is_refusal(error)
+        severity: Severity | None = "note" if refused else None
         yield raised(Codes.REQUEST_DEPENDENT, where, error, severity)
         return
     found = bench.differ(bench.first, ran, lambda: bench.bars, bench.near, ())
@@ -44,6 +48,17 @@ def _without_gradients(bench: Bench) -> Iterator[Fault]:
 def _lacks_graph(error: Exception) -> bool:
     """Whether it was raised since something does not require a gradient, as its words are."""
     return isinstance(error, RuntimeError) and bool(_REQUIRES_GRADIENT.search(str(error)))
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether a statement of the user's own code raised it, and no operation that failed."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or of_a_library(trace.tb_frame.f_globals.get("__name__")):
+        return False
+    line = linecache.getline(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+    return bool(_REFUSAL.search(line))
 
 
 def subsets(bench: Bench) -> list[tuple[str, ...]]:

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
@@ -21,6 +22,23 @@ def test_a_layer_that_needs_its_graph_has_a_note() -> None:
     answer = examined(force, at, behaviour=True)
     assert [(one.code, one.severity) for one in answer.findings] == [("GC608", "note")]
     assert "no gradients are tracked" in answer.findings[0].message
+
+
+def asserting(x):
+    assert torch.is_grad_enabled(), "for training only"
+    return x.sin()
+
+
+def refusing(x):
+    if not torch.is_grad_enabled():
+        raise ValueError("it is evaluated by its exported twin")
+    return x.sin()
+
+
+@pytest.mark.parametrize("layer", [asserting, refusing])
+def test_a_layer_that_refuses_to_run_without_gradients_has_a_note(layer):
+    answer = examined(layer, X, behaviour=True)
+    assert [(one.code, one.severity) for one in answer.findings] == [("GC608", "note")]
 
 
 def test_a_layer_that_raises_for_another_reason_has_an_error() -> None:
