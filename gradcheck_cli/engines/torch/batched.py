@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -29,17 +30,20 @@ class Batched:
     """Tries, for each set of leaves that moves, whether the layer can be called like this: it may
     branch on its numbers, write to what it captured, draw random numbers, or have operations that
     round otherwise in a batch. `tensor` makes a leaf's tensor, `value` gives its values at
-    one point."""
+    one point, and `undisturbed` puts back what the layer keeps: a tensor of the batch is dead after
+    the call."""
 
     def __init__(
         self,
         torch: Any,
         tensor: Callable[[str, Array], Any],
         value: Callable[[Mapping[str, Array]], Array],
+        undisturbed: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._torch = torch
         self._tensor = tensor
         self._value = value
+        self._undisturbed = undisturbed
         self._works: dict[frozenset[str], bool] = {}
 
     def values(self, many: Sequence[Mapping[str, Array]], at: At) -> Array | None:
@@ -67,7 +71,7 @@ class Batched:
         stacked = {
             name: self._tensor(name, np.stack([point[name] for point in many])) for name in many[0]
         }
-        with torch.no_grad(), warnings.catch_warnings():
+        with torch.no_grad(), self._undisturbed(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # operations that vmap loops over itself
             parts = torch.func.vmap(lambda point: tuple(at(point)))(stacked)
         flat = [part.to(torch.float64).reshape(len(many), -1) for part in parts]

@@ -142,7 +142,7 @@ class TorchSubject(LayerSubject):
         self._apart: frozenset[str] = frozenset()  # outputs that are no functions of the leaves
         self._alone: tuple[Any, ...] | None = None  # of the one output, if that is a plain tensor
         self.outputs = self._first_outputs()
-        self._batched = Batched(torch, self.leaf_array, self.plain_value)
+        self._batched = Batched(torch, self.leaf_array, self.plain_value, self.state.undisturbed)
 
     # Binding
 

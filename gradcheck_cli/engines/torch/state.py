@@ -193,6 +193,18 @@ class State:
             if not own.isdisjoint(written):
                 vars(part).update(attributes)
 
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """At the end, modules keep what they kept at the start, whatever a call gave them."""
+        dicts = [d for part in self._modules for d in (vars(part), part._buffers)]
+        before = [dict(d) for d in dicts]
+        try:
+            yield
+        finally:
+            for kept, old in zip(dicts, before, strict=True):
+                kept.clear()
+                kept.update(old)
+
     def seeded(self) -> AbstractContextManager[None]:
         """Seeds the random numbers, and puts the user's own state back afterwards."""
         return _Around(self)

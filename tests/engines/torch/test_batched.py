@@ -82,6 +82,29 @@ def test_several_points_are_what_they_are_one_by_one(layer: Any, batched: bool) 
     assert counts == ((6, 0) if batched else (0, 6))
 
 
+class Keeping(torch.nn.Module):
+    """It looks at what its last call left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = torch.zeros(3)
+        self.register_buffer("mean", torch.zeros(3))
+
+    def forward(self, x: Any) -> Any:
+        assert isinstance(float((self.last + self.mean).detach().sum()), float)
+        self.last, self.mean = x, x.detach()
+        return longer(torch.sin(x)).sum()
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_no_tensor_of_a_batch_outlives_it_in_what_a_module_keeps(captured: bool) -> None:
+    module = Keeping()
+    layer = (lambda x: module(x)) if captured else module
+    answer = examined(layer, {"x": [0.5, -1.5, 2.0]})
+    assert not answer.findings
+    float(module.last.detach().sum())
+
+
 def test_a_report_says_how_points_were_evaluated() -> None:
     x = [[0.5, -1.5, 2.0], [1.0, 0.25, -0.75]]
     for check in examined(lambda x: longer(x * torch.sin(x)), {"x": x}).checks:
