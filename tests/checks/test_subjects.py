@@ -218,3 +218,40 @@ def test_an_array_that_the_first_call_leaves_is_there_in_every_precision(
     (result,) = report.results
     assert {finding.code for finding in result.findings} == ({"GC101"} if wrong != 1.0 else set())
     assert any("the first call left `self.x` in the layer" in note for note in result.notes)
+
+
+def _sine(jvp: Any, outputs: int = 1) -> Any:
+    class Sine(torch.autograd.Function):
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return torch.sin(x) if outputs == 1 else (torch.sin(x), x > 0)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(*inputs)
+            ctx.save_for_forward(*inputs)
+            if outputs == 2:
+                ctx.mark_non_differentiable(output[1])
+
+        @staticmethod
+        def backward(ctx: Any, g: Any, *_: Any) -> Any:
+            return g * torch.cos(ctx.saved_tensors[0])
+
+    Sine.jvp = staticmethod(jvp)
+    return Sine
+
+
+def test_a_jvp_that_gives_none_is_no_lack_of_forward_mode() -> None:
+    problem = layer_problem(_sine(lambda ctx, t: None), {"x": [0.3, 1.2]})
+    (found,) = examine(torch_engine(), problem).findings
+    assert (found.code, found.mode) == ("GC103", "forward")
+    assert "no tensor in place of a tangent" in found.message
+
+
+def test_of_an_output_without_derivatives_a_jvp_may_give_none() -> None:
+    def jvp(ctx: Any, t: Any) -> Any:
+        return t * torch.cos(ctx.saved_tensors[0]), None
+
+    answer = examine(torch_engine(), layer_problem(_sine(jvp, 2), {"x": [0.3, 1.2]}))
+    assert {one.mode for one in answer.checks} == {"reverse", "forward"}
+    assert not answer.findings

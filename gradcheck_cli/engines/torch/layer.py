@@ -14,7 +14,7 @@ from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import LARGE, Leaf
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.engines.derivatives import Targets
-from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.errors import Unsupported, WrongKind
 from gradcheck_cli.engines.layer.binding import Arranged, arrange, called
 from gradcheck_cli.engines.layer.casts import Cast
 from gradcheck_cli.engines.layer.custom import (
@@ -64,6 +64,7 @@ from gradcheck_cli.engines.torch.state import State
 
 # In what PyTorch says of a function without forward mode, and of a scripted module.
 _NO_JVP = ("jvp", "forward", "stateless api")
+_NO_TANGENT = "both tensor and its forward grad to be floating"  # None, or whole numbers
 _WRONG_JVP = "trying to set a forward gradient"  # of another shape or type than its value
 
 
@@ -465,6 +466,8 @@ class TorchSubject(LayerSubject):
             yield
         except (NotImplementedError, RuntimeError) as error:
             said = str(error).lower()
+            if _NO_TANGENT in said:
+                raise WrongKind("a `jvp` returned no tensor in place of a tangent") from error
             if any(word in said for word in _NO_JVP) and _WRONG_JVP not in said:
                 raise Unsupported(str(error).strip().splitlines()[0]) from error
             self.plain_value({})
