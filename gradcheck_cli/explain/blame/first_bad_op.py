@@ -8,6 +8,8 @@ wider run.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
@@ -64,8 +66,9 @@ def first_nan(traces: Traces, op: Operation) -> Operation | None:
 
 def first_zero(traces: Traces) -> Operation | None:
     """The operation whose derivative made the first zero of a cotangent or tangent, in whatever
-    precision."""
-    return _derivative(traces, zero)
+    precision; None where exact numbers do not tell whether zero is right."""
+    found = _derivative(traces, zero)
+    return None if found is None or math.isnan(found.exact) else found
 
 
 def _derivative(traces: Traces, bad: Bad) -> Operation | None:

@@ -10,8 +10,8 @@ import pytest
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Operation, Trace
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.explain.blame.first_bad_op import first_bad
-from gradcheck_cli.explain.blame.traces import lossy, not_finite, traces_of, vanished
+from gradcheck_cli.explain.blame.first_bad_op import first_bad, first_zero
+from gradcheck_cli.explain.blame.traces import lossy, not_finite, traces_of, vanished, zero
 from tests.conftest import program_of
 
 CHAIN = "a = exp(x)\nb = a * 2\nsin(b)"
@@ -40,10 +40,18 @@ def traced(
     narrow = trace(values, derivatives)
     wide = trace(*exact) if exact else trace({}, {})
     traces = traces_of(program, "float32", mode, narrow, wide)
-    return lambda bad, **how: first_bad(traces, bad, **how)
+    return lambda bad, **how: first_zero(traces) if bad is zero else first_bad(traces, bad, **how)
 
 
 NAN, INF = np.nan, np.inf
+
+
+@pytest.mark.parametrize(("exact", "expected"), [(1.0, "exp"), (0.0, "exp"), (NAN, None)])
+def test_a_zero_is_blamed_only_where_it_is_known_what_is_right(
+    exact: float, expected: str | None
+) -> None:
+    cause = traced({}, {X: 0.0}, exact=({}, {X: exact}))(zero)
+    assert (cause and NODES[cause.node].op) == expected
 
 
 @pytest.mark.parametrize(
