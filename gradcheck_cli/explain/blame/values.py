@@ -66,10 +66,13 @@ def application(node: Node, args: list[Array], index: tuple[int, ...]) -> str:
     return f"{name}({', '.join(shown)})"
 
 
-def called(name: str, numbers: Sequence[float]) -> str:
+def called(name: str, numbers: Sequence[float], result: float) -> str:
     """An engine's operation with the numbers that went in: "aten.mul.Tensor(1.14e+26, 2)". Those
     of which no single one met the element are left out."""
-    known = [n for n in numbers if not np.isnan(n)] or list(numbers)
+    known = [n for n in numbers if not np.isnan(n)]
+    if numbers and not known and not np.isnan(result):
+        return f"{name}(...)"
+    known = known or list(numbers)
     more = ", ..." if len(known) > SHOWN else ""
     op = next((sign for sign in ("add", "subtract") if sign[:3] in name.lower()), name)
     digits = _digits(op, list(known))

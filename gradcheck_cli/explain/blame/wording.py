@@ -124,19 +124,19 @@ def _shown(traces: Traces, op: Operation) -> str:
     """The operation with the numbers that went in: of the formula where it is the node's own, else
     in the engine's words."""
     if op.node is None:
-        return called(op.name, op.inputs)
+        return called(op.name, op.inputs, op.result)
     node = traces.program.nodes[op.node]
     args = [traces.narrow.values.get(i) for i in node.args]
     if any(a is None for a in args):
-        return called(op.name or node.op, op.inputs)
+        return called(op.name or node.op, op.inputs, op.result)
     own = application(node, [np.asarray(a) for a in args], op.index)
     if op.phase == "forward":
         value = traces.narrow.values.get(op.node)
         whole = value is not None and np.shape(value) and len(op.index) != np.ndim(value)
-        return called(op.name, op.inputs) if whole else own
+        return called(op.name, op.inputs, op.result) if whole else own
     if op.name == UNNAMED:
         return f"the derivative of {own}"
-    return called(op.name, op.inputs)
+    return called(op.name, op.inputs, op.result)
 
 
 def story_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
@@ -169,9 +169,9 @@ def _absorbed(traces: Traces, op: Operation) -> list[str]:
 
 def _derivative_story(traces: Traces, op: Operation) -> str:
     if op.node is None:
-        return f"{called(op.name, op.inputs)} = {number(op.result)}"
+        return f"{called(op.name, op.inputs, op.result)} = {number(op.result)}"
     node = traces.program.nodes[op.node]
-    shown = called(op.name, op.inputs)
+    shown = called(op.name, op.inputs, op.result)
     told = f"{shown} = {_beside(op, 3) if np.isfinite(op.exact) else number(op.result)}"
     if (index := accumulated(traces, op)) is not None:
         return f"the contributions to {quoted(traces.program.nodes[index].text)}: {told}"

@@ -8,10 +8,32 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.program import Node
-from gradcheck_cli.explain.blame.values import apart, application, element, first_index, number
+from gradcheck_cli.explain.blame.values import (
+    apart,
+    application,
+    called,
+    element,
+    first_index,
+    number,
+)
 from tests.conftest import program_of
 
 NAN, INF = np.nan, np.inf
+
+
+@pytest.mark.parametrize(
+    ("numbers", "result", "text"),
+    [
+        ([2.0, NAN], 1.0, "sum(2)"),
+        ([NAN], 0.0, "sum(...)"),  # no single number met the element
+        ([NAN], NAN, "sum(nan)"),
+        ([], 0.0, "sum()"),
+    ],
+)
+def test_numbers_that_are_not_known_are_not_shown(
+    numbers: list[float], result: float, text: str
+) -> None:
+    assert called("sum", numbers, result) == text
 
 
 @pytest.mark.parametrize(
