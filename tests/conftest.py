@@ -224,6 +224,15 @@ def judged() -> Callable[..., Judged]:
     return judge_it
 
 
+@pytest.fixture
+def forked() -> Iterator[None]:
+    """Runs of the test have forked workers (`forked_workers`)."""
+    from tests.forked_workers import forked_workers
+
+    with forked_workers():
+        yield
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[Any]:
     """What pytest makes of the tests is kept, also where an image forbids Python to keep bytecode:

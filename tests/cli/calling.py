@@ -19,6 +19,7 @@ from click.testing import CliRunner
 
 from gradcheck_cli.cli.app import app
 from gradcheck_cli.cli.exits import guarded
+from tests.forked_workers import forked_workers
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UPDATE = bool(os.environ.get("UPDATE_SNAPSHOTS"))
@@ -89,7 +90,7 @@ def call_here(
     call, closed streams and signals need a process (`gradcheck_cli.cli.app.main`)."""
     removed = dict.fromkeys(os.environ.keys() - environment().keys())
     runner = CliRunner(env={**removed, "GRADCHECK_NO_CACHE": "1", **(env or {})})
-    with chdir(cwd), runner.isolation(stdin) as (out, err, _):
+    with chdir(cwd), forked_workers(), runner.isolation(stdin) as (out, err, _):
         code = guarded(app, list(arguments))
     return Screen(code, out.getvalue().decode(), err.getvalue().decode())
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from .calling import call
+from .calling import call_here
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "derive.md").read_text("utf-8")
 SPEC = re.compile(r"```yaml\n# sigmoid.yaml\n(.*?)```", re.S)
@@ -17,7 +17,7 @@ def test_every_screen_of_the_guide_is_what_is_printed(tmp_path: Path) -> None:
     screens = list(SCREEN.finditer(GUIDE))
     assert len(screens) == 4
     for screen in screens:
-        printed = call(*screen["command"].split(), cwd=tmp_path).out
+        printed = call_here(*screen["command"].split(), cwd=tmp_path).out
         if screen["command"].startswith("curve"):
             # where exactly a point of the left arm lies belongs to the processor's exp
             assert printed.splitlines()[:3] == screen["shown"].splitlines()[:3]

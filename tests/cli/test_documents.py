@@ -10,7 +10,7 @@ from docs import generate, walkthrough
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.report.pages import page
 
-from .calling import call
+from .calling import call_here
 
 
 def test_documents_are_up_to_date() -> None:
@@ -31,7 +31,7 @@ def test_the_examples_of_the_pages_raise_their_codes(tmp_path: Path) -> None:
         generate.put_example(found, tmp_path / code)
         with (tmp_path / code / "example.yaml").open("a", encoding="utf-8") as file:
             file.write(as_keys(found["output"].splitlines()[0]))
-    report = json.loads(call("run", ".", "--format", "json", cwd=tmp_path, timeout=300).out)
+    report = json.loads(call_here("run", ".", "--format", "json", cwd=tmp_path).out)
     raised: dict[str, set[str]] = {code: set() for code in texts}
     for result in report["results"]:
         raised[Path(result["path"]).parent.name] |= {f["code"] for f in result["findings"]}

@@ -8,7 +8,7 @@ from gradcheck_cli.cli.search import _draw
 from gradcheck_cli.domain.report import SearchReport
 from tests.report.test_search_map import one_number
 
-from .calling import call, call_here
+from .calling import call_here
 
 RECIPROCAL = "name: small\ninputs: {x: {value: 1, domain: [-100, 100]}}\nmodel: 1 / exp(x)\n"
 
@@ -16,7 +16,7 @@ RECIPROCAL = "name: small\ninputs: {x: {value: 1, domain: [-100, 100]}}\nmodel: 
 @pytest.mark.exhaustive  # a run of the command line
 def test_the_json_has_an_entry_for_each_kind_with_its_witness(tmp_path: Path) -> None:
     options = ("--engine", "reference", "--dtype", "float32", "--format", "json")
-    screen = call("search", "-", *options, cwd=tmp_path, stdin=RECIPROCAL)
+    screen = call_here("search", "-", *options, cwd=tmp_path, stdin=RECIPROCAL)
     assert screen.code == 1
     (result,) = json.loads(screen.out)["results"]
     assert (result["spec"], len(result["searches"])) == ("small", 6)
@@ -29,7 +29,7 @@ def test_the_json_has_an_entry_for_each_kind_with_its_witness(tmp_path: Path) ->
 def test_the_command_below_a_witness_shows_it(tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(RECIPROCAL, "utf-8")
     options = ("--engine", "reference", "--dtype", "float32", "--format", "json")
-    screen = call("search", "small.yaml", *options, cwd=tmp_path)
+    screen = call_here("search", "small.yaml", *options, cwd=tmp_path)
     (result,) = json.loads(screen.out)["results"]
     found = [one for one in result["searches"] if one["verdict"] == "found"]
     assert len(found) >= 4

@@ -11,7 +11,7 @@ from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.engines import registry
 from tests.report import samples
 
-from .calling import call
+from .calling import call_here
 
 UNDERFLOW = "# expect: GC302\ndtypes: [float32]\nengines: [reference]\ninputs: {x: 60}\n"
 
@@ -75,7 +75,7 @@ def test_a_plant_without_its_comment_is_refused(tmp_path: Path) -> None:
 def test_a_bug_that_is_not_found_fails_the_test(tmp_path: Path) -> None:
     (tmp_path / "found.yaml").write_text(UNDERFLOW + "model: 1 / exp(x)\n", "utf-8")
     (tmp_path / "lost.yaml").write_text(UNDERFLOW + "model: exp(-x)\n", "utf-8")
-    screen = call("self-test", ".", cwd=tmp_path)
+    screen = call_here("self-test", ".", cwd=tmp_path)
     assert screen.code == 1
     marks = {line.split()[-1]: line.split()[0] for line in screen.out.splitlines()[1:]}
     assert marks == {"found.yaml": "ok", "lost.yaml": "WRONG"}

@@ -17,6 +17,8 @@ from gradcheck_cli.run.session import run
 
 Read = Callable[[str], Spec]
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 
 def _options(tmp_path: Path, *engines: str, **settings: object) -> RunOptions:
     names = Layered(override=engines or ("reference",))

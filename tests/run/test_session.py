@@ -42,6 +42,8 @@ model: |
   f(x)
 """
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 
 def _options(*engines: str, **settings: Any) -> RunOptions:
     return RunOptions(engines=Layered(override=engines), **settings)

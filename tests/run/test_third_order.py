@@ -15,6 +15,8 @@ from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.run.plan import make_plan
 from tests.cli.calling import call_here
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 RIGHT = """
 inputs: {x: [0.5, -1.0, 2.0], w: [0.25, 1.5, -0.5]}
 model: sum(tanh(x * w) * exp(x)) + erf(x[0])

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gradcheck_cli.domain.working_folder import was_deleted
 from gradcheck_cli.engines.entry_points import REFERENCE, targets
@@ -59,14 +59,7 @@ def spawn(
     of the two streams, comes out of standard error. The worker leads a session of its own: it does
     not see the terminal's Ctrl-C, and it can be killed with all that it started.
     """
-    environment = dict(os.environ)
-    # The worker sees the modules that we see, not those that happen to lie in the working folder.
-    environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(_import_folders()))
-    # Specs are small, and several workers share the machine.
-    environment.setdefault("OPENBLAS_NUM_THREADS", "1")
-    environment.setdefault("PYTHONUNBUFFERED", "1")  # what was printed before a crash must come out
-    mark = f"{os.getpid()}.{time.monotonic_ns()}.{len(_marks)}"
-    environment[family.MARK] = mark
+    environment = environment_of_worker()
     process = subprocess.Popen(
         [
             sys.executable,
@@ -85,8 +78,26 @@ def spawn(
         env=environment,
         start_new_session=True,
     )
-    _marks[process.pid] = mark
+    remember(process.pid, environment)
     return process
+
+
+def environment_of_worker() -> dict[str, str]:
+    """Ours, with a new mark, and with settings for a worker where we have none."""
+    environment = dict(os.environ)
+    # The worker sees the modules that we see, not those that happen to lie in the working folder.
+    environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(_import_folders()))
+    # Specs are small, and several workers share the machine: a thread that waits does not spin.
+    environment.setdefault("OPENBLAS_NUM_THREADS", "1")
+    environment.setdefault("OMP_WAIT_POLICY", "passive")
+    environment.setdefault("PYTHONUNBUFFERED", "1")  # what was printed before a crash must come out
+    environment[family.MARK] = f"{os.getpid()}.{time.monotonic_ns()}.{len(_marks)}"
+    return environment
+
+
+def remember(pid: int, environment: Mapping[str, str]) -> None:
+    """Notes the mark of a worker that was started with this environment."""
+    _marks[pid] = environment[family.MARK]
 
 
 def mark_of(process: subprocess.Popen[bytes]) -> str:

@@ -18,6 +18,8 @@ from gradcheck_cli.run.workers.keeper import How
 from gradcheck_cli.run.workers.pool import Pool
 from gradcheck_cli.run.workers.task import Done, Task
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 START_S = 30.0
 
 

@@ -19,6 +19,8 @@ from gradcheck_cli.run.workers import process as process_module
 from gradcheck_cli.run.workers.pool import Pool
 from gradcheck_cli.run.workers.task import Done, Imported, Task
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 START_S = 30.0  # for a worker to start on a busy machine; it takes 0.2 s on an idle one
 
 

@@ -1,0 +1,212 @@
+"""Workers of runs in tests, forked from processes that have imported what a worker needs.
+
+Nearly all that a short run costs is imports, in each of its workers. Here a process for each engine
+imports them once for all tests, and every worker is a fork of it: nothing but imports happened
+before, and it is a child of the tests, as `launch.spawn` would have made it. That still starts
+workers on devices, and those for which a test has changed the environment; and all of them where
+there is no Linux.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from unittest import mock
+
+from gradcheck_cli.engines import entry_points
+from gradcheck_cli.engines.kit.startup import SWITCH
+from gradcheck_cli.run.workers import launch, process
+
+# Rooms of which workers import most, sooner or later. None of them imports a framework.
+ROOMS = ("domain", "truth", "explain", "judge", "checks", "engines.kit", "engines.layer")
+# That starts threads, of which a fork has none. A worker calls it as it begins.
+PYTORCH, SET_THREADS = "gradcheck_cli.engines.torch.", "torch.set_num_threads"
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+# Variables that no framework reads, beside those of gradcheck.
+_NEUTRAL = {"PYTEST_CURRENT_TEST", "XDG_CACHE_HOME", "COLUMNS", "TERM", "NO_COLOR", "FORCE_COLOR"}
+_lock = threading.Lock()
+_spawn = launch.spawn
+
+
+@contextmanager
+def forked_workers() -> Iterator[None]:
+    """Runs of this process have forked workers meanwhile."""
+    with (
+        mock.patch.object(process, "spawn", _forked_or_spawned),
+        mock.patch.object(launch, "spawn", _forked_or_spawned),
+    ):
+        yield
+
+
+def _forked_or_spawned(
+    target: str, where: Sequence[str] = (), folder: str | None = None
+) -> subprocess.Popen[bytes]:
+    """As `launch.spawn`. Engines of tests need what the reference engine does."""
+    shipped = target.startswith("gradcheck_cli.")
+    usual = not shipped or (not where and _variables() == _VARIABLES)
+    folder = folder or os.curdir
+    if sys.platform == "linux" and usual and os.path.isdir(folder):
+        with _lock:
+            origin = _origin(target if shipped else entry_points.REFERENCE)
+            if origin is not None:
+                return origin.fork(target, where, os.path.abspath(folder))
+    return _spawn(target, where, None if folder == os.curdir else folder)
+
+
+def _variables() -> dict[str, str]:
+    """What a framework might read of the environment."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name == SWITCH or not (name in _NEUTRAL or name.startswith("GRADCHECK_"))
+    }
+
+
+class _Forked(subprocess.Popen[bytes]):
+    """A child that no `Popen` has started."""
+
+    def __init__(self, pid: int, pipes: Sequence[int]) -> None:
+        self.args, self.pid, self.returncode = "forked", pid, None
+        self.stdin, self.stdout, self.stderr = (
+            os.fdopen(end, mode, 0) for end, mode in zip(pipes, ("wb", "rb", "rb"), strict=True)
+        )
+        self._child_created = True
+        self._waitpid_lock = threading.Lock()
+
+
+class _Origin:
+    """The process from which the workers of an engine are forked. It ends as its line closes."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+
+    def fork(self, target: str, where: Sequence[str], folder: str) -> _Forked:
+        environment = launch.environment_of_worker()
+        parent = str(os.getpid())
+        request = json.dumps([[target, parent, *where], folder, sys.path, environment]).encode()
+        (stdin, ours_in), (ours_out, stdout), (ours_err, stderr) = (os.pipe() for _ in range(3))
+        theirs = (stdin, stdout, stderr)
+        _adopting(True)
+        try:
+            socket.send_fds(self._line, [len(request).to_bytes(4, "big")], theirs)
+            self._line.sendall(request)
+            pid = int.from_bytes(self._line.recv(4, socket.MSG_WAITALL), "big")
+        finally:
+            _adopting(False)
+            for end in theirs:
+                os.close(end)
+        launch.remember(pid, environment)
+        return _Forked(pid, (ours_in, ours_out, ours_err))
+
+
+def _adopting(on: bool) -> None:
+    """Whether this process becomes the parent of those whose own has ended."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(on))
+
+
+@cache
+def _origin(target: str) -> _Origin | None:
+    """None where its imports have started threads: nothing can be forked then."""
+    ours, theirs = socket.socketpair()
+    subprocess.Popen(
+        [sys.executable, "-P", "-m", __name__, target, str(theirs.fileno())],
+        env=launch.environment_of_worker(),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=[theirs.fileno()],
+        cwd=os.sep,
+    )
+    theirs.close()
+    return _Origin(ours) if ours.recv(1) == b"!" else None
+
+
+def main() -> None:
+    target, line = sys.argv[1], socket.socket(fileno=int(sys.argv[2]))
+    _import_all(target)
+    if len(os.listdir("/proc/self/task")) > 1:
+        sys.exit(f"{target} cannot be forked: it has threads")
+    gc.freeze()
+    line.sendall(b"!")
+    while True:
+        head, pipes, _, _ = socket.recv_fds(line, 4, 3)
+        if not head:
+            return
+        request = json.loads(line.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL))
+        told, tell = os.pipe()
+        middle = os.fork()  # as it ends, who asked becomes the parent of the worker
+        if not middle:
+            if os.fork():
+                os._exit(0)
+            os.setsid()
+            os.write(tell, os.getpid().to_bytes(4, "big"))
+            for end in (line.fileno(), told, tell):
+                os.close(end)
+            _work(pipes, *request)
+        os.waitpid(middle, 0)
+        line.sendall(os.read(told, 4))
+        os.close(told)
+        os.close(tell)
+        for pipe in pipes:
+            os.close(pipe)
+
+
+def _import_all(target: str) -> None:
+    """Imports the framework, which the engine sets up as in a worker, and what examines."""
+    from gradcheck_cli.engines.base import make
+
+    gc.disable()
+    with mock.patch(SET_THREADS) if target.startswith(PYTORCH) else nullcontext():
+        make(target).load()
+    for room in ROOMS:
+        package = importlib.import_module(f"gradcheck_cli.{room}")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    importlib.import_module("gradcheck_cli.run.workers.worker")
+    importlib.import_module("gradcheck_cli.run.workers.state")
+    gc.enable()
+
+
+def _work(
+    pipes: Sequence[int],
+    arguments: Sequence[str],
+    folder: str,
+    path: Sequence[str],
+    environment: dict[str, str],
+) -> None:
+    """Becomes a worker, as the program `gradcheck_cli.run.workers.worker`."""
+    until = time.monotonic() + 10.0  # it may have ended meanwhile
+    while os.getppid() != int(arguments[1]):
+        if time.monotonic() > until:
+            os._exit(1)
+        time.sleep(0.0005)
+    os.chdir(folder)
+    sys.path[:] = dict.fromkeys([*filter(os.path.isabs, path), *sys.path])
+    for function in (entry_points.claims, entry_points.targets):
+        function.cache_clear()  # a test may have put engines on the path
+    os.environ.clear()
+    os.environ.update(environment)
+    for number, pipe in enumerate(pipes):
+        os.dup2(pipe, number)
+        os.close(pipe)
+    sys.argv[1:] = arguments
+    from gradcheck_cli.run.workers import worker
+
+    worker.main()
+
+
+_VARIABLES = _variables()
+
+if __name__ == "__main__":
+    main()
