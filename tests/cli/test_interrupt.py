@@ -11,7 +11,7 @@ import pytest
 
 from .calling import environment
 
-COUNT = 600
+COUNT = 200
 SPEC = "inputs: {x: {shape: [60], distribution: normal, seed: 0}}\nmodel: sum(tanh(x) ** 2)\n"
 
 

@@ -120,13 +120,9 @@ def test_settings_on_the_command_line_of_pytest(project: Path) -> None:
 
 
 def test_specs_and_tests_of_gradients_have_a_marker(project: Path) -> None:
-    def names(*arguments: str) -> set[str]:
-        listed = run(project, "--collect-only", "-q", "--strict-markers", *arguments).stdout
-        return set(re.findall(r"::(\w+)", listed))
-
-    ours = {"right", "unstable", "mistakes", "cube", "test_formula", "test_wrong"}
-    assert names("-m", "gradcheck") == ours
-    assert names("-m", "not gradcheck") == {"test_other"}
+    others = run(project, "--collect-only", "-q", "--strict-markers", "-m", "not gradcheck").stdout
+    assert re.findall(r"::(\w+)", others) == ["test_other"]
+    assert "1/7 tests collected (6 deselected)" in others
 
 
 def test_a_run_without_specs_imports_nothing_of_weight(project: Path) -> None:
