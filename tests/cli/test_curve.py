@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from .calling import call_here
+from .calling import call, call_here
 
 SIGMOID = "name: sigmoid\ninputs: {x: 2}\nmodel: 1 / (1 + exp(-x))\n"
 LAYER = "name: layer\ninputs: {x: 2.0}\nimplementations: {torch: {target: 'torch:sin'}}\n"
@@ -17,7 +17,7 @@ def test_the_v_in_the_terminal_and_in_a_file(tmp_path: Path) -> None:
 
 
 def test_a_layer_has_no_formula_to_differentiate(tmp_path: Path) -> None:
-    screen = call_here("curve", "-", cwd=tmp_path, stdin=f"{SIGMOID}---\n{LAYER}")
+    screen = call("curve", "-", cwd=tmp_path, stdin=f"{SIGMOID}---\n{LAYER}")
     assert (screen.code, "sigmoid" in screen.out) == (2, True)
     assert "`layer` is about layers, and has no formula" in screen.err
 

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from .calling import assert_snapshot, call_here
+from .calling import assert_snapshot, call, call_here
 
 SIGMOID = "name: sigmoid\ninputs: {x: 2}\nmodel: 1 / (1 + exp(-x))\n"
 SORTED = "name: sorted\ninputs:\n  x: [3, 1, 2]\nmodel: sum(sort(x) ** 2)\n"
@@ -46,7 +46,7 @@ model: |
 
 def test_what_has_no_formula_is_pointed_at(tmp_path: Path) -> None:
     (tmp_path / "sorted.yaml").write_text(SORTED)
-    assert_snapshot(call_here("derive", "sorted.yaml", cwd=tmp_path), "derive_refused")
+    assert_snapshot(call("derive", "sorted.yaml", cwd=tmp_path), "derive_refused")
 
 
 def test_a_difference_that_was_named_is_shown_with_its_error(tmp_path: Path) -> None:

@@ -1,12 +1,12 @@
 import json
 from pathlib import Path
 
-from .calling import call_here
+from .calling import call
 from .test_run import _without_tensorflow
 
 
 def test_the_engines_and_what_they_can_do(tmp_path: Path) -> None:
-    screen = call_here("engines", cwd=tmp_path)
+    screen = call("engines", cwd=tmp_path)
     assert screen.code == 0
     header, *rows = screen.out.splitlines()
     assert header.split() == ["engine", "version", "modes", "orders", "dtypes", "devices"]
@@ -16,10 +16,10 @@ def test_the_engines_and_what_they_can_do(tmp_path: Path) -> None:
 
 def test_what_is_missing_comes_with_its_install_line(tmp_path: Path) -> None:
     env = {"PYTHONPATH": _without_tensorflow(tmp_path / "site")}
-    lines = call_here("engines", cwd=tmp_path, env=env).out.splitlines()
+    lines = call("engines", cwd=tmp_path, env=env).out.splitlines()
     at = lines.index("tensorflow is not installed")
     assert lines[at + 1] == "  install  pip install 'gradcheck-cli[tensorflow]'"
-    text = call_here("engines", "--format", "json", cwd=tmp_path, env=env).out
+    text = call("engines", "--format", "json", cwd=tmp_path, env=env).out
     told = {engine["name"]: engine for engine in json.loads(text)["engines"]}
     assert told["tensorflow"]["installed"] is False
     assert told["tensorflow"]["missing"] == [

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from .calling import assert_snapshot, call_here
+from .calling import assert_snapshot, call, call_here
 
 SPEC = "name: sigmoid\ninputs: {x: -100}\nmodel: 1 / (1 + exp(-x))\n"
 LAYER = """
@@ -44,6 +44,6 @@ def test_a_layer_that_is_named_with_its_inputs(tmp_path: Path) -> None:
 
 
 def test_a_mistake_in_the_spec_is_shown(tmp_path: Path) -> None:
-    screen = call_here("graph", "-", cwd=tmp_path, stdin=SPEC.replace("exp(", "exq("))
+    screen = call("graph", "-", cwd=tmp_path, stdin=SPEC.replace("exp(", "exq("))
     assert (screen.code, screen.out) == (2, "")
     assert "exq" in screen.err
