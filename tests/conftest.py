@@ -260,7 +260,7 @@ def _freeze() -> None:
         if type(one) is FunctionType and one.__code__.co_filename.startswith(TESTS)
     ]
     gc.freeze()
-    rewriting.gc = SimpleNamespace(get_objects=lambda: [*ours, *gc.get_objects()])  # type: ignore[attr-defined]
+    rewriting.gc = SimpleNamespace(get_objects=lambda: [*ours, *gc.get_objects()])
 
 
 @pytest.hookimpl(wrapper=True)
