@@ -65,6 +65,7 @@ _SIMPLER_S: Seconds = 0.5  # for simpler witnesses
 _SIMPLER_ROUNDS = 4
 _SIMPLER_TRIED = 8  # points of a round whose truth is enclosed
 _MANY = 1 << 14  # points of a batch of a region's numbers: so many start no threads
+_AROUND = 512  # points around witnesses, of each turn
 _OPEN_POINTS = 64  # of each kind and turn, from boxes that are open
 
 
@@ -226,7 +227,7 @@ class Searching:
 
     def _candidates(self, points: Ordinals) -> Ordinals:
         """Points that deserve a run: in boxes that no proof covers, and by directed search."""
-        found = [self._directed(points)]
+        found = [self._directed(points), self._around_witnesses()]
         proof = self._proof
         for kind in self._open() if proof is not None else ():
             assert proof is not None
@@ -234,6 +235,17 @@ class Searching:
             some = self._rng.permutation(len(low))[:_OPEN_POINTS]
             found += [low[some], high[some]]
         return np.unique(np.concatenate(found), axis=0)
+
+    def _around_witnesses(self) -> Ordinals:
+        """Points around those that fail: where one kind of failure occurs, others are near."""
+        domain = self._domain
+        parts = [domain.start[None]]
+        for witness in self._witnesses.values():
+            shape = (_AROUND // len(self._witnesses), domain.size)
+            steps = np.exp2(self._rng.uniform(0, domain.format.bits + 2, size=shape))
+            moves = np.rint(self._rng.choice((-1.0, 0.0, 1.0), size=shape) * steps)
+            parts.append(domain.inside(domain.point(witness.values) + moves.astype(np.int64)))
+        return np.concatenate(parts)
 
     def _ask_for_the_program(self) -> Steps[None]:
         (found,) = yield [Ask(self._runner.engine, GradientRequest(self._runner.whole()))]

@@ -87,11 +87,18 @@ class PointTruth:
     def excluded(self, answers: Answers) -> set[Kind]:
         """The kinds in which the answers of one point do not fail, for certain. Where a number has
         no truth, it cannot be inaccurate; whether it should be finite there, nobody knows."""
-        certificates = (self._value, *self._gradients.values())
-        if not all(np.all(one.sure | one.nowhere) for one in certificates):
+        value = self._value
+        if not np.all(value.sure | value.nowhere):
             return set()
+        defined = bool(np.all(value.sure))
+        for name, one in self._gradients.items():
+            for row, column in np.argwhere(~one.sure).tolist():
+                bent = self._value_known(row) and self._slopes(name, (row, column)) == {"finite"}
+                if not bent and not one.nowhere[row, column]:
+                    return set()
+                defined &= bent
         left = set(KINDS) - {one.kind for one in self.failures(answers)}
-        if not all(np.all(one.sure) for one in certificates):
+        if not defined:
             left.discard("undefined")
         if not np.isfinite(answers.value).all():
             left.discard("value-nonfinite")
@@ -136,11 +143,12 @@ class PointTruth:
         """(kind, computed, truth, genuine, size) of one entry of the gradient."""
         truth = float(known.value[place])
         if not known.sure[place]:
-            if (known.tied[place] or known.nowhere[place]) and self._value_known(place[0]):
+            if self._value_known(place[0]):
                 slopes = self._slopes(name, place)
+                nowhere = slopes == {"none"} and (known.tied[place] or known.nowhere[place])
                 if slopes == {"finite"} and not math.isfinite(number):
                     yield "gradient-nonfinite", number, math.nan, False, 1.0
-                if slopes == {"none"} or "infinite" in slopes:
+                if nowhere or "infinite" in slopes:
                     yield "undefined", number, math.nan, False, 0.5
             return
         genuine = self._beyond(truth)
@@ -221,7 +229,8 @@ class PointTruth:
 
     def _slopes(self, name: str, place: tuple[int, int]) -> set[str]:
         """The one-sided slopes where the chain of derivatives has no value: "finite" where they are
-        the same 2^-400 and 2^-800 away, "none" outside of the domain."""
+        the same 2^-400 and 2^-800 away, "none" outside of the domain, "unknown" where they are not
+        enclosed well enough."""
         from flint import arb
 
         from reference_engine.arithmetic.arbs import precision
@@ -239,7 +248,10 @@ class PointTruth:
                     found.add("none")
                     continue
                 limit = (abs(far) + abs(near) + 1) * arb(2) ** -_SAME_SLOPE_BITS
-                found.add("finite" if abs(far - near) <= limit else "infinite")
+                apart = abs(far - near)
+                found.add(
+                    "finite" if apart <= limit else "infinite" if apart > limit else "unknown"
+                )
         return found
 
     def _moved_output(self, name: str, place: tuple[int, int], step: Any) -> Any:

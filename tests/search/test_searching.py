@@ -75,3 +75,9 @@ def test_a_point_at_which_no_bound_decides_is_run(monkeypatch: pytest.MonkeyPatc
     assert verdicts["gradient-nonfinite"] == "undecided"  # it is infinite, where there is none
     assert verdicts["gradient-inaccurate"] == "proven-absent"
     assert any("were run" in one for one in found["gradient-inaccurate"].assumptions)
+
+
+def test_other_kinds_are_looked_for_around_a_witness() -> None:
+    inputs = "{x: {value: 0.6, domain: [0.1, 1]}, y: {value: 0.2, domain: [-1, 1]}}"
+    found = searched(spec_of(inputs, "acos(x / sqrt(x * x + y * y))"))
+    assert found["gradient-underflow-to-zero"].verdict == "found"

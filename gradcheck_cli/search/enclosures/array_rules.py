@@ -571,7 +571,8 @@ def _norm(
     if ord not in (None, 2, "fro"):
         raise no_rule(f"norm of order {ord}")
     squares = multiply(rounding, x, x)
-    return sqrt(rounding, accumulated(rounding, squares, axis, keepdims))
+    whole = accumulated(rounding, squares, axis, keepdims)
+    return sqrt(rounding, whole, not_below_0=True)
 
 
 @rule("var")

@@ -22,7 +22,7 @@ from gradcheck_cli.search.enclosures import (  # noqa: F401 - they fill the tabl
 )
 from gradcheck_cli.search.enclosures.enclosed import Enclosed, Mask, Rounding, between, literals, up
 from gradcheck_cli.search.enclosures.expanded import expanded, gathered
-from gradcheck_cli.search.enclosures.facts import Fact, facts_of, merged
+from gradcheck_cli.search.enclosures.facts import Fact, facts_of, merged, signed
 from gradcheck_cli.search.enclosures.faithful import BEYOND_THRESHOLD, kernel_of
 from gradcheck_cli.search.enclosures.rules import RULES, read, stays_broken
 
@@ -65,7 +65,7 @@ class BoxProgram:
         fmt: FloatFormat,
         rounding: Rounding,
     ) -> None:
-        program = merged(gathered(expanded(program)))
+        program = signed(merged(gathered(expanded(program))))
         self._program = program
         self._facts = facts_of(program)
         self._constants = constants

@@ -8,19 +8,20 @@ in common.
 
 `facts_of` finds them in a program; each narrows the exact range of a node. `merged` makes one node
 of those that compute the same, so that a product of equal factors is seen to be a square, and says
-x >= y in place of x = maximum(x, y).
+x >= y in place of x = maximum(x, y). `signed` says of a root that its argument is not below 0 as it
+is computed, either: squares and their sums, quotients and products are not, however they round.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.program import Node, Program
+from gradcheck_cli.domain.program import CONSTANT, Node, Program
 from gradcheck_cli.search.enclosures.enclosed import Enclosed
 from gradcheck_cli.search.enclosures.faithful import kernel_of
 from reference_engine.rules import axes_of
@@ -70,6 +71,38 @@ def _ordered(node: Node, nodes: list[Node]) -> Node:
 
 
 _ORDERS = {"maximum": "greater_equal", "minimum": "less_equal"}
+
+
+def signed(program: Program) -> Program:
+    """The program, where each `sqrt` of such a number says so."""
+    above: set[int] = set()
+    nodes = []
+    for index, node in enumerate(program.nodes):
+        if _stays_above(node, program.nodes, above):
+            above.add(index)
+        if node.op == "sqrt" and node.args[0] in above:
+            node = replace(node, keywords={"not_below_0": True})
+        nodes.append(node)
+    return replace(program, nodes=tuple(nodes))
+
+
+_ABOVE = frozenset(("square", "abs", "exp", "sqrt"))
+_STAYS_ABOVE = frozenset(("add", "multiply", "divide", "sum", "mean", "minimum", "concatenate"))
+_MOVED = frozenset(("reshape", "broadcast_to", "expand_dims", "squeeze", "transpose", "getitem"))
+
+
+def _stays_above(node: Node, nodes: Sequence[Node], above: set[int]) -> bool:
+    """Whether a computed number is not below 0, or is nan; `above` are those before it."""
+    if node.op == CONSTANT:
+        return isinstance(node.value, float | int) and node.value >= 0
+    if node.op == "multiply" and node.args[0] == node.args[1]:
+        return True
+    if node.op == "power":
+        exponent = nodes[node.args[1]].value
+        return isinstance(exponent, float | int) and exponent % 2 == 0
+    if node.op in _STAYS_ABOVE or node.op in _MOVED:
+        return all(i in above for i in node.args)
+    return node.op in _ABOVE
 
 
 def facts_of(program: Program) -> dict[int, Fact]:

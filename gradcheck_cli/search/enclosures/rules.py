@@ -305,12 +305,14 @@ def _reciprocal(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 
 @rule("sqrt")
-def sqrt(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """|sqrt(x + e) - sqrt(x)| <= d sqrt(x) + sqrt(a), or a / sqrt(x). The slope has a pole at 0."""
+def sqrt(rounding: Rounding, x: Enclosed, *, not_below_0: bool = False) -> Enclosed:
+    """|sqrt(x + e) - sqrt(x)| <= d sqrt(x) + sqrt(a), or a / sqrt(x), where x + e is not below 0:
+    because e is small, or for another reason (`facts.signed`). The slope has a pole at 0."""
     with np.errstate(all="ignore"):
         lo, hi = np.sqrt(np.maximum(x.lo, 0)), np.sqrt(np.maximum(x.hi, 0))
         bad, undefined = flags(x)
-        bad = bad | ~(x.lo - x.d * np.abs(x.lo) - x.a >= 0) | (x.d >= 1)
+        below = ~(x.lo - x.d * np.abs(x.lo) - x.a >= 0)
+        bad = bad | (below & (not not_below_0)) | (x.d >= 1)
         apart = np.where(x.a == 0, 0.0, np.minimum(np.sqrt(x.a), x.a / (lo * np.sqrt(1 - x.d))))
         d = x.d / (1 + np.sqrt(1 - np.minimum(x.d, 1)))
     undefined = undefined | (x.lo <= 0)

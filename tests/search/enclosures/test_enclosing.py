@@ -26,6 +26,12 @@ def test_a_program_is_enclosed_over_a_box() -> None:
     assert boxed("sum(exp(x))", [0.0, 0.0], [90.0, 1.0])[2]
 
 
+def test_a_root_of_a_square_is_a_number_beside_0() -> None:
+    lo, hi, bad = boxed("sqrt(x[0] * x[0])", [-1e-30], [1.0])
+    assert (lo, round(hi, 9), bad) == (0.0, 1.0, False)
+    assert boxed("sqrt(x[0] * x[0] - 1e-30)", [-1.0], [1.0])[2]
+
+
 def test_a_constant_that_the_dtype_lacks_is_rounded() -> None:
     spec = spec_of("{x: 1.0}", "0.1 * x")
     program = BoxProgram(spec.program, {}, FLOAT32, Rounding.of(FLOAT32, False))

@@ -1,4 +1,4 @@
-from gradcheck_cli.search.enclosures.facts import facts_of, merged
+from gradcheck_cli.search.enclosures.facts import facts_of, merged, signed
 from tests.search.searched import spec_of
 
 
@@ -50,3 +50,17 @@ def test_the_larger_of_two_numbers_is_equal_to_one_of_them_where_that_is_not_sma
     assert compared("x == maximum(x, y)") == ["greater_equal"]
     assert compared("minimum(x, y) == y") == ["less_equal"]
     assert compared("maximum(x, 2*y) == y") == ["equal"]
+
+
+def test_a_root_of_squares_is_not_taken_below_0() -> None:
+    def roots(model: str) -> list[bool]:
+        program = signed(merged(spec_of("{x: 1.0, y: 2.0}", model).program))
+        return [bool(n.keywords) for n in program.nodes if n.op == "sqrt"]
+
+    assert roots("sqrt(x * x + y**2)") == [True]
+    assert roots("sqrt((x - y) * (x - y) / 2)") == [True]
+    assert roots("sqrt(sqrt(x)) + y") == [False, True]
+    assert roots("sqrt(x * y)") == [False]
+    assert roots("sqrt(x * x - y * y)") == [False]
+    assert roots("sqrt(x**3) + y") == [False]
+    assert roots("sqrt(x * x + y)") == [False]
