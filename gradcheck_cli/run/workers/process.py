@@ -155,6 +155,9 @@ class Process:
         if now - self._looked < _POLL_S or most == math.inf:
             return
         self._looked = now
+        bound = memory.held_at_most(self.pid) - self._held
+        if bound <= most and (bound <= NOTABLE or not memory.is_scarce()):
+            return
         taken = (memory.held(self.pid) or 0) - self._held
         if taken > most:
             raise TookTooMuch(f"took more than {most / 1e9:g} GB of memory")

@@ -75,3 +75,4 @@ def test_memory_is_that_of_all(nested: Nested) -> None:
     own = memory.resident(child)
     assert own is not None
     assert max(alone, own) / 2 < held < alone + own  # what they share counts once
+    assert held <= memory.held_at_most(process.pid)
