@@ -73,19 +73,21 @@ def _spec(found: Reduced) -> str:
     moves = {name: one.requires_grad for name, one in spec.inputs.items()}
     moves |= dict.fromkeys(spec.wrt, True)
     lines = [
-        f"# {finding.code} on {finding.engine}: {finding.message}",
+        f"# {finding.code}{f' on {finding.engine}' if finding.engine else ''}: {finding.message}",
         f"name: {spec.name}",
         "inputs:",
         *(f"  {n}: {input_text(one.value, moves[n])}" for n, one in spec.inputs.items()),
-        f"dtypes: [{finding.dtype}]",
-        *_modes(finding.mode or ""),
     ]
-    layers = [layer for layer in spec.implementations if layer.engine == finding.engine]
+    engine = finding.engine if found.is_alone else None
+    if found.is_alone:
+        lines += [f"dtypes: [{finding.dtype}]"] if finding.dtype else []
+        lines += _modes(finding.mode) if finding.mode else []
+    layers = [one for one in spec.implementations if engine in (one.engine, None)]
     if layers:
-        lines += ["implementations:", *(f"  {finding.engine}: {_layer(one)}" for one in layers)]
+        lines += ["implementations:", *(f"  {one.engine}: {_layer(one)}" for one in layers)]
     else:
-        lines += [f"engines: [{finding.engine}]", "model: |"]
-        lines += (f"  {line}" for line in found.text.splitlines())
+        lines += [f"engines: [{engine}]"] if engine else []
+        lines += ["model: |", *(f"  {line}" for line in found.text.splitlines())]
     return "\n".join(lines) + "\n"
 
 

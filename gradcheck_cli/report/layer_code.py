@@ -50,13 +50,24 @@ def layer_code(
     needed = _needed(tree, root)
     is_own = all(_is_known(one, framework) for one in needed)
     source = "\n\n".join(map(ast.unparse, needed)) if is_own else _imported(path, root)
-    kind = _Kind(layer, target, node if target == root else None)
+    kind = _Kind(layer, target, _lineage(tree, node) if target == root else ())
     seeds = framework == "torch" and ("rand" in source or "dropout" in source or kind.is_made)
     seeded = f"torch.manual_seed({seed})" if seeds else ""
     made = "\n".join(line for line in (seeded, kind.made(framework, dtype)) if line)
     if seeded and not kind.is_made:  # what the file makes may draw numbers
         source = f"{seeded}\n\n{source}"
     return LayerCode(source, made, kind.name, kind.call(inputs))
+
+
+def _lineage(tree: ast.Module, node: ast.stmt) -> tuple[ast.stmt, ...]:
+    """The definition, and those of the classes of the module that it inherits from, the nearest
+    first."""
+    found, bases = [node], node.bases if isinstance(node, ast.ClassDef) else []
+    for name in map(ast.unparse, bases):
+        for one in tree.body:
+            if isinstance(one, ast.ClassDef) and one.name == name and one is not node:
+                found += _lineage(tree, one)
+    return tuple(found)
 
 
 def _bound(node: ast.stmt) -> Iterator[str]:
@@ -72,17 +83,36 @@ def _bound(node: ast.stmt) -> Iterator[str]:
 
 
 def _needed(tree: ast.Module, root: str) -> list[ast.stmt]:
-    """The statements of the module that bind `root`, and those that these read from, in order."""
+    """The statements of the module that bind `root`, those that these read from, and those that
+    tell them more, as a custom derivative is told its rule, in order."""
+    imports = (node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
+    modules = {name for node in imports for name in _bound(node)}
     wanted, seen = {root}, set[str]()
     found: set[int] = set()
     while wanted - seen:
         name = (wanted - seen).pop()
         seen.add(name)
         for place, node in enumerate(tree.body):
-            if name in _bound(node) and place not in found:
+            is_about = name in _bound(node) or (name not in modules and name in _told(node))
+            if is_about and place not in found:
                 found.add(place)
-                wanted |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+                wanted |= _names_in(node)
     return [tree.body[place] for place in sorted(found)]
+
+
+def _told(node: ast.stmt) -> Iterator[str]:
+    """The functions of the module that a statement tells something: `f.defvjp(...)`, `@f.defjvp`,
+    `register(f)`."""
+    match node:
+        case ast.Expr(value=ast.Call()):
+            yield from _names_in(node)
+        case ast.FunctionDef():
+            for decorator in node.decorator_list:
+                yield from _names_in(decorator)
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
 
 
 def _is_known(node: ast.stmt, framework: str) -> bool:
@@ -110,11 +140,16 @@ def _imported(path: Path, root: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What a target is by its definition `node`; None: a member of something."""
+    """What a target is by its definition, the first of `lineage`; without one, a member of
+    something."""
 
     layer: Implementation
     target: str
-    node: ast.stmt | None
+    lineage: tuple[ast.stmt, ...]
+
+    @property
+    def node(self) -> ast.stmt | None:
+        return self.lineage[0] if self.lineage else None
 
     @property
     def is_made(self) -> bool:
@@ -123,10 +158,9 @@ class _Kind:
 
     @property
     def _is_function_of_autograd(self) -> bool:
-        node = self.node
-        return isinstance(node, ast.ClassDef) and any(
-            ast.unparse(base).endswith("Function") for base in node.bases
-        )
+        classes = (one for one in self.lineage if isinstance(one, ast.ClassDef))
+        bases = (ast.unparse(base) for one in classes for base in one.bases)
+        return any(base.endswith("Function") for base in bases)
 
     @property
     def name(self) -> str:
@@ -177,7 +211,10 @@ class _Kind:
                 return _parameters(self.node) or None
             case ast.ClassDef():
                 methods = {
-                    one.name: one for one in self.node.body if isinstance(one, ast.FunctionDef)
+                    one.name: one
+                    for node in reversed(self.lineage)
+                    for one in getattr(node, "body", ())
+                    if isinstance(one, ast.FunctionDef)
                 }
                 call = next((methods[name] for name in _CALLS if name in methods), None)
                 if call is None:

@@ -12,10 +12,12 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.engines import FRAMEWORK_OF
 from gradcheck_cli.domain.events import SpecFinished
 from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.domain.options import Layered, RunOptions
@@ -43,7 +45,7 @@ _DIGITS = (1, 2, 4)
 class Reduced:
     """A formula as `text`, the spec that it is, and its finding. `tried` formulas were run. Of a
     layer that stays one the text is empty, and `reason` says why it is no formula. `is_smaller`:
-    something was taken away."""
+    something was taken away. `is_alone`: its engine, dtype and mode alone have the finding."""
 
     text: str
     spec: Spec
@@ -51,6 +53,7 @@ class Reduced:
     tried: int
     reason: str = ""
     is_smaller: bool = False
+    is_alone: bool = True
 
 
 def reduce(spec: Spec, code: str | None, options: RunOptions) -> Reduced | None:
@@ -59,21 +62,30 @@ def reduce(spec: Spec, code: str | None, options: RunOptions) -> Reduced | None:
     pool = Pool()
     try:
         whole = replace(spec, allow=(), train=None, points=spec.points[:1], pointed=False)
-        found = next((one for one in _findings([whole], options, pool)[0] if _is(one, code)), None)
+        found = _first(_findings([whole], options, pool)[0], code)
         if found is None:
             return None
-        engine, dtype, mode = found.engine or "", found.dtype or "", found.mode or ""
         same = replace(
             options,
-            engines=Layered(override=(engine,)),
-            dtypes=Layered(override=(dtype,)),
-            modes=Layered(override=(mode,)),
+            engines=_alone(found.engine, options.engines),
+            dtypes=_alone(found.dtype, options.dtypes),
+            modes=_alone(found.mode, options.modes),
         )
-        if spec.implementations:
-            return _smallest(_as_formula(Reduced("", whole, found, 1), same, pool), same, pool)
-        return _smallest(Reduced(folded_statements(spec.program), whole, found, 1), same, pool)
+        is_alone = _first(_findings([whole], same, pool)[0], found.code) is not None
+        text = "" if spec.implementations else folded_statements(spec.program)
+        start = Reduced(text, whole, found, 2, is_alone=is_alone)
+        if not is_alone:
+            return _smallest(start, options, pool)
+        if spec.implementations and found.engine is not None:
+            start = _as_formula(start, same, pool)
+        return _smallest(start, same, pool)
     finally:
         pool.kill()
+
+
+def _alone(word: str | None, otherwise: Layered[Any]) -> Layered[Any]:
+    """What a finding is about; all that was asked where it is about no single one."""
+    return otherwise if word is None else Layered(override=(word,))
 
 
 def _as_formula(layer: Reduced, options: RunOptions, pool: Pool) -> Reduced:
@@ -90,9 +102,9 @@ def _as_formula(layer: Reduced, options: RunOptions, pool: Pool) -> Reduced:
     inputs = {name: Input(name, value, name in moving) for name, value in values.items()}
     text, bare = folded_statements(program), replace(spec, implementations=(), wrt=moving)
     for _, formula in _made(text, inputs, bare):
-        for finding in _findings([formula], options, pool)[0]:
-            if _is(finding, layer.finding.code):
-                return Reduced(text, formula, finding, layer.tried + 1)
+        finding = _first(_findings([formula], options, pool)[0], layer.finding.code)
+        if finding is not None:
+            return Reduced(text, formula, finding, layer.tried + 1)
     return replace(layer, reason="its lifted formula does not have the finding")
 
 
@@ -110,9 +122,10 @@ def _smallest(best: Reduced, options: RunOptions, pool: Pool) -> Reduced:
             tried += len(batch)
             results = _findings([made for _, made in batch], options, pool)
             for (text, made), findings in zip(batch, results, strict=True):
-                kept = next((one for one in findings if _is(one, best.finding.code)), None)
+                kept = _first(findings, best.finding.code)
                 if kept is not None:
-                    taken = Reduced(text, made, kept, tried, best.reason, True)
+                    smaller_one = replace(best, text=text, spec=made, finding=kept)
+                    taken = replace(smaller_one, tried=tried, is_smaller=True)
                     break
         if taken is None:
             return replace(best, tried=tried)
@@ -124,11 +137,17 @@ def _key(made: tuple[str, Spec]) -> str:
     return text + "".join(f"{name}={one.value.tolist()}" for name, one in spec.inputs.items())
 
 
+def _first(findings: Iterable[Finding], code: str | None) -> Finding | None:
+    """The first finding with the code (None: the first error), of a framework where there is one:
+    nobody else can be sent a report."""
+    wanted = [one for one in findings if _is(one, code)]
+    if code is None and wanted:
+        wanted = [one for one in wanted if one.code == wanted[0].code]
+    return min(wanted, key=lambda one: one.engine not in FRAMEWORK_OF, default=None)
+
+
 def _is(finding: Finding, code: str | None) -> bool:
-    derivative = None not in (finding.engine, finding.dtype, finding.mode) and finding.entries
-    return bool(derivative) and (
-        finding.severity == "error" if code is None else finding.code == code
-    )
+    return finding.severity == "error" if code is None else finding.code == code
 
 
 def _findings(specs: list[Spec], options: RunOptions, pool: Pool) -> list[tuple[Finding, ...]]:

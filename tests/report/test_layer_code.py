@@ -40,8 +40,31 @@ class Custom(torch.autograd.Function):
     def forward(ctx, x, y):
         return x * y
 
+class Base(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        return x * y
+
+class Derived(Base):
+    @staticmethod
+    def backward(ctx, g):
+        return g, g
+
 def factory():
     return scaled
+
+@torch.library.custom_op("mine::told", mutates_args=())
+def told(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+@told.register_fake
+def shape_of_told(x):
+    return rule(x)
+
+def rule(ctx, g):
+    return g
+
+told.register_autograd(rule)
 """
 
 
@@ -61,6 +84,13 @@ def test_a_script_has_what_the_layer_needs_and_no_more(tmp_path: Path) -> None:
     assert found.made == ""
 
 
+def test_a_function_is_told_its_rule(tmp_path: Path) -> None:
+    source = code(tmp_path, "told", ["x"]).source
+    for part in ("def told(x", "def shape_of_told(x)", "told.register_autograd(rule)", "def rule"):
+        assert part in source
+    assert "class" not in source
+
+
 def test_what_needs_another_file_is_imported(tmp_path: Path) -> None:
     found = code(tmp_path, "other", ["x"])
     assert "needs that file" in found.source
@@ -77,6 +107,7 @@ def test_what_needs_another_file_is_imported(tmp_path: Path) -> None:
             "layer(x=inputs['x'])",
         ),
         ("Custom", {}, "layer = Custom.apply", "layer(inputs['x'])"),
+        ("Derived", {}, "layer = Derived.apply", "layer(inputs['x'])"),
         ("factory", {}, "layer = factory()", "layer(inputs['x'])"),
     ],
 )

@@ -20,6 +20,7 @@ from tests.conftest import spec_of
 from tests.report.test_repro import FINDING
 
 TEXT = "sum(1 / exp(x) * y) + 3 * sum(sin(y))"
+PLANTED = Path(__file__).parents[2] / "specs" / "planted" / "GC110.yaml"
 OPTIONS = RunOptions(engines=Layered(override=("torch",)), dtypes=Layered(override=("float32",)))
 
 
@@ -60,6 +61,37 @@ def test_a_reduced_layer_is_a_spec_of_it(tmp_path: Path) -> None:
     assert (again.order, again.modes) == (2, ("forward", "reverse"))
     (layer,) = again.implementations
     assert (layer.engine, layer.target, layer.args) == ("torch", "layers.py:f", (2,))
+
+
+def test_a_layer_without_numbers_is_reduced_too(tmp_path: Path) -> None:
+    """GC109 has no mode and no entries."""
+    (tmp_path / "layers.py").write_text("def f(x):\n    x + 1\n")
+    layer = Implementation("torch", "layers.py:f", str(tmp_path), Span(1, 1, 1, 2))
+    spec = replace(spec_of("x", {"x": [1.25, 2.5]}), implementations=(layer,))
+    found = reduce(spec, None, OPTIONS)
+    assert found is not None
+    assert found.finding.code == "GC109"
+    assert found.spec.inputs["x"].value.size == 1
+    assert "modes:" not in _spec(found)
+
+
+def test_a_finding_about_two_engines_keeps_both() -> None:
+    (spec,), _ = read(str(PLANTED), PLANTED.read_text("utf-8"))
+    found = reduce(spec, "GC110", RunOptions())
+    assert found is not None
+    assert not found.is_alone
+    (again,), mistakes = read(str(PLANTED), _spec(found))
+    assert mistakes == []
+    assert [one.engine for one in again.implementations] == ["torch", "numpy"]
+
+
+def test_a_framework_is_preferred_to_which_a_report_can_be_sent() -> None:
+    text = "1 / exp(x)"
+    spec = spec_of(text, {"x": [100.0]})
+    options = replace(OPTIONS, engines=Layered(override=("reference", "torch")))
+    found = reduce(spec, "GC201", options)
+    assert found is not None
+    assert found.finding.engine == "torch"
 
 
 @pytest.mark.exhaustive
