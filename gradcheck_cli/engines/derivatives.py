@@ -100,6 +100,8 @@ class TapeFramework:
     """A framework that records what it computes: vjp and jvp from two contexts. One with a single
     mode needs one of them."""
 
+    compiles = False
+
     def tape(self, sources: Sequence[Any]) -> AbstractContextManager[tuple[Tape, list[Any]]]:
         """Records what is computed from the arrays that it gives in place of the sources."""
         raise NotImplementedError

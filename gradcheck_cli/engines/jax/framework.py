@@ -117,6 +117,8 @@ class EquationsVJP(JaxVJP):
 class Jax:
     """JAX in one dtype (`framework.Framework`)."""
 
+    compiles = False
+
     def __init__(self, table: Mapping[str, Call | Missing], dtype: str) -> None:
         import jax
 
@@ -250,6 +252,8 @@ def _known_to_jax() -> None:
 class CompiledJax(Jax):
     """JAX, compiled once for every program and shape. What runs inside a function that is
     being compiled is a part of it."""
+
+    compiles = True
 
     def __init__(
         self,

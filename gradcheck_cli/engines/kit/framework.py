@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class Framework(Arrays, Derivatives, Protocol):
-    """One framework in one dtype."""
+    """One framework in one dtype. `compiles`: functions are compiled, each once for arrays of the
+    same shapes."""
+
+    compiles: bool
 
     def leaf(self, values: Array) -> Any:
         """A floating array whose derivatives are wanted."""

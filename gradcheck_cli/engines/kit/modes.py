@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -126,16 +127,16 @@ class OutputCode:
 
 @traceable_dataclass(frozen=True, slots=True)
 class NodesCode:
-    """The code of the nodes `wanted` by one input; where it is traced, with the value of every
-    node."""
+    """The code of the nodes `wanted` by the inputs `names`; where it is traced, with the value of
+    every node."""
 
     prepared: Prepared
-    name: str
+    names: tuple[str, ...]
     wanted: tuple[int, ...]
     traced: bool = False
 
     def __call__(self, inputs: Mapping[str, Any], duals: Sequence[Any]) -> Targets:
-        values = _run(self.prepared, inputs, [self.name], duals)
+        values = _run(self.prepared, inputs, self.names, duals)
         targets = [values[k] if hasattr(values[k], "shape") else None for k in self.wanted]
         return targets, values if self.traced else None
 
@@ -186,35 +187,73 @@ def _block(problem: Problem, answer: Answer) -> Array | None:
     return answer.gradients[name].values
 
 
+Still = Callable[[Any], Any]
+"""Gives the tangent of an array that does not move."""
+
+
+def compiled_once(fw: Framework, passes: Callable[[Still], list[list[Any]]]) -> list[list[Any]]:
+    """What `passes` find. What does not move has no tangent. Where functions are compiled it has
+    one of zeros, so that one compilation serves all that moves; if something found is not finite,
+    which zero times infinity is not, it has none there, either."""
+    found = passes(lambda array: fw.array(np.zeros(array.shape)) if fw.compiles else None)
+    parts = (part for one in found for part in one if part is not None) if fw.compiles else ()
+    is_finite = all(bool(np.all(np.isfinite(fw.numpy(part)))) for part in parts)
+    return found if is_finite else passes(lambda _: None)
+
+
+def along(
+    fw: Framework,
+    arrays: Mapping[str, Any],
+    names: Sequence[str],
+    moving: str,
+    x_dot: Array,
+    still: Still,
+) -> list[Any]:
+    """A tangent for each of the inputs `names`, of which one is `moving`."""
+    return [fw.array(x_dot) if name == moving else still(arrays[name]) for name in names]
+
+
 def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
-    program = prepared.program
-    trace = problem.trace
+    program, names = prepared.program, tuple(problem.wrt)
     plain = arrays_of(fw, problem, ())
     columns = problem.projection.columns or {}
-    floating = [k for k, node in enumerate(program.nodes) if node.kind == "float"]
-
-    for name in problem.wrt:
-        parts: list[Any] = []
+    function = Closure(NodesCode(prepared, names, (program.output,)), plain)
+    primals = [plain[name] for name in names]
+    for name in names:
         shape: tuple[int, ...] = ()
-        untraced = Closure(NodesCode(prepared, name, (program.output,)), plain)
-        traced = Closure(NodesCode(prepared, name, (program.output, *floating), True), plain)
-        for i, column in enumerate(directions_of(columns.get(name), tuple(plain[name].shape))):
-            requested = (
-                trace and trace.input in (name, None) and trace.column == i and not answer.trace
-            )
-            function = traced if requested else untraced
-            (y, *_), (tangent, *others), values = fw.jvp(
-                function, [plain[name]], [fw.array(column)]
-            )
-            parts.append(tangent)
-            answer.forward += 1
-            shape = tuple(y.shape)
-            if answer.output is None:
-                answer.output = fw.numpy(y)
-            if requested:
-                found = dict(zip(floating, others, strict=True))
-                answer.trace = trace_of(fw, program, values, found)
+
+        def passes(still: Still, name: str = name) -> list[list[Any]]:
+            nonlocal shape
+            found: list[list[Any]] = [[]]
+            for column in directions_of(columns.get(name), tuple(plain[name].shape)):
+                x_dots = along(fw, plain, names, name, column, still)
+                (y,), (tangent,), _ = fw.jvp(function, primals, x_dots)
+                found[0].append(tangent)
+                answer.forward += 1
+                shape = tuple(y.shape)
+                if answer.output is None:
+                    answer.output = fw.numpy(y)
+            return found
+
+        (parts,) = compiled_once(fw, passes)
         answer.gradients[name] = stacked(fw, parts, shape, 1, name)
+    trace_tangents(fw, prepared, problem, answer)
+
+
+def trace_tangents(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
+    """Every node's value and its tangent along the traced direction, where that is requested."""
+    trace, program = problem.trace, prepared.program
+    if trace is None:
+        return
+    name = trace.input or problem.wrt[0]
+    arrays = arrays_of(fw, problem, ())
+    given = (problem.projection.columns or {}).get(name)
+    columns = directions_of(given, tuple(arrays[name].shape))
+    column = next(islice(columns, trace.column, None))
+    floating = tuple(k for k, node in enumerate(program.nodes) if node.kind == "float")
+    nodes = Closure(NodesCode(prepared, (name,), floating, True), arrays)
+    _, tangents, values = fw.jvp(nodes, [arrays[name]], [fw.array(column)])
+    answer.trace = trace_of(fw, program, values, dict(zip(floating, tangents, strict=True)))
     trace_operations(fw, prepared, problem, answer)
 
 

@@ -11,7 +11,6 @@ that reverse mode gave.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -27,16 +26,20 @@ from gradcheck_cli.engines.kit.modes import (
     Differentiate,
     NodesCode,
     OutputCode,
+    Still,
+    along,
+    compiled_once,
     directions_of,
     stacked,
     trace_of,
     trace_operations,
+    trace_tangents,
 )
 from gradcheck_cli.engines.kit.walker import Prepared
 
 _Y_BAR = ""  # the cotangent, among the inputs by their names
-_X_DOT = "."  # the tangent
-_ALONG = ".{}"  # the direction of an input that weighs its gradient, third order
+_X_DOT = ".{}"  # the tangent of an input
+_ALONG = "..{}"  # the direction of an input that weighs its gradient, third order
 
 
 @traceable_dataclass(frozen=True, slots=True)
@@ -60,24 +63,20 @@ class _Gradients:
 
 @traceable_dataclass(frozen=True, slots=True)
 class _First:
-    """The code of the gradients of <cotangent, output> by the inputs `wrt`, as a function of all of
-    these or of the one input `along`. With them it returns the output and, where traced, the value
-    and the cotangent of every node. Where that is `weighed`, it is of <direction, gradients>."""
+    """The code of the gradients of <cotangent, output> by the inputs `wrt`, as a function of these.
+    With them it returns the output and, where traced, the value and the cotangent of every node.
+    Where that is `weighed`, it is of <direction, gradients>."""
 
     fw: Framework
     prepared: Prepared
     wrt: tuple[str, ...]
     traced: bool
-    along: str | None = None
     weighed: bool = False
 
     def __call__(
         self, arrays: Mapping[str, Any], moved: Sequence[Any], _: Mark | None = None
     ) -> Targets:
         inputs = dict(arrays)
-        if self.along is not None:
-            (inputs[self.along],) = moved
-            moved = [inputs[name] for name in self.wrt]
         if self.weighed:
             weights = [inputs.pop(_ALONG.format(name)) for name in self.wrt]
             gradients = _Gradients(self.fw, self.prepared, self.wrt)
@@ -91,8 +90,8 @@ class _First:
 
     def closure(self, problem: Problem) -> Closure:
         y_bar = scalar(self.fw, self.prepared.program, problem)
-        along = {_ALONG.format(k): self.fw.array(u) for k, u in (problem.along or {}).items()}
-        arrays = {**arrays_of(self.fw, problem, problem.wrt), _Y_BAR: y_bar, **along}
+        weights = {_ALONG.format(k): self.fw.array(u) for k, u in (problem.along or {}).items()}
+        arrays = {**arrays_of(self.fw, problem, problem.wrt), _Y_BAR: y_bar, **weights}
         return Closure(self, arrays, self.traced)
 
     def told(self, rest: Any, answer: Answer) -> None:
@@ -105,25 +104,28 @@ class _First:
 
 @traceable_dataclass(frozen=True, slots=True)
 class _Tangent:
-    """The code of the output's tangent along a direction of the input `along`, by the inputs
-    `moving`; with it the output."""
+    """The code of the output's tangent along a direction of the inputs `wrt`, by the same inputs;
+    with it the output."""
 
     fw: Framework
     prepared: Prepared
-    moving: tuple[str, ...]
-    along: str
+    wrt: tuple[str, ...]
 
     def __call__(
         self, arrays: Mapping[str, Any], moved: Sequence[Any], _: Mark | None = None
     ) -> Targets:
-        inputs = {**arrays, **dict(zip(self.moving, moved, strict=True))}
-        x_dot = inputs.pop(_X_DOT)
-        output = NodesCode(self.prepared, self.along, (self.prepared.program.output,))
-        (y,), (y_dot,), _ = self.fw.jvp(Closure(output, inputs), [inputs[self.along]], [x_dot])
+        inputs = {**arrays, **dict(zip(self.wrt, moved, strict=True))}
+        x_dots = [inputs.pop(_X_DOT.format(name), None) for name in self.wrt]
+        output = NodesCode(self.prepared, self.wrt, (self.prepared.program.output,))
+        (y,), (y_dot,), _ = self.fw.jvp(Closure(output, inputs), list(moved), x_dots)
         return [y_dot, y], None
 
-    def closure(self, arrays: Mapping[str, Any], x_dot: Array) -> Closure:
-        return Closure(self, {**arrays, _X_DOT: self.fw.array(x_dot)})
+    def closure(
+        self, arrays: Mapping[str, Any], moving: str, x_dot: Array, still: Still
+    ) -> Closure:
+        x_dots = along(self.fw, arrays, self.wrt, moving, x_dot, still)
+        named = zip(map(_X_DOT.format, self.wrt), x_dots, strict=True)
+        return Closure(self, {**arrays, **{k: one for k, one in named if one is not None}})
 
 
 def _reverse_over_reverse(
@@ -131,7 +133,7 @@ def _reverse_over_reverse(
 ) -> None:
     weighed = problem.along is not None
     traced = problem.trace is not None and not weighed
-    first = _First(fw, prepared, tuple(problem.wrt), traced, weighed=weighed)
+    first = _First(fw, prepared, tuple(problem.wrt), traced, weighed)
     function = first.closure(problem)
     columns = problem.projection.columns
     sources = [function.arrays[name] for name in problem.wrt]
@@ -175,18 +177,25 @@ def _forward_over_reverse(
     weighed = problem.along is not None
     traced = problem.trace is not None and not weighed
     columns = problem.projection.columns or {}
-    for b in problem.wrt:
-        first = _First(fw, prepared, tuple(problem.wrt), traced, b, weighed)
-        function = first.closure(problem)
-        inputs = function.arrays
-        passes: list[list[Any]] = []
-        for column in directions_of(columns.get(b), tuple(inputs[b].shape)):
-            _, tangents, rest = fw.jvp(function, [inputs[b]], [fw.array(column)])
-            passes.append(tangents)
-            answer.forward += 1
-            answer.backward += 1
-            first.told(rest, answer)
-        _put_columns(fw, inputs, problem, b, passes, answer)
+    names = tuple(problem.wrt)
+    first = _First(fw, prepared, names, traced, weighed)
+    function = first.closure(problem)
+    inputs = function.arrays
+    sources = [inputs[name] for name in names]
+    for b in names:
+
+        def passes(still: Still, b: str = b) -> list[list[Any]]:
+            found = []
+            for column in directions_of(columns.get(b), tuple(inputs[b].shape)):
+                x_dots = along(fw, inputs, names, b, column, still)
+                _, tangents, rest = fw.jvp(function, sources, x_dots)
+                found.append(tangents)
+                answer.forward += 1
+                answer.backward += 1
+                first.told(rest, answer)
+            return found
+
+        _put_columns(fw, inputs, problem, b, compiled_once(fw, passes), answer)
     trace_operations(fw, prepared, problem, answer)
 
 
@@ -196,19 +205,23 @@ def _reverse_over_forward(
     arrays, y_bar = arrays_of(fw, problem, problem.wrt), scalar(fw, prepared.program, problem)
     sources = [arrays[name] for name in problem.wrt]
     columns = problem.projection.columns or {}
+    tangent = _Tangent(fw, prepared, tuple(problem.wrt))
     for b in problem.wrt:
-        tangent = _Tangent(fw, prepared, tuple(problem.wrt), b)
-        passes: list[list[Any]] = []
-        for column in directions_of(columns.get(b), tuple(arrays[b].shape)):
-            with fw.nested():
-                (_, y), _, vjp = fw.vjp(tangent.closure(arrays, column), sources)
-            passes.append(vjp([y_bar, None]))
-            answer.forward += 1
-            answer.backward += 1
-            if answer.output is None:
-                answer.output = fw.numpy(y)
-        _put_columns(fw, arrays, problem, b, passes, answer)
-    _trace_tangents(fw, prepared, problem, answer)
+
+        def passes(still: Still, b: str = b) -> list[list[Any]]:
+            found = []
+            for column in directions_of(columns.get(b), tuple(arrays[b].shape)):
+                with fw.nested():
+                    (_, y), _, vjp = fw.vjp(tangent.closure(arrays, b, column, still), sources)
+                found.append(vjp([y_bar, None]))
+                answer.forward += 1
+                answer.backward += 1
+                if answer.output is None:
+                    answer.output = fw.numpy(y)
+            return found
+
+        _put_columns(fw, arrays, problem, b, compiled_once(fw, passes), answer)
+    trace_tangents(fw, prepared, problem, answer)
 
 
 def _put_columns(
@@ -233,22 +246,29 @@ def _forward_over_forward(
     arrays = arrays_of(fw, problem, ())
     y_bar = fw.numpy(scalar(fw, prepared.program, problem)).reshape(-1)
     firsts, columns = problem.projection.firsts or {}, problem.projection.columns or {}
-    for block in blocks_in("forward-over-forward", problem.wrt):
-        a, b = block.rows, block.columns
-        tangent = _Tangent(fw, prepared, (a,), b)
-        parts: list[list[Any]] = []
-        for column in directions_of(columns.get(b), tuple(arrays[b].shape)):
-            function = tangent.closure(arrays, column)
-            parts.append([])
-            for along in directions_of(firsts.get(a), tuple(arrays[a].shape)):
-                with fw.nested():
-                    (_, y), (found, _), _ = fw.jvp(function, [arrays[a]], [fw.array(along)])
-                answer.forward += 1
-                parts[-1].append(found)
-                if answer.output is None:
-                    answer.output = fw.numpy(y)
+    names = tuple(problem.wrt)
+    tangent = _Tangent(fw, prepared, names)
+    sources = [arrays[name] for name in names]
+    for block in blocks_in("forward-over-forward", names):
+
+        def passes(still: Still, a: str = block.rows, b: str = block.columns) -> list[list[Any]]:
+            parts: list[list[Any]] = []
+            for column in directions_of(columns.get(b), tuple(arrays[b].shape)):
+                function = tangent.closure(arrays, b, column, still)
+                parts.append([])
+                for direction in directions_of(firsts.get(a), tuple(arrays[a].shape)):
+                    x_dots = along(fw, arrays, names, a, direction, still)
+                    with fw.nested():
+                        (_, y), (found, _), _ = fw.jvp(function, sources, x_dots)
+                    answer.forward += 1
+                    parts[-1].append(found)
+                    if answer.output is None:
+                        answer.output = fw.numpy(y)
+            return parts
+
+        parts = compiled_once(fw, passes)
         answer.gradients[str(block)] = _products(fw, y_bar, parts, problem.dtype)
-    _trace_tangents(fw, prepared, problem, answer)
+    trace_tangents(fw, prepared, problem, answer)
 
 
 def _products(fw: Framework, y_bar: Array, parts: Sequence[Sequence[Any]], dtype: str) -> Gradient:
@@ -266,23 +286,6 @@ def _products(fw: Framework, y_bar: Array, parts: Sequence[Sequence[Any]], dtype
     ]
     rounded = FORMATS[dtype].round(np.array(values, dtype=np.float64).T)
     return Gradient(rounded)
-
-
-def _trace_tangents(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
-    """Every node's value and its tangent along the traced direction, where that is requested."""
-    trace, program = problem.trace, prepared.program
-    if trace is None:
-        return
-    name = trace.input or problem.wrt[0]
-    arrays = arrays_of(fw, problem, ())
-    given = (problem.projection.columns or {}).get(name)
-    columns = directions_of(given, tuple(arrays[name].shape))
-    along = next(islice(columns, trace.column, None))
-    floating = tuple(k for k, node in enumerate(program.nodes) if node.kind == "float")
-    nodes = Closure(NodesCode(prepared, name, floating, True), arrays)
-    _, tangents, values = fw.jvp(nodes, [arrays[name]], [fw.array(along)])
-    answer.trace = trace_of(fw, program, values, dict(zip(floating, tangents, strict=True)))
-    trace_operations(fw, prepared, problem, answer)
 
 
 COMPOSITIONS: dict[Mode, Differentiate] = {

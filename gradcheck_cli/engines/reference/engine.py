@@ -104,7 +104,8 @@ class _Reference(TapeFramework):
             return result.tangent if own else None
 
         pairs = zip(primals, tangents, strict=True)
-        yield [self._dual.Dual(level, x, x_dot) for x, x_dot in pairs], tangent_of
+        dual = self._dual.Dual
+        yield [x if x_dot is None else dual(level, x, x_dot) for x, x_dot in pairs], tangent_of
 
     def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:
         return np.asarray(parameter - rate * gradient)

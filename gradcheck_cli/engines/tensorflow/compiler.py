@@ -34,6 +34,8 @@ class CompiledTensorFlow(TensorFlow):
     `tf.autodiff.ForwardAccumulator` record inside a `tf.function`. Without `xla` that is a graph
     and no more. What is traced runs uncompiled: its operations could not be seen."""
 
+    compiles = True
+
     def __init__(self, table: Mapping[str, Call | Missing], dtype: str, xla: bool = True) -> None:
         super().__init__(table, dtype)
         self._xla = xla
@@ -54,7 +56,8 @@ class CompiledTensorFlow(TensorFlow):
 
         code, given = function.code, (function.arrays, list(sources))
         targets, rest = self._of("values", code, values)(*given)
-        return targets, rest, _CompiledVJP(partial(self._of("gradients", code, gradients), *given))
+        compiled = partial(self._of("gradients", code, gradients), *given)
+        return targets, rest, _CompiledVJP(self._tf, targets, compiled)
 
     def jvp(
         self,
@@ -75,8 +78,9 @@ class CompiledTensorFlow(TensorFlow):
 
     def _is_compiled(self, function: Callable[..., Any]) -> TypeGuard[Closure]:
         """Inside what is being compiled nothing is compiled by itself."""
-        traced = getattr(getattr(function, "code", None), "traced", True)
-        return not traced and bool(self._tf.executing_eagerly())
+        if not isinstance(function, Closure) or getattr(function.code, "traced", False):
+            return False
+        return bool(self._tf.executing_eagerly())
 
     def _of(self, what: str, code: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, which runs `code`, compiled."""
@@ -86,17 +90,43 @@ class CompiledTensorFlow(TensorFlow):
 
 
 class _CompiledVJP:
-    """The vjp by a compiled function of the cotangents, which runs the forward pass again."""
+    """The vjp by a compiled function of the cotangents, which runs the forward pass again. What is
+    not used has a cotangent of zeros, so that it is compiled once, unless zero times infinity shows
+    in the result."""
 
-    def __init__(self, compiled: Callable[[list[Any]], tuple[list[Any], list[Any]]]) -> None:
+    def __init__(
+        self,
+        tf: Any,
+        targets: Sequence[Any],
+        compiled: Callable[[list[Any]], tuple[list[Any], list[Any]]],
+    ) -> None:
+        self._tf = tf
+        self._targets = targets
         self._compiled = compiled
 
     def __call__(self, cotangents: Sequence[Any], again: bool = False) -> list[Any]:
-        return self._compiled(list(cotangents))[1]
+        given = list(cotangents)
+        pairs = zip(self._targets, given, strict=True)
+        whole = [
+            self._tf.zeros_like(y) if bar is None and y is not None else bar for y, bar in pairs
+        ]
+        found = self._compiled(whole)[1]
+        if len(_arrays(whole)) > len(_arrays(given)) and not all(
+            map(self._is_finite, _arrays(found))
+        ):
+            found = self._compiled(given)[1]
+        return found
+
+    def _is_finite(self, array: Any) -> bool:
+        return bool(self._tf.reduce_all(self._tf.math.is_finite(array)))
 
     def with_marked(self, cotangents: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
         """Nothing is marked in what is compiled."""
         return self(cotangents), {}
+
+
+def _arrays(parts: Sequence[Any]) -> list[Any]:
+    return [part for part in parts if part is not None]
 
 
 class Compiled:

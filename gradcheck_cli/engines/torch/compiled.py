@@ -161,17 +161,26 @@ def _graph_breaks() -> Mapping[str, int]:
     return found
 
 
-def keeping_buffers(around: AbstractContextManager[Any]) -> AbstractContextManager[Any]:
-    """`around`, in which what is compiled keeps all that its backward pass reads, so that a second
-    one may follow: `torch.compile` gives some of it away by default."""
-    return _keeping_buffers(around) if is_at_hand() else around
+MOST_COMPILED = 64
+"""Functions that are kept compiled, and times that one is compiled: for every dtype, shape and
+stage. Dynamo runs it uncompiled after the eighth, which would pass for a compiled one, or for a
+stage that is right."""
+
+
+def as_often_as_asked(around: AbstractContextManager[Any]) -> AbstractContextManager[Any]:
+    """`around`, in which Dynamo compiles a function MOST_COMPILED times, and what is compiled keeps
+    all that its backward pass reads, so that a second one may follow: `torch.compile` gives some of
+    it away by default."""
+    return _as_often_as_asked(around) if is_at_hand() else around
 
 
 @contextmanager
-def _keeping_buffers(around: AbstractContextManager[Any]) -> Iterator[None]:
-    from torch._functorch import config
+def _as_often_as_asked(around: AbstractContextManager[Any]) -> Iterator[None]:
+    from torch._dynamo import config as tracing
+    from torch._functorch import config as differentiation
 
-    with config.patch(donated_buffer=False), around:
+    often = tracing.patch(recompile_limit=MOST_COMPILED)
+    with often, differentiation.patch(donated_buffer=False), around:
         yield
 
 

@@ -21,24 +21,25 @@ from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.lru import Recent
 from gradcheck_cli.engines.kit.walker import Call
-from gradcheck_cli.engines.torch.compiled import clock_stands_still
+from gradcheck_cli.engines.torch.compiled import MOST_COMPILED, clock_stands_still
 from gradcheck_cli.engines.torch.transforms import Transforms, unmarked
 from gradcheck_cli.engines.tracebacks import one_line
 
 REFUSED = "torch.compile does not support this derivative"
 _RAISED = re.compile(r"got (\w+)\([\"'](.+?)(?:\. |\\n|[\"']\)|$)", re.MULTILINE)
 _ASSERTED = re.compile(r"INTERNAL ASSERT FAILED at \W*\S*?(\w+\.\w+)\W+(\d+)")
-_MOST_COMPILED = 64
-"""Functions that are kept compiled; a formula has one for each mode and dtype."""
 
 
 def set_up() -> None:
     """In the process of a worker: one backward pass may follow another through what was compiled,
-    no processes are started to compile in, which costs more than small functions do, random numbers
-    are those of PyTorch, and the time limit of a spec stands still while the compiler works."""
+    a function is compiled as often as is asked, no processes are started to compile in, which costs
+    more than small functions do, random numbers are those of PyTorch, and the time limit of a spec
+    stands still while the compiler works."""
+    from torch._dynamo import config as tracing
     from torch._functorch import config as differentiation
     from torch._inductor import config as inductor
 
+    tracing.recompile_limit = MOST_COMPILED
     differentiation.donated_buffer = False
     inductor.compile_threads = 1
     inductor.fallback_random = True
@@ -57,7 +58,7 @@ def as_one_graph(torch: Any, function: Callable[..., Any]) -> Callable[..., Any]
     return made
 
 
-_DERIVATIVES = Recent[tuple[Any, ...], Callable[..., Any]](_MOST_COMPILED)  # of layers
+_DERIVATIVES = Recent[tuple[Any, ...], Callable[..., Any]](MOST_COMPILED)  # of layers
 
 
 def compiled_derivative(
@@ -107,11 +108,13 @@ class CompiledTorch(Transforms):
     derivatives inside other derivatives, are `torch.func` transforms inside the compiled region.
     What is traced runs uncompiled: its operations could not be seen."""
 
+    compiles = True
+
     def __init__(
         self, table: Mapping[str, Call | Missing], dtype: str, device: str = HOST.device
     ) -> None:
         super().__init__(table, dtype, device)
-        self._compiled = Recent[tuple[str, Any], Callable[..., Any]](_MOST_COMPILED)
+        self._compiled = Recent[tuple[str, Any], Callable[..., Any]](MOST_COMPILED)
 
     def vjp(self, function: Function, sources: Sequence[Any]) -> tuple[list[Any], Any, VJPFunction]:
         if self.is_inside or not isinstance(function, Closure) or _is_traced(function):

@@ -48,6 +48,7 @@ from gradcheck_cli.engines.torch.compiled import (
     THE_BACKEND,
     GraphBreaks,
     Recompilations,
+    as_often_as_asked,
     as_written,
     at_stage,
     clock_stands_still,
@@ -55,7 +56,6 @@ from gradcheck_cli.engines.torch.compiled import (
     is_at_hand,
     is_compiled,
     is_wrapped,
-    keeping_buffers,
 )
 from gradcheck_cli.engines.torch.lazy import initialised
 from gradcheck_cli.engines.torch.memory import Watch, laid_out
@@ -218,7 +218,7 @@ class TorchSubject(LayerSubject):
         state = self.state
         moved = {n: self.leaf_array(n, values[n]) for n in values if n in state.named}
         own = state.ready(moved, lambda name: self.leaf_array(name, self._by_name[name].value))
-        return self._uncast(own) if self.request.uncast else keeping_buffers(own)
+        return self._uncast(own) if self.request.uncast else as_often_as_asked(own)
 
     @contextmanager
     def _uncast(self, own: AbstractContextManager[Any]) -> Iterator[None]:
@@ -272,7 +272,6 @@ class TorchSubject(LayerSubject):
         self, values: Mapping[str, Array], wrt: Sequence[str] = (), layout: Layout = "contiguous"
     ) -> _Handed:
         leaves, handed = {}, {}
-        layout = "contiguous" if self._compiled else layout  # each is compiled by itself
         for name in self._base:
             is_leaf = name in wrt
             if layout != "contiguous":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,31 @@ import pytest
 
 from gradcheck_cli.domain.evaluation import SECOND, Projection, TraceRequest
 from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.kit.modes import Still, compiled_once
 
 X = np.array([0.3, -1.2, 2.1])
 Y = np.array([1.7, 0.4, -0.6])
 M = np.array([[0.2, -0.7, 1.1], [0.9, 0.3, -0.4]])
 V = np.array([1.3, -0.2])
+
+
+@pytest.mark.parametrize(("slope", "calls"), [(1.0, 1), (np.inf, 2)])
+def test_what_does_not_move_has_a_tangent_of_zeros_in_what_is_compiled(
+    slope: float, calls: int
+) -> None:
+    """Unless these meet infinity."""
+    fw: Any = SimpleNamespace(compiles=True, array=np.asarray, numpy=np.asarray)
+    tangents: list[Any] = []
+
+    def passes(still: Still) -> list[list[Any]]:
+        tangents.append(still(X))
+        with np.errstate(invalid="ignore"):
+            return [[Y if tangents[-1] is None else Y + slope * tangents[-1]]]
+
+    ((found,),) = compiled_once(fw, passes)
+    np.testing.assert_array_equal(found, Y)
+    assert [one is None for one in tangents] == [False, True][:calls]
+
 
 # formula, inputs, and for every input the Jacobian, worked out by hand
 CLOSED: list[tuple[str, dict[str, Any], dict[str, np.ndarray]]] = [

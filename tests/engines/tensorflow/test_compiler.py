@@ -13,7 +13,7 @@ from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Problem, Projec
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit import patience
-from gradcheck_cli.engines.tensorflow.compiler import GRAPH, Compiled
+from gradcheck_cli.engines.tensorflow.compiler import GRAPH, Compiled, _CompiledVJP
 from gradcheck_cli.engines.tensorflow.engine import TensorFlowXlaEngine
 from tests.checks.making import subject_of
 
@@ -63,6 +63,47 @@ def test_xla_alone_takes_log_of_exp_for_its_argument(
     for stage in ("no compiler", before):
         assert engine.evaluate(replace(question, stage=stage)).output == np.inf
     assert engine.evaluate(question).output == 89.0
+
+
+def test_what_moves_is_compiled_with_what_does_not(
+    engine_called: Callable[[str], Engine],
+    program: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[str] = []
+    start = Compiled.__init__
+
+    def counted(self: Compiled, tf: Any, function: Any, xla: bool) -> None:
+        made.append(function.__name__)
+        start(self, tf, function, xla)
+
+    monkeypatch.setattr(Compiled, "__init__", counted)
+    found = engine_called("tensorflow-xla").evaluate(
+        problem(program, "x * x * y", "forward", x=3.0, y=5.0)
+    )
+    assert {name: one.values.item() for name, one in found.gradients.items()} == {
+        "x": 30.0,
+        "y": 9.0,
+    }
+    assert made == ["pushed"]
+
+
+def test_an_unused_target_has_zeros_for_a_cotangent_unless_they_meet_infinity(
+    engine_called: Callable[[str], Engine],
+) -> None:
+    engine_called("tensorflow-xla")
+    import tensorflow as tf
+
+    given: list[Any] = []
+
+    def slopes(cotangents: list[Any]) -> tuple[list[Any], list[Any]]:
+        given.append(cotangents)
+        one, other = cotangents
+        return [], [one if other is None else one + other * float("inf"), None]
+
+    one = tf.constant(1.0)
+    assert _CompiledVJP(tf, [one, one], slopes)([one, None])[0].numpy() == 1.0
+    assert [cotangents[1] is None for cotangents in given] == [False, True]
 
 
 @pytest.mark.exhaustive
