@@ -14,7 +14,7 @@ from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.engines import UNCOMPILED
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Check, Entry, Finding
-from gradcheck_cli.domain.thresholds import COMPILED_LOSS, ERROR_BITS
+from gradcheck_cli.domain.thresholds import COMPILED_LOSS, FEW_ULPS, FIRST_ORDER_SLACK
 
 Examined = tuple[Sequence[Check], Sequence[Finding]]
 
@@ -112,6 +112,11 @@ def _index(entry: Entry) -> str:
     return ", ".join(map(str, entry.index))
 
 
+def is_of_value(finding: Finding) -> bool:
+    """Whether this is about the value, which the compiler may be to blame for."""
+    return finding.code in OF_VALUES or (finding.code == Codes.WRONG_OUTPUT and bool(finding.stage))
+
+
 def _is_judged(finding: Finding, checks: Sequence[Check], findings: Sequence[Finding]) -> bool:
     """Whether the same numbers came out there."""
     if any(one.mode == finding.mode and one.code.startswith(Families.ENGINE) for one in findings):
@@ -125,8 +130,8 @@ def _is_seen(
 ) -> bool:
     """Whether the same entry is wrong there, too, or is of an output that is lost there."""
     what = finding.mode, finding.input
-    if finding.code == Codes.UNSTABLE_OUTPUT and not _has_no_digit(finding, entry):
-        return True  # without its compiler it may have lost nearly half of them
+    if finding.code == Codes.UNSTABLE_OUTPUT and not _is_beyond_rounding(finding, entry):
+        return True  # a compiler may round in a different order
     codes = OF_VALUES if finding.code in OF_VALUES else OF_NUMBERS
     same = [one for one in findings if one.code in codes and (one.mode, one.input) == what]
     if _is_lost(finding, entry, findings) or any(_has(one, entry) for one in same):
@@ -138,10 +143,13 @@ def _is_seen(
     return math.log2(max(*ulps, 1.0, 1.0)) * COMPILED_LOSS > lost
 
 
-def _has_no_digit(finding: Finding, entry: Entry | None) -> bool:
-    """Whether a value has lost all digits of its dtype."""
-    ulps = 1.0 if entry is None else entry.ulps or 1.0
-    return math.log2(ulps) >= COMPILED_LOSS * ERROR_BITS * FORMATS[finding.dtype or "float64"].bits
+def _is_beyond_rounding(finding: Finding, entry: Entry | None) -> bool:
+    """Whether a value is farther off than rounding every operation brings it."""
+    if entry is None or entry.computed is None or entry.truth is None or entry.rounding is None:
+        return False
+    base = FEW_ULPS * FORMATS[finding.dtype or "float64"].ulp(entry.truth)
+    allowed = base + FIRST_ORDER_SLACK * entry.rounding + (entry.truth_error or 0.0)
+    return bool(abs(entry.computed - entry.truth) > allowed)
 
 
 def _has(finding: Finding, entry: Entry | None) -> bool:

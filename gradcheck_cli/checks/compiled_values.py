@@ -25,10 +25,14 @@ OTHER_DRAWS = (
 )
 
 
+IN_ONE_PRECISION = "differs from the layer as written, in this precision alone"
+
+
 def wrong_value(layer: BoundLayer, compiled_in: Callable[[str], Subject]) -> Finding | None:
     """GC104 where the compiled layer has another value than the layer as it was written, by as much
-    in another precision, which rounding never is; GC501 where the two draw other random numbers.
-    `compiled_in` binds the layer in another dtype, compiled, too."""
+    in another precision, which rounding never is. GC501 where it does so in one precision alone,
+    with these entries, as what rounding may cost is not known here; and where the two draw other
+    random numbers. `compiled_in` binds the layer in another dtype, compiled, too."""
     narrow = layer.narrow
     if not narrow.stages:
         return None
@@ -45,11 +49,15 @@ def wrong_value(layer: BoundLayer, compiled_in: Callable[[str], Subject]) -> Fin
     error = compiled - written
     there = where_it_runs(partial(_error, compiled_in, dtype), np.full(error.shape, np.nan))
     with np.errstate(all="ignore"):
-        off &= np.abs(error - there) <= SAME_ERROR * np.abs(error)
+        same = off & (np.abs(error - there) <= SAME_ERROR * np.abs(error))
+    exact = written if layer.highest is narrow else layer.highest.value({})
+    if np.any(same):
+        words = "differs from the layer as written, in every precision"
+        return _shown(layer, Codes.WRONG_OUTPUT, words, compiled, exact, written, same)
+    off &= _off(narrow, compiled, exact)
     if not np.any(off):
         return None
-    exact = written if layer.highest is narrow else layer.highest.value({})
-    return _shown(layer, compiled, exact, off, _words_of_stage(narrow, written, off))
+    return _shown(layer, Codes.UNDECIDED, IN_ONE_PRECISION, compiled, exact, written, off)
 
 
 def _value(subject: Subject, stage: str = "") -> Array:
@@ -94,7 +102,13 @@ def _words_of_stage(subject: Subject, written: Array, off: Array) -> tuple[str, 
 
 
 def _shown(
-    layer: BoundLayer, compiled: Array, exact: Array, off: Array, stage: tuple[str, str]
+    layer: BoundLayer,
+    code: str,
+    words: str,
+    compiled: Array,
+    exact: Array,
+    written: Array,
+    off: Array,
 ) -> Finding:
     ulps = error_in_ulps(compiled, exact, FORMATS[layer.narrow.dtype])
     places = worst_first(off, ulps)
@@ -108,11 +122,10 @@ def _shown(
         )
         for place in places[:SHOWN_ENTRIES]
     )
-    words, name = stage
+    of_stage, name = _words_of_stage(layer.narrow, written, off)
     many = "the output" if exact.size == 1 else f"{len(places)} of {exact.size} outputs"
-    what = f"{many}: differs from the layer as written, in every precision; {words}"
     return replace(
-        layer.finding(Codes.WRONG_OUTPUT, what),
+        layer.finding(code, f"{many}: {words}; {of_stage}"),
         entries=entries,
         more=len(places) - len(entries),
         truth_source="confirmed",

@@ -18,7 +18,7 @@ from gradcheck_cli.checks.causes.traced_entry import traced_entry_of
 from gradcheck_cli.checks.causes.wrong_gradients import WRONG, Corrections, WrongGradients
 from gradcheck_cli.checks.certified.lifted import LiftedTruth, lifted_truth
 from gradcheck_cli.checks.certified.program_truth import ProgramProducts, ProgramTruth
-from gradcheck_cli.checks.compiled import OF_VALUES, Examined, blamed_on_a_stage
+from gradcheck_cli.checks.compiled import Examined, blamed_on_a_stage, is_of_value
 from gradcheck_cli.checks.compiled_values import wrong_value
 from gradcheck_cli.checks.failures import modes_of
 from gradcheck_cli.checks.large.projected import Projected
@@ -166,6 +166,7 @@ class _Examination:
         self._subjects = Subjects(engine, problem)
         self._judging = problem  # by the digits of its dtype
         self._program: ProgramTruth | None = None  # whose truth is that of the layer
+        self._has_judged_value = False  # with what rounding may cost it
         self._casts: Casts | None = None  # where they were looked for
         self._uncast = False
         self._design: Design | None = None
@@ -235,12 +236,14 @@ class _Examination:
         self._surrogates = covered(self._problem, narrow)
         layer = BoundLayer(self._name, self._judging, narrow, highest, self._other, self._uncast)
         value = wrong_value(layer, self._compiled_in)
-        if value is not None and value.code == Codes.UNDECIDED:
+        if value is not None and not value.entries:  # other random numbers
             return LayerAnswer(findings=(value,), notes=tuple(self._notes))
         judged = self._with_surrogates if self._surrogates else self._judged
         answer = yield from judged(layer)
+        if value is not None and value.code == Codes.UNDECIDED and self._has_judged_value:
+            value = None
         if value is not None:
-            said = (f for f in answer.findings if f.code not in OF_VALUES)
+            said = (f for f in answer.findings if not is_of_value(f))
             answer = replace(answer, findings=(value, *said))
         answer = design.declared(answer)
         answer = yield from self._with_second(answer, layer)
@@ -340,6 +343,8 @@ class _Examination:
         examined = fresh()
         yield from examined.steps()
         self._program = examined.program
+        truth = examined.case.truth
+        self._has_judged_value = truth is not None and truth.output_cost is not None
         if examined.findings:
             yield from layer.doubt()
         self._notes.update(dict.fromkeys(examined.notes))

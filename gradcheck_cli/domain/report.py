@@ -112,7 +112,8 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One judged number. `index` has the output's index first where the output is not a scalar."""
+    """One judged number. `index` has the output's index first where the output is not a scalar.
+    `rounding` is what rounding every operation may cost a value (None: unknown)."""
 
     index: tuple[int, ...]
     computed: float | None
@@ -121,6 +122,7 @@ class Entry:
     finite_difference: float | None = None
     finite_difference_error: float | None = None
     ulps: float | None = None
+    rounding: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,6 +213,7 @@ def output_entries(
 ) -> tuple[Entry, ...]:
     """The first of these places of the flattened output, with its truth."""
     exact, bar = np.ravel(truth.output), np.ravel(truth.output_error)
+    cost = None if truth.output_cost is None else np.ravel(truth.output_cost.floor)
     return tuple(
         Entry(
             index=tuple(int(i) for i in np.unravel_index(place, shape)) if shape else (),
@@ -220,6 +221,7 @@ def output_entries(
             truth=float(exact[place]),
             truth_error=float(bar[place]),
             ulps=float(ulps[place]),
+            rounding=None if cost is None else float(cost[place]),
         )
         for place in places[:SHOWN_ENTRIES]
     )

@@ -18,13 +18,15 @@ from gradcheck_cli.engines.torch.compiled import THE_BACKEND
 from tests.checks.making import examined
 
 
-def adding(number: float) -> Any:
-    """A compiler whose forward passes give more by this."""
+def adding(number: float, other: float | None = None) -> Any:
+    """A compiler whose forward passes give more by this, in float64 by the other number."""
 
     def compiler(graph: Any, inputs: Any) -> Any:
+        is_wide = inputs[0].dtype == torch.float64 and other is not None
+
         def run(*args: Any) -> Any:
             value, *kept = graph.forward(*args)
-            return [value + number, *kept]
+            return [value + (other if is_wide else number), *kept]
 
         return make_boxed_func(run)
 
@@ -35,6 +37,10 @@ def adding(number: float) -> Any:
 
 def difference(x: torch.Tensor) -> torch.Tensor:
     return (x * x - x * x) + 1e-30
+
+
+def spectrum(x: torch.Tensor) -> torch.Tensor:
+    return torch.linalg.eigvalsh(torch.outer(x, x) + torch.eye(1, dtype=x.dtype))
 
 
 def drawing(x: torch.Tensor) -> torch.Tensor:
@@ -55,13 +61,41 @@ def test_rounding_in_another_order_is_no_other_value() -> None:
     """Nothing is left of what is subtracted, and less in a higher precision."""
     by_rounding = torch.compile(difference, backend=adding(1e-7))
     assert examined(by_rounding, {"x": [0.5]}, dtype="float32").findings != ()
-    noise = {torch.float32: 1e-7, torch.float64: 1e-16}
+    rounding = adding(1e-7, 1e-16)
+    for dtype in ("float32", "float64"):
+        compiled = torch.compile(difference, backend=rounding)
+        found = examined(compiled, {"x": [0.5]}, dtype=dtype).findings
+        assert {one.code for one in found} <= {"GC303"}
 
-    def rounding(graph: Any, inputs: Any) -> Any:
-        number = noise[inputs[0].dtype]
-        return adding(number)(graph, inputs)
 
-    assert examined(torch.compile(difference, backend=rounding), {"x": [0.5]}).findings == ()
+@pytest.mark.parametrize(
+    ("layer", "number", "code"),
+    [
+        (torch.sin, 0.25, "GC104"),
+        (difference, 0.25, "GC104"),
+        (spectrum, 0.5, "GC501"),
+    ],
+    ids=["sin", "cancelled", "not lifted"],
+)
+def test_a_value_may_be_wrong_in_one_precision_alone(layer: Any, number: float, code: str) -> None:
+    """By more than rounding every operation costs it, where that is known."""
+    compiled = torch.compile(layer, backend=adding(number, 0.0))
+    found = examined(compiled, {"x": [0.5]}, dtype="float32")
+    assert [(one.code, one.stage) for one in found.findings] == [(code, THE_BACKEND)]
+
+
+def test_what_a_precision_rounds_the_compiler_may_round_less() -> None:
+    """As Inductor, which keeps more digits between operations of half precision."""
+
+    def rounded(x: torch.Tensor) -> torch.Tensor:
+        return (x + 256.0) - 256.0
+
+    def compiler(graph: Any, inputs: Any) -> Any:
+        return make_boxed_func(lambda x: [x.clone()])
+
+    compiled = torch.compile(rounded, backend=aot_autograd(fw_compiler=compiler))
+    assert "GC104" not in {one.code for one in examined(compiled, {"x": [0.7]}).findings}
+    assert "GC501" not in {one.code for one in examined(compiled, {"x": [0.7]}).findings}
 
 
 def test_other_random_numbers_leave_the_gradient_undecided() -> None:

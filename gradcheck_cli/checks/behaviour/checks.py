@@ -38,8 +38,8 @@ WALLED = (
 )
 
 ONE_COMPILATION = (
-    "it is compiled once for each shape and dtype: other memory layouts of its inputs, and "
-    "gradients of some leaves alone, were not tried"
+    "it is compiled for each memory layout of its inputs and each set of leaves whose gradients "
+    "are wanted: beside the usual ones, one of each was tried, together"
 )
 
 # Told where two runs have too few digits in common.

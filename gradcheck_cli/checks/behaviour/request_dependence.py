@@ -62,15 +62,13 @@ def _is_refusal(error: Exception) -> bool:
 
 
 def subsets(bench: Bench) -> list[tuple[str, ...]]:
-    """Inputs alone, parameters alone, and each of the inputs by itself; nothing for a layer that
-    somebody compiled, as each would be compiled by itself."""
-    if bench.subject.stages:
-        return []
+    """Inputs alone, parameters alone, and each of the inputs by itself; the first of these for a
+    layer that is compiled, as it is for each by itself."""
     inputs = tuple(n for n, leaf in bench.leaves.items() if leaf.role == "input")
     others = tuple(n for n in bench.leaves if n not in inputs)
     sets = [inputs, others, *((name,) for name in inputs)]
     wanted = [s for s in dict.fromkeys(sets) if s and s != tuple(bench.leaves)]
-    return wanted[:MOST]
+    return wanted[: 1 if bench.subject.stages else MOST]
 
 
 def _some_gradients(bench: Bench, needs_graph: bool) -> Iterator[Fault]:

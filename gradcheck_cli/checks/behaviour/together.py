@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from gradcheck_cli.checks.behaviour.baseline import ELSEWHERE, Apart, Bars, Bench, Fault
-from gradcheck_cli.checks.behaviour.layouts import of_inputs, of_upstream, repeated
+from gradcheck_cli.checks.behaviour.layouts import layouts_of, of_inputs, of_upstream, repeated
 from gradcheck_cli.checks.behaviour.linear import (
     factors,
     linear,
@@ -120,7 +120,7 @@ class _Passes:
             Call(
                 cotangents=np.stack([part for part, _ in passes]),
                 layouts=tuple(layout for _, layout in passes),
-                inputs="sliced",
+                inputs=_laid_out(bench, "sliced"),
                 interleaved_inputs=values,
                 retained=True,
                 each=self._take,
@@ -162,7 +162,7 @@ def _of_a_fresh_layer(
     negative, _ = factors(bench)
     call = Call(
         values=values,
-        inputs="expanded",
+        inputs=_laid_out(bench, "expanded"),
         cotangents=negative * bench.row[None],
         layouts=("transposed",),
     )
@@ -183,20 +183,26 @@ def _of_a_fresh_layer(
 
 def _of_requests(bench: Bench, passes: _Passes) -> Iterator[Doubt]:
     """Without gradients; with some or all of them, where inputs are transposed in memory, and
-    the upstream gradient is the sum of two whose gradients are known."""
+    the upstream gradient is the sum of two whose gradients are known. A layer that is compiled is
+    compiled for this once more, with some of them if there are several."""
     untracked = partial(bench.subject.run, Call(tracking=False))
     yield from _compared(bench, bench.first, untracked, (requested,), bench.near, ())
     wanted = subsets(bench)
-    if set(bench.leaves).difference(*wanted):
+    if not wanted or (set(bench.leaves).difference(*wanted) and not bench.subject.stages):
         wanted.append(tuple(bench.leaves))
     ones = passes.ones
     assert ones is not None
     total, near = bench.added(bench.first, ones), sum_of([bench.near] * 3, bench.tight(ones))
     checks = (requested, of_inputs, linear, of_upstream)
     for wrt in wanted:
-        call = Call(wrt=wrt, inputs="transposed")
+        call = Call(wrt=wrt, inputs=layouts_of(bench)[0])
         run = partial(bench.run, call, row=bench.row + np.ones(bench.size))
         yield from _compared(bench, total, run, checks, near, wrt)
+
+
+def _laid_out(bench: Bench, layout: Layout) -> Layout:
+    """The layout for a run that asks other questions as well: a compiled layer keeps its own."""
+    return "contiguous" if bench.subject.stages else layout
 
 
 def _compared(

@@ -1,5 +1,8 @@
 import numpy as np
+import pytest
 import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import make_boxed_func
 
 from tests.checks.making import behaviour, examined
 
@@ -51,3 +54,25 @@ def test_an_input_that_is_refused_is_a_warning_and_one_that_is_misread_an_error(
     assert (misread.code, misread.severity) == ("GC606", "error")
     expanded = examined(lambda x: x * (1 + (x.stride()[0] == 0)), X, behaviour=True).findings
     assert ["stride 0" in finding.message for finding in expanded] == [True]
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (4,)])
+def test_one_layout_is_tried_of_what_is_compiled(shape: tuple[int, ...]) -> None:
+    """As it is compiled once more for that."""
+    contiguous = []
+
+    def doubled_in_other_layouts(graph, inputs):
+        (x,) = (one for one in inputs if isinstance(one, torch.Tensor))  # others are strides
+        contiguous.append(x.is_contiguous())
+        factor = 1.0 if x.is_contiguous() else 2.0
+        return make_boxed_func(lambda *args: [part * factor for part in graph.forward(*args)])
+
+    backend = aot_autograd(fw_compiler=doubled_in_other_layouts, bw_compiler=graph_alone)
+    x = np.linspace(0.3, 1.7, int(np.prod(shape))).reshape(shape)
+    found = behaviour(torch.compile(lambda x: x * 2, backend=backend), {"x": x})
+    assert "where an input is" in found["GC606"]
+    assert contiguous == [True, False]
+
+
+def graph_alone(graph, inputs):
+    return make_boxed_func(graph.forward)
