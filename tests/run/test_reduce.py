@@ -14,10 +14,9 @@ from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.report.repro import script
-from gradcheck_cli.run.reduce import Reduced, reduce, smaller
+from gradcheck_cli.run.reduce import reduce, smaller
 from gradcheck_cli.specfile import read
 from tests.conftest import spec_of
-from tests.report.test_repro import FINDING
 
 TEXT = "sum(1 / exp(x) * y) + 3 * sum(sin(y))"
 PLANTED = Path(__file__).parents[2] / "specs" / "planted" / "GC110.yaml"
@@ -49,18 +48,6 @@ def test_a_layer_keeps_its_operations_and_loses_entries_and_digits() -> None:
     assert all(one.implementations == (LAYER,) for one in made)
     assert [one.inputs["x"].value.tolist() for one in made[:2]] == [[1.25], [2.5]]
     assert [1.0, 2.0] in [one.inputs["x"].value.tolist() for one in made[2:]]
-
-
-def test_a_reduced_layer_is_a_spec_of_it(tmp_path: Path) -> None:
-    (tmp_path / "layers.py").write_text("def f(x, n):\n    return x\n")
-    spec = replace(spec_of("x", {"x": [1.25]}), implementations=(LAYER,), name="one")
-    found = replace(FINDING, mode="forward-over-reverse")
-    text = _spec(Reduced("", spec, found, 1, "it is not lifted"))
-    (again,), mistakes = read(str(tmp_path / "reduced.yaml"), text)
-    assert mistakes == []
-    assert (again.order, again.modes) == (2, ("forward", "reverse"))
-    (layer,) = again.implementations
-    assert (layer.engine, layer.target, layer.args) == ("torch", "layers.py:f", (2,))
 
 
 def test_a_layer_without_numbers_is_reduced_too(tmp_path: Path) -> None:

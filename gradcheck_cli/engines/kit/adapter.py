@@ -140,7 +140,8 @@ class AnsweringEngine(ABC):
         cause: BaseException = error
         if isinstance(error, NodeFault):
             node = error.index
-            cause = error.__cause__ or error
+            # TensorFlow drops the cause of what is raised while it traces, and not the context
+            cause = error.__cause__ or error.__context__ or error
         failure = replace(as_failure(cause), node=node)
         if failure.kind == "raised" and self.lacks(cause):
             lacking = "cannot differentiate this"

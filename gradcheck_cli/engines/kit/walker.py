@@ -116,7 +116,8 @@ class Prepared:
                     args[position] = self.arrays.cast(args[position], kind)
                 values[step.index] = step.call(*args, **step.keywords)
             except NodeFault as fault:
-                raise NodeFault(self._blamed(step.index)) from fault.__cause__
+                cause = fault.__cause__ or fault.__context__
+                raise NodeFault(self._blamed(step.index)) from cause
             except Exception as error:
                 raise NodeFault(self._blamed(step.index)) from error
             if leave is not None:

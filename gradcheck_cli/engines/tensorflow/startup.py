@@ -8,11 +8,14 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.startup import StandIn, replaces
 
 # The part of a run's processor time that each saves, by benchmarks/replacements.py.
 IMPORTS = "tensorflow-imports"  # 21 % of one formula, 19 % of 30
 TANGENTS = "tensorflow-tangents"  # 11 % of 30 formulas
+
+NO_NESTED_ACCUMULATORS = "TensorFlow does not trace an accumulator inside another one for {}"
 
 # TensorFlow goes on without these: its converter for phones (tensorflow/lite) then takes nothing of
 # JAX, `tf.keras` imports Keras when it is first used, as it does anyway, and the Keras of old that
@@ -102,7 +105,10 @@ class Tangents:
         given = (op, attributes, inputs, outputs, tangents, use_batch)
         arrays = [*inputs, *outputs, *tangents]
         if not all(map(self._plain, arrays)):
-            return self._dispatch(*given)
+            try:
+                return self._dispatch(*given)
+            except IndexError as error:
+                raise Unsupported(NO_NESTED_ACCUMULATORS.format(op)) from error
         described = tuple(tuple(x) if isinstance(x, list) else x for x in attributes)
         counts = (len(inputs), len(outputs))
         key = (op, described, *counts, use_batch, self._context(), *map(_kind, arrays))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.tensorflow.startup import Tangents, only_tensorflow
 
 CODE = """
@@ -127,3 +128,18 @@ def test_variables_and_traced_functions(tf: Any, column: Any) -> None:
             y = tf.reduce_sum(x**3)
         y_dot = accumulator.jvp(y)
     assert tape.gradient(y_dot, x).numpy().tolist() == [18.0, 0.0]
+
+
+def test_an_accumulator_that_is_not_traced_inside_another_one(tf: Any) -> None:
+    """TensorFlow raises an IndexError of its own there, in the loss of a classifier."""
+    x, one = tf.constant([0.5]), tf.constant([1.0])
+
+    def nested(x: Any) -> Any:
+        with tf.autodiff.ForwardAccumulator(x, one) as outer:
+            with tf.autodiff.ForwardAccumulator(x, one) as inner:
+                y = tf.nn.sigmoid_cross_entropy_with_logits(labels=one, logits=x)
+            slope = inner.jvp(y)
+        return outer.jvp(slope)
+
+    with pytest.raises(Unsupported, match="does not trace an accumulator inside another"):
+        tf.function(nested)(x)
