@@ -54,14 +54,18 @@ def _shared_out(subject: Subject, subjects: Subjects) -> Iterator[Leaf]:
 
 def is_symmetric(leaf: Leaf) -> bool:
     """Whether it is a symmetric matrix, a Hermitian one of pairs, or several of them."""
+    if not leaf.is_complex:
+        return are_symmetric(leaf.value)
     value = leaf.value
-    rows = -3 if leaf.is_complex else -2
-    if value.ndim < -rows or value.dtype.kind != "f" or not value.size or value.shape[rows] < 2:
-        return False
-    if value.shape[rows] != value.shape[rows + 1]:
-        return False
-    other = adjoint(value) if leaf.is_complex else np.swapaxes(value, -1, -2)
-    return bool(np.array_equal(value, other))
+    square = value.ndim >= 3 and value.shape[-3] == value.shape[-2] > 1
+    return bool(square and value.size and np.array_equal(value, adjoint(value)))
+
+
+def are_symmetric(value: Array) -> bool:
+    """Whether real numbers are a symmetric matrix, or several of them."""
+    square = value.ndim >= 2 and value.shape[-2] == value.shape[-1] > 1
+    floats = square and value.dtype.kind == "f" and value.size > 0
+    return bool(floats and np.array_equal(value, np.swapaxes(value, -1, -2)))
 
 
 def _moves(subject: Subject, leaf: Leaf, where: Array) -> Array:

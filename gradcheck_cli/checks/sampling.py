@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gradcheck_cli.checks.one_triangle import are_symmetric
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
@@ -100,12 +101,15 @@ def _drawn(problem: LayerProblem) -> Iterator[tuple[str, LayerProblem]]:
 
 def _spread(entry: Input, count: int, rng: np.random.Generator) -> Array:
     """(count, *shape): in each part of the domain one number of every entry, in random order (a
-    Latin hypercube; McKay, Beckman and Conover 1979)."""
+    Latin hypercube; McKay, Beckman and Conover 1979). Symmetric matrices stay symmetric."""
     shape = (count, *entry.value.shape)
     part = rng.permuted(
         np.broadcast_to(np.arange(count).reshape(-1, *[1] * entry.value.ndim), shape), axis=0
     )
     place = (part + rng.uniform(0.01, 0.99, shape)) / count
+    if are_symmetric(entry.value):  # its function may be one of symmetric matrices alone
+        below = np.tril(place, -1)
+        place = np.tril(place) + np.swapaxes(below, -1, -2)
     low, high = _ends(entry)
     if low > 0 and high > DECADES * low:
         return np.asarray(low * (high / low) ** place)

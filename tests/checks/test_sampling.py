@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
+import torch
 
+from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.checks.sampling import LARGE, POINTS, POINTS_OF_LARGE, over_the_domain
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.report import Check, Finding
-from tests.checks.making import layer_problem
+from tests.checks.making import layer_problem, torch_engine
 from tests.report.samples import nan_finding
 
 CHECK = Check("torch", "float64", "reverse", "x", "passed", max_ulps=1.0, forward=3, backward=1)
@@ -44,6 +47,26 @@ def test_every_entry_has_one_number_in_each_part_of_its_domain() -> None:
 def test_a_domain_of_many_decades_is_drawn_by_size() -> None:
     points = drawn(problem(1.0, 1e-4, 1e4))
     np.testing.assert_array_equal(np.sort(np.floor(np.log10(points))), np.arange(-4, 4))
+
+
+def test_a_symmetric_matrix_stays_one() -> None:
+    points = drawn(problem([[2.0, 0.5], [0.5, 1.0]], 0.0, 8.0))
+    np.testing.assert_array_equal(points, np.swapaxes(points, 1, 2))
+    np.testing.assert_array_equal(np.sort(np.floor(points[:, 1, 0])), np.arange(8))
+    others = drawn(problem([[2.0, 0.5], [0.75, 1.0]], 0.0, 8.0))
+    assert np.all(others[:, 0, 1] != others[:, 1, 0])
+
+
+def test_the_cholesky_factor_is_right_over_a_domain() -> None:
+    def layer(x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.cholesky(x + 4 * torch.eye(2, dtype=x.dtype))
+
+    asked = layer_problem(
+        layer, {"x": [[2.0, 0.5], [0.5, 1.0]]}, domain=(0.0, 2.0), modes=("reverse",)
+    )
+    answer = over_the_domain(asked, AT_THE_POINT, partial(examine, torch_engine()))
+    assert not answer.findings
+    assert not answer.notes
 
 
 @pytest.mark.parametrize(
