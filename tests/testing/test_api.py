@@ -54,6 +54,19 @@ class Halving(torch.nn.Module):
         return Halved.apply(x)
 
 
+class SameName(torch.nn.Module):
+    """A parameter and a buffer with the names of arguments."""
+
+    def __init__(self, rule=Square) -> None:
+        super().__init__()
+        self.rule = rule
+        self.x = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
+        self.register_buffer("y", torch.tensor([3.0, 4.0]))
+
+    def forward(self, x, y):
+        return self.rule.apply(self.x) * x * self.y * y
+
+
 REVERSE = {"modes": ["reverse"]}
 
 
@@ -66,6 +79,15 @@ def test_a_right_layer_passes_in_both_precisions() -> None:
     assert report.passed
     assert {check.dtype for check in report.result.checks} == {"float32", "float64"}
     assert str(report).startswith("ok    Square")
+
+
+def test_a_parameter_may_have_the_name_of_an_argument() -> None:
+    x, y = torch.tensor([0.5, 1.5]), torch.tensor([1.0, 2.0])
+    report = check(SameName(), x, y, **REVERSE)
+    assert report.passed
+    assert {one.input for one in report.result.checks} == {"x", "y", "self.x"}
+    wrong = check(SameName(Halved), x, y, dtypes=["float64"], **REVERSE)
+    assert {finding.input for finding in wrong.findings} == {"self.x"}
 
 
 @pytest.mark.parametrize("layer", [lambda x: Halved.apply(x), Halving()])

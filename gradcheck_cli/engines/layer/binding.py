@@ -119,6 +119,11 @@ def parameters_of(function: Any) -> list[inspect.Parameter] | None:
         return None
 
 
+def required_of(function: Any) -> set[str]:
+    """The names of its parameters without a default."""
+    return {one.name for one in parameters_of(function) or () if one.default is one.empty}
+
+
 def _by_name(
     parameters: Sequence[inspect.Parameter],
     names: Sequence[str],

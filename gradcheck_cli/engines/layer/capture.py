@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dis
 import functools
-import inspect
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Any
 
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.engines.layer.binding import parameters_of
+from gradcheck_cli.engines.layer.binding import required_of
 
 Put = Callable[[Any], None]
 """Puts another object in the place where one was found."""
@@ -43,7 +42,7 @@ def captures(function: Any) -> tuple[Capture, ...]:
     asks."""
     found: dict[int, Capture] = {}
     # A default is captured under the name of its argument.
-    names = {p.name for p in parameters_of(function) or () if p.default is inspect.Parameter.empty}
+    names = required_of(function)
     seen: set[int] = set()
     pending: list[tuple[str, Any]] = [("", function)]
     while pending:

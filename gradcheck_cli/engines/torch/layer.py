@@ -15,7 +15,7 @@ from gradcheck_cli.domain.layer import LARGE, Leaf
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.engines.derivatives import Targets
 from gradcheck_cli.engines.errors import Unsupported, WrongKind
-from gradcheck_cli.engines.layer.binding import Arranged, arrange, called
+from gradcheck_cli.engines.layer.binding import Arranged, arrange, called, required_of
 from gradcheck_cli.engines.layer.casts import Cast
 from gradcheck_cli.engines.layer.custom import (
     CustomCall,
@@ -60,7 +60,7 @@ from gradcheck_cli.engines.torch.compiled import (
 from gradcheck_cli.engines.torch.lazy import initialised
 from gradcheck_cli.engines.torch.memory import Watch, laid_out
 from gradcheck_cli.engines.torch.passes import LayerTorch, as_pairs
-from gradcheck_cli.engines.torch.state import State
+from gradcheck_cli.engines.torch.state import OWN, State
 
 # In what PyTorch says of a function without forward mode, and of a scripted module.
 _NO_JVP = ("jvp", "forward", "stateless api")
@@ -114,6 +114,7 @@ class TorchSubject(LayerSubject):
                 load_layer(request.implementation)
         with self.state.seeded():
             self._function, target = self._found()
+            self.state.set_apart(required_of(target))
         if is_at_hand():  # the layer may be compiled by its author
             clock_stands_still()
         self._needs_graph = False
@@ -337,6 +338,7 @@ class TorchSubject(LayerSubject):
         given = {n: x for n, x in inputs.items() if n not in own} if own else inputs
         args, kwargs = self._arguments(given)
         if own:
+            own = {name.removeprefix(OWN): tensor for name, tensor in own.items()}
             result = self.torch.func.functional_call(self._module, own, tuple(args), kwargs)
         else:
             result = called(self._function, args, kwargs)

@@ -35,6 +35,9 @@ class HeldVariable:
     trained: bool
 
 
+OWN = "self."  # before the name of a tensor that an argument has, too
+
+
 class State:
     """`named` are the tensors that are leaves of the subject. Whole numbers that a captured module
     counts with are `_counters`."""
@@ -68,6 +71,11 @@ class State:
             self.named[name] = HeldVariable(tensor, tensor.data, "buffer", False)
         self._hold(module)
         return module
+
+    def set_apart(self, arguments: Set[str]) -> None:
+        """Tensors of the names of arguments are called "self.NAME" from now on."""
+        for name in self.named.keys() & arguments:
+            self.named[OWN + name] = self.named.pop(name)
 
     def _hold(self, module: Any, before: str = "") -> None:
         self._modules += module.modules()
