@@ -91,6 +91,17 @@ class _Batching:
         if node.op == "einsum":
             args = tuple(self._spread(i) for i in node.args)
             return replace(node, args=args, keywords=_with_axis(node.keywords), shape=shape)
+        if node.op == "outer":
+            first, second = (self._spread(i) for i in node.args)
+            rows = self._made("reshape", first, (self._count, node.shape[0], 1), node)
+            columns = self._made("reshape", second, (self._count, 1, node.shape[1]), node)
+            return replace(node, op="multiply", args=(rows, columns), shape=shape)
+        if node.op == "soft_nll":
+            rank = len(self._program.nodes[node.args[0]].shape)
+            axis = {"axis": node.keywords["axis"] % rank + 1}
+            return replace(
+                node, args=tuple(self._spread(i) for i in node.args), keywords=axis, shape=shape
+            )
         if node.op == "take" and not self._has_axis[node.args[1]]:
             rank = len(self._program.nodes[node.args[0]].shape)
             args = (self.places[node.args[0]], self.places[node.args[1]])

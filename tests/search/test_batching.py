@@ -23,6 +23,7 @@ MODELS = (
     "dot(x, y)",
     "einsum('i,j->ij', x, y)[0, 1]",
     "einsum('i,i->', x, y)",
+    "sum(outer(x, y) * outer(y, x * x))",
     "sum(moveaxis(reshape(x, (3, 1)), 0, -1) * y)",
 )
 

@@ -418,6 +418,12 @@ def _matmul(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     return accumulated(rounding, multiply(rounding, left, right), -2, False)
 
 
+@rule("outer")
+def _outer(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
+    """Products of two vectors; batched, it is a product."""
+    return multiply(rounding, x.map(lambda part: part[:, None]), y)
+
+
 @rule("einsum")
 def _einsum(rounding: Rounding, *xs: Enclosed, subscripts: str) -> Enclosed:
     """Products of two arrays, added up over the labels that the result lacks."""
@@ -556,6 +562,13 @@ def _log_softmax(rounding: Rounding, x: Enclosed, *, axis: int = -1) -> Enclosed
     bad, undefined = _any(x, axis)
     found = made(rounding, lo - slop, hi + slop, d, np.broadcast_to(a, lo.shape), bad, undefined)
     return Enclosed(found.lo, np.minimum(found.hi, 0.0), found.d, found.a, found.bad, undefined)
+
+
+@rule("soft_nll")
+def _soft_nll(rounding: Rounding, x: Enclosed, q: Enclosed, *, axis: int) -> Enclosed:
+    """-sum(q log(softmax(x))), as it is computed."""
+    terms = multiply(rounding, q, _log_softmax(rounding, x, axis=axis))
+    return negative(rounding, accumulated(rounding, terms, axis, False))
 
 
 def no_rule(name: str) -> Exceeds:

@@ -65,6 +65,26 @@ def test_reductions_enclose_and_bound(name: str, keywords: dict[str, Any], scale
     assert not found.bad.all()
 
 
+def test_the_cross_entropy_of_probabilities() -> None:
+    rng = np.random.default_rng(3)
+    (x, points, near), (q, shares, close) = drawn(rng, 5.0), drawn(rng, 1.0)
+    found = RULES["soft_nll"](ROUNDING, x, q, axis=1)
+    exact = ROWS["soft_nll"].raw(points, shares, axis=1)
+    assert np.all((found.lo <= exact) & (exact <= found.hi))
+    computed = ROWS["soft_nll"].raw(near.astype(np.float32), close.astype(np.float32), axis=1)
+    error = np.abs(computed.astype(np.float64) - exact)
+    assert np.all(found.bad | (error <= found.d * np.abs(exact) + found.a))
+    assert not found.bad.all()
+
+
+def test_products_of_vectors() -> None:
+    x, y = np.array([1.0, -2.0]), np.array([0.5, 3.0, -1.0])
+    found = RULES["outer"](ROUNDING, between(x, x + 0.1), between(y, y + 0.1))
+    exact = np.outer(x + 0.05, y + 0.1)
+    assert np.all((found.lo <= exact) & (exact <= found.hi))
+    assert found.lo.shape == (2, 3)
+
+
 def test_products_of_matrices() -> None:
     rng = np.random.default_rng(1)
     left, right = rng.normal(size=(5, 2, 3)), rng.normal(size=(5, 3, 4))

@@ -32,6 +32,12 @@ def test_a_root_of_a_square_is_a_number_beside_0() -> None:
     assert boxed("sqrt(x[0] * x[0] - 1e-30)", [-1.0], [1.0])[2]
 
 
+def test_the_cross_entropy_of_probabilities_is_enclosed() -> None:
+    lo, hi, bad = boxed("soft_cross_entropy(x, exp(x - max(x)))", [0.0, 0.0], [0.0, 0.0])
+    assert lo <= 2 * np.log(2.0) <= hi
+    assert (round(hi - lo, 6), bad) == (0.0, False)
+
+
 def test_a_constant_that_the_dtype_lacks_is_rounded() -> None:
     spec = spec_of("{x: 1.0}", "0.1 * x")
     program = BoxProgram(spec.program, {}, FLOAT32, Rounding.of(FLOAT32, False))
