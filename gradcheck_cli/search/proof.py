@@ -26,7 +26,8 @@ from gradcheck_cli.search.goals import midway
 from gradcheck_cli.search.kinds import eps, half
 
 _BATCH = 1024
-_TOGETHER = 128  # boxes cost little more than one: most of a call is not spent on their numbers
+_TOGETHER = 128  # boxes cost little more than one: most of a call is not spent on their numbers,
+_NUMBERS = 1 << 13  # if they have so few
 _BIT = {kind: np.uint8(1 << i) for i, kind in enumerate(KINDS)}
 _ALL = np.uint8(63)
 _SELDOM = 16
@@ -158,7 +159,7 @@ class Proof:
 
     def _split_few(self) -> None:
         """Splits boxes further as long as there are few."""
-        while 2 * len(self._low) <= _TOGETHER:
+        while 2 * len(self._low) <= min(_TOGETHER, _NUMBERS // self._domain.size):
             several = np.any(self._low < self._high, axis=1)
             if not several.any():
                 return
