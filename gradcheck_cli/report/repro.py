@@ -80,9 +80,10 @@ def by_forward(function, name, index):
 _REVERSE_AGAIN = """
 def by_reverse(function, name, index):
     def derivative(inputs):
-        (x_bar,) = torch.autograd.grad(
-            function(inputs), inputs[name], create_graph=True, allow_unused=True
-        )
+        value = function(inputs)
+        if value is None or not value.requires_grad:
+            return None
+        (x_bar,) = torch.autograd.grad(value, inputs[name], create_graph=True, allow_unused=True)
         return None if x_bar is None else x_bar[index]
 
     return derivative

@@ -14,7 +14,7 @@ from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.report import Entry, Finding, Indexing
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.report.layer_code import NoScript
-from gradcheck_cli.report.repro import script, shows
+from gradcheck_cli.report.repro import _REVERSE_AGAIN, script, shows
 from tests.conftest import spec_of
 
 FINDING = Finding(
@@ -188,3 +188,15 @@ def test_a_gradient_that_the_framework_refuses(
     message = "Function TransposedBackward returned an invalid gradient at index 1"
     found = replace(FINDING, code="GC103", mode=None, input=None, message=message, entries=())
     assert ran(found, replace(spec, implementations=(layer,)), capsys)[0] == 1
+
+
+def test_a_gradient_that_hangs_on_nothing_has_no_second_one() -> None:
+    """Of a Function whose backward stops the gradient of what it saved."""
+    script = _REVERSE_AGAIN + (
+        "import torch\n"
+        "def stopped(inputs):\n    return inputs['x'].detach().sum()\n"
+        "inputs = {'x': torch.ones(2, requires_grad=True)}\n"
+        "assert by_reverse(stopped, 'x', (0,))(inputs) is None\n"
+        "assert by_reverse(by_reverse(stopped, 'x', (0,)), 'x', (0,))(inputs) is None\n"
+    )
+    exec(compile(script, "script", "exec"), {})
