@@ -14,10 +14,13 @@ from typing import Any
 import numpy as np
 from flint import arb, arb_mat
 
-from reference_engine.arithmetic.arbs import Objects, Undecided, objects
+from reference_engine.arithmetic.arbs import NotInBalls, Objects, Undecided, objects
 from reference_engine.arithmetic.ball_arrays import stacked
 from reference_engine.arithmetic.ball_choices import order
 from reference_engine.arithmetic.matrices import SHARE_OF_LARGEST
+
+FEW_ROUNDINGS = 2.0**-51
+"""Of the largest eigenvalue, and for each row: what float64 is off in one."""
 
 
 def each(function: Callable[[Objects], Any]) -> Callable[..., Objects]:
@@ -156,12 +159,34 @@ def _frechet(x: Objects, e: Objects) -> Objects:
     return _exponential(blocks)[:n, n:]
 
 
+def _require_distinct(row: str, values: Any, equal: str) -> None:
+    """Raises NotInBalls where two of these float64 numbers, in order, are equal but for their
+    rounding: Arb then looks for a long time, with more bits each time, and in vain if they are."""
+    size = np.max(np.abs(values), initial=0.0)
+    if np.any(np.abs(np.diff(values)) <= len(values) * FEW_ROUNDINGS * size):
+        raise NotInBalls(row, f"{equal}, but for rounding")
+
+
 def _eigen(x: Objects) -> tuple[Objects, Objects]:
     """Eigenvalues (n,), ascending, and eigenvectors of length 1 as columns, of the symmetric part:
     both are real, so the real parts of what Arb encloses are enclosures."""
     _square(x)
+    symmetric = (x + x.T) / 2
+    if np.all(np.isfinite(_middle(symmetric))):
+        values = np.linalg.eigvalsh(_middle(symmetric))
+        _require_distinct("eigvalsh", values, "two eigenvalues are equal")
+    return _decomposed(symmetric)
+
+
+def _middle(x: Objects) -> Any:
+    """float64 array."""
+    return np.array([float(one.mid()) for one in x.ravel()]).reshape(x.shape)
+
+
+def _decomposed(x: Objects) -> tuple[Objects, Objects]:
+    """The eigenvalues and eigenvectors of a symmetric matrix."""
     try:
-        found, columns = _matrix((x + x.T) / 2).eig(right=True)
+        found, columns = _matrix(x).eig(right=True)
     except ValueError:
         raise Undecided("two eigenvalues may be equal") from None
     values: list[Any] = [one.real for one in found]
@@ -203,7 +228,11 @@ def _singular(x: Objects) -> tuple[Objects, Objects, Objects]:
     if x.shape[0] < x.shape[1]:
         v, s, u = _singular(x.T)
     else:
-        squares, vectors = _eigen(_product(x.T, x))
+        if np.all(np.isfinite(_middle(x))):
+            sizes = np.linalg.svd(_middle(x), compute_uv=False)
+            equal = "two singular values are equal, or one is 0"
+            _require_distinct("svdvals", np.append(sizes, 0.0), equal)
+        squares, vectors = _decomposed(_product(x.T, x))
         if any(order(square, 0) <= 0 for square in squares):
             raise Undecided("a singular value may be 0")
         s, v = np.sqrt(squares[::-1]), vectors[:, ::-1]

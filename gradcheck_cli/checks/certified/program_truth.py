@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from gradcheck_cli.domain.case import Case, CurveRequest, TruthRequest
 from gradcheck_cli.domain.curve import MOST_DRAWN, Curve
 from gradcheck_cli.domain.draws import direction
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import Evaluation, Failure, Mode, Projection
+from gradcheck_cli.domain.evaluation import Evaluation, Failure, Mode, Projection, order_of
 from gradcheck_cli.domain.graph import Graph
 from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.domain.program import Program
@@ -29,6 +30,8 @@ from gradcheck_cli.truth.certified.enclosed_products import EnclosedProducts
 from gradcheck_cli.truth.difference_curve import curve
 from gradcheck_cli.truth.formulas.directional_program import directional
 from gradcheck_cli.truth.layers.callables import projected
+
+T = TypeVar("T")
 
 ROWS = 4  # cotangents in place of all outputs of a large layer, as for formulas
 
@@ -54,6 +57,7 @@ class ProgramTruth:
         self.words = {leaf.name: word_of(leaf.name) for leaf in layer.narrow.leaves}
         self._leaves = {word: name for name, word in self.words.items()}
         self._known: dict[tuple[str, ...], Truth] = {}  # by modes and leaves, without costs
+        self._second: dict[object, Truth] = {}  # by the numbers of a Hessian
         self._moving = tuple(leaf.name for leaf in layer.narrow.leaves if leaf.differentiable)
 
     def truth(
@@ -79,8 +83,12 @@ class ProgramTruth:
     def second_order(
         self, mode: Mode, projection: Projection, leaves: Sequence[str], costs: bool
     ) -> tuple[Truth, dict[tuple[str, str], TruthBlock]]:
-        """The truth about the Hessian of one composition, and its blocks by pairs of `leaves`."""
-        found = self._computed({mode: projection}, tuple(leaves), costs)
+        """The truth about the Hessian of one composition, and its blocks by pairs of `leaves`;
+        compositions that have the same numbers share it."""
+        key = (order_of(mode), _contents(projection), tuple(blocks_in(mode, leaves)), costs)
+        if key not in self._second:
+            self._second[key] = self._computed({mode: projection}, tuple(leaves), costs)
+        found = _as_of(mode, self._second[key])
         words = self.words
         blocks = {
             (block.rows, block.columns): found.blocks[mode, str(named)]
@@ -208,6 +216,33 @@ class ProgramTruth:
             for name, value in self._values().items()
             if name not in moving and _has_bits(value, bits)
         )
+
+
+def _as_of(mode: Mode, truth: Truth) -> Truth:
+    """The truth about one composition as that about another, which computes the same numbers."""
+
+    def of_mode(by_key: Mapping[tuple[str, str], T]) -> dict[tuple[str, str], T]:
+        return {(mode, name): value for (_, name), value in by_key.items()}
+
+    return replace(
+        truth,
+        blocks=of_mode(truth.blocks),
+        reasons=of_mode(truth.reasons),
+        uncertified=of_mode(truth.uncertified),
+        tied=of_mode(truth.tied),
+        hulls={mode: ()},  # which no second derivative has
+        documented=tuple(replace(one, blocks=of_mode(one.blocks)) for one in truth.documented),
+    )
+
+
+def _contents(projection: Projection) -> object:
+    """The numbers of a projection, as a key."""
+    parts = (projection.columns, projection.firsts)
+    rows = None if projection.rows is None else projection.rows.tobytes()
+    return rows, *(
+        part if part is None else tuple((name, along.tobytes()) for name, along in part.items())
+        for part in parts
+    )
 
 
 def _has_bits(value: Array, bits: int) -> bool:

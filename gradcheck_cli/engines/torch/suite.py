@@ -20,7 +20,7 @@ _KEPT = 8  # operations whose samples are kept; a worker asks for those of one a
 
 
 @cache
-def _database() -> Mapping[str, Any]:
+def database() -> Mapping[str, Any]:
     """The operations by name, variants apart: "sum", "linalg.norm.subgradients_at_zero"."""
     prepare_test_helpers()
     from torch.testing._internal.common_methods_invocations import op_db
@@ -31,13 +31,13 @@ def _database() -> Mapping[str, Any]:
 
 
 def names() -> list[str]:
-    return list(_database())
+    return list(database())
 
 
 def samples(op: str, most: int, is_complex: bool) -> list[Sample]:
     """Raises Unsupported where there is nothing to differentiate."""
     dtype = torch.complex128 if is_complex else torch.float64
-    info = _database()[op]
+    info = database()[op]
     if not info.supports_autograd:
         raise Unsupported("it has no derivative")
     if dtype not in info.supported_dtypes("cpu"):
@@ -78,7 +78,7 @@ class Operation(torch.nn.Module):  # type: ignore[misc]
     def __init__(self, op: str, number: int, is_complex: bool) -> None:
         super().__init__()
         dtype = torch.complex128 if is_complex else torch.float64
-        info, sample = _database()[op], _drawn(op, number + 1, dtype)[number]
+        info, sample = database()[op], _drawn(op, number + 1, dtype)[number]
         leaves, tree = tree_flatten(_arguments(sample))
         moving = [i for i, leaf in enumerate(leaves) if _is_input(leaf)]
         fixed = [
@@ -126,5 +126,5 @@ def _drawn(op: str, most: int, dtype: Any) -> list[Any]:
         torch.manual_seed(0)
         np.random.seed(0)
         random.seed(0)
-        found = _database()[op].sample_inputs("cpu", dtype, requires_grad=True)
+        found = database()[op].sample_inputs("cpu", dtype, requires_grad=True)
         return list(islice(found, most))

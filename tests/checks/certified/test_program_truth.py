@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.certified import program_truth
 from gradcheck_cli.checks.certified.program_truth import ProgramTruth
 from gradcheck_cli.checks.subjects import Subjects
-from gradcheck_cli.domain.evaluation import Projection
+from gradcheck_cli.domain.evaluation import SECOND, Projection
 from gradcheck_cli.engines.trace.symbols import ProgramWriter
 from reference_engine.traced import ROWS
 from tests.checks.making import SPAN, bound_layer, layer_problem, torch_engine
@@ -30,7 +31,7 @@ class Scaled(torch.nn.Module):
         return torch.sin(x * self.inner.slope) * torch.from_numpy(FACTOR)
 
 
-def test_blocks_have_the_names_of_leaves_and_constants_do_not_move() -> None:
+def truth_of_scaled() -> ProgramTruth:
     problem = layer_problem(Scaled(), {"x": X})
     subjects = Subjects(torch_engine(), problem)
     narrow = subjects.bound("float64")
@@ -38,7 +39,11 @@ def test_blocks_have_the_names_of_leaves_and_constants_do_not_move() -> None:
     writer = ProgramWriter(SPAN)
     x, slope = writer.input("x", X), writer.input("inner_slope", np.array([0.5, 1.5]))
     output = ROWS["sin"](x * slope) * FACTOR
-    program = ProgramTruth(layer, writer.program(output), writer.constants)
+    return ProgramTruth(layer, writer.program(output), writer.constants)
+
+
+def test_blocks_have_the_names_of_leaves_and_constants_do_not_move() -> None:
+    program = truth_of_scaled()
     truth = program.truth({"reverse": Projection()})
     assert {name for _, name in truth.blocks} == {"x", "inner.slope"}
     outer = np.cos(X * [0.5, 1.5]) * FACTOR
@@ -46,6 +51,28 @@ def test_blocks_have_the_names_of_leaves_and_constants_do_not_move() -> None:
         block = truth.blocks["reverse", name]
         assert np.all(block.certified)
         np.testing.assert_allclose(block.value, np.diag(right), rtol=1e-15)
+
+
+def test_compositions_with_the_same_numbers_share_a_hessian(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    program = truth_of_scaled()
+    computed = []
+    compute = program_truth.compute
+    monkeypatch.setattr(
+        program_truth, "compute", lambda request: computed.append(request) or compute(request)
+    )
+    row = np.array([[1.0, -2.0]])
+    found = {}
+    for mode in SECOND[:3]:
+        projection = Projection(row.copy())
+        truth, blocks = program.second_order(mode, projection, ["x", "inner.slope"], costs=False)
+        assert {key for key, _ in truth.blocks} == {mode}
+        found[mode] = blocks["x", "inner.slope"].value
+    assert len(computed) == 1
+    assert np.array_equal(found[SECOND[0]], found[SECOND[1]])
+    program.second_order(SECOND[0], Projection(2 * row), ["x"], costs=False)
+    assert len(computed) == 2
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from flint import arb
 from scipy.linalg import expm
 
-from reference_engine.arithmetic.arbs import Undecided, objects, precision
+from reference_engine.arithmetic.arbs import NotInBalls, Undecided, objects, precision
 from reference_engine.arithmetic.ball_matrices import MATRICES
 from reference_engine.op import TABLE
 
@@ -96,17 +96,26 @@ def test_a_matrix_that_is_not_square_is_refused() -> None:
 @pytest.mark.parametrize(
     ("name", "matrix", "why"),
     [
-        ("eigvalsh", np.eye(2), "eigenvalues may be equal"),
-        ("eigh_vectors", np.eye(2), "eigenvalues may be equal"),
-        ("svdvals", np.eye(2), "eigenvalues may be equal"),
-        ("svd_u", np.diag([1.0, 0.0]), "singular value may be 0"),
+        ("eigvalsh", np.eye(2), "two eigenvalues are equal"),
+        ("eigh_vectors", np.eye(2), "two eigenvalues are equal"),
+        ("svdvals", np.eye(2), "two singular values are equal"),
+        ("svd_u", np.diag([1.0, 0.0]), "two singular values are equal"),
     ],
 )
 def test_what_is_no_smooth_decomposition_is_left_open(
     name: str, matrix: np.ndarray, why: str
 ) -> None:
-    with precision(100), pytest.raises(Undecided, match=why):
+    with precision(100), pytest.raises(NotInBalls, match=why):
         MATRICES[name](objects(matrix))
+
+
+def test_a_decomposition_that_the_balls_do_not_decide_is_left_open() -> None:
+    with precision(100):
+        unsure = objects(np.diag([1.0, 1.1]))
+        unsure[0, 0] = arb(1, 0.5)
+        for name in ("eigvalsh", "svdvals"):
+            with pytest.raises(Undecided, match="may be equal"):
+                MATRICES[name](unsure)
 
 
 def test_the_decomposition_of_every_matrix_in_a_ball_is_enclosed() -> None:
