@@ -18,6 +18,8 @@ from gradcheck_cli.run.reduce import reduce, smaller
 from gradcheck_cli.specfile import read
 from tests.conftest import spec_of
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 TEXT = "sum(1 / exp(x) * y) + 3 * sum(sin(y))"
 PLANTED = Path(__file__).parents[2] / "specs" / "planted" / "GC110.yaml"
 OPTIONS = RunOptions(engines=Layered(override=("torch",)), dtypes=Layered(override=("float32",)))
