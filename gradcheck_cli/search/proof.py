@@ -243,7 +243,8 @@ class Proof:
         least = np.maximum(value.least, self._rounding.normal)
         error = value.error.reshape(len(moved), -1)
         own = (error <= EXCUSED_MOVES * moved).reshape(value.a.shape)
-        right = own | ((limit > 0) & (value.a <= limit * least))
+        with np.errstate(over="ignore"):
+            right = own | ((limit > 0) & (value.a <= limit * least))
         small = value.most < self._rounding.normal
         return _bits("value-nonfinite", good) | _bits(
             "value-inaccurate", ~_any(~(right | small | value.broken))
