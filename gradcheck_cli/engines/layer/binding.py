@@ -21,6 +21,9 @@ class BadCall(EngineFault):
     """The inputs do not fit the layer's signature. The message says which."""
 
 
+OWN = "self."  # before the name of an array of the layer that an argument has, too
+
+
 class MissingArgument(SpecMistake):
     """The layer takes an argument that is neither an input nor among the fixed ones."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields as dataclass_fields
@@ -15,6 +14,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array, joined
 from gradcheck_cli.domain.layer import Leaf, Role
 from gradcheck_cli.engines.errors import WrongKind
+from gradcheck_cli.engines.layer.binding import OWN, required_of
 from gradcheck_cli.engines.layer.capture import Capture, captures
 from gradcheck_cli.engines.layer.casts import Cast
 from gradcheck_cli.engines.layer.custom import CustomCall
@@ -80,8 +80,8 @@ class NumpySubject(LayerSubject):
             empty=request.empty,
         )
         held = {} if pair.owner is None else arrays_of(self._pair.owner)
-        arguments = inspect.signature(self._pair.forward).parameters
-        self._places = {f"self.{n}" if n in arguments else n: place for n, place in held.items()}
+        arguments = required_of(self._pair.forward)
+        self._places = {OWN + n if n in arguments else n: place for n, place in held.items()}
         self._own = {n: self._rounded(get(self._pair.owner, p)) for n, p in self._places.items()}
         self._own |= {n: request.values[n] for n in self._own.keys() & request.values.keys()}
         for name, value in self._own.items():
@@ -224,8 +224,12 @@ class NumpySubject(LayerSubject):
         order = self._convention.order
         floating = [n for n in order if self.request.values[n].dtype.kind == "f"]
         found = by_input(result, order, floating)
-        left = {} if pair.owner is None else {n: gradient_of(pair.owner, n) for n in self._own}
+        left = {} if pair.owner is None else self._left_in(pair.owner)
         return {**left, **found}
+
+    def _left_in(self, owner: Any) -> dict[str, Any]:
+        """The gradients that backward left in the object."""
+        return {name: gradient_of(owner, name.removeprefix(OWN)) for name in self._own}
 
     def _checked(self, name: str, gradient: Any) -> Array | None:
         if gradient is None:

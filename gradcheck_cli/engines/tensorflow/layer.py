@@ -14,7 +14,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
-from gradcheck_cli.engines.layer.binding import Arranged, arrange, called
+from gradcheck_cli.engines.layer.binding import OWN, Arranged, arrange, called, required_of
 from gradcheck_cli.engines.layer.casts import Cast
 from gradcheck_cli.engines.layer.custom import (
     CustomCall,
@@ -78,15 +78,17 @@ class TensorFlowSubject(LayerSubject):
             self._function = self._found()
             if self._needs_a_first_call():
                 self._first_call()
+        target = getattr(self._function, "call", self._function)  # of a Keras layer
         self._results = Results(
             "floating tf.Tensor",
             lambda value: tf.is_tensor(value) and not _is_rows(tf, value),
             lambda tensor: tensor.dtype.is_floating or tensor.dtype.is_complex,
-            getattr(self._function, "call", self._function),  # of a Keras layer
+            target,
             partial(_parts, tf),
             empty=request.empty,
         )
-        found = found_in(tf, self._function)
+        found, arguments = found_in(tf, self._function), required_of(target)
+        found = {OWN + n if n in arguments else n: one for n, one in found.items()}
         names = [name for name in request.values if name not in found]
         self._arguments = self._arranged(names)
         self.held = {

@@ -15,7 +15,7 @@ from gradcheck_cli.domain.layer import LARGE, Leaf
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.engines.derivatives import Targets
 from gradcheck_cli.engines.errors import Unsupported, WrongKind
-from gradcheck_cli.engines.layer.binding import Arranged, arrange, called, required_of
+from gradcheck_cli.engines.layer.binding import OWN, Arranged, arrange, called, required_of
 from gradcheck_cli.engines.layer.casts import Cast
 from gradcheck_cli.engines.layer.custom import (
     CustomCall,
@@ -60,7 +60,7 @@ from gradcheck_cli.engines.torch.compiled import (
 from gradcheck_cli.engines.torch.lazy import initialised
 from gradcheck_cli.engines.torch.memory import Watch, laid_out
 from gradcheck_cli.engines.torch.passes import LayerTorch, as_pairs
-from gradcheck_cli.engines.torch.state import OWN, State
+from gradcheck_cli.engines.torch.state import State
 
 # In what PyTorch says of a function without forward mode, and of a scripted module.
 _NO_JVP = ("jvp", "forward", "stateless api")

@@ -12,6 +12,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Role
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.kit.device_setup import Products, products_of, put_products
+from gradcheck_cli.engines.layer.binding import OWN
 from gradcheck_cli.engines.layer.capture import captures
 from gradcheck_cli.engines.layer.isolation import Randomness
 
@@ -33,9 +34,6 @@ class HeldVariable:
     data: Any
     role: Role
     trained: bool
-
-
-OWN = "self."  # before the name of a tensor that an argument has, too
 
 
 class State:

@@ -167,6 +167,24 @@ def test_an_array_of_the_object_may_have_the_name_of_an_argument() -> None:
     assert np.allclose(gradients(subject)["x"], np.diag(np.cos(X)), rtol=1e-15)
 
 
+def test_a_parameter_may_have_the_name_of_an_argument() -> None:
+    class Scaled:
+        def __init__(self) -> None:
+            self.x = np.array([2.0, 3.0, 4.0])
+
+        def forward(self, x: Any) -> Any:
+            self.given = x
+            return self.x * x
+
+        def backward(self, upstream: Any) -> Any:
+            self.dx = upstream * self.given
+            return upstream * self.x
+
+    found = gradients(bound(Scaled, {"x": X}))
+    assert np.array_equal(found["x"], np.diag([2.0, 3.0, 4.0]))
+    assert np.array_equal(found["self.x"], np.diag(X))
+
+
 def test_a_number_is_one_of_several_outputs() -> None:
     expected = np.concatenate([2 * X[None], np.diag(-np.sin(X))])
     assert np.allclose(gradients(bound(OfANumber, {"x": X}))["x"], expected, rtol=1e-15)

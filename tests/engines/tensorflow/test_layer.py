@@ -161,6 +161,22 @@ def test_a_variable_that_two_layers_share_is_found_once() -> None:
     assert np.allclose(gradients(subject)["first.w"].sum(), 3 * X.sum(), rtol=1e-12)
 
 
+def test_a_variable_may_have_the_name_of_an_argument() -> None:
+    import tensorflow as tf
+
+    class Scaled(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.x = tf.Variable([2.0, 3.0], name="x")
+
+        def __call__(self, x: Any) -> Any:
+            return self.x * x
+
+    subject = bound("scaled", {"x": np.array([0.5, 1.5])}, live=Scaled())
+    assert set(roles(subject)) == {"x", "self.x"}
+    assert np.array_equal(gradients(subject)["self.x"], np.diag([0.5, 1.5]))
+
+
 def test_a_module_keeps_its_variables_and_its_counter() -> None:
     affine = module().Affine()
     subject = bound("Affine", {"x": X}, live=affine)
