@@ -11,7 +11,7 @@ import numpy as np
 from gradcheck_cli.checks.shape import output_size
 from gradcheck_cli.checks.spec_errors import BadSpec
 from gradcheck_cli.domain.codes import Codes
-from gradcheck_cli.domain.draws import signs
+from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.implementation import ByDesign
@@ -191,7 +191,7 @@ class _Slope:
     def __init__(self, problem: LayerProblem, subject: Subject) -> None:
         self._subject = subject
         self._bits = FORMATS[subject.dtype].bits
-        rng = np.random.default_rng([problem.seed, 37])
+        rng = generator(problem.seed, 37)
         self._row = rng.standard_normal(output_size(subject))
         self._ends: list[dict[str, Array]] = [{}, {}]
         self._step = 2.0 ** -round(self._bits / 3)

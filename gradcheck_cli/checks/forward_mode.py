@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from gradcheck_cli.checks.shape import moving_size, output_shape, output_size
-from gradcheck_cli.domain.draws import direction
+from gradcheck_cli.domain.draws import direction, generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient
 from gradcheck_cli.domain.layer import LayerProblem, Leaf
@@ -41,7 +41,7 @@ class Pushes:
         """Directions for leaves whose columns are too many to be pushed one by one."""
         if moving_size(narrow) <= COLUMNS:
             return None
-        rng = np.random.default_rng([self._problem.seed, 7])
+        rng = generator(self._problem.seed, 7)
         fmt = FORMATS[self._problem.dtype]
         drawn = {}
         for leaf in narrow.leaves:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradcheck_cli.checks.one_triangle import are_symmetric
+from gradcheck_cli.domain.draws import generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
@@ -84,7 +85,7 @@ def _drawn(problem: LayerProblem) -> Iterator[tuple[str, LayerProblem]]:
     size = sum(entry.value.size for entry in varying.values())
     count = POINTS if size <= LARGE else POINTS_OF_LARGE
     first = tuple(mode for mode in FIRST_ORDER if mode in problem.modes)[:1]
-    rng = np.random.default_rng([problem.seed, 23])
+    rng = generator(problem.seed, 23)
     values = {name: _spread(entry, count, rng) for name, entry in varying.items()}
     for number in range(count):
         moved = {

@@ -55,6 +55,7 @@ class Whole(Gradients):
             self.program, self._partly = None, program
         self._uncast = uncast
         self._suspect_entries: Mapping[tuple[str, str], Array] | None = None
+        self._output: Array | None = None  # of the narrow layer, as reverse mode ran it
         self._truth = CallableTruth(
             layer.highest,
             layer.bounds,
@@ -174,19 +175,20 @@ class Whole(Gradients):
         """Where the truth is certified. Columns of forward mode that are not simply right are
         compared with those in the highest precision, too."""
         layer = self.layer
-        if layer.highest is not layer.narrow and not self.case.wide:  # it was not asked so far
-            self.case = replace(self.case, wide=self._wide())
-        case = self.case
-        suspected = suspect_entries(case)
+        suspected = suspect_entries(self.case)
         if self.program is None or self._uncast or suspected is None:
             return False
+        if layer.highest is not layer.narrow and not self.case.wide:  # it was not asked so far
+            self.case = replace(self.case, wide=self._wide(suspected))
+        case = self.case
         pushed = [name for mode, name in suspected if mode == "forward"]
         columns = {name: np.any(suspected["forward", name], axis=0) for name in pushed}
         if any(map(np.any, columns.values())) and layer.highest is not layer.narrow:
             pulled = tuple(one for one in case.evaluations if one.mode == "reverse")
             if not lose_little(replace(case, evaluations=pulled), suspected):
                 return False
-            again = self.pushes.evaluation(layer.highest, self._truth.output, columns)
+            (known,) = (one.output for one in case.wide.values() if one.mode == "reverse")
+            again = self.pushes.evaluation(layer.highest, known, columns)
             if again is not None:
                 case = replace(case, wide={**case.wide, (layer.name, "forward"): again})
         return lose_little(case, suspected)
@@ -237,25 +239,45 @@ class Whole(Gradients):
         else:
             ran = subject.run(Call(ulp_perturbed(subject) if stirred else {}, self.cotangents))
             seconds = time.perf_counter() - started
+        if subject is self.layer.narrow and not stirred and not subject.stages:
+            self._output = ran.output
         return self.evaluation(subject, ran, seconds)
 
-    def _wide(self) -> dict[tuple[str, str], Evaluation]:
-        """What reverse mode gives in the highest precision. Where the truth is certified, nobody
-        asks for it before something is not simply right."""
-        truth, shape = self._truth, output_shape(self.layer.narrow)
+    def _wide(
+        self, suspected: Mapping[tuple[str, str], Array] | None = None
+    ) -> dict[tuple[str, str], Evaluation]:
+        """What reverse mode gives in the highest precision: all rows, or those with `suspected`
+        entries, where others may be nan. Where the truth is certified, nobody asks for it before
+        something is not simply right."""
+        truth, layer = self._truth, self.layer
+        if suspected is None:
+            output, gradients = truth.output, truth.gradients
+        else:
+            output, gradients = truth.some_rows(_rows(suspected, len(self.cotangents)))
         found = Evaluation(
-            engine=self.layer.name,
-            dtype=self.layer.highest.dtype,
-            rounding=self.layer.problem.dtype,
+            engine=layer.name,
+            dtype=layer.highest.dtype,
+            rounding=layer.problem.dtype,
             mode="reverse",
-            output=truth.output.reshape(shape),
-            gradients={name: Gradient(g) for name, g in truth.gradients.items()},
+            output=output.reshape(output_shape(layer.narrow)),
+            gradients={name: Gradient(g) for name, g in gradients.items()},
         )
-        return {(self.layer.name, "reverse"): found}
+        return {(layer.name, "reverse"): found}
 
     def pushed(self, subject: Subject) -> Evaluation | None:
-        known = self._truth.output if subject is self.layer.highest else None
+        known = self._output if subject is self.layer.narrow else None
+        if subject is self.layer.highest:
+            known = self._truth.output
         return self.pushes.evaluation(subject, known)
+
+
+def _rows(suspected: Mapping[tuple[str, str], Array], count: int) -> Array:
+    """Which of the rows of reverse mode have a suspected entry, (count,)."""
+    found = np.zeros(count, np.bool_)
+    for (mode, _), off in suspected.items():
+        if mode == "reverse":
+            found |= np.any(off, axis=1)
+    return found
 
 
 def _overlaid(found: Truth, lifted: Truth) -> Truth:

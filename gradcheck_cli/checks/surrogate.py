@@ -14,7 +14,7 @@ from gradcheck_cli.checks.shape import output_shape, output_size
 from gradcheck_cli.checks.small import ENTRIES, PASSES
 from gradcheck_cli.domain.case import Case, TruthRequest
 from gradcheck_cli.domain.codes import Codes
-from gradcheck_cli.domain.draws import signs
+from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Projection
 from gradcheck_cli.domain.implementation import STRAIGHT_THROUGH, Surrogate
@@ -98,7 +98,7 @@ class Declared:
         size = output_size(self.layer.narrow)
         if size <= PASSES and size * entries <= ENTRIES:
             return np.eye(size)
-        rng = np.random.default_rng([self.layer.problem.seed, 11])
+        rng = generator(self.layer.problem.seed, 11)
         return FORMATS[self.layer.problem.dtype].round(rng.standard_normal((ROWS, size)))
 
     def _case(
@@ -193,7 +193,7 @@ class Declared:
         thirds of them."""
         leaf = next(leaf for leaf in self.layer.narrow.leaves if leaf.name == name)
         bits = FORMATS[self.layer.highest.dtype].bits
-        rng = np.random.default_rng([self.layer.problem.seed, 13])
+        rng = generator(self.layer.problem.seed, 13)
         size = np.max(np.abs(leaf.value), initial=0.0) or 1.0
         step = size * 2.0 ** -round(bits / 3)
         entry = self.layer.problem.spec.points[self.layer.problem.point].get(name)

@@ -11,6 +11,7 @@ import numpy as np
 
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.draws import generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
@@ -85,7 +86,7 @@ def _elsewhere(leaves: tuple[Leaf, ...], seed: int) -> Iterator[dict[str, Array]
     moving = [leaf for leaf in leaves if leaf.differentiable]
     for factor in SMALLER:
         yield {leaf.name: leaf.value * factor for leaf in moving}
-    rng = np.random.default_rng([seed, 53])
+    rng = generator(seed, 53)
     yield {leaf.name: rng.standard_normal(leaf.value.shape) for leaf in moving}
 
 

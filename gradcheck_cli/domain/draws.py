@@ -6,12 +6,33 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 
 MANY = 2**16  # signs that are drawn from bits
+
+
+def generator(*seed: int) -> np.random.Generator:
+    """`np.random.default_rng(seed)`, which spends its time on mixing the words of the seed."""
+    return np.random.Generator(np.random.PCG64(_mixed(seed)))
+
+
+@lru_cache(maxsize=1024)
+def _mixed(seed: tuple[int, ...]) -> Any:
+    """The seed sequence of a generator, with the words that it gives to PCG64 known."""
+    from numpy.random.bit_generator import ISeedSequence, SeedSequence
+
+    class Mixed(ISeedSequence):
+        words = SeedSequence(seed).generate_state(4, np.uint64)
+
+        def generate_state(self, *_: Any) -> Any:
+            return self.words
+
+    return Mixed()
 
 
 def signs(rng: np.random.Generator, shape: int | tuple[int, ...]) -> Array:

@@ -66,9 +66,13 @@ class Leaf:
     def size(self) -> int:
         return int(self.value.size)
 
+    @property
+    def is_bounded(self) -> bool:
+        return self.low != -np.inf or self.high != np.inf
+
     def holds(self, values: Array) -> bool:
         """Whether these values of it are inside its domain; nan is."""
-        if self.low == -np.inf and self.high == np.inf:
+        if not self.is_bounded:
             return True
         return not np.any((values < self.low) | (values > self.high))
 

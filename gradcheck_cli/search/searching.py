@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from gradcheck_cli.checks.protocol import Ask, Steps
+from gradcheck_cli.domain.draws import generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.search import (
@@ -91,7 +92,7 @@ class Searching:
         self._domain = domain
         self._kinds = tuple(kinds)
         self._seconds = budget
-        self._rng = np.random.default_rng([seed, len(spec.name)])
+        self._rng = generator(seed, len(spec.name))
         self._format = FORMATS[domain.dtype]
         self._program = rounded(spec.program, domain.dtype)
         self._exact = inlined(self._program)

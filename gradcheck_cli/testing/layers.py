@@ -299,7 +299,7 @@ def _candidates(layer: Any) -> list[Any]:
     forward = getattr(layer, "forward", None)
     held = "forward" in getattr(layer, "__dict__", {})
     if held or getattr(forward, "__module__", None) == own.__module__:
-        found.append(forward)
+        found.append(getattr(forward, "__func__", forward))  # which lives as long as its class
     elsewhere = isinstance(layer, type | FunctionType) or hasattr(layer, "__wrapped__")
     return found if elsewhere else [*found, own]
 

@@ -13,6 +13,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array, as_pairs
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.engines.layer.binding import parameters_of
 
 _ENGINES = {  # by the package that a class comes from
     "torch": "torch",
@@ -123,10 +124,7 @@ def takes_by_name(layer: Any, name: str) -> bool:
 
 def _parameters(layer: Any) -> list[inspect.Parameter]:
     called, skipped = _called(layer)
-    try:
-        return list(inspect.signature(called).parameters.values())[skipped:]
-    except (TypeError, ValueError):
-        return []
+    return (parameters_of(called) or [])[skipped:]
 
 
 def _takes_any(layer: Any) -> bool:

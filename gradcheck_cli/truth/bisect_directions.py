@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from gradcheck_cli.domain import draws
+from gradcheck_cli.domain.draws import generator
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import VAGUE_BAR
@@ -55,7 +56,7 @@ def confirm(
     `everywhere`: nor where the derivative holds on some stretch alone.
     """
     entries = _Entries(list(gradient), [g.shape[1] for g in gradient.values()])
-    rng = np.random.default_rng([seed, 3])
+    rng = generator(seed, 3)
     pending = [np.arange(sum(entries.sizes))]
     spent = 0
     while pending and spent < BUDGET:

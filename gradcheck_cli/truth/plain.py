@@ -144,9 +144,11 @@ class PlainFunction:
                 slots[index] = found if altered is None else altered(index, found)
         return slots
 
-    def roundings(self, wrt: Iterable[str], rng: np.random.Generator) -> Roundings:
+    def roundings(
+        self, wrt: Iterable[str], rng: np.random.Generator, draws: int | None = None
+    ) -> Roundings:
         """By how much the inputs `wrt`, and every number that depends on them, are moved: by an
-        ulp, up or down at random."""
+        ulp, up or down at random; of several draws, a row for each."""
         key = tuple(wrt)
         if key not in self._places:
             nodes = self._program.nodes
@@ -156,7 +158,7 @@ class PlainFunction:
             places = [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
             self._places[key] = sum(sizes), dict(zip(mine, places, strict=True))
         count, places_of = self._places[key]
-        drawn = signs(rng, count)
+        drawn = signs(rng, count if draws is None else (draws, count))
         drawn *= 2 * FORMATS["float64"].unit_roundoff
         drawn += 1
         return Roundings(drawn, places_of)

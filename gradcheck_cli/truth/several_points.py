@@ -29,6 +29,10 @@ class SeveralPoints:
         self._function = plain_function(program, rounding)
         beside = side_by_side(program)
         self._beside = beside if beside is not None and beside.each <= FEW else None
+        if self._beside is not None:
+            self._start = [
+                None if x is None else self._beside.same(x) for x in self._function.start()
+            ]
 
     def values(self, points: Points) -> Array:
         """The values, (k, *shape)."""
@@ -36,14 +40,17 @@ class SeveralPoints:
             return np.stack([self._function(point) for point in points])
         return self._at_once(points, self._beside, lambda index, numbers: numbers)
 
-    def rounded_anew(self, points: Points, wrt: Iterable[str], rng: np.random.Generator) -> Array:
-        """`PlainFunction.rounded_anew` at every point, (k, *shape)."""
-        wrt, beside = tuple(wrt), self._beside
+    def values_and_rounded_anew(
+        self, points: Points, near: Points, wrt: Iterable[str], rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """The values at all points, and `PlainFunction.rounded_anew` at those that are `near`."""
+        wrt, beside, count = tuple(wrt), self._beside, len(points)
         if beside is None:
-            return np.stack([self._function.rounded_anew(point, wrt, rng) for point in points])
-        roundings = [self._function.roundings(wrt, rng) for _ in points]
-        factors = np.stack([one.factors for one in roundings])
-        places, nodes = roundings[0].places, self._program.nodes
+            anew = [self._function.rounded_anew(point, wrt, rng) for point in near]
+            return self.values(points), np.stack(anew)
+        drawn = self._function.roundings(wrt, rng, len(near))
+        factors = np.concatenate([np.ones((count, drawn.factors.shape[1])), drawn.factors])
+        places, nodes = drawn.places, self._program.nodes
 
         def moved(index: int, numbers: Any) -> Any:
             if index not in places:
@@ -51,26 +58,35 @@ class SeveralPoints:
             shape = beside.shape(len(factors), nodes[index].shape)
             return numbers * factors[:, places[index]].reshape(shape)
 
-        return self._at_once(points, beside, moved)
+        found = self._at_once([*points, *near], beside, moved)
+        return found[:count], found[count:]
 
     def _at_once(
         self, points: Points, beside: SideBySide, altered: Callable[[int, Any], Any]
     ) -> Array:
-        slots, nodes = self._function.start(), self._program.nodes
+        slots, nodes = self._start.copy(), self._program.nodes
         for name, index in self._program.inputs.items():
             own = [point[name] for point in points]
-            if len(set(map(id, own))) > 1:
-                own = [np.stack(own).reshape(beside.shape(len(points), nodes[index].shape))]
-            slots[index] = altered(index, own[0])
+            if len(set(map(id, own))) == 1:
+                given = beside.same(own[0], is_input=True)
+            else:
+                given = np.stack(own).reshape(beside.shape(len(points), nodes[index].shape))
+            slots[index] = altered(index, given)
         with np.errstate(all="ignore"):
             for index, function, args, keywords in self._function.steps:
-                named = beside.keywords.get(index, keywords)
-                found = np.asarray(function(*[slots[i] for i in args], **named))
-                slots[index] = altered(index, found)
+                found = beside.call(index, function, [slots[i] for i in args], keywords, _row)
+                slots[index] = altered(index, np.asarray(found))
         output = np.asarray(slots[self._program.output], np.float64)
-        if output.ndim <= beside.axes:  # the same at all points
-            return np.repeat(output[None], len(points), axis=0)
+        if not output.ndim or len(output) < len(points):  # the same at all points
+            output = np.repeat(output.reshape(1, -1), len(points), axis=0)
         return output.reshape(len(points), *nodes[self._program.output].shape)
+
+
+def _row(op: str) -> Callable[..., Any]:
+    from reference_engine.traced import ROWS
+
+    raw: Callable[..., Any] = ROWS[op].raw
+    return raw
 
 
 several_points = kept(SeveralPoints)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradcheck_cli.domain.draws import signs
+from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.thresholds import CORNER_ALIKE, SAME_LIMIT_BITS, Step
 from gradcheck_cli.domain.truth import Hull, PointKind, TruthBlock
@@ -37,7 +37,7 @@ def hulls_of(
     the gradient bound it, where all of them are known, and other rows are left unbounded.
     """
     tied = {name: np.any(block.kind == PointKind.KINK, axis=0) for name, block in blocks.items()}
-    rng = np.random.default_rng([seed, 2])
+    rng = generator(seed, 2)
     directions = [{name: mask.astype(np.float64) for name, mask in tied.items()}]
     for _ in range(RANDOM_DIRECTIONS):
         directions.append({name: mask * signs(rng, mask.size) for name, mask in tied.items()})
@@ -68,7 +68,7 @@ def steady(
     `steepest` has the size of each entry (rows, columns), `several` the values at points; steps are
     parts of `size`.
     """
-    rng = np.random.default_rng([seed, 3])
+    rng = generator(seed, 3)
     direction = {name: mask.astype(np.float64) for name, mask in tied.items()}
 
     def moved(draws: Mapping[str, Array], step: float) -> dict[str, Array]:

@@ -56,6 +56,24 @@ def test_a_jacobian_is_computed_once_in_each_precision_that_is_asked(
     assert Squared.runs[1] == jacobians * len(x)  # what is plainly right is asked in its own alone
 
 
+def test_only_rows_that_are_not_plainly_right_are_asked_in_the_highest_precision() -> None:
+    class RoughAtOne(Squared):
+        """Off by a few units in the last place of float32, at one entry."""
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            off = torch.zeros(5, dtype=g.dtype)
+            off[2] = 8 * torch.finfo(torch.float32).eps if g.dtype is torch.float32 else 0.0
+            return Squared.backward(ctx, g) * (1 + off)
+
+    Squared.runs = [0, 0]
+    x = [0.5, -1.5, 2.0, 3.0, -0.25]
+    problem = layer_problem(RoughAtOne, {"x": x}, dtype="float32", modes=("reverse",))
+    answer = examine(torch_engine(), problem)
+    assert [check.status for check in answer.checks] == ["passed"]
+    assert Squared.runs[1] == len(x) + 1
+
+
 def test_an_input_without_numbers_has_a_gradient_without_numbers() -> None:
     def layer(x: Any, y: Any) -> Any:
         return x.sum() + 2 * y

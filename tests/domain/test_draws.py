@@ -9,6 +9,14 @@ PACKAGE = Path(draws.__file__).parents[1]
 DRAWN_ELSEWHERE = ("integers(0, 2", "choice([-1", "choice((-1")
 
 
+def test_a_generator_gives_the_numbers_of_its_seed() -> None:
+    for _ in range(2):
+        for seed in ((3, 7), (3, 8), (0,)):
+            expected = np.random.default_rng(seed)
+            found = draws.generator(*seed)
+            assert found.random(3).tolist() == expected.random(3).tolist()
+
+
 def test_signs_are_one_or_minus_one() -> None:
     drawn = draws.signs(np.random.default_rng(0), (50, 3))
     assert drawn.shape == (50, 3)

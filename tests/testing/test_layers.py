@@ -7,6 +7,7 @@ from functools import partial, wraps
 from typing import Any
 
 import pytest
+import torch
 
 from gradcheck_cli.testing.layers import name_of, place_of
 
@@ -74,3 +75,14 @@ def test_what_has_no_file_has_its_name_alone() -> None:
     caller.__name__ = "typed"  # type: ignore[attr-defined]
     assert place_of(caller)[0].path == "typed"  # where its class stands says nothing
     assert name_of(lambda x: x) == "lambda"
+
+
+def test_the_file_of_a_module_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Doubled(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return 2 * x
+
+    place_of(Doubled())
+    monkeypatch.setattr("inspect.getsourcelines", pytest.fail)
+    _, span = place_of(Doubled())
+    assert span.line > 1

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcheck_cli.checks.casts import seen
 from gradcheck_cli.domain.codes import Severity
-from gradcheck_cli.domain.draws import signs
+from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.place import Place
@@ -129,7 +129,7 @@ class Bench:
         self.fresh = fresh
         self.problem = problem
         self.leaves = {leaf.name: leaf for leaf in subject.leaves if leaf.differentiable}
-        self._rng = np.random.default_rng([problem.seed, 7])
+        self._rng = generator(problem.seed, 7)
         self.size = sum(output.size for output in subject.outputs)
         self.row, self.second_row = self.draw(self.size), self.draw(self.size)
         self.first = self.run(watch=True)

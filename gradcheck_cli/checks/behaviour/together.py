@@ -20,6 +20,7 @@ from gradcheck_cli.checks.behaviour.linear import (
 )
 from gradcheck_cli.checks.behaviour.memory import of_the_first, remembered
 from gradcheck_cli.checks.behaviour.request_dependence import requested, subsets
+from gradcheck_cli.domain.draws import generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout
@@ -73,7 +74,7 @@ def _doubts(bench: Bench) -> Iterator[Doubt]:
 def _another(bench: Bench) -> tuple[Mapping[str, Array], CallResult] | None:
     """Other values of the given inputs, and a run there: with equal rows, which can be expanded,
     where the layer has a value for such."""
-    moved = bench.moved(ELSEWHERE, np.random.default_rng([bench.problem.seed, 8]))
+    moved = bench.moved(ELSEWHERE, generator(bench.problem.seed, 8))
     equal = repeated(bench, moved)
     values: Mapping[str, Array] = {**moved, **equal}
     if equal.keys() == moved.keys():
@@ -81,7 +82,7 @@ def _another(bench: Bench) -> tuple[Mapping[str, Array], CallResult] | None:
     ran = bench.ran_at(values)
     if ran is not None:
         return values, ran
-    moved = moved or bench.moved(ELSEWHERE, np.random.default_rng([bench.problem.seed, 8]))
+    moved = moved or bench.moved(ELSEWHERE, generator(bench.problem.seed, 8))
     ran = bench.ran_at(moved)
     return None if ran is None else (moved, ran)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from gradcheck_cli.checks.causes.traced_entry import TracedEntry
-from gradcheck_cli.domain.draws import signs
+from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
@@ -39,7 +39,7 @@ def wrong_products(subject: Subject, seed: int, mode: Mode) -> list[Product]:
 
     Costs one backward pass and some twenty forward passes a leaf and draw.
     """
-    rng = np.random.default_rng([seed, 11])
+    rng = generator(seed, 11)
     pairs: dict[str, list[tuple[float, float]]] = {}
     wrong: set[str] = set()
     for _ in range(DRAWS):

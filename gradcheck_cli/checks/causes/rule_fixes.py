@@ -20,6 +20,7 @@ import numpy as np
 
 from gradcheck_cli.checks.causes.products import wrong_products
 from gradcheck_cli.checks.subjects import Subjects, where_it_runs
+from gradcheck_cli.domain.draws import generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import LayerProblem, word_of
@@ -122,7 +123,7 @@ class RuleFixes:
         self._problem = problem
         self._layer = layer
         self._rule = rule
-        self._rng = np.random.default_rng([problem.seed, 47])
+        self._rng = generator(problem.seed, 47)
         self._expressions: dict[Place, Expression] = {}
 
     def tried(self) -> TriedCorrection | None:

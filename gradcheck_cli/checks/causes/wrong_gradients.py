@@ -35,7 +35,7 @@ from gradcheck_cli.checks.causes.products import (
 from gradcheck_cli.checks.small import is_small
 from gradcheck_cli.checks.subjects import Subjects, where_it_runs
 from gradcheck_cli.domain.codes import Codes
-from gradcheck_cli.domain.draws import signs
+from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.implementation import ByDesign
@@ -298,7 +298,7 @@ class WrongGradients:
     def _missing(self, finding: Finding) -> Cause | None:
         """The call without which there would be a gradient, and the right one, along a random
         direction."""
-        rng = np.random.default_rng([self._problem.seed, 13])
+        rng = generator(self._problem.seed, 13)
         subject = self._subject
         row = rng.standard_normal(sum(output.size for output in subject.outputs))
         leaf = next(leaf for leaf in subject.leaves if leaf.name == finding.input)

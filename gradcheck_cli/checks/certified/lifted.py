@@ -16,7 +16,7 @@ from gradcheck_cli.checks.certified.islands import with_islands
 from gradcheck_cli.checks.certified.program_truth import ProgramTruth, is_certified
 from gradcheck_cli.checks.shape import moving_size
 from gradcheck_cli.checks.subjects import where_it_runs
-from gradcheck_cli.domain.draws import signs
+from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import Leaf, word_of
 from gradcheck_cli.domain.records import dataclass
@@ -45,7 +45,7 @@ from gradcheck_cli.truth.certified.enclosed_products import (
     TooManyNumbers,
     require_few,
 )
-from gradcheck_cli.truth.layers.callables import projected, ulp_perturbed
+from gradcheck_cli.truth.layers.callables import projected, ulps_away
 from gradcheck_cli.truth.layers.safe_values import values_of
 from gradcheck_cli.truth.layers.stairs import Stairs, searches
 from gradcheck_cli.truth.numerics.noise import from_size
@@ -76,8 +76,7 @@ class LiftedTruth(ProgramTruth):
         self.radii = {}
         made = _of_this_check(layer)
         if made is None:
-            rng = np.random.default_rng([layer.problem.seed, 41])
-            near = [point for _ in range(DRAWS) for point in _both_ways(subject, rng)]
+            near = _both_ways(subject, generator(layer.problem.seed, 41))
             made = _remembered(layer, near)
         if made is None:
             lifted, self.radii = with_islands(subject.lift())
@@ -324,11 +323,11 @@ def _compare(
     program at these points. `of_elsewhere`: it was recorded elsewhere, and its steps were not
     compared here."""
     subject, seed, lifted = layer.highest, layer.problem.seed, made.lifted
-    stirs = [ulp_perturbed(subject, seed + turn) for turn in range(STIRS)]
-    rng = np.random.default_rng([seed, 43])
+    stirs = ulps_away(subject, STIRS, seed)
+    rng = generator(seed, 43)
     program = _Nearby(subject, made)
     points = [_here(subject), *stirs, *near]
-    mine = program.values(points)
+    mine, anew = program.values_and_rounded_anew(points, near, rng)
     there = values_of(subject, points, mine[0].size)
     with np.errstate(all="ignore"):
         same = (there == mine) | (np.isnan(there) & np.isnan(mine))
@@ -336,7 +335,6 @@ def _compare(
         moved = np.abs(off[1:] - off[0])
         if lifted.islands:  # on either side of the point a line is as far from what it stands for
             moved[STIRS:] = np.repeat(np.abs(off[1 + STIRS :: 2] - off[2 + STIRS :: 2]) / 2, 2, 0)
-        anew = program.rounded_anew(near, rng)
         own = np.fmax.reduce(np.abs(anew - mine[1 + STIRS :]), axis=0, initial=0.0)
         size = np.max(np.abs(there), initial=0.0, where=np.isfinite(there))
         noise = from_size(there[0], OPERATIONS) + np.max(moved[:STIRS], axis=0) + own
@@ -366,17 +364,19 @@ def _runs_alike(layer: BoundLayer, lifted: Lifted, moved: Values) -> bool:
 
 
 def _both_ways(subject: Subject, rng: np.random.Generator) -> list[Values]:
-    """Two points near by, on either side of the point. No two numbers move equally far: what is
-    tied is tied no more."""
+    """DRAWS times two points near by, on either side of the point. No two numbers move equally far:
+    what is tied is tied no more."""
     moving = [leaf for leaf in subject.leaves if leaf.differentiable]
-    along = {
-        leaf.name: signs(rng, leaf.value.shape) * rng.uniform(0.5, 1.0, leaf.value.shape)
-        for leaf in moving
-    }
-    return [
-        {leaf.name: _moved(leaf, way * along[leaf.name]) for leaf in moving}
-        for way in (NEAR, -NEAR)
+    shapes = {leaf.name: leaf.value.shape for leaf in moving}
+    drawn = [
+        {name: signs(rng, shape) * rng.uniform(0.5, 1.0, shape) for name, shape in shapes.items()}
+        for _ in range(DRAWS)
     ]
+    moved = {}
+    for leaf in moving:
+        parts = [way * NEAR * along[leaf.name] for along in drawn for way in (1, -1)]
+        moved[leaf.name] = _moved(leaf, np.stack(parts))
+    return [{n: points[place] for n, points in moved.items()} for place in range(2 * DRAWS)]
 
 
 def _moved(leaf: Leaf, parts: Array) -> Array:
@@ -418,10 +418,12 @@ class _Nearby:
         found = self._function.values([self._inputs(point) for point in points])
         return found.reshape(len(points), -1)
 
-    def rounded_anew(self, points: Sequence[Values], rng: np.random.Generator) -> Array:
-        wrt = map(word_of, points[0])
-        found = self._function.rounded_anew([self._inputs(one) for one in points], wrt, rng)
-        return found.reshape(len(points), -1)
+    def values_and_rounded_anew(
+        self, points: Sequence[Values], near: Sequence[Values], rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        given, moved = ([self._inputs(one) for one in some] for some in (points, near))
+        found = self._function.values_and_rounded_anew(given, moved, map(word_of, near[0]), rng)
+        return found[0].reshape(len(points), -1), found[1].reshape(len(near), -1)
 
     def exact_value(self, moved: Values, dtype: str) -> Array:
         """Without rounding, with the constants of a dtype; nan where it is not enclosed."""

@@ -15,7 +15,7 @@ from gradcheck_cli.checks.shape import output_shape, output_size
 from gradcheck_cli.domain.blocks import HessianBlock, blocks_in
 from gradcheck_cli.domain.case import Case, CurveRequest, TruthRequest
 from gradcheck_cli.domain.curve import MOST_DRAWN, Curve
-from gradcheck_cli.domain.draws import direction
+from gradcheck_cli.domain.draws import direction, generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Failure, Mode, Projection, order_of
 from gradcheck_cli.domain.graph import Graph
@@ -265,7 +265,7 @@ class ProgramProducts(Gradients):
     def _drawn(self) -> Array:
         """Gaussian and of Rademacher in turn."""
         problem = self.layer.problem
-        rng = np.random.default_rng([problem.seed, 23])
+        rng = generator(problem.seed, 23)
         size = output_size(self.layer.narrow)
         drawn = [direction(rng, size, turn) for turn in range(ROWS)]
         return FORMATS[problem.dtype].round(np.stack(drawn))

@@ -29,6 +29,7 @@ from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.draws import generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import (
     SECOND,
@@ -220,7 +221,7 @@ class HessianCase(LayerCase):
         """How far rounding moves the second derivatives, and of which entries the gradient itself
         is in doubt. None where the layer does not run at other numbers."""
         own = self._hessian.filled(self._entries)
-        rng = np.random.default_rng([self.layer.problem.seed, 31])
+        rng = generator(self.layer.problem.seed, 31)
         move = move_of(self.layer.highest.dtype)
         changes = self._changes(own, move, DRAWS, rng)
         stir = STIR * FORMATS[self.layer.highest.dtype].unit_roundoff

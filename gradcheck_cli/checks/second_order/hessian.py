@@ -11,7 +11,7 @@ from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.shape import moving_size, output_size
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.blocks import PAIRED_ENTRIES, HessianBlock, blocks_in
-from gradcheck_cli.domain.draws import direction
+from gradcheck_cli.domain.draws import direction, generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode, modes_in, order_of
 from gradcheck_cli.domain.scale import tangent_scale
@@ -52,7 +52,7 @@ class Hessian:
         self.mode = mode
         narrow, problem = layer.narrow, layer.problem
         fmt = FORMATS[problem.dtype]
-        rng = np.random.default_rng([problem.seed, 29])
+        rng = generator(problem.seed, 29)
         size = output_size(narrow)
         self.row = np.ones(1) if size == 1 else fmt.round(rng.standard_normal(size))
         self.moving = [leaf for leaf in narrow.leaves if leaf.differentiable and leaf.size]

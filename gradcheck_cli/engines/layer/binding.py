@@ -6,7 +6,10 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from operator import is_not
+from types import FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from gradcheck_cli.engines.errors import EngineFault, SpecMistake
 
@@ -114,8 +117,26 @@ _KEYS = re.compile(r"\[([^\]]+)\]")
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
+_READ: WeakKeyDictionary[FunctionType, tuple[tuple[object, ...], list[inspect.Parameter]]]
+_READ = WeakKeyDictionary()
+
+
 def parameters_of(function: Any) -> list[inspect.Parameter] | None:
-    """The parameters of a function's signature; None where it states none."""
+    """The parameters of a function's signature; None where it states none. Nobody writes to the
+    list. That of a plain function is read once: a check of a small layer asks several times, and
+    each time would take as long as a call of the layer."""
+    if type(function) is not FunctionType or vars(function):  # it may state those of another
+        return _read(function)
+    stated = (function.__code__, function.__defaults__, function.__kwdefaults__)
+    before, found = _READ.get(function, ((), None))
+    if not before or any(map(is_not, before, stated)):
+        found = _read(function)
+        if found is not None:
+            _READ[function] = stated, found
+    return found
+
+
+def _read(function: Any) -> list[inspect.Parameter] | None:
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.draws import signs
+from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.implementation import ByDesign
 from gradcheck_cli.domain.records import dataclass
@@ -226,7 +226,7 @@ def _slopes(design: ByDesign, call: _Call) -> dict[str, Array]:
         }
     diagonal = call.pull(np.ones(size))
     found = {n: g for n, g in zip(args, diagonal, strict=True) if g is not None}
-    rng = np.random.default_rng([size, 31])
+    rng = generator(size, 31)
     for _ in range(DRAWS):
         along = signs(rng, size)
         for name, gradient in zip(args, call.pull(along), strict=True):

@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from itertools import count
 from typing import Any
 
@@ -99,7 +100,7 @@ class Randomness:
 
     def again(self) -> None:
         """From the seed on. Who calls this stands in `surroundings`."""
-        random.seed(self._seed)
+        random.setstate(_of_python(self._seed))  # to seed anew takes twice as long
         np.random.seed(self._seed % 2**32)
 
     def drawn(self) -> bool:
@@ -111,6 +112,11 @@ class Randomness:
             self._first = random.random(), np.random.random()
             self.again()
         return found != self._first
+
+
+@cache
+def _of_python(seed: int) -> Any:
+    return random.Random(seed).getstate()
 
 
 def _state() -> tuple[Any, Any]:

@@ -29,10 +29,10 @@ def laid_out(torch: Any, tensor: Any, layout: Layout) -> Any:
         return sliced
     if layout == "expanded":
         one = tensor
-        for axis in range(tensor.dim()):
-            first = one.narrow(axis, 0, min(1, one.shape[axis]))
-            if bool((one == first).all()):
-                one = first
+        for axis, size in enumerate(tensor.shape):
+            if size > 1:
+                first = one.narrow(axis, 0, 1)
+                one = first if torch.equal(one, first.expand_as(one)) else one
         return one.clone().expand(tensor.shape)
     return tensor.contiguous()
 

@@ -52,16 +52,12 @@ class _NoSymbols(StandIn):
 
 class _NoSymbolicShapes(StandIn):
     """Its questions have plain answers where sizes and truths are plain numbers. They are in its
-    dictionary: an operation asks dozens of times."""
+    dictionary: an operation asks dozens of times. So is `__path__`, for which every import looks:
+    an empty one, as nothing is inside."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        vars(self).update({asked: self._answering(asked) for asked in _PLAINLY})
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "__path__":  # every import asks, and this is no package
-            raise AttributeError(name)
-        return super().__getattr__(name)
+        vars(self).update({asked: self._answering(asked) for asked in _PLAINLY}, __path__=[])
 
     def _answering(self, name: str) -> Callable[..., Any]:
         plainly = _PLAINLY[name]

@@ -300,8 +300,8 @@ def _streams(torch: Any, device: Any) -> list[_Stream]:
     """The random streams of the CPU, where modules are initialised, and of a GPU."""
     found = [
         _Stream(
-            torch.get_rng_state,
-            torch.set_rng_state,
+            torch.default_generator.get_state,
+            torch.default_generator.set_state,
             lambda seed: torch.Generator().manual_seed(seed).get_state(),
         )
     ]

@@ -17,7 +17,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import SAME_STEP, Cost
 from gradcheck_cli.truth.certified.ties import Ties, at_a_kink, tied_elements, with_unknown
 from gradcheck_cli.truth.plain import constant, inlined, moving
-from gradcheck_cli.truth.side_by_side import side_by_side
+from gradcheck_cli.truth.side_by_side import SideBySide, side_by_side
 
 NODES_BITS = 2200  # the square of the smallest float64, beside 1
 FEW_BALLS = 64
@@ -53,6 +53,7 @@ class BallProgram:
         self._last: Recorded | None = None
         self._dtype = request.dtype
         self._nodes = _nodes(self.program, request.dtype, request.wrt)
+        self._values = request.values
         self._given: dict[str, Any] = {}
         for name in self.program.inputs:
             value = np.asarray(request.values[name])
@@ -66,11 +67,10 @@ class BallProgram:
         xs: Sequence[Any],
         ties: Ties | None = None,
         unknown: bool = False,
-        nodes: Nodes | None = None,
     ) -> Any:
         given = {**self._given, **dict(zip(self.wrt, xs, strict=True))}
         inputs = (given[name] for name in self.program.inputs)
-        (output,) = (nodes or self._nodes).outputs(inputs, ties, unknown)
+        (output,) = self._nodes.outputs(inputs, ties, unknown)
         return output
 
     def recorded(self, xs: Sequence[Any]) -> Recorded:
@@ -96,15 +96,25 @@ class BallProgram:
         one run at as many points side by side; None where that takes longer than a pass for each,
         or cannot be."""
         from reference_engine.arithmetic.arbs import objects
-        from reference_engine.arithmetic.balls import Ball
+        from reference_engine.arithmetic.balls import Ball, exactly
         from reference_engine.enclosing import ball_vjp
 
         beside, count = side_by_side(self.program), len(cotangents)
         if count < 2 or beside is None or beside.each > FEW_BALLS:
             return None
         nodes = _nodes_side_by_side(self.program, self._dtype, self.wrt)
+        given: dict[str, Any] = {}
+        for name in self.program.inputs.keys() - set(self.wrt):
+            value = beside.same(np.asarray(self._values[name]), is_input=True)
+            given[name] = exactly(value) if value.dtype.kind == "f" else value
+
+        def run(*xs: Any) -> Any:
+            every = {**given, **dict(zip(self.wrt, xs, strict=True))}
+            (found,) = nodes.outputs(every[name] for name in self.program.inputs)
+            return found
+
         arrays = (np.broadcast_to(objects(x), beside.shape(count, x.shape)) for x in self.xs)
-        _, pull = ball_vjp(lambda *xs: self._run(xs, nodes=nodes), [Ball(x) for x in arrays])
+        _, pull = ball_vjp(run, [Ball(x) for x in arrays])
         output = self.program.nodes[self.program.output].shape
         found = pull(cotangents.reshape(beside.shape(count, output)))
         return [x_bar.reshape(count, -1) for x_bar in found]
@@ -146,26 +156,27 @@ def _known(balls: Any) -> Array:
 
 
 class Nodes:
-    """The nodes of a program on balls. A tie at those that stand `still` is none. Some may have
-    other `keywords` than their own."""
+    """The nodes of a program on balls. A tie at those that stand `still` is none. They may run at
+    several points, which lie `beside` one another."""
 
     def __init__(
         self,
         program: Program,
         fmt: FloatFormat,
         still: Container[int] = (),
-        keywords: Mapping[int, Mapping[str, Any]] | None = None,
+        beside: SideBySide | None = None,
     ) -> None:
         from reference_engine.traced import ROWS
 
         self._program = program
-        self._keywords = keywords or {}
+        self._beside = beside
         self._still = still
         self._template: list[Any] = [None] * len(program.nodes)
         self._calls: list[tuple[int, Any]] = []
         for index, node in enumerate(program.nodes):
             if node.op == CONSTANT:
                 value = constant(node, fmt)
+                value = value if beside is None else beside.same(value)
                 self._template[index] = self.exactly(value) if node.kind == "float" else value
             elif node.op != INPUT:
                 call = ROWS[node.op] if node.custom is None else _stated(node.custom, fmt)
@@ -191,7 +202,7 @@ class Nodes:
     ) -> list[Any]:
         """One array an output, None where the program has none, of one array an input. Nodes on a
         tie are noted in `ties`, or, where that is known, get an `unknown` derivative."""
-        from reference_engine.traced import Traced
+        from reference_engine.traced import ROWS, Traced
 
         program, slots = self._program, self._template.copy()
         for index, value in zip(program.inputs.values(), inputs, strict=True):
@@ -208,7 +219,11 @@ class Nodes:
             # of a number with itself (x != x, where it is nan)
             still = index in self._still or _is_of_itself(node)
             with self.watched(still, still or ties is not None) as met:
-                slots[index] = call(*args, **self._keywords.get(index, node.keywords))
+                if self._beside is None:
+                    slots[index] = call(*args, **node.keywords)
+                else:
+                    row = ROWS.__getitem__
+                    slots[index] = self._beside.call(index, call, args, node.keywords, row)
             if not still:
                 self.moved(node, slots[index])
             if ties is None or still:
@@ -235,7 +250,7 @@ def _nodes_side_by_side(program: Program, dtype: str, wrt: tuple[str, ...]) -> N
     beside = side_by_side(program)
     assert beside is not None
     still = set(range(len(program.nodes))) - moving(program, wrt)
-    return Nodes(program, FORMATS[dtype], still, beside.keywords)
+    return Nodes(program, FORMATS[dtype], still, beside)
 
 
 def _is_of_itself(node: Node) -> bool:

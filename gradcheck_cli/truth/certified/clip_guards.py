@@ -9,7 +9,7 @@ that is no neighbour of a pole is a choice of the model, and so is a relu.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -43,11 +43,11 @@ class _Active:
 def guards_of(
     request: TruthRequest,
     program: Program,
-    at_point: Sequence[Array],
+    at_point: Callable[[], Sequence[Array]],
     blocks: Mapping[tuple[str, str], TruthBlock],
 ) -> tuple[Guard, ...]:
     """The clips of `program` (custom gradients inlined) without which entries of the gradient that
-    are exactly 0 would be other numbers."""
+    are exactly 0 would be other numbers. `at_point` gives the value of every node."""
     if not any(node.op in CLIPS for node in program.nodes):
         return ()
     modes = {m: p for m, p in request.projections.items() if m in FIRST_ORDER}
@@ -59,7 +59,7 @@ def guards_of(
     if not any(np.any(mask) for mask in zero.values()):
         return ()
     found = []
-    for active in _active(program, [np.asarray(value) for value in at_point], request.wrt):
+    for active in _active(program, [np.asarray(value) for value in at_point()], request.wrt):
         there = replace(
             request,
             program=_without(program, active),

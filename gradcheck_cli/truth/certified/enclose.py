@@ -289,7 +289,20 @@ class Blocks(_Ziv):
         if self._second:
             return self._second_order()
         self._tied = self._tied_entries(ties)
+        self._settle_zeros()
         return self._first_order(self._function)
+
+    def _settle_zeros(self) -> None:
+        """Entries of the Jacobian of inputs that do not reach the output are exactly 0."""
+        found = groups(self._function.program, self._wrt)
+        if found is None or not self._shares_rows(self._function):
+            return
+        ends = np.cumsum([x.size for x in self._xs])[:-1]
+        for name, reach in zip(self._wrt, np.split(found[0], ends, axis=1), strict=True):
+            if name not in (self._projection.columns or {}):
+                zero = self._rows_defined[:, None] & ~(reach | self._tied[name])
+                self._value[name][zero] = self._radius[name][zero] = 0.0
+                self._sure[name] |= zero
 
     def _row_count(self) -> int:
         rows = self._projection.rows
@@ -358,10 +371,13 @@ class Blocks(_Ziv):
         ran = self._function.recorded(self._xs)
         if not ran.jacobian:
             found = groups(self._function.program, self._wrt)
-            ran.jacobian.update(
-                self._pulled(ran.pull, {}) if found is None else self._in_groups(ran.pull, *found)
-            )
+            ran.jacobian.update(self._in_groups(ran.pull, *(found or self._each_row())))
         return ran.jacobian
+
+    def _each_row(self) -> tuple[Array, list[list[int]]]:
+        """Every input may move every output: each row is a group."""
+        rows, columns = self._row_count(), sum(x.size for x in self._xs)
+        return np.ones((rows, columns), np.bool_), [[row] for row in range(rows)]
 
     def _pulled(self, pull: Callable[..., Any], columns: Along) -> dict[str, Any]:
         """A row for each cotangent."""
@@ -388,7 +404,8 @@ class Blocks(_Ziv):
             passed = (np.concatenate([x.reshape(-1) for x in one]) for one in each)
         else:
             passed = np.concatenate(at_once, axis=1)
-        found = objects(np.zeros(reach.shape))
+        found = np.empty(reach.shape, dtype=object)
+        found[...] = objects(0)
         for row, group in zip(passed, groups, strict=True):
             for place in group:
                 found[place, reach[place]] = row[reach[place]]

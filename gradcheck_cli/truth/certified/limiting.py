@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.draws import generator
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import SECOND, Mode, Projection
 from gradcheck_cli.domain.records import dataclass
@@ -106,7 +107,7 @@ class _Beside(Blocks):
         self, request: TruthRequest, function: BallProgram, mode: Mode, projection: Projection
     ) -> None:
         super().__init__(request, function, mode, projection)
-        self._rng = np.random.default_rng([request.seed, 41])
+        self._rng = generator(request.seed, 41)
         self._at = self._xs
         sizes = np.abs(np.concatenate([x.ravel() for x in self._at]))
         sizes = sizes[(sizes > 0) & np.isfinite(sizes)]

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
+from gradcheck_cli.domain.draws import generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.program import INPUT, Node, Program
@@ -49,7 +50,7 @@ def with_moved(
     by when every input moves by up to half an ulp."""
     modes = {mode: request.projections[mode] for mode, _ in costs}
     program = _moving(request.program, request.exact)
-    rng = np.random.default_rng([request.seed, 53])
+    rng = generator(request.seed, 53)
     unit = FORMATS[request.dtype].unit_roundoff
     moved = {key: np.zeros_like(blocks[key].value) for key in costs}
     for _ in range(DRAWS):

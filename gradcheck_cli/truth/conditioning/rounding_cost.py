@@ -25,7 +25,7 @@ from typing import cast
 import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
-from gradcheck_cli.domain.draws import signs
+from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
 from gradcheck_cli.domain.records import dataclass
@@ -221,7 +221,7 @@ def _sampled(
     """C from derivatives along random signs of the inputs; each operation is taken to cost as much,
     and all together what is left when everything is rounded anew: a derivative that is 0 in exact
     arithmetic does not move, and yet is nothing but rounding. With no mode, of the output."""
-    rng = np.random.default_rng([request.seed, 1])
+    rng = generator(request.seed, 1)
     derivatives = Derivatives(request, _lines(request, mode))
     moved = {name: np.zeros_like(block) for name, block in true.items()}
     backward = {name: np.zeros_like(block) for name, block in true.items()}

@@ -32,7 +32,7 @@ from gradcheck_cli.truth.formulas.merge_certificates import (
 from gradcheck_cli.truth.formulas.request_cache import Work, differences_of, sampled
 from gradcheck_cli.truth.gradients import block_shapes
 from gradcheck_cli.truth.numerics.noise import from_size
-from gradcheck_cli.truth.plain import inlined, plain_function
+from gradcheck_cli.truth.plain import inlined
 from gradcheck_cli.truth.subdifferential import hulls_of
 
 # Columns for which a difference is taken beside a certified truth: each costs some twenty
@@ -93,14 +93,13 @@ def _lacks_differences(truth: Truth) -> bool:
 def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
     """All of it but the costs of rounding."""
     program = inlined(request.program)
-    at_point = plain_function(program, request.dtype).nodes(request.values)
     known = request.known
     balls = BallProgram(request)
     if known is not None and known.output_certified:
         value = remembered_output(known)
     else:
         value = certify_output(request, function=balls)
-    work = Work(request, engine, program, at_point, value.nowhere)
+    work = Work(request, engine, program, value.nowhere)
     certificates = remembered(known) if known else certify(request, function=balls)
     blocks: dict[tuple[str, str], TruthBlock] = {}
     reasons: dict[tuple[str, str], str] = {}
@@ -121,11 +120,14 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
             for name in request.wrt:
                 blocks[mode, name] = limits.widened(name, blocks[mode, name])
         hulls[mode] = _hulls(work, mode, blocks, limits)
-    rough = from_size(work.output, len(program.nodes))
+    output, error = value.value, value.radius
+    if not value.sure.all():
+        output = np.where(value.sure, output, work.output)
+        error = np.where(value.sure, error, from_size(work.output, len(program.nodes)))
     return Truth(
         dtype=request.dtype,
-        output=np.where(value.sure, value.value, work.output),
-        output_error=np.where(value.sure, value.radius, rough),
+        output=output,
+        output_error=error,
         fallback=_fallback(certificates.values()),
         output_certified=bool(np.all(value.sure)),
         blocks=blocks,
@@ -133,7 +135,9 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
         uncertified={key: c.reason for key, c in certificates.items() if c.reason},
         tied={key: c.tied for key, c in certificates.items() if c.tied.any()},
         hulls=hulls,
-        guards=guards_of(request, program, at_point, blocks) if known is None else known.guards,
+        guards=known.guards
+        if known
+        else guards_of(request, program, lambda: work.at_point, blocks),
         forward=work.evaluations,
     )
 

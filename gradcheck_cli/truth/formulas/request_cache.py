@@ -43,20 +43,23 @@ MOVED_ROWS = 4  # and at other points than the one in question, two a column
 class Work:
     """What is shared between the blocks of one request.
 
-    `program` is that of the request without custom gradients, and `at_point` has the float64 value
-    of every node. `nowhere` marks what of the output has no value in exact arithmetic. What follows
-    from the numbers at the point is looked for where it is needed: not where everything is
-    certified.
+    `program` is that of the request without custom gradients. `nowhere` marks what of the output
+    has no value in exact arithmetic. What follows from the numbers at the point is looked for where
+    it is needed: not where everything is certified.
     """
 
     request: TruthRequest
     engine: ReferenceEngine
     program: Program
-    at_point: list[Any]
     nowhere: Array
     difference_cache: dict[object, dict[str, Differences]] = field(default_factory=dict)
     rounding_cache: dict[tuple[Mode, str], Cost] | None = None
     evaluations: int = 0
+
+    @cached_property
+    def at_point(self) -> list[Any]:
+        """The float64 value of every node."""
+        return plain_function(self.program, self.request.dtype).nodes(self.request.values)
 
     @cached_property
     def output(self) -> Array:

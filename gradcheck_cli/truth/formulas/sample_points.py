@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from gradcheck_cli.domain.draws import generator
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.thresholds import Spread
 
@@ -29,7 +30,7 @@ def fresh_points(
     stays one in half of the near points, so that what happens there is not lost, and becomes a
     small number in others; an infinity becomes one of the largest numbers.
     """
-    rng = np.random.default_rng([seed, 17])
+    rng = generator(seed, 17)
     scales = (2.0 ** -(fmt.bits // 2), BROAD, None)
     turn = 0
     while True:

@@ -8,6 +8,7 @@ from dataclasses import field
 
 import numpy as np
 
+from gradcheck_cli.domain.draws import generator
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.truth import PointKind
@@ -59,7 +60,7 @@ class Search:
     def __post_init__(self) -> None:
         self._start = self.projections.forward
         self._along = self._whole = self.projections.direction(self.number)
-        self._rng = np.random.default_rng([self.projections.seed, 17])
+        self._rng = generator(self.projections.seed, 17)
         self._sampled: set[str] = set()
 
     def run(self) -> None:

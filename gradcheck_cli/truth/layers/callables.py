@@ -10,7 +10,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from gradcheck_cli.domain.draws import signs
+from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
@@ -102,23 +102,33 @@ class CallableTruth:
 
     @cached_property
     def gradients(self) -> dict[str, Array]:
-        return self._filled(self.ran)
+        return self._filled(self.ran, len(self.cotangents))
+
+    def some_rows(self, asked: Array) -> tuple[Array, dict[str, Array]]:
+        """The output, and the gradients by leaf; rows that are not `asked` (m,) may be nan."""
+        if "ran" in vars(self) or asked.all():
+            return self.output, self.gradients
+        output, some = self._pulled({}, self.cotangents[asked])
+        found = {leaf.name: np.full((asked.size, leaf.size), np.nan) for leaf in self.moving}
+        for name, gradients in some.items():
+            found[name][asked] = gradients
+        return output, found
 
     def _run(self, values: Values, rows: Array) -> CallResult:
         self.forward += 1
         self.backward += len(rows)
         return self.subject.run(Call(values, rows))
 
-    def _filled(self, ran: CallResult) -> dict[str, Array]:
+    def _filled(self, ran: CallResult, rows: int) -> dict[str, Array]:
         return {
-            leaf.name: np.zeros((len(self.cotangents), leaf.size)) if found is None else found
+            leaf.name: np.zeros((rows, leaf.size)) if found is None else found
             for leaf in self.moving
             for found in (ran.gradients.get(leaf.name),)
         }
 
     def _pulled(self, values: Values, rows: Array) -> tuple[Array, dict[str, Array]]:
         ran = self._run(values, rows)
-        return ran.output, self._filled(ran)
+        return ran.output, self._filled(ran, len(rows))
 
     def truth(self, names: Mapping[Mode, Mapping[str, Array] | None], costs: bool) -> Truth:
         """Blocks of every mode. The value is the directions of forward mode by leaf, (k, n), or
@@ -279,7 +289,7 @@ class CallableTruth:
         when every number moves by a few ulps, which rounds everything on the way anew. An entry
         that is zero in exact arithmetic, as that of a bias before a batch norm, is nothing else."""
         if self._noise is None:
-            rng = np.random.default_rng([self.seed, 7])
+            rng = generator(self.seed, 7)
             move = STIR * FORMATS[self.subject.dtype].unit_roundoff
             self._noise = {name: np.zeros(g.shape) for name, g in self.gradients.items()}
             for _ in range(STIRRED):
@@ -424,7 +434,7 @@ def moved_gradients(
     the mean square over moves of all leaves and cotangents along random signs, by leaf and dtype;
     0 where that is no number. The moves are large enough for the subject's own rounding to vanish
     beside them."""
-    rng = np.random.default_rng([seed, 5])
+    rng = generator(seed, 5)
     rows = np.eye(sum(output.size for output in subject.outputs))
     moving = [leaf for leaf in subject.leaves if leaf.differentiable]
     move = move_of(subject.dtype)
@@ -455,16 +465,26 @@ def own_size(value: Array) -> Array:
     return np.where(size == 0, 1.0, size)
 
 
-def ulp_perturbed(subject: Subject, seed: int = 0) -> dict[str, Array]:
+def ulp_perturbed(subject: Subject) -> dict[str, Array]:
     """Values of the leaves that are a few ulps away: everything on the way is rounded anew."""
-    rng = np.random.default_rng([seed, 37])
+    return ulps_away(subject, 1, 0)[0]
+
+
+def ulps_away(subject: Subject, count: int, seed: int) -> list[dict[str, Array]]:
+    """So many points that are a few ulps away."""
+    rng = generator(seed, 37)
     move = 8 * FORMATS[subject.dtype].unit_roundoff
-    return {leaf.name: stirred(leaf, move, rng) for leaf in subject.leaves if leaf.differentiable}
+    moving = [leaf for leaf in subject.leaves if leaf.differentiable]
+    many = {leaf.name: stirred(leaf, move, rng, (count,)) for leaf in moving}
+    return [{name: values[place] for name, values in many.items()} for place in range(count)]
 
 
-def stirred(leaf: Leaf, part: float, rng: np.random.Generator) -> Array:
-    """Its values, each moved by this part of itself, up or down, and inside its domain."""
-    moved = signs(rng, leaf.value.shape)
+def stirred(
+    leaf: Leaf, part: float, rng: np.random.Generator, draws: tuple[int, ...] = ()
+) -> Array:
+    """Its values, each moved by this part of itself, up or down, and inside its domain; those of
+    several draws along further axes, which come first."""
+    moved = signs(rng, (*draws, *leaf.value.shape))
     moved *= part  # in place: further arrays of its size would be felt
     moved += 1.0
     moved *= leaf.value

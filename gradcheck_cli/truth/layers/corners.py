@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from gradcheck_cli.domain.draws import generator
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.thresholds import CORNER_ALIKE, CORNER_BENDS, Step
 from gradcheck_cli.domain.truth import PointKind
@@ -54,7 +55,7 @@ def cornered(
     columns = np.flatnonzero(np.any(off, axis=0))
     if not 0 < len(columns) <= MOST:
         return merged
-    rng = np.random.default_rng([seed, 43])
+    rng = generator(seed, 43)
     ways = [_direction(values, rng) for _ in range(SAMPLES)]
     far, near = (
         np.stack([_slopes(several, values, way, size, name, columns) for way in ways])

@@ -68,8 +68,10 @@ def is_inside(subject: Subject, values: Values) -> bool:
 
 
 def _inside(subject: Subject, many: Sequence[Values]) -> list[bool]:
-    leaves = {leaf.name: leaf for leaf in subject.leaves}
-    return [all(leaves[n].holds(v) for n, v in at.items() if n in leaves) for at in many]
+    bounded = {leaf.name: leaf for leaf in subject.leaves if leaf.is_bounded}
+    if not bounded:
+        return [True] * len(many)
+    return [all(bounded[n].holds(v) for n, v in at.items() if n in bounded) for at in many]
 
 
 def values_of(subject: Subject, many: Sequence[Values], count: int) -> Array:

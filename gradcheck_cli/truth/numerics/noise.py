@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import factorial
+from math import factorial, isfinite
 
 import numpy as np
 
@@ -293,7 +293,10 @@ def largest_of(values: Array) -> float:
     largest = 0.0
     for inside in parts(flat.size):
         sizes = np.abs(flat[inside])
-        largest = float(np.max(sizes, initial=largest, where=np.isfinite(sizes)))
+        most = float(sizes.max(initial=largest))
+        if not isfinite(most):
+            most = float(np.max(sizes, initial=largest, where=np.isfinite(sizes)))
+        largest = most
     return largest
 
 

@@ -1,6 +1,13 @@
 """Inputs by name become the arguments of a call."""
 
-from gradcheck_cli.engines.layer.binding import arrange, for_the_call, joined
+import functools
+import inspect
+from typing import Any
+
+import pytest
+
+from gradcheck_cli.engines.layer import binding
+from gradcheck_cli.engines.layer.binding import arrange, for_the_call, joined, parameters_of
 
 
 def test_parts_of_one_argument_are_put_together() -> None:
@@ -28,3 +35,48 @@ def test_keyword_arguments_of_a_class_go_to_the_constructor_or_to_the_call() -> 
     assert mine == {"size": 3, "mode": "c"}, "a name that both have is the constructor's"
     assert later == {"mask": [[1, None]], "steps": 2}
     assert for_the_call(Layer, {"wrong": 1})[0] == {"wrong": 1}, "which says so itself"
+
+
+def scaled(x: Any, scale: float = 2.0) -> Any:
+    return x * scale
+
+
+def names(function: Any) -> list[str]:
+    return [one.name for one in parameters_of(function) or ()]
+
+
+def test_a_signature_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    def watched(function: Any) -> inspect.Signature:
+        read.append(function)
+        return inspect.Signature([inspect.Parameter("x", inspect.Parameter.POSITIONAL_ONLY)])
+
+    monkeypatch.setattr(binding.inspect, "signature", watched)
+    fresh = lambda x: x  # noqa: E731  a function that nobody read
+    assert names(fresh) == names(fresh) == ["x"]
+    assert read == [fresh]
+
+
+def test_another_default_is_seen() -> None:
+    def mine(x: Any, scale: float = 2.0) -> Any:
+        return x * scale
+
+    assert parameters_of(mine)[1].default == 2.0
+    mine.__defaults__ = (3.0,)
+    assert parameters_of(mine)[1].default == 3.0
+
+
+def test_what_wraps_a_function_has_its_signature() -> None:
+    @functools.wraps(scaled)
+    def wrapped(*args: Any) -> Any:
+        return scaled(*args)
+
+    assert names(wrapped) == names(scaled) == ["x", "scale"]
+    wrapped.__wrapped__ = lambda y: y
+    assert names(wrapped) == ["y"]
+    assert names(functools.partial(scaled, scale=1.0)) == ["x", "scale"]
+
+
+def test_what_states_no_parameters_has_none() -> None:
+    assert parameters_of(3) is None

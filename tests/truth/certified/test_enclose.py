@@ -368,6 +368,15 @@ SIDE_BY_SIDE = [
     "relu(x) * sum(x, axis=0, keepdims=True)",
     "maximum(x, w) + std(x, axis=1, keepdims=True)",
     "log(x - 1) * s",  # of no value at some
+    "sum(x) * w + s**2",
+    "max(x, axis=1) * prod(x[0])",
+    "softmax(x, axis=-1)",
+    "matmul(transpose(x), x)",
+    "reshape(x, (6,)) * sum(x[0])",
+    "concatenate([w, sin(w)], axis=0) * sum(x)",
+    "stack([w, x[0]], axis=1) * sum(x)",
+    "expand_dims(w, axis=1) * moveaxis(x, 0, 1)",
+    "where(all(x > -1, axis=0), w, s)",
 ]
 
 

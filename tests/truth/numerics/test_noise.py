@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradcheck_cli.truth.numerics.noise import from_size, from_sums, measured, measured_of_layer
+from gradcheck_cli.truth.numerics.noise import (
+    from_size,
+    from_sums,
+    largest_of,
+    measured,
+    measured_of_layer,
+)
 
 U = 2.0**-53
 
@@ -186,3 +192,9 @@ def test_a_part_that_was_float32_is_noisy_beside_another(offset: float) -> None:
 
     _, was_float32 = measured_of_layer(cast, {"x": x}, cast({"x": x}), True, "float64")
     assert was_float32
+
+
+def test_the_largest_size_is_that_of_a_finite_number() -> None:
+    assert largest_of(np.array([1.0, -3.0, 2.0])) == 3.0
+    assert largest_of(np.array([1.0, np.inf, np.nan, -2.0])) == 2.0
+    assert largest_of(np.array([np.nan, -np.inf])) == largest_of(np.zeros(0)) == 0.0

@@ -1,0 +1,98 @@
+"""Forward mode of layers of PyTorch: which leaves have tangents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from gradcheck_cli.engines.layer.subject import SubjectRequest
+from gradcheck_cli.engines.torch.layer import TorchSubject
+from tests.checks.making import examined, layer_problem
+
+X, W = np.array([0.5, -1.5]), np.array([2.0, 0.25])
+
+
+def bound(layer: Any, **values: Any) -> TorchSubject:
+    problem = layer_problem(layer, values)
+    return TorchSubject(SubjectRequest(problem.implementation, values, "float64", "float64"))
+
+
+class Product(torch.autograd.Function):
+    """`given` has, for each call, which factors had a tangent."""
+
+    given: list[tuple[bool, bool]] = []  # noqa: RUF012  noted by static methods
+
+    @staticmethod
+    def forward(x: Any, w: Any) -> Any:
+        return x * w
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        x, w = ctx.saved_tensors
+        return g * w, g * x
+
+    @staticmethod
+    def jvp(ctx: Any, x_dot: Any, w_dot: Any) -> Any:
+        Product.given.append((x_dot is not None, w_dot is not None))
+        x, w = ctx.saved_tensors
+        parts = [dot * by for dot, by in ((x_dot, w), (w_dot, x)) if dot is not None]
+        return sum(parts)
+
+
+def test_each_leaf_moves_alone_once_and_then_beside_zeros() -> None:
+    Product.given = []
+    layer = bound(Product, x=X, w=W)
+    tangents = [{"x": X}, {"x": W}, {"w": X}, {"w": W}]
+    found = layer.jvps(tangents)
+    assert Product.given == [(True, False), (True, True), (False, True), (True, True)]
+    for given, y_dot in zip(tangents, found, strict=True):
+        np.testing.assert_array_equal(layer.jvp(given), y_dot)
+
+
+def test_parameters_of_a_module_are_zeros_too() -> None:
+    layer = bound(torch.nn.Linear(2, 3), input=X)
+    tangents = [{"input": X}, {"input": W}, {"bias": np.ones(3)}, {"bias": np.arange(3.0)}]
+    found = layer.jvps(tangents)
+    for given, y_dot in zip(tangents, found, strict=True):
+        np.testing.assert_array_equal(layer.jvp(given), y_dot)
+
+
+def test_zeros_are_left_out_where_they_would_change_the_tangent() -> None:
+    def infinite(x: Any, w: Any) -> Any:
+        return x + torch.sqrt(w - w.detach())  # whose derivative by w is infinite
+
+    def refused(x: Any, w: Any) -> Any:
+        return x + Refused.apply(w)
+
+    class Refused(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, w: Any) -> Any:
+            return w.clone()
+
+    for function in (infinite, refused):
+        found = bound(function, x=X, w=W).jvps([{"x": X}, {"x": W}])
+        np.testing.assert_array_equal(found, [X, W])
+
+
+def test_a_leaf_without_a_part_in_the_output_has_no_tangent_beside_zeros() -> None:
+    layer = bound(lambda x, w: torch.sin(x), x=X, w=W)
+    assert layer.jvps([{"w": X}, {"w": W}]) == [None, None]
+
+
+def test_a_jvp_that_is_wrong_beside_other_tangents_is_seen() -> None:
+    class Wrong(Product):
+        @staticmethod
+        def jvp(ctx: Any, x_dot: Any, w_dot: Any) -> Any:
+            alone = w_dot is None or x_dot is None
+            return (1.0 if alone else 2.0) * Product.jvp(ctx, x_dot, w_dot)
+
+    answer = examined(Wrong, {"x": X, "w": W}, modes=("forward",))
+    assert {finding.code for finding in answer.findings} == {"GC101"}
