@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SAME, DEFAULT = 8.0, 15.0
+SAME, DEFAULT = 9.0, 15.0
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "small_layers.py"
 
 
