@@ -39,10 +39,6 @@ def difference(x: torch.Tensor) -> torch.Tensor:
     return (x * x - x * x) + 1e-30
 
 
-def spectrum(x: torch.Tensor) -> torch.Tensor:
-    return torch.linalg.eigvalsh(torch.outer(x, x) + torch.eye(1, dtype=x.dtype))
-
-
 def drawing(x: torch.Tensor) -> torch.Tensor:
     return x * torch.rand(x.shape, dtype=x.dtype)
 
@@ -73,7 +69,7 @@ def test_rounding_in_another_order_is_no_other_value() -> None:
     [
         (torch.sin, 0.25, "GC104"),
         (difference, 0.25, "GC104"),
-        (spectrum, 0.5, "GC501"),
+        (torch.special.ndtri, 0.25, "GC501"),
     ],
     ids=["sin", "cancelled", "not lifted"],
 )
