@@ -12,6 +12,9 @@ from gradcheck_cli.domain.records import dataclass
 
 T = TypeVar("T")
 
+LOCAL = "local"
+"""The cluster on this machine that ends with the run."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layered(Generic[T]):
@@ -52,6 +55,6 @@ class RunOptions:
     baseline: Mapping[str, int] = field(default_factory=dict)
     baseline_file: str = ""
     show_framework_output: bool = False
-    cluster: str = ""  # the address of a Dask scheduler, or "local"
+    cluster: str = ""  # the address of a Dask scheduler, or LOCAL
     resume: str = ""  # the file of the journal
     illustrated: bool = False  # a graph with numbers, and the curve of differences, of each formula

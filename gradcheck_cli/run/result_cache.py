@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gradcheck_cli.domain.cache_folder import cache_folder_of
-from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.options import LOCAL, RunOptions
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.domain.spec import Spec
@@ -101,11 +101,13 @@ class ResultCache:
 
 def usable(options: RunOptions) -> bool:
     """Whether results of such a run may be recalled: not where frameworks are to be seen at work,
-    where graphs are wanted, on a device or a cluster, of which nothing is known here, or in a
-    working folder that was deleted."""
+    where graphs are wanted, on a device or a cluster elsewhere, of which nothing is known here, or
+    in a working folder that was deleted. A cluster on this machine finds what any other run on it
+    does."""
     device = options.device.resolve(None, "cpu")
     seen = options.show_framework_output or options.illustrated
-    return device == "cpu" and not (seen or options.cluster or was_deleted())
+    elsewhere = options.cluster not in ("", LOCAL)
+    return device == "cpu" and not (seen or elsewhere or was_deleted())
 
 
 def clear(folder: Path | None = None) -> int:

@@ -164,6 +164,23 @@ def test_what_only_shows_or_ends_a_run_is_none(run_again: Run) -> None:
     assert from_cache(run_again(*JSON, "-q", "--jobs", "1", "--fail-on", "warning")) == ALL
 
 
+def test_what_is_known_is_not_sent_to_a_cluster(run_again: Run) -> None:
+    assert from_cache(run_again(*JSON, "--cluster", "local")) == ALL
+
+
+@pytest.mark.exhaustive
+def test_what_the_nodes_of_a_cluster_here_find_is_kept(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = set(os.environ)
+    fresh = run(*JSON, "--cluster", "local", "--jobs", "1")
+    for name in set(os.environ) - before:  # Dask leaves some in the process that starts nodes
+        monkeypatch.delenv(name)
+    recalled = run(*JSON)
+    assert (from_cache(fresh), from_cache(recalled)) == (set(), ALL)
+    assert lasting(recalled) == lasting(fresh)
+
+
 def test_variables_of_frameworks_count(run_again: Run) -> None:
     assert from_cache(run_again(*JSON, OMP_NUM_THREADS="7")) == set()
 

@@ -124,6 +124,8 @@ def test_clear_counts(specs: list[Spec]) -> None:
         (RunOptions(device=Layered(fallback="cuda")), False),
         (RunOptions(show_framework_output=True), False),
         (RunOptions(illustrated=True), False),
+        (RunOptions(cluster="local"), True),
+        (RunOptions(cluster="tcp://head:8786"), False),
     ],
 )
 def test_where_it_is_used(options: RunOptions, expected: bool) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from gradcheck_cli.domain.codes import CODES, Codes
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.events import EngineReady, Notice
-from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.options import LOCAL, RunOptions
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding, SpecResult
 from gradcheck_cli.domain.spec import Spec
@@ -27,7 +27,6 @@ from gradcheck_cli.run.plan import make_plan
 from gradcheck_cli.run.workers.pool import cores
 from gradcheck_cli.version import VERSION
 
-LOCAL = "local"
 _CONNECT_S = 30.0
 _AHEAD = 256  # specs for each node
 _SENT = 2  # batches for each thread of a node: the next is there when one is done
@@ -72,7 +71,7 @@ class Cluster:
         self._queues: dict[tuple[str, ...], _Queue] = {}  # by engines
         self._arrived: queue.SimpleQueue[tuple[_Queue, Sequence[int], Any]] = queue.SimpleQueue()
         self._finished: deque[Examined] = deque()
-        self._notices: list[Notice] = []
+        self._news: deque[EngineReady | Notice] = deque()
         self._nodes: dict[str, Mapping[str, str]] = {}  # engines with their versions
         self._threads: Mapping[str, int] = {}  # of each node
         self._used: dict[str, str] = {}
@@ -94,7 +93,11 @@ class Cluster:
             ) from error
         address: Any = self._address
         if address == LOCAL:
-            with dask.config.set({"distributed.worker.profile.enabled": False}):
+            settings = {
+                "distributed.worker.profile.enabled": False,
+                "distributed.nanny.pre-spawn-environ": {},  # as many threads as in any other run
+            }
+            with dask.config.set(settings):
                 address = self._own = LocalCluster(
                     n_workers=self._jobs,
                     threads_per_worker=1,
@@ -145,8 +148,8 @@ class Cluster:
 
     def next(self) -> Examined | EngineReady | Notice:
         while not self._finished:
-            if self._notices:
-                return self._notices.pop()
+            if self._news:
+                return self._news.popleft()
             self._receive(*self._arrived.get())
         return self._finished.popleft()
 
@@ -205,14 +208,15 @@ class Cluster:
         self.close()
 
     def _use(self, engine: str) -> None:
-        """Notes an engine, and once which nodes have none."""
+        """Notes an engine, and once which nodes have none. Nodes start it when they need it."""
         if engine in self._used:
             return
         there = {name: have[engine] for name, have in self._nodes.items() if engine in have}
         self._used[engine] = next(iter(there.values()), "")
+        self._news.append(EngineReady(engine, self._used[engine], 0.0))
         without = sorted(self._nodes.keys() - there.keys())
         if without and there:
-            self._notices.append(Notice(f"{engine} is missing on {', '.join(without)}"))
+            self._news.append(Notice(f"{engine} is missing on {', '.join(without)}"))
 
     def _lost(self, spec: Spec, detail: str) -> SpecResult:
         """A spec whose nodes were lost each time, as those are that it takes all memory of."""

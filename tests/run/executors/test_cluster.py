@@ -18,7 +18,7 @@ from distributed import KilledWorker
 from gradcheck_cli import specfile
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.errors import UsageError
-from gradcheck_cli.domain.events import Finished, Notice
+from gradcheck_cli.domain.events import EngineReady, Finished, Notice
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.report import Check, Report, SpecResult
 from gradcheck_cli.domain.spec import Spec
@@ -170,7 +170,8 @@ def test_specs_that_nodes_are_lost_with_go_one_by_one(specs: list[Spec]) -> None
     executor._threads, executor._nodes = {"node": 1}, {"node": {"reference": VERSION}}
     for number in range(8):
         executor.submit(number, specs[number % 4])
-    found = [executor.next() for _ in range(8)]
+    ready, *found = [executor.next() for _ in range(9)]
+    assert ready == EngineReady("reference", VERSION, 0.0)
     assert max(client.sizes) > 1
     assert client.sizes.count(1) == 8
     assert {one.number for one in found if isinstance(one, Examined)} == set(range(8))
