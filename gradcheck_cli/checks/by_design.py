@@ -201,7 +201,7 @@ class _Slope:
                 continue
             low, high = (entry.low, entry.high) if entry else (-np.inf, np.inf)
             size = np.max(np.abs(leaf.value), initial=0.0) or 1.0
-            along = signs(rng, leaf.value.shape)
+            along = signs(rng, leaf.shape)
             for side, end in zip((1.0, -1.0), self._ends, strict=True):
                 end[leaf.name] = np.clip(leaf.value + side * self._step * size * along, low, high)
 

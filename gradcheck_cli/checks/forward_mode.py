@@ -100,7 +100,7 @@ class Pushes:
         rows = np.eye(leaf.size) if directions is None else directions[leaf.name]
         if asked is not None:
             rows = rows[asked]
-        return [{leaf.name: row.reshape(leaf.value.shape)} for row in rows]
+        return [{leaf.name: row.reshape(leaf.shape)} for row in rows]
 
     def _pushed(
         self, subject: Subject, along: Mapping[str, Tangents], refusals: dict[str, None]

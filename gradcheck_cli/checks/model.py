@@ -34,8 +34,7 @@ def formula_of(problem: LayerProblem, leaves: Sequence[Leaf]) -> Program:
     assert spec.model is not None
     words = {leaf.name: word_of(leaf.name) for leaf in leaves}
     arguments = {
-        words[leaf.name]: Argument(leaf.value.shape, _KINDS[leaf.value.dtype.kind])
-        for leaf in leaves
+        words[leaf.name]: Argument(leaf.shape, _KINDS[leaf.kept.dtype.kind]) for leaf in leaves
     }
     parsed = parse(spec.model.text, spec.model.place, constants=spec.constants, inputs=arguments)
     if parsed.program is None:

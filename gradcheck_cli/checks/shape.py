@@ -30,7 +30,7 @@ def is_complex(subject: Subject) -> bool:
 
 def with_layer(problem: LayerProblem, subject: Subject) -> Spec:
     """The spec, with the layer as a program of one operation over its leaves."""
-    leaves = {leaf.name: leaf.value.shape for leaf in subject.leaves}
+    leaves = {leaf.name: leaf.shape for leaf in subject.leaves}
     program = as_program(problem.implementation, leaves, output_shape(subject))
     wrt = tuple(leaf.name for leaf in subject.leaves if leaf.differentiable)
     return replace(problem.spec, program=program, wrt=wrt)

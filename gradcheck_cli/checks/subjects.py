@@ -14,7 +14,7 @@ from gradcheck_cli.checks.spec_errors import BadSpec
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Failure
-from gradcheck_cli.domain.layer import LayerProblem, Leaf
+from gradcheck_cli.domain.layer import LayerProblem, Leaf, rounded
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import EngineFault, SpecMistake
 from gradcheck_cli.engines.layer.custom import Lines
@@ -43,7 +43,7 @@ class Subjects:
         self.notes: dict[str, None] = {}  # in order, each once
         fmt = FORMATS[problem.dtype]
         self._inputs = {
-            name: fmt.round(entry.value) if entry.value.dtype.kind == "f" else entry.value
+            name: rounded(entry.value, fmt)
             for name, entry in problem.spec.points[problem.point].items()
         }
         self.kinds = kinds_of(problem.spec.points[problem.point])
@@ -78,7 +78,7 @@ class Subjects:
         subject: Subject = self._engine.subject(request)
         if self.kinds:
             for leaf in subject.leaves:
-                self._origin.setdefault(leaf.name, leaf.value)
+                self._origin.setdefault(leaf.name, leaf.kept)
             subject = Admissible(subject, self.kinds, self._origin)
         self.notes.update(dict.fromkeys(subject.notes))
         subject.differentiate(_requested(subject.leaves, problem))
@@ -190,7 +190,7 @@ def _requested(leaves: Sequence[Leaf], problem: LayerProblem) -> tuple[str, ...]
     """Names of the leaves whose derivatives the spec requests. Raises BadSpec."""
     spec = problem.spec
     data = _data(problem)
-    floating = {leaf.name for leaf in leaves if leaf.value.dtype.kind == "f"}
+    floating = {leaf.name for leaf in leaves if leaf.is_floating}
     known = [leaf.name for leaf in leaves if leaf.differentiable or leaf.name in data & floating]
     unknown = [name for name in spec.wrt if name not in known]
     if unknown:

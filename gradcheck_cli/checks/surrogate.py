@@ -198,7 +198,7 @@ class Declared:
         step = size * 2.0 ** -round(bits / 3)
         entry = self.layer.problem.spec.points[self.layer.problem.point].get(name)
         for _ in range(DIRECTIONS):
-            along = signs(rng, leaf.value.shape)
+            along = signs(rng, leaf.shape)
             ends = [leaf.value + side * step * along for side in (1.0, -1.0)]
             if entry is not None and any(
                 np.any((end < entry.low) | (end > entry.high)) for end in ends

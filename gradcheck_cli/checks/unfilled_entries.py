@@ -87,7 +87,7 @@ def _elsewhere(leaves: tuple[Leaf, ...], seed: int) -> Iterator[dict[str, Array]
     for factor in SMALLER:
         yield {leaf.name: leaf.value * factor for leaf in moving}
     rng = generator(seed, 53)
-    yield {leaf.name: rng.standard_normal(leaf.value.shape) for leaf in moving}
+    yield {leaf.name: rng.standard_normal(leaf.shape) for leaf in moving}
 
 
 def stating_zero(block: TruthBlock, never: Mask) -> TruthBlock:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, TextIO
 
 from gradcheck_cli.cli.streams import Unwritable, is_terminal, silence, width
 from gradcheck_cli.domain.errors import UsageError
-from gradcheck_cli.domain.events import EngineReady, Event, Finished, SpecFinished, Started
+from gradcheck_cli.domain.events import (
+    EngineReady,
+    Event,
+    Finished,
+    LayerUnderWay,
+    SpecFinished,
+    Started,
+)
 from gradcheck_cli.report.numbers import seconds as in_words
 
 if TYPE_CHECKING:
@@ -123,6 +130,7 @@ class Progress:
         self._listeners = listeners
         self._line = Line(stream)
         self._waiting: dict[str, None] = {}
+        self._under_way: dict[str, LayerUnderWay] = {}  # by spec
         self._total = 0
         self._done = 0
         self._failed = 0
@@ -141,7 +149,10 @@ class Progress:
             self._total = event.specs
         elif isinstance(event, EngineReady):
             self._waiting.pop(event.engine, None)
+        elif isinstance(event, LayerUnderWay):
+            self._under_way[event.spec] = event
         elif isinstance(event, SpecFinished):
+            self._under_way.pop(event.result.spec, None)
             self._done += 1
             self._fresh += not event.result.cached
             self._failed += event.result.status != "passed"
@@ -155,7 +166,16 @@ class Progress:
         failed = f", {self._failed} failed" if self._failed else ""
         pace = self._pace()
         waiting = f"; starting {', '.join(self._waiting)}" if self._waiting else ""
-        return f"[{bar}] {count} specs{failed}{pace}{waiting}"
+        return f"[{bar}] {count} specs{failed}{pace}{waiting}{self._large()}"
+
+    def _large(self) -> str:
+        """The large layer that was heard of last: which question, and how far it is."""
+        if not self._under_way:
+            return ""
+        event = next(reversed(self._under_way.values()))
+        now = event.progress
+        of_all = f" of about {now.expected}" if now.done < now.expected else ""
+        return f"; {event.spec}: {now.what}, {now.done}{of_all} forward passes"
 
     def _pace(self) -> str:
         """How fast it goes and how long still, after some seconds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gradcheck_cli.domain.layer import LayerProgress
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Report, SpecResult
 
@@ -31,6 +32,15 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class LayerUnderWay:
+    """How far a large layer is that takes its time."""
+
+    spec: str
+    engine: str
+    progress: LayerProgress
+
+
+@dataclass(frozen=True, slots=True)
 class SpecFinished:
     """All engines have answered for one spec, and it is judged."""
 
@@ -44,4 +54,4 @@ class Finished:
     report: Report
 
 
-Event = Started | EngineReady | Notice | SpecFinished | Finished
+Event = Started | EngineReady | Notice | LayerUnderWay | SpecFinished | Finished

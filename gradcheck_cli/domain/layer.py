@@ -15,7 +15,7 @@ from gradcheck_cli.domain.records import dataclass
 
 if TYPE_CHECKING:
     from gradcheck_cli.domain.curve import Curve
-    from gradcheck_cli.domain.dtypes import Array
+    from gradcheck_cli.domain.dtypes import Array, FloatFormat
     from gradcheck_cli.domain.evaluation import Failure, Mode, Trace
     from gradcheck_cli.domain.graph import Graph
     from gradcheck_cli.domain.report import Check, Finding, Reading
@@ -26,6 +26,9 @@ LAYER = "layer"
 
 LARGE = 2**21
 """Entries of leaves, of which a float64 array has 16 MB: what is as large is felt."""
+
+MANY = 2**16
+"""Entries of one array, of which copies are felt where there are many such arrays."""
 
 POWER = 0.999
 """The probability with which an error is to be found, unless another is requested."""
@@ -49,22 +52,36 @@ class Meant:
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """An array that a layer's output depends on: a given input, a parameter or buffer, or what a
-    closure captured. `value` is in float64 (or int64, bool); `differentiable` where its derivative
-    is checked. No number of it may be below `low` or above `high`: that is its domain.
-    `is_complex`: the layer has complex numbers there, and `value` their parts along its last
-    axis."""
+    closure captured. Its numbers are `kept` in float64 (or int64, bool), or in float32 if they are
+    many (`compact`); `differentiable` where its derivative is checked. No number of it may be below
+    `low` or above `high`: that is its domain. `is_complex`: the layer has complex numbers there,
+    and the leaf their parts along its last axis."""
 
     name: str
     role: Role
-    value: Array
+    kept: Array
     differentiable: bool
     low: float = -np.inf
     high: float = np.inf
     is_complex: bool = False
 
     @property
+    def value(self) -> Array:
+        """The numbers in float64 (or int64, bool): made at every call where they are `kept` in
+        float32."""
+        return self.kept.astype(np.float64) if self.kept.dtype == np.float32 else self.kept
+
+    @property
     def size(self) -> int:
-        return int(self.value.size)
+        return int(self.kept.size)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.kept.shape
+
+    @property
+    def is_floating(self) -> bool:
+        return self.kept.dtype.kind == "f"
 
     @property
     def is_bounded(self) -> bool:
@@ -81,9 +98,25 @@ class Leaf:
         outside then, too, stays outside."""
         if self.holds(values):
             return values
-        back = 2 * self.value - values
+        back = 2 * self.kept - values
         out, still_out = ((v < self.low) | (v > self.high) for v in (values, back))
         return np.where(out & ~still_out, back, values)
+
+
+def compact(values: Array) -> Array:
+    """The same numbers in float32, if they are many and it holds them all."""
+    if values.size < MANY or values.dtype != np.float64:
+        return values
+    with np.errstate(all="ignore"):
+        narrow = values.astype(np.float32)
+    return narrow if np.array_equal(narrow, values, equal_nan=True) else values
+
+
+def rounded(values: Array, fmt: FloatFormat) -> Array:
+    """The numbers of an array in this format, `compact`; whole numbers as they are."""
+    if values.dtype.kind != "f" or (values.dtype == np.float32 and fmt.bits >= 24):
+        return values
+    return compact(fmt.round(values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +164,16 @@ class LayerAnswer:
     by_design: tuple[Meant, ...] = ()
     graphs: tuple[Graph, ...] = ()
     curve: Curve | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LayerProgress:
+    """How far the examination of a large layer is: `what` is asked, and how many forward passes are
+    done of about so many that are `expected` where all is well. A backward pass counts as two."""
+
+    what: str
+    done: int
+    expected: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ _CLASSES = {
     "curve": ("Curve", "Line"),
     "fixes": ("Candidate", "Screened", "Target", "Trial", "TrialPoint"),
     "graph": ("Graph",),
-    "layer": ("LayerAnswer", "LiftedRun", "Meant"),
+    "layer": ("LayerAnswer", "LayerProgress", "LiftedRun", "Meant"),
     "place": ("Place", "Source", "Span"),
     "program": ("CustomGradient", "Node", "Program"),
     "report": (

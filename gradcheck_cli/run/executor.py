@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from gradcheck_cli.domain.events import EngineReady, Notice
+from gradcheck_cli.domain.events import EngineReady, LayerUnderWay, Notice
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.domain.spec import Spec
@@ -36,7 +36,7 @@ class Executor(Protocol):
         """Raises UsageError, as `make_plan` does."""
         ...
 
-    def next(self) -> Examined | EngineReady | Notice:
+    def next(self) -> Examined | EngineReady | LayerUnderWay | Notice:
         """What comes next. Blocks; a spec must be under way."""
         ...
 

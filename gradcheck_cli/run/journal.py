@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.domain.errors import UsageError
-from gradcheck_cli.domain.events import EngineReady, Notice
+from gradcheck_cli.domain.events import EngineReady, LayerUnderWay, Notice
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import SpecResult
@@ -139,7 +139,7 @@ class Journaled:
         self._engines |= known.engines
         self._known.append(Examined(number, known.result))
 
-    def next(self) -> Examined | EngineReady | Notice:
+    def next(self) -> Examined | EngineReady | LayerUnderWay | Notice:
         if self._known:
             return self._known.popleft()
         message = self._executor.next()

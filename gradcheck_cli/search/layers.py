@@ -192,4 +192,4 @@ def _lifted(subject: Subject, otherwise: Program) -> tuple[Program, Mapping[str,
 
 
 def _rounded(leaf: Leaf, dtype: str) -> Array:
-    return FORMATS[dtype].round(leaf.value) if leaf.value.dtype.kind == "f" else leaf.value
+    return FORMATS[dtype].round(leaf.value) if leaf.is_floating else leaf.value

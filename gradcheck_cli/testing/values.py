@@ -12,6 +12,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, as_pairs
 from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.layer import MANY
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.binding import parameters_of
 
@@ -156,7 +157,7 @@ def _is_torch(found: type) -> bool:
 def as_array(name: str, value: Any) -> Array | None:
     """The numbers of an array of any framework, of a float or complex number, or of nested lists
     with such numbers in them; None for what is none of these. In float64, complex128, int64 or
-    bool."""
+    bool; many float32 numbers as they are, in the memory that they have."""
     if isinstance(value, bool | int | str | bytes) or value is None:
         return None
     found = _numbers(name, value)
@@ -166,6 +167,8 @@ def as_array(name: str, value: Any) -> Array | None:
         return found.astype(np.complex128)
     if found.dtype.kind in "iu":
         return found.astype(np.int64)
+    if found.dtype == np.float32 and found.size >= MANY:
+        return found
     return found.astype(np.bool_ if found.dtype.kind == "b" else np.float64)
 
 
@@ -185,7 +188,8 @@ def _numbers(name: str, value: Any) -> Array | None:
             )
         plain = value.detach().cpu()
         if plain.is_floating_point():
-            plain = plain.double().resolve_neg()
+            is_kept = str(plain.dtype) == "torch.float32" and plain.numel() >= MANY
+            plain = (plain if is_kept else plain.double()).resolve_neg()
         elif plain.is_complex():  # nor complex32, nor conjugates that are yet to be made
             plain = plain.cdouble().resolve_conj().resolve_neg()
         found = plain.numpy()  # in the tensor's own memory

@@ -9,7 +9,14 @@ import pytest
 from gradcheck_cli.cli import listeners
 from gradcheck_cli.cli.listeners import Printer, Progress, SearchLine
 from gradcheck_cli.cli.outputs import Output
-from gradcheck_cli.domain.events import EngineReady, Finished, SpecFinished, Started
+from gradcheck_cli.domain.events import (
+    EngineReady,
+    Finished,
+    LayerUnderWay,
+    SpecFinished,
+    Started,
+)
+from gradcheck_cli.domain.layer import LayerProgress
 from gradcheck_cli.domain.search import Search, SearchAnswer, SearchProgress, Witness
 from gradcheck_cli.report import open_writer
 from gradcheck_cli.report.style import Style
@@ -92,6 +99,21 @@ def test_the_progress_line_counts_and_leaves_nothing_behind() -> None:
         "2/2 specs, 1 failed; starting reference",
         "",
     ]
+
+
+def test_the_progress_line_says_how_far_a_large_layer_is() -> None:
+    progress = Progress([], io.StringIO())
+    name = samples.quadratic().spec
+
+    def heard(done: int) -> str:
+        now = LayerProgress("differences", done, expected=30)
+        progress.hear(LayerUnderWay(name, "torch", now))
+        return progress.line().rpartition("; ")[2]
+
+    assert heard(12) == f"{name}: differences, 12 of about 30 forward passes"
+    assert heard(31) == f"{name}: differences, 31 forward passes"
+    progress.hear(SpecFinished(samples.quadratic()))
+    assert "forward passes" not in progress.line()
 
 
 def test_the_progress_line_says_how_fast_and_how_long_still() -> None:

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from gradcheck_cli.checks.casts import seen
+from gradcheck_cli.checks.large.progress import tell
 from gradcheck_cli.domain.codes import Severity
 from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
@@ -21,7 +22,7 @@ from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal, short_traceback
 from gradcheck_cli.explain.blame.values import apart
 from gradcheck_cli.truth.layers.safe_values import RaisedLater, moved_inside, tried, values_of
-from gradcheck_cli.truth.numerics.block_sums import LARGER, block_sums, count, spread
+from gradcheck_cli.truth.numerics.block_sums import LARGER, block_sums, count
 from gradcheck_cli.truth.numerics.noise import largest_of, measured_of_layer
 from gradcheck_cli.truth.numerics.probes import parts
 
@@ -67,6 +68,10 @@ class Slope:
     def allows(self, slope: float) -> bool:
         """Neither, where it is no number."""
         return abs(self.value - slope) <= PRODUCT_BARS * self.bar
+
+
+OF_BEHAVIOUR = 26
+"""Forward passes that the questions about a layer with two leaves take together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +131,7 @@ class Bench:
     ) -> None:
         self.subject = subject
         self.is_summed = is_summed
+        self._done = 0  # forward passes
         self.fresh = fresh
         self.problem = problem
         self.leaves = {leaf.name: leaf for leaf in subject.leaves if leaf.differentiable}
@@ -146,7 +152,7 @@ class Bench:
         casts = seen(self.subject)
         if casts:
             return narrowest(cast.dtype for cast in casts)
-        floats = {n: leaf.value for n, leaf in self.leaves.items() if leaf.value.dtype.kind == "f"}
+        floats = {n: leaf.value for n, leaf in self.leaves.items() if leaf.is_floating}
         size, dtype = self.first.output.size, self.subject.dtype
 
         def value(at: Mapping[str, Array]) -> Array:
@@ -183,12 +189,14 @@ class Bench:
         """A run of the layer as one of its subjects has it."""
         if not self.is_summed:
             return subject.run(call)
+        rows = 0 if call.cotangents is None else len(call.cotangents)
+        self._done += 1 + 2 * rows
+        tell("behaviour", self._done, OF_BEHAVIOUR)
         every: list[dict[str, Array | None]] = []
         found = subject.run(
             replace(call, each=lambda _, gradients: every.append(self.shown(gradients)))
         )
         if found.gradients:  # the engine does not hand them over one by one
-            rows = 0 if call.cotangents is None else len(call.cotangents)
             every = [self.shown(found.row(place)) for place in range(rows)]
         gradients: dict[str, Array | None] = {}
         for name in every[0] if every else ():
@@ -208,11 +216,6 @@ class Bench:
         """How many numbers of the gradient of a leaf are shown."""
         size = self.leaves[name].size
         return count(size) if self.is_summed else size
-
-    def tangent(self, name: str, factors: Array) -> Array:
-        """The direction of a leaf, (n,), whose product with its gradient is that of `factors` with
-        what is shown of it. The layer may write to it."""
-        return spread(factors, self.leaves[name].size) if self.is_summed else factors.copy()
 
     @cached_property
     def whole(self) -> Bench:
@@ -250,10 +253,10 @@ class Bench:
         for leaf in self.leaves.values():
             if leaf.role == "input":
                 entry = point[leaf.name]
-                value = np.asarray(signs(rng, leaf.value.shape))
+                value = np.asarray(signs(rng, leaf.shape))
                 value *= step  # in place: further arrays of its size would be felt
                 value += 1.0
-                value *= leaf.value
+                value *= leaf.kept
                 moved[leaf.name] = np.clip(value, entry.low, entry.high, out=value)
         return moved
 
@@ -270,7 +273,7 @@ class Bench:
         """The slope of the value, times the row, at these values along a direction of one leaf, by
         central differences. None where a point beside is refused, or outside of the bounds."""
         leaf = self.leaves[name]
-        at, found, largest = values.get(name, leaf.value), [], 0.0
+        at, found, largest = values.get(name, leaf.kept), [], 0.0
         unit = FORMATS[self.subject.dtype].unit_roundoff
         step = unit ** (1 / 3) * largest_of(at) / largest_of(direction)
         with np.errstate(all="ignore"):
@@ -331,7 +334,7 @@ class Bench:
 
     def _shaken(self, values: Mapping[str, Array]) -> dict[str, Array]:
         return {
-            leaf.name: leaf.inside(self._shake(values.get(leaf.name, leaf.value)))
+            leaf.name: leaf.inside(self._shake(values.get(leaf.name, leaf.kept)))
             for leaf in self.leaves.values()
         }
 

@@ -83,7 +83,7 @@ def repeated(bench: Bench, values: Mapping[str, Array]) -> dict[str, Array]:
     """The inputs at their own numbers or at those of `values`, with all rows like the first, which
     is what can be expanded."""
     found = {
-        leaf.name: values.get(leaf.name, leaf.value)
+        leaf.name: values.get(leaf.name, leaf.kept)
         for leaf in bench.leaves.values()
         if leaf.role == "input"
     }

@@ -116,7 +116,7 @@ def _grains(bench: Bench) -> Bars:
     largest = max(largest_of(row) for row in (bench.row, bench.second_row))
     digits = ROUNDING_GRAINS * bench.half**2 * largest * largest_of(bench.first.output)
     gradients = {
-        name: digits / (largest_of(leaf.value) or 1.0) for name, leaf in bench.leaves.items()
+        name: digits / (largest_of(leaf.kept) or 1.0) for name, leaf in bench.leaves.items()
     }
     return Bars(bench.bars.output, gradients)
 

@@ -162,7 +162,7 @@ def of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) -
         if ran is not None:
             yield from of_the_first(bench.whole, values, ran)
         return
-    moves = {name: value - bench.leaves[name].value for name, value in values.items()}
+    moves = {name: value - bench.leaves[name].kept for name, value in values.items()}
     kept = {name: bench.gradient(bench.first, name) for name in moves}
     with np.errstate(all="ignore"):
         known = sum(float(np.sum(kept[name] * move.ravel())) for name, move in moves.items())

@@ -48,7 +48,7 @@ def wrong_products(subject: Subject, seed: int, mode: Mode) -> list[Product]:
         for leaf in subject.leaves:
             if not leaf.differentiable:
                 continue
-            direction = signs(rng, leaf.value.shape) * scale_of(leaf.value)
+            direction = signs(rng, leaf.shape) * scale_of(leaf.value)
             gradient = gradients.get(leaf.name)
             if mode == "forward":
                 pushed = subject.jvp({leaf.name: direction})
@@ -112,7 +112,7 @@ def _along(traced: TracedEntry, leaf: Leaf) -> Array:
     along[traced.flat] = 1.0
     if traced.direction is not None:
         along = traced.direction
-    return along.reshape(leaf.value.shape)
+    return along.reshape(leaf.shape)
 
 
 def _factor(pairs: list[tuple[float, float]]) -> float | None:

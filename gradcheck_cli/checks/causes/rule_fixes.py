@@ -235,9 +235,7 @@ class RuleFixes:
         moved = {}
         for leaf in subject.leaves:
             if leaf.differentiable:
-                size = np.where(leaf.value == 0, 1.0, leaf.value) * rng.uniform(
-                    0.5, 1, leaf.value.shape
-                )
+                size = np.where(leaf.value == 0, 1.0, leaf.value) * rng.uniform(0.5, 1, leaf.shape)
                 moved[leaf.name] = leaf.inside(leaf.value + part * size)
         return moved
 
@@ -252,7 +250,7 @@ class _Run:
         outputs = subject.outputs
         self._run: Callable[[], object]
         if rule.is_jvp:
-            shapes = {leaf.name: leaf.value.shape for leaf in subject.leaves}
+            shapes = {leaf.name: leaf.shape for leaf in subject.leaves}
             tangents = {name: rng.standard_normal(shapes[name]) for name in rule.moving}
             self.point |= {tangent_of(word_of(name)): u for name, u in tangents.items()}
             self._run = partial(subject.jvp, tangents)

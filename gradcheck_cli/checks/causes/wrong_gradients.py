@@ -302,7 +302,7 @@ class WrongGradients:
         subject = self._subject
         row = rng.standard_normal(sum(output.size for output in subject.outputs))
         leaf = next(leaf for leaf in subject.leaves if leaf.name == finding.input)
-        direction = signs(rng, leaf.value.shape) * scale_of(leaf.value)
+        direction = signs(rng, leaf.shape) * scale_of(leaf.value)
         right, _ = difference(subject, leaf.name, leaf.value, direction, row)
         for cut in subject.uncut(row)[1]:
             gradient = (cut.gradients or {}).get(leaf.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from gradcheck_cli.truth.layers.callables import STIRRED, natural_size
 from gradcheck_cli.truth.layers.projections import Moving, Projections
 from gradcheck_cli.truth.numerics.differences import Estimate, Float
 from gradcheck_cli.truth.numerics.directions import Slope
-from gradcheck_cli.truth.numerics.probes import LEAST
+from gradcheck_cli.truth.numerics.probes import LEAST, parts
 from gradcheck_cli.truth.numerics.verify_first import FIRST_LEVEL, even
 
 OPEN = "an operation is too close to a kink, or loses too many digits, for float64 balls"
@@ -101,22 +101,29 @@ class EnclosedRows:
         mine = row.gradient[leaf.name]
         if mine is None:
             return
-        natural = natural_size(row.size, leaf.value)
-        looked_at = np.isfinite(mine) & ~self._truth.mask(leaf)
-        self.open[leaf.name] |= looked_at & ~right.is_narrow(natural)
-        looked_at &= ~self.open[leaf.name]
-        fmt = FORMATS["float64"]
-        half = 2.0 ** (ERROR_BITS * fmt.bits) * fmt.ulp(right.value)
+        still, open_, limits = self._truth.mask(leaf), self.open[leaf.name], self.limits[leaf.name]
         known = any(off.leaf.name == leaf.name for off in self.off)
-        still = np.zeros(leaf.size)
-        moved = (lambda: still) if known else (lambda: row.moved[leaf.name])
-        found = compared(mine, right, looked_at, moved, half)
-        limits = np.fmax(self.limits[leaf.name], found.limits)
-        self.limits[leaf.name] = np.where(self.open[leaf.name], 0.0, limits)
-        if found.worst.size and not known:
-            count = int(np.count_nonzero(found.off))
-            cost = ROUNDINGS * row.moved[leaf.name][found.worst] / LEAST
-            self.off.append(OffEntries(row.k, leaf, found.worst, count, right, cost))
+        fmt, numbers = FORMATS["float64"], leaf.kept.reshape(-1)
+        count, worst, beyond = 0, [np.zeros(0, dtype=int)], [np.zeros(0)]
+        for inside in parts(leaf.size):  # arrays of its size would be felt
+            part = EnclosedArray(right.value[inside], right.radius[inside])
+            natural = natural_size(row.size, numbers[inside])
+            looked_at = np.isfinite(mine[inside]) & ~still[inside]
+            open_[inside] |= looked_at & ~part.is_narrow(natural)
+            looked_at &= ~open_[inside]
+            half = 2.0 ** (ERROR_BITS * fmt.bits) * fmt.ulp(part.value)
+            moved = partial(row.moves, None if known else leaf.name, inside)
+            found = compared(mine[inside], part, looked_at, moved, half)
+            limits[inside] = np.fmax(limits[inside], found.limits)
+            limits[inside][open_[inside]] = 0.0
+            count += int(np.count_nonzero(found.off))
+            worst.append(found.worst + inside.start)
+            beyond.append(found.beyond)
+        if count and not known:
+            order = np.argsort(-np.concatenate(beyond), kind="stable")[:COLUMNS]
+            flat = np.concatenate(worst)[order]
+            cost = ROUNDINGS * row.moved[leaf.name][flat] / LEAST
+            self.off.append(OffEntries(row.k, leaf, flat, count, right, cost))
 
     # What is open
 
@@ -197,10 +204,12 @@ class EnclosedRows:
 @dataclass(frozen=True, slots=True)
 class Compared:
     """Numbers beside what is enclosed of them: which are `off` by more than rounding, the `worst`
-    of those (places), and by number the largest error that would not have shown."""
+    of those (places), and how many times its limit each of these is `beyond`; by number the largest
+    error that would not have shown."""
 
     off: Array
     worst: Array
+    beyond: Float
     limits: Float
 
 
@@ -230,8 +239,10 @@ def compared(
             cost = FIRST_ORDER_SLACK * ROUNDINGS * moved()
             off &= ~((apart <= cost) & (apart <= most))
         places = np.flatnonzero(off)
-        worst = places[np.argsort(-(apart / limits)[places], kind="stable")[:COLUMNS]]
-        return Compared(off, worst, np.where(looked_at, np.fmax(limits, apart), 0.0))
+        beyond = (apart / limits)[places]
+        order = np.argsort(-beyond, kind="stable")[:COLUMNS]
+        shown = np.where(looked_at, np.fmax(limits, apart), 0.0)
+        return Compared(off, places[order], beyond[order], shown)
 
 
 class _Row:
@@ -249,8 +260,15 @@ class _Row:
         by a few ulps."""
         truth, row = self._truth, self._truth.rows[self.k]
         move = few_ulps(truth.subject.dtype)
-        draws = [
-            changes_of_row(truth, row, self.gradient, move, [truth.seed, 43, self.k, draw])
-            for draw in range(STIRRED)
-        ]
-        return {name: np.max([draw[name] for draw in draws], axis=0) for name in self.gradient}
+        most: dict[str, Float] = {}
+        for draw in range(STIRRED):
+            changes = changes_of_row(
+                truth, row, self.gradient, move, [truth.seed, 43, self.k, draw]
+            )
+            for name, change in changes.items():
+                most[name] = np.maximum(most[name], change) if draw else change
+        return most
+
+    def moves(self, name: str | None, inside: slice) -> Float:
+        """What is `moved` of a part of a leaf; zeros where its name is not given."""
+        return np.zeros(inside.stop - inside.start) if name is None else self.moved[name][inside]

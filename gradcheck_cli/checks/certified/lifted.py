@@ -3,9 +3,10 @@ layer itself before anything is believed of it."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -18,7 +19,7 @@ from gradcheck_cli.checks.shape import moving_size
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.layer import Leaf, word_of
+from gradcheck_cli.domain.layer import MANY, Leaf, word_of
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.thresholds import (
@@ -76,7 +77,7 @@ class LiftedTruth(ProgramTruth):
         self.radii = {}
         made = _of_this_check(layer)
         if made is None:
-            near = _both_ways(subject, generator(layer.problem.seed, 41))
+            near = _near(subject, layer.problem.seed)
             made = _remembered(layer, near)
         if made is None:
             lifted, self.radii = with_islands(subject.lift())
@@ -194,7 +195,7 @@ class LiftedTruth(ProgramTruth):
     def _axis(self, name: str, column: int) -> tuple[Leaf, Array]:
         """A leaf, and 1 at one of its entries."""
         (leaf,) = (leaf for leaf in self.layer.highest.leaves if leaf.name == name)
-        axis = np.zeros(leaf.value.shape)
+        axis = np.zeros(leaf.shape)
         axis.flat[column] = 1.0
         return leaf, axis
 
@@ -307,7 +308,7 @@ def _here(subject: Subject) -> Values:
 
 def _leaves_of(layer: BoundLayer) -> Hashable:
     return tuple(
-        (leaf.name, leaf.role, leaf.value.shape, leaf.value.dtype, leaf.differentiable)
+        (leaf.name, leaf.role, leaf.shape, leaf.kept.dtype.kind, leaf.differentiable)
         for leaf in layer.highest.leaves
     )
 
@@ -323,12 +324,14 @@ def _compare(
     program at these points. `of_elsewhere`: it was recorded elsewhere, and its steps were not
     compared here."""
     subject, seed, lifted = layer.highest, layer.problem.seed, made.lifted
-    stirs = ulps_away(subject, STIRS, seed)
     rng = generator(seed, 43)
     program = _Nearby(subject, made)
-    points = [_here(subject), *stirs, *near]
-    mine, anew = program.values_and_rounded_anew(points, near, rng)
-    there = values_of(subject, points, mine[0].size)
+    if isinstance(near, _OneByOne):
+        mine, there, anew = _one_by_one(program, near, seed, rng)
+    else:
+        points = [_here(subject), *ulps_away(subject, STIRS, seed), *near]
+        mine, anew = program.values_and_rounded_anew(points, near, rng)
+        there = values_of(subject, points, mine[0].size)
     with np.errstate(all="ignore"):
         same = (there == mine) | (np.isnan(there) & np.isnan(mine))
         off = np.where(same, 0.0, there - mine)
@@ -367,7 +370,7 @@ def _both_ways(subject: Subject, rng: np.random.Generator) -> list[Values]:
     """DRAWS times two points near by, on either side of the point. No two numbers move equally far:
     what is tied is tied no more."""
     moving = [leaf for leaf in subject.leaves if leaf.differentiable]
-    shapes = {leaf.name: leaf.value.shape for leaf in moving}
+    shapes = {leaf.name: leaf.shape for leaf in moving}
     drawn = [
         {name: signs(rng, shape) * rng.uniform(0.5, 1.0, shape) for name, shape in shapes.items()}
         for _ in range(DRAWS)
@@ -379,11 +382,69 @@ def _both_ways(subject: Subject, rng: np.random.Generator) -> list[Values]:
     return [{n: points[place] for n, points in moved.items()} for place in range(2 * DRAWS)]
 
 
+class _OneByOne(Sequence[Values]):
+    """Points that are large: each is made when it is looked at."""
+
+    def __init__(self, makers: Sequence[Callable[[], Values]]) -> None:
+        self._makers = makers
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._makers[place]()
+
+
+def _near(subject: Subject, seed: int) -> Sequence[Values]:
+    """What `_both_ways` gives; of a large layer one after the other."""
+    if moving_size(subject) < MANY:
+        return _both_ways(subject, generator(seed, 41))
+    ways = [(turn, way) for turn in range(DRAWS) for way in (NEAR, -NEAR)]
+    return _OneByOne([partial(_one_way, subject, seed, *one) for one in ways])
+
+
+def _one_way(subject: Subject, seed: int, turn: int, way: float) -> Values:
+    """A point near by on one side of the point; that of the other sign is on the other side."""
+    rng = np.random.default_rng([seed, 41, turn])
+    moved = {}
+    for leaf in subject.leaves:
+        if leaf.differentiable:
+            along = signs(rng, leaf.shape) * rng.uniform(0.5, 1.0, leaf.shape)
+            moved[leaf.name] = _moved(leaf, way * along)
+    return moved
+
+
+def _one_by_one(
+    program: _Nearby, near: _OneByOne, seed: int, rng: np.random.Generator
+) -> tuple[Array, Array, Array]:
+    """The values of the program and of the layer at the point, a few ulps away and near by, a row
+    for each; and those of the program near by, rounded anew."""
+    subject = program.subject
+    makers: list[Callable[[], Values]] = [partial(_here, subject)]
+    makers += [partial(_stirred, subject, seed + turn) for turn in range(STIRS)]
+    mine, there, anew = [], [], []
+    for points in (_OneByOne(makers), near):
+        for point in points:
+            if points is near:
+                own, rounded = program.values_and_rounded_anew([point], [point], rng)
+                anew.append(rounded)
+            else:
+                own = program.values([point])
+            mine.append(own)
+            there.append(values_of(subject, [point], own.size))
+    return np.concatenate(mine), np.concatenate(there), np.concatenate(anew)
+
+
+def _stirred(subject: Subject, seed: int) -> Values:
+    return ulps_away(subject, 1, seed)[0]
+
+
 def _moved(leaf: Leaf, parts: Array) -> Array:
     """Its values, each moved by this part of itself, a zero of the leaf's size, inside its
     domain."""
-    size = np.where(leaf.value == 0, scale_of(leaf.value), np.abs(leaf.value))
-    there = leaf.inside(leaf.value + parts * size)
+    value = leaf.value
+    size = np.where(value == 0, scale_of(value), np.abs(value))
+    there = leaf.inside(value + parts * size)
     return there if leaf.holds(there) else np.clip(there, leaf.low, leaf.high)
 
 
@@ -405,13 +466,13 @@ def narrowed(block: TruthBlock, found: EnclosedArray) -> TruthBlock:
 
 
 class _Nearby:
-    """The lifted program, as a function of the leaves that move."""
+    """The lifted program, as a function of the leaves of `subject` that move."""
 
     def __init__(self, subject: Subject, made: _Made) -> None:
+        self.subject = subject
         self._program = made.lifted.program
         self._function = several_points(self._program, "float64")
-        self._given = {word_of(leaf.name): leaf.value for leaf in subject.leaves}
-        self._given |= made.lifted.constants
+        self._constants = made.lifted.constants
 
     def values(self, points: Sequence[Values]) -> Array:
         """Flat, a row for each point."""
@@ -433,4 +494,7 @@ class _Nearby:
         return (np.full(shape, np.nan) if nodes is None else np.asarray(nodes[output])).reshape(-1)
 
     def _inputs(self, moved: Values) -> dict[str, Array]:
-        return self._given | {word_of(name): value for name, value in moved.items()}
+        own = {leaf.name: leaf for leaf in self.subject.leaves if leaf.name not in moved}
+        given = {word_of(name): value for name, value in moved.items()}
+        given |= {word_of(name): leaf.value for name, leaf in own.items()}
+        return {**given, **self._constants}

@@ -100,7 +100,7 @@ class ProgramTruth:
     def derivative(self, along: Mapping[str, Array]) -> ProgramTruth:
         """The truth about the derivative of the program along a direction (n,) a leaf. Raises
         NoDirectional."""
-        shapes = {leaf.name: leaf.value.shape for leaf in self.layer.narrow.leaves}
+        shapes = {leaf.name: leaf.shape for leaf in self.layer.narrow.leaves}
         direction = {self.words[name]: u.reshape(shapes[name]) for name, u in along.items()}
         found = directional(self.program, self._values(), direction, self.layer.problem.dtype)
         derivative = ProgramTruth(self.layer, found.program, {**self.constants, **found.constants})
@@ -175,7 +175,7 @@ class ProgramTruth:
         problem, words = self.layer.problem, self.words
         shape = self.program.nodes[self.program.output].shape
         entries = problem.spec.points[problem.point]
-        shapes = {leaf.name: leaf.value.shape for leaf in self.layer.narrow.leaves}
+        shapes = {leaf.name: leaf.shape for leaf in self.layer.narrow.leaves}
 
         def in_words(along: Mapping[str, Array] | None) -> dict[str, Array] | None:
             if along is None:

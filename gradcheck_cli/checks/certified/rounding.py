@@ -55,9 +55,9 @@ class Errors:
     """The errors of row @ J by one leaf in a narrow dtype, in which its entries are `mine`, while
     they are `right` in the highest precision: the `largest` in ulps, and how many entries (`count`)
     are off by more than FEW_ULPS. An entry of a product that cancels to nothing is measured against
-    the `usual` size of entries. Of the arrays only the entries at `worse` are kept, where `right`
-    has what they should be: those that are not explained by what rounding costs an entry of usual
-    size (`cost`)."""
+    the `usual` size of entries. Of the arrays only the entries at `worse` are kept, where they are
+    `mine`, and should be `right`: those that are not explained by what rounding costs an entry of
+    usual size (`cost`). `explained` is the largest error of the others."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Errors:
     ) -> None:
         self._fmt = fmt
         self.usual = _usual(right)
-        self.largest, self.count = 0.0, 0
+        self.largest, self.explained, self.count = 0.0, 0.0, 0
         usual, places = np.array([cost(self.usual)]), [np.zeros(0, dtype=int)]
         with np.errstate(all="ignore"):
             for inside in parts(right.size):
@@ -80,8 +80,10 @@ class Errors:
                 places.append(worse[beyond] + inside.start)
                 finite = np.isfinite(felt)
                 self.largest = float(np.max(felt, initial=self.largest, where=finite))
+                finite[worse[beyond]] = False
+                self.explained = float(np.max(felt, initial=self.explained, where=finite))
         self.worse = np.concatenate(places)
-        self._mine = np.asarray(mine[self.worse], np.float64)
+        self.mine = np.asarray(mine[self.worse], np.float64)
         self.right = right[self.worse]
 
     def felt(self, mine: Float, right: Float) -> Float:
@@ -93,7 +95,7 @@ class Errors:
         """Whether rounding that costs each of `worse` so much, or all the same (1,), explains
         them."""
         with np.errstate(all="ignore"):
-            return bool(np.all(self._explained(self._mine, self.right, cost)))
+            return bool(np.all(self._explained(self.mine, self.right, cost)))
 
     def _explained(self, mine: Float, right: Float, cost: Float) -> Mask:
         """Which entries rounding at this cost explains: none that has lost half of its digits."""
@@ -150,19 +152,19 @@ class Rounding:
 
     def settle(self) -> None:
         """What rounding may explain where that takes further runs: no gradient is kept until
-        then, as each may be as large as the layer."""
+        then, as each may be as large as the layer, and of those that follow only the entries that
+        are left."""
         for k, left, every, sums in self._left:
             left = self._left_by_usual(left)
-            left = left and self._unexplained(left, self._costs(k, every, sums))
             if not left:
                 continue
-            row = self._truth.rows[k]
-            wide = self._truth.pulled(row)
-            costs, noise = self._moved(k, row, wide), self._noise(k, row, wide)
-            for name, mine, right in self._both(row, wide):
-                if name in left:
-                    mine = np.asarray(mine, np.float64)
-                    self._judge(k, name, mine, right, left[name], costs[name], noise[name])
+            costs = self._costs(k, every, sums)
+            left = self._unexplained(left, costs)
+            if not left:
+                continue
+            noise = self._noise(k, every, sums)
+            for name, errors in left.items():
+                self._judge(k, name, errors, costs[name], noise[name])
         self._left.clear()
 
     def _usual(self, name: str, size: float) -> float:
@@ -179,21 +181,10 @@ class Rounding:
     def _costs(
         self, k: int, every: Mapping[str, Errors], sums: Mapping[str, Float]
     ) -> dict[str, Float]:
-        """What half an ulp in every number costs the entries that are left, by leaf; as `_moved`
-        does, but of the whole gradient only `sums` are known."""
+        """What half an ulp in every number costs the entries that are left, by leaf."""
         unit, move = self._half_an_ulp()
-        row = self._truth.rows[k]
-        there = moved_row(self._truth, row, move, [self._problem.seed, 19, k, 0])
         found = {}
-        for name, one in every.items():
-            moved = there[name]
-            if moved is None:
-                found[name] = np.zeros(one.worse.size)
-                continue
-            with np.errstate(all="ignore"):
-                change = np.abs(moved[one.worse] - one.right)
-                usual = usual_size(block_sums(moved) - sums[name], moved.size)
-            change[~np.isfinite(change)] = 0.0
+        for name, (change, usual) in self._changes(k, every, sums, move, 0).items():
             self._usual_costs[name] = usual * (unit / move)
             found[name] = (change + usual) * (unit / move)
         return found
@@ -226,32 +217,27 @@ class Rounding:
                 self.explained[name].append(Pass("rounding", errors.count, errors.largest))
         return left
 
-    def _judge(
-        self,
-        k: int,
-        name: str,
-        mine: Float,
-        right: Float,
-        errors: Errors,
-        moved: Float,
-        noise: Float,
-    ) -> None:
-        """Keeps the entries of a leaf that are off, where rounding does not explain all of them."""
+    def _judge(self, k: int, name: str, errors: Errors, moved: Float, noise: Float) -> None:
+        """Keeps the entries of a leaf that are off, where rounding does not explain all of those
+        that are left, `moved` and `noise` (c,) being what it moves them by."""
         fmt = FORMATS[self._problem.dtype]
-        cost, zero = self._weighed(name, self._truth.rows[k], right, moved, noise)
+        mine, right = errors.mine, errors.right
+        cost, zero = self._weighed(name, self._truth.rows[k], errors, moved, noise)
         with np.errstate(all="ignore"):
             off, felt = np.abs(mine - right), errors.felt(mine, right)
             ulps = off / fmt.ulp(right)
             half = felt > 2.0 ** (ERROR_BITS * fmt.bits)
             bar = FIRST_ORDER_SLACK * cost + FEW_ULPS * fmt.ulp(right)
             odd = (half & ~zero) | ~(off <= bar)
-            odd &= np.isfinite(right)
-        self._explain(name, "zero", felt[(felt > FEW_ULPS) & ~odd & zero])
-        self._explain(name, "rounding", felt[(felt > FEW_ULPS) & ~odd & ~zero])
-        self._keep(k, name, mine, right, ulps, cost, odd)
+        self._explain(name, "zero", felt[~odd & zero])
+        self._explain(name, "rounding", felt[~odd & ~zero])
+        usually = errors.count - right.size
+        if usually:
+            self.explained[name].append(Pass("rounding", usually, errors.explained))
+        self._keep(k, name, errors, ulps, cost, odd)
 
     def _weighed(
-        self, name: str, row: Float, right: Float, moved: Float, noise: Float
+        self, name: str, row: Float, errors: Errors, moved: Float, noise: Float
     ) -> tuple[Float, Mask]:
         """What rounding costs entries of row @ J, and which of them are zero in exact arithmetic.
 
@@ -261,7 +247,8 @@ class Rounding:
         """
         fmt, wide = (FORMATS[d] for d in (self._problem.dtype, self._truth.subject.dtype))
         size = np.asarray(np.linalg.norm(row * self._truth.output))
-        natural = natural_size(size, self._leaves[name].value)
+        right = errors.right
+        natural = natural_size(size, self._leaves[name].kept.reshape(-1)[errors.worse])
         jumps = noise > 2.0 ** -(ERROR_BITS * wide.bits) * np.fmax(natural, np.abs(right))
         cost = np.where(jumps, 0.0, ROUNDINGS * moved)
         zero = (np.abs(right) <= FIRST_ORDER_SLACK * noise) & ~jumps
@@ -276,7 +263,7 @@ class Rounding:
             self.explained[name].append(Pass(rule, felt.size, float(np.max(felt))))
 
     def _keep(
-        self, k: int, name: str, mine: Float, right: Float, ulps: Float, cost: Float, odd: Array
+        self, k: int, name: str, errors: Errors, ulps: Float, cost: Float, odd: Array
     ) -> None:
         """Keeps the worst of the `odd` entries for the judge."""
         places = np.flatnonzero(odd)
@@ -284,36 +271,47 @@ class Rounding:
             return
         size = np.where(np.isnan(ulps[places]), np.inf, ulps[places])
         worst = places[np.argsort(-size, kind="stable")[:KEPT]]
-        leaf = self._leaves[name]
-        self.off.append(
-            RoundingOutliers(k, leaf, worst, mine[worst], right[worst], cost[worst], places.size)
-        )
+        mine, right = errors.mine[worst], errors.right[worst]
+        flat, leaf = errors.worse[worst], self._leaves[name]
+        self.off.append(RoundingOutliers(k, leaf, flat, mine, right, cost[worst], places.size))
 
-    def _noise(self, k: int, row: Float, wide: Mapping[str, Float | None]) -> dict[str, Float]:
-        """How far the rounding of the highest precision moves row @ J: the largest change of
-        STIRRED, when every number moves by a few ulps."""
+    def _noise(
+        self, k: int, every: Mapping[str, Errors], sums: Mapping[str, Float]
+    ) -> dict[str, Float]:
+        """How far the rounding of the highest precision moves the entries that are left: the
+        largest change of STIRRED, when every number moves by a few ulps."""
         move = few_ulps(self._truth.subject.dtype)
-        draws = [self._changes(k, row, wide, move, 1 + draw) for draw in range(STIRRED)]
-        return {name: np.max([draw[name] for draw in draws], axis=0) for name in wide}
-
-    def _moved(self, k: int, row: Float, wide: Mapping[str, Float | None]) -> dict[str, Float]:
-        """How far row @ J moves with half an ulp of the dtype in every number."""
-        unit, move = self._half_an_ulp()
-        changes = self._changes(k, row, wide, move, 0)
-        for change in changes.values():
-            change *= unit / move
-        return changes
+        found = {name: np.zeros(one.worse.size) for name, one in every.items()}
+        for draw in range(STIRRED):
+            for name, (change, usual) in self._changes(k, every, sums, move, 1 + draw).items():
+                np.maximum(found[name], change + usual, out=found[name])
+        return found
 
     def _changes(
-        self, k: int, row: Float, wide: Mapping[str, Float | None], move: float, draw: int
-    ) -> dict[str, Float]:
-        """How far row @ J is from `wide` when every number has moved by this part of itself: each
-        entry by itself and the leaf at large together, because one move along random signs may
-        leave an entry where it was."""
-        changes = changes_of_row(self._truth, row, wide, move, [self._problem.seed, 19, k, draw])
-        for change in changes.values():
-            change += _usual(change)
-        return changes
+        self,
+        k: int,
+        every: Mapping[str, Errors],
+        sums: Mapping[str, Float],
+        move: float,
+        draw: int,
+    ) -> dict[str, tuple[Float, float]]:
+        """How far the entries of row k @ J that are left, (c,), move when every number moves by
+        this part of itself, and how far entries of the leaf usually do, because one move along
+        random signs may leave an entry where it was. Of the gradient itself only `sums` are
+        known."""
+        there = moved_row(self._truth, self._truth.rows[k], move, [self._problem.seed, 19, k, draw])
+        found = {}
+        for name, one in every.items():
+            moved = there.pop(name)
+            if moved is None:
+                found[name] = np.zeros(one.worse.size), 0.0
+                continue
+            with np.errstate(all="ignore"):
+                change = np.abs(moved[one.worse] - one.right)
+                usual = usual_size(block_sums(moved) - sums[name], moved.size)
+            change[~np.isfinite(change)] = 0.0
+            found[name] = change, usual
+        return found
 
 
 def changes_of_row(

@@ -266,7 +266,7 @@ def _block(columns: Columns, wide: Float, highest: Subject, rows: Float, judged:
     for place, slope in enumerate(columns.slopes):
         found.put(place, slope)
     merged = merge(wide, spread, found, True, ulp, lambda: (zeros, zeros))
-    sizes = own_size(columns.leaf.value)[columns.flat]
+    sizes = own_size(columns.leaf.kept.reshape(-1)[columns.flat])
     off = contradicted(merged, wide, found)
     merged = left_open(merged, absorbed(highest, rows, sizes, wide, found.value, off), ABSORBED)
     return merged.block(found, scale=found.steepest)
@@ -315,7 +315,9 @@ def _case(
     return replace(
         case,
         spec=replace(problem.spec, program=program, wrt=tuple(part.columns)),
-        values={n: c.leaf.value.reshape(-1)[c.flat] for n, c in part.columns.items()},
+        values={
+            n: c.leaf.kept.reshape(-1)[c.flat].astype(np.float64) for n, c in part.columns.items()
+        },
     )
 
 
@@ -370,7 +372,7 @@ def _as_of_the_whole(
 def _pattern(layer: BoundLayer, columns: Columns, g: Float, right: Float) -> str | None:
     """The pattern of the probed entries, where all others have it, too."""
     fmt, count = FORMATS[layer.problem.dtype], len(columns.flat)
-    sizes = axis_sizes({leaf.name: leaf.value.shape for leaf in layer.narrow.leaves})
+    sizes = axis_sizes({leaf.name: leaf.shape for leaf in layer.narrow.leaves})
     if columns.whole is not None:
         g, right = (
             np.append(of, whole) for of, whole in zip((g, right), columns.whole, strict=True)
@@ -394,7 +396,7 @@ def _index(
     layer: BoundLayer, part: Part, columns: Columns, index: tuple[int, ...]
 ) -> tuple[int, ...]:
     row, flat = index
-    shape = columns.leaf.value.shape
+    shape = columns.leaf.shape
     place = tuple(int(i) for i in np.unravel_index(columns.flat[flat], shape)) if shape else ()
     if part.outputs is None:
         return place

@@ -95,7 +95,7 @@ class Forward:
 
     def _pushed(self, subject: Subject, along: Mapping[str, Float]) -> Float:
         """J @ direction, (m,); zeros where the output itself is no number."""
-        shapes = {leaf.name: leaf.value.shape for leaf in subject.leaves}
+        shapes = {leaf.name: leaf.shape for leaf in subject.leaves}
         kind = Spare if isinstance(along, Spare) else dict
         pushed = subject.jvp(kind((n, part.reshape(shapes[n])) for n, part in along.items()))
         known = 0.0 if pushed is None else pushed

@@ -19,6 +19,7 @@ from gradcheck_cli.checks.large.detection_power import EntryPromise, Promise
 from gradcheck_cli.checks.large.enclosed_forward import EnclosedForward
 from gradcheck_cli.checks.large.entry_block import JudgedPart, Part, judged_part, output_findings_of
 from gradcheck_cli.checks.large.forward_mode import Forward
+from gradcheck_cli.checks.large.progress import tell
 from gradcheck_cli.checks.large.random_directions import (
     RandomDirections,
     by_a_difference,
@@ -27,6 +28,7 @@ from gradcheck_cli.checks.large.random_directions import (
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
+from gradcheck_cli.domain.layer import LARGE
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Check, Finding, Pass, Status
 from gradcheck_cli.judge.gate import merged
@@ -35,6 +37,7 @@ from gradcheck_cli.truth.layers.projections import Projections
 from gradcheck_cli.truth.numerics.verify_first import FIRST_LEVEL
 
 WIDE = "its float64 enclosures are wider than finite-difference error bars should be"
+DIFFERENCES = 12  # forward passes along one direction, mostly, with those at the point itself
 STRANGE = 4  # entries without a number that get a difference each
 
 
@@ -64,6 +67,9 @@ class Projected:
         self._caught: dict[str, float] = {}
         self._promised: list[str] = []
         self._forward: list[Forward] = []  # where its products were looked at
+        self._asked = "reverse mode"
+        if sum(leaf.size for leaf in self._truth.leaves) >= LARGE:
+            self._truth.ran = self._tell
 
     def judged(self) -> Steps[tuple[tuple[Check, ...], tuple[Finding, ...]]]:
         """Checks and findings."""
@@ -90,8 +96,18 @@ class Projected:
         checks = tuple(self._checks(time.perf_counter() - started))
         return checks, tuple(self._findings)
 
+    def _tell(self) -> None:
+        """How far this is."""
+        truth, rows = self._truth, len(self._truth.rows)
+        done = truth.forward + 2 * (truth.backward + self._rounding.backward)
+        modes = 2 if "forward" in self.layer.problem.modes else 1
+        dtypes = 1 if self.layer.narrow is self.layer.highest else 2
+        tell(self._asked, done, 3 * rows * dtypes + DIFFERENCES + 3 * (modes - 1) * dtypes)
+
     def _forward_mode(self) -> None:
         """Of what is enclosed, then of what was looked at along random directions."""
+        self._asked = "forward mode"
+        self._truth.ran()
         every: list[Forward] = []
         if self._enclosed is not None:
             rows = self._enclosed
@@ -134,6 +150,7 @@ class Projected:
 
     def _by_differences(self, count: int) -> Steps[bool]:
         """Whether differences along random directions agree with the gradient of what moves."""
+        self._asked = "differences"
         agree = yield from self._along.agree(count)
         self._findings += self._along.findings
         if agree:
@@ -182,6 +199,7 @@ class Projected:
     def _of_entries(self, rows: EnclosedRows) -> bool:
         """Whether something was found."""
         before = len(self._findings)
+        self._asked = "single entries"
         for off in rows.off:
             gradient = self._truth.pulled(self._truth.rows[off.row])
             search = rows.search(off, gradient)

@@ -121,8 +121,8 @@ class Hessian:
                 [
                     subject.second_tangent(
                         self.row,
-                        {a: first.reshape(leaves[a].value.shape)},
-                        {b: along.reshape(leaves[b].value.shape)},
+                        {a: first.reshape(leaves[a].shape)},
+                        {b: along.reshape(leaves[b].shape)},
                     )
                     for along in self.directions[b]
                 ]
@@ -135,7 +135,7 @@ class Hessian:
 
     def _by_columns(self, subject: Subject, mode: Mode) -> Given:
         found: dict[tuple[str, str], Array | None] = {}
-        shapes = {leaf.name: leaf.value.shape for leaf in self.leaves}
+        shapes = {leaf.name: leaf.shape for leaf in self.leaves}
         firsts = {name: along.reshape(shapes[name]) for name, along in self.along.items()}
         for second in self.leaves:
             units = self.directions[second.name].reshape(-1, *shapes[second.name])
@@ -176,7 +176,7 @@ class Hessian:
     def _pushed(self) -> Iterator[tuple[str, Array]]:
         """The gradient by forward mode, of the leaves that it reaches."""
         for leaf in self.leaves:
-            units = np.eye(leaf.size).reshape(leaf.size, *leaf.value.shape)
+            units = np.eye(leaf.size).reshape(leaf.size, *leaf.shape)
             parts = where_it_runs(partial(self._columns, leaf.name, units), None)
             if parts is not None:  # without a forward mode differences of the value decide alone
                 yield leaf.name, parts

@@ -182,9 +182,9 @@ class FrameworkLayer(ABC):
             if leaf.name in self.request.complex_inputs:
                 leaf = replace(leaf, is_complex=True)
             low, high = self.request.domains.get(leaf.name, EVERYWHERE)
-            if (low, high) != EVERYWHERE and leaf.value.dtype.kind == "f":
-                low = float(np.nanmin(leaf.value, initial=low))
-                leaf = replace(leaf, low=low, high=float(np.nanmax(leaf.value, initial=high)))
+            if (low, high) != EVERYWHERE and leaf.is_floating:
+                low = float(np.nanmin(leaf.kept, initial=low))
+                leaf = replace(leaf, low=low, high=float(np.nanmax(leaf.kept, initial=high)))
             found.append(leaf)
         self._bound = self._leaves = tuple(found)
         if any(leaf.is_complex for leaf in found):

@@ -185,7 +185,7 @@ class LayerSubject(FrameworkLayer):
         WrongKind."""
         gradients: dict[str, Array | None] = {}
         dtypes: dict[str, str] = {}
-        shapes = {leaf.name: leaf.value.shape for leaf in self.leaves}
+        shapes = {leaf.name: leaf.shape for leaf in self.leaves}
         for place, name in enumerate(wrt):
             parts = [grads[place] for grads in passes]
             known = [part for part in parts if part is not None]

@@ -40,7 +40,7 @@ class CompiledTorchSubject(TorchSubject):
             yield
 
     def _without_jvp(self) -> str:
-        still = {leaf.name: np.zeros(leaf.value.shape) for leaf in self.leaves}
+        still = {leaf.name: np.zeros(leaf.shape) for leaf in self.leaves}
         try:
             with self.at_stage(NO_COMPILER):
                 super().jvp({name: still[name] for name in self.wrt})
@@ -85,7 +85,7 @@ class CompiledTorchSubject(TorchSubject):
         (github.com/pytorch/pytorch/issues/177261). Where zero times infinity may show in the
         result, the tangents that move are pushed alone."""
         moving = (leaf for leaf in self.leaves if leaf.differentiable and leaf.role != "captured")
-        return {**{leaf.name: np.zeros(leaf.value.shape) for leaf in moving}, **tangents}
+        return {**{leaf.name: np.zeros(leaf.shape) for leaf in moving}, **tangents}
 
     def evaluated(
         self, what: str, names: tuple[str, ...], function: Callable[..., Any]
@@ -94,7 +94,7 @@ class CompiledTorchSubject(TorchSubject):
         if self._stage == NO_COMPILER:
             return function
         layer = self.request.implementation
-        shapes = [(leaf.name, leaf.value.shape) for leaf in self.leaves]
+        shapes = [(leaf.name, leaf.shape) for leaf in self.leaves]
         parts = layer.folder, layer.target, layer.args, dict(layer.kwargs), shapes
         key = what, names, self.dtype, *map(repr, parts)
         return compiled_derivative(self.torch, key, function)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.execution import Recorder
 
 
+_WIDE = (np.dtype(np.float64), np.dtype(np.float32))  # what numbers are kept in
 _EXACT: AbstractContextManager[None] = nullcontext()  # of a conversion
 
 
@@ -60,7 +61,7 @@ class Torch(TapeFramework):
     def array(self, values: Array) -> Any:
         # A copy, contiguous and writable: neither a read-only nor a strided array may leak in.
         values = np.asarray(values)
-        if self._dtype in self._of_numpy and values.dtype == np.float64:
+        if self._dtype in self._of_numpy and values.dtype in _WIDE:
             # at once in this dtype: another copy would be felt
             with _EXACT if self._is_double else np.errstate(over="ignore", under="ignore"):
                 made = self._torch.from_numpy(

@@ -11,7 +11,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
-from gradcheck_cli.domain.layer import LARGE, Leaf
+from gradcheck_cli.domain.layer import LARGE, MANY, Leaf, compact
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.engines.derivatives import Targets
 from gradcheck_cli.engines.errors import Unsupported, WrongKind
@@ -138,9 +138,7 @@ class TorchSubject(LayerSubject):
         self.bind_leaves(self._leaves_of(names))
         self._by_name = {leaf.name: leaf for leaf in self.leaves}
         self._base = {name: self._at_hand(name, request.values[name]) for name in names}
-        self.state.settle(
-            request.values, self.leaf_array, sum(leaf.value.size for leaf in self.leaves)
-        )
+        self.state.settle(request.values, self.leaf_array, sum(leaf.size for leaf in self.leaves))
         self._apart: frozenset[str] = frozenset()  # outputs that are no functions of the leaves
         self._alone: tuple[Any, ...] | None = None  # of the one output, if that is a plain tensor
         self.outputs = self._first_outputs()
@@ -182,9 +180,18 @@ class TorchSubject(LayerSubject):
             yield Leaf(name, "input", value, value.dtype.kind == "f" and name not in request.data)
         for name, held in self.state.named.items():
             given = request.values.get(name)
-            own = self.fw.numpy(held.data) if given is None else given
+            own = self._numbers_of(name, held.data) if given is None else given
             is_complex = name in self._complex
             yield Leaf(name, held.role, own, bool(held.trained), is_complex=is_complex)
+
+    def _numbers_of(self, name: str, held: Any) -> Array:
+        """Those of a tensor of the layer: in the memory of the module of which it is a copy, if
+        that has the same."""
+        original = self.state.originals.get(name)
+        if original is None or held.numel() < MANY:
+            return compact(self.fw.numpy(held))
+        numbers: Array = original.numpy(force=True)
+        return numbers
 
     def _first_outputs(self) -> tuple[Output, ...]:
         """The outputs of a first call. Some of several may not require grad, such as what a layer
@@ -218,7 +225,7 @@ class TorchSubject(LayerSubject):
     def ready(self, values: Mapping[str, Array]) -> AbstractContextManager[Any]:
         state = self.state
         moved = {n: self.leaf_array(n, values[n]) for n in values if n in state.named}
-        own = state.ready(moved, lambda name: self.leaf_array(name, self._by_name[name].value))
+        own = state.ready(moved, lambda name: self.leaf_array(name, self._by_name[name].kept))
         return self._uncast(own) if self.request.uncast else as_often_as_asked(own)
 
     @contextmanager
@@ -297,14 +304,14 @@ class TorchSubject(LayerSubject):
     def _unwritten(self, name: str, values: Mapping[str, Array]) -> Any:
         """A leaf that the layer may not write to."""
         base = self._base[name] if name not in values else self.spare_array(name, values[name])
-        return self.spare_array(name, self._by_name[name].value) if base is None else base.detach()
+        return self.spare_array(name, self._by_name[name].kept) if base is None else base.detach()
 
     def _made_for_a_call(self, name: str, values: Mapping[str, Array], is_leaf: bool) -> Any:
         """A leaf that the layer may write to, if it is to be made anew. What is large is: a copy
         that stays beside it would be as large as the layer."""
         if name not in values:
             base = self._base[name]
-            return self.leaf_array(name, self._by_name[name].value) if base is None else None
+            return self.leaf_array(name, self._by_name[name].kept) if base is None else None
         given = values[name]
         if isinstance(values, Spare):
             return self.spare_array(name, given)
@@ -508,7 +515,7 @@ class TorchSubject(LayerSubject):
             rest = [leaf for leaf in others if leaf.name not in moving]
             y_dot = None
             if rest and self.state.is_small and arrives.get(moving, False):
-                zeros = {leaf.name: np.zeros(leaf.value.shape) for leaf in rest}
+                zeros = {leaf.name: np.zeros(leaf.shape) for leaf in rest}
                 with suppress(Exception):
                     y_dot = pushed({**zeros, **tangents})
             if y_dot is None or not np.all(np.isfinite(y_dot)):
@@ -593,8 +600,9 @@ class TorchSubject(LayerSubject):
 
     def close(self) -> None:
         if not (self._is_a_plain_function and left(self)):
-            self.state.named.clear()
+            self.state.forget()
             self._base.clear()
+            self._module, self._function = None, _closed
 
     @property
     def _is_a_plain_function(self) -> bool:
@@ -606,6 +614,10 @@ class TorchSubject(LayerSubject):
         if not (mine and small) or learned or self.is_held or self.notes:
             return False
         return self.state.reaches_none(self._function)
+
+
+def _closed(*_: Any, **__: Any) -> Any:
+    raise AssertionError("a closed subject was called")
 
 
 def _is_function(torch: Any, found: Any) -> bool:

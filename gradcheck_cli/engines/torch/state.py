@@ -37,14 +37,16 @@ class HeldVariable:
 
 
 class State:
-    """`named` are the tensors that are leaves of the subject. Whole numbers that a captured module
-    counts with are `_counters`."""
+    """`named` are the tensors that are leaves of the subject, `originals` those of the module that
+    it has a copy of, as far as they are float32 numbers as the subject has them. Whole numbers that
+    a captured module counts with are `_counters`."""
 
     def __init__(self, torch: Any, rounded: Any, floats: Any, device: str, seed: int) -> None:
         self.torch = torch
         self._device = torch.device(device)
         self._rounded, self._floats = rounded, floats
         self.named: dict[str, HeldVariable] = {}
+        self.originals: dict[str, Any] = {}
         self.notes: list[str] = []
         self._counters: list[HeldVariable] = []
         self._modules: list[Any] = []  # and their parts
@@ -58,6 +60,7 @@ class State:
 
     def copied(self, module: Any) -> Any:
         """A copy of a module in the dtype, whose tensors are the layer's."""
+        originals = dict([*module.named_parameters(), *module.named_buffers()])
         module = self._copy_of(module)
         if self._rounded != self._floats:
             module = _module_in(module, self._rounded)
@@ -67,6 +70,9 @@ class State:
             self.named[name] = HeldVariable(tensor, tensor.data, "parameter", tensor.requires_grad)
         for name, tensor in module.named_buffers():
             self.named[name] = HeldVariable(tensor, tensor.data, "buffer", False)
+        if self._rounded is self.torch.float32:
+            found = ((n, t.detach()) for n, t in originals.items() if n in self.named)
+            self.originals = {n: t for n, t in found if self._has_the_numbers(t, self.named[n])}
         self._hold(module)
         return module
 
@@ -74,6 +80,15 @@ class State:
         """Tensors of the names of arguments are called "self.NAME" from now on."""
         for name in self.named.keys() & arguments:
             self.named[OWN + name] = self.named.pop(name)
+            if name in self.originals:
+                self.originals[OWN + name] = self.originals.pop(name)
+
+    def _has_the_numbers(self, original: Any, held: HeldVariable) -> bool:
+        """Whether it has the numbers of its copy, in other memory."""
+        torch = self.torch
+        plain = type(original) in (torch.Tensor, torch.nn.Parameter) and original.is_contiguous()
+        same = plain and original.dtype is torch.float32 and original.device.type == "cpu"
+        return same and original.data_ptr() != held.data.data_ptr()
 
     def _hold(self, module: Any, before: str = "") -> None:
         self._modules += module.modules()
@@ -210,6 +225,13 @@ class State:
             for kept, old in zip(dicts, before, strict=True):
                 kept.clear()
                 kept.update(old)
+
+    def forget(self) -> None:
+        """Lets go of every tensor, each of which may be large: who holds this may live on."""
+        self.named.clear()
+        self.originals.clear()
+        for held in (self._counters, self._modules, self._buffered, self._with_padding):
+            held.clear()
 
     def seeded(self) -> AbstractContextManager[None]:
         """Seeds the random numbers, and puts the user's own state back afterwards."""

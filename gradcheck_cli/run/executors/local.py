@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from gradcheck_cli.domain.events import EngineReady
+from gradcheck_cli.domain.events import EngineReady, LayerUnderWay
+from gradcheck_cli.domain.layer import LayerProgress
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.domain.records import dataclass
@@ -87,19 +88,26 @@ class Local:
             self._start_engine(name)
         return searched
 
-    def next(self) -> Examined | EngineReady:
+    def next(self) -> Examined | EngineReady | LayerUnderWay:
         while not self._finished:
             message = self._pool.results.get()
             if isinstance(message, Done):
                 self._receive(message)
                 continue
             if isinstance(message, SoFar):
+                if isinstance(message.answer, LayerProgress):
+                    return self._under_way(message)
                 continue
             known = message.engine in self._versions  # on another device
             self._versions[message.engine] = message.version
             if message.engine in self._used and not known:
                 return EngineReady(message.engine, message.version, message.seconds)
         return self._finished.popleft()
+
+    def _under_way(self, message: SoFar) -> LayerUnderWay:
+        key: _Key = message.task.key
+        name = self._works[key.spec].plan.spec.name
+        return LayerUnderWay(name, message.task.engine, message.answer)
 
     def engines(self) -> Mapping[str, str]:
         return {

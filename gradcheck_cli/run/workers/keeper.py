@@ -18,7 +18,7 @@ from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.tracebacks import short_dump
 from gradcheck_cli.run.workers import channel, memory
 from gradcheck_cli.run.workers.process import Died, Process, Spent, TimedOut, TookTooMuch
-from gradcheck_cli.run.workers.replies import answering, unanswered
+from gradcheck_cli.run.workers.replies import answering, known_already, unanswered
 from gradcheck_cli.run.workers.task import Done, Imported, SoFar, Task
 
 IMPORT_LIMIT_S = 300.0  # a cold disk may need a minute for a framework; a hung import must end
@@ -184,7 +184,7 @@ class Keeper(threading.Thread):
         return Done(task, answers, failure, time.monotonic() - start)
 
     def _tell(self, task: Task, question: object, value: Any) -> None:
-        self._tasks.so_far(SoFar(task, answering(value, question, self._engine)))
+        self._tasks.so_far(SoFar(task, known_already(value, question, self._engine)))
 
     def _ensure(self) -> Process | None:
         """A worker that is ready, or None where there is no hope of one (`_hopeless` says why)."""

@@ -12,7 +12,13 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.curve import Curve
 from gradcheck_cli.domain.evaluation import Evaluation, Failure, Problem, Training, TrainingProblem
 from gradcheck_cli.domain.fixes import FixRequest, Screened
-from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, LiftedRun, LiftRequest
+from gradcheck_cli.domain.layer import (
+    LayerAnswer,
+    LayerProblem,
+    LayerProgress,
+    LiftedRun,
+    LiftRequest,
+)
 from gradcheck_cli.domain.search import (
     GradientProgram,
     GradientRequest,
@@ -46,6 +52,13 @@ def answering(answer: Any, question: object, engine: str) -> Any:
     if not isinstance(answer, kinds):
         raise EngineFault(f"it answers with a {type(answer).__name__}, not a {kinds[0].__name__}")
     return answer
+
+
+def known_already(value: Any, question: object, engine: str) -> Any:
+    """What is known of an answer on the way to it. Raises EngineFault as `answering` does."""
+    if isinstance(question, LayerProblem) and isinstance(value, LayerProgress):
+        return value
+    return answering(value, question, engine)
 
 
 def failed(engine: str, question: object, failure: Failure) -> Any:

@@ -209,8 +209,10 @@ def _asked(engine: Engine, question: Any, so_far: Callable[[Any], None]) -> Any:
         return searched(engine, question, partial(_answer, engine, so_far=so_far), so_far)
     if kind == "LayerProblem":
         from gradcheck_cli.checks.examination import examine
+        from gradcheck_cli.checks.large import progress
 
-        return examine(engine, question)
+        with progress.told_to(so_far):
+            return examine(engine, question)
     if kind == "LiftRequest":
         from gradcheck_cli.checks.certified.lifted_run import lifted_run
 

@@ -142,7 +142,7 @@ class Search:
         mask[column.flat] = True
         if column.rough:
             # where one entry stands on a kink, those that hold the same number do, too
-            flat = leaf.value.reshape(-1)
+            flat = leaf.kept.reshape(-1)
             alike = ~mask & (flat == flat[column.flat])
             column.alike = int(np.count_nonzero(alike))
             mask |= alike

@@ -484,10 +484,10 @@ def stirred(
 ) -> Array:
     """Its values, each moved by this part of itself, up or down, and inside its domain; those of
     several draws along further axes, which come first."""
-    moved = signs(rng, (*draws, *leaf.value.shape))
+    moved = signs(rng, (*draws, *leaf.shape))
     moved *= part  # in place: further arrays of its size would be felt
     moved += 1.0
-    moved *= leaf.value
+    moved *= leaf.kept
     moved = leaf.inside(moved)
     return moved if leaf.holds(moved) else np.clip(moved, leaf.low, leaf.high)
 

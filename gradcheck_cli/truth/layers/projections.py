@@ -4,7 +4,7 @@ differences of the output along them."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
 
@@ -61,6 +61,7 @@ class Projections:
     backward: int = 0
     excluded: Excluded = field(default_factory=dict)
     wanted: float = math.inf
+    ran: Callable[[], None] = lambda: None  # called after each run
 
     def __post_init__(self) -> None:
         fmt = FORMATS[self.subject.dtype]
@@ -78,9 +79,12 @@ class Projections:
     def value(self, values: Values) -> Float:
         """The outputs; nan where the layer refuses a point beside its own."""
         self.forward += 1
-        if not values:
-            return self.subject.value(values)
-        found: Float = values_of(self.subject, [values], self.output.size)[0]
+        found: Float
+        if values:
+            found = values_of(self.subject, [values], self.output.size)[0]
+        else:
+            found = self.subject.value(values)
+        self.ran()
         return found
 
     def pulled(self, row: Float, values: Values | None = None) -> dict[str, Float | None]:
@@ -88,6 +92,7 @@ class Projections:
         self.forward += 1
         self.backward += 1
         found = pulled(self.subject, Call({} if values is None else values, row[None]))
+        self.ran()
         gradients = {leaf.name: found.get(leaf.name) for leaf in self.leaves}
         return {n: None if g is None else np.asarray(g, np.float64) for n, g in gradients.items()}
 
@@ -101,6 +106,7 @@ class Projections:
         self.forward += 1
         self.backward += count
         found = self.subject.run(Call(cotangents=self.rows)).gradients
+        self.ran()
         for k in range(count):
             whole = {leaf.name: found.get(leaf.name) for leaf in self.leaves}
             yield {name: None if g is None else g[k] for name, g in whole.items()}
@@ -133,12 +139,13 @@ class Projections:
         finally:
             self.excluded, self.draws.by_entry = now
 
-    def direction(self, number: int) -> dict[str, Float]:
-        """Direction `number` by leaf, (n,), with zeros where entries are excluded."""
-        return {leaf.name: self._part(number, leaf) for leaf in self.leaves}
+    def direction(self, number: int, narrow: bool = False) -> dict[str, Float]:
+        """Direction `number` by leaf, (n,), with zeros where entries are excluded; `narrow`: in
+        float32, where that holds the numbers of a large leaf."""
+        return {leaf.name: self._part(number, leaf, narrow) for leaf in self.leaves}
 
-    def _part(self, number: int, leaf: Leaf) -> Float:
-        drawn = self.draws.direction(number, leaf, self._places[leaf.name])
+    def _part(self, number: int, leaf: Leaf, narrow: bool) -> Float:
+        drawn = self.draws.direction(number, leaf, self._places[leaf.name], narrow)
         if leaf.name in self.excluded:
             drawn[self.excluded[leaf.name]] = 0.0
         return drawn
@@ -189,7 +196,7 @@ class Projections:
 
     def along(self, number: int) -> Line:
         """The products of F with all cotangents along direction `number`."""
-        line = self.line(self.direction(number), self.rows)
+        line = self.line(self.direction(number, narrow=True), self.rows)
         known = self._known.setdefault((number, self.draws.by_entry), line.known)
         return replace(line, known=known)
 
@@ -204,11 +211,11 @@ class Projections:
         def at(step: float) -> dict[str, Array]:
             found = Spare()
             for name, weights in moved.items():
-                value = self._leaf(name).value
+                value = self._leaf(name).kept
                 there, flat = used.get(name), value.reshape(-1)
                 there = np.empty(weights.size) if there is None else there
                 for inside in parts(weights.size):
-                    part = np.multiply(weights[inside], step, out=there[inside])
+                    part = np.multiply(weights[inside], step, out=there[inside], dtype=np.float64)
                     part += flat[inside]
                 found[name] = there.reshape(value.shape)
                 if together < 2:
@@ -238,7 +245,7 @@ class Projections:
             bottom, top = self.bounds.get(name, (-np.inf, np.inf))
             if not (np.isfinite(bottom) or np.isfinite(top)):
                 continue
-            value = self._leaf(name).value.reshape(-1)
+            value = self._leaf(name).kept.reshape(-1)
             used = weights != 0
             ahead = np.where(weights > 0, top - value, bottom - value)[used] / weights[used]
             behind = np.where(weights > 0, bottom - value, top - value)[used] / weights[used]
@@ -269,9 +276,7 @@ class Projections:
         """Noise as it is, where it may be larger than the output's size tells."""
         if self._measured is not None:
             return
-        floats = {
-            leaf.name: leaf.value for leaf in self.subject.leaves if leaf.value.dtype.kind == "f"
-        }
+        floats = {leaf.name: leaf.value for leaf in self.subject.leaves if leaf.is_floating}
         dtype = self.subject.dtype
         least = from_size(self.output, OPERATIONS, self.subject.digits)
 

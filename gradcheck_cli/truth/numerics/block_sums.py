@@ -52,15 +52,6 @@ def block_sums(numbers: Array) -> Float:
     return found
 
 
-def spread(factors: Float, size: int) -> Float:
-    """The direction (n,) whose product with numbers is that of `factors` (count,) with their
-    sums."""
-    if size <= FEW:
-        return factors.copy()
-    found: Float = (factors[:, None] * _weights()).reshape(-1)
-    return found[:size]
-
-
 def usual_size(sums: Float, size: int) -> float:
     """The root of the mean square of so many entries, of which these are the sums; of entries with
     random signs, where they are several in a block. What is no number does not count."""

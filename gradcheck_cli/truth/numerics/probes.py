@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -46,12 +47,15 @@ class Draws:
         self._drawn_before: dict[tuple[int, int], Float] = {}
         self.by_entry = False
 
-    def direction(self, number: int, leaf: Leaf, place: int) -> Float:
-        """The part of direction `number` that belongs to a leaf, the `place`-th of all, flat."""
-        found = np.empty(leaf.size)
+    def direction(self, number: int, leaf: Leaf, place: int, narrow: bool = False) -> Float:
+        """The part of direction `number` that belongs to a leaf, the `place`-th of all, flat; where
+        it may be `narrow` in float32, if that holds it."""
+        is_narrow = narrow and leaf.size > REMEMBERED and not self.by_entry
+        found: Any = np.empty(leaf.size, np.float32 if is_narrow else np.float64)
         for inside, drawn in self.unscaled(number, leaf, place):
-            np.multiply(drawn, self.scales(leaf, inside), out=found[inside])
-        return found
+            np.multiply(drawn, self.scales(leaf, inside), out=found[inside], casting="same_kind")
+        given: Float = found
+        return given
 
     def unscaled(self, number: int, leaf: Leaf, place: int) -> Iterator[tuple[slice, Float]]:
         """The direction before it is scaled, part by part; not to be written to."""
@@ -72,12 +76,12 @@ class Draws:
     def size(self, leaf: Leaf) -> float:
         """How far its entries move where all move alike."""
         if leaf.name not in self._sizes:
-            self._sizes[leaf.name] = scale_of(leaf.value)
+            self._sizes[leaf.name] = scale_of(leaf.kept)
         return self._sizes[leaf.name]
 
     def entry_scales(self, leaf: Leaf, inside: slice) -> Float:
         """How far they move where each moves by its own size."""
-        found = np.abs(leaf.value.reshape(-1)[inside])
+        found = np.abs(leaf.kept.reshape(-1)[inside], dtype=np.float64)
         found[found == 0] = self.size(leaf)
         return found
 
@@ -117,6 +121,8 @@ class Draws:
             part *= 2
             part -= 1
             part += np.copysign(LEAST, part)
+            if size > REMEMBERED:  # of many numbers the 24 bits that float32 holds are enough
+                part = part.astype(np.float32).astype(np.float64)
             yield inside, self._fmt.round(part)
 
 

@@ -4,6 +4,8 @@ import torch
 from torch import nn
 
 import gradcheck_cli as g
+from gradcheck_cli.checks.behaviour import checks
+from gradcheck_cli.truth.numerics import block_sums
 from tests.checks.making import behaviour, examined
 
 X = {"x": np.array([0.7, -1.3])}
@@ -102,8 +104,25 @@ class FirstSlope(torch.autograd.Function):
         return FirstSlope.slope * g
 
 
-def test_what_a_class_keeps_of_its_first_input() -> None:
+def test_what_a_class_keeps_of_its_first_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FirstSlope, "slope", None)
     assert "still that of the first one" in behaviour(FirstSlope, X)["GC605"]
+
+
+@pytest.fixture
+def is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers of a few numbers are looked at as large ones are: by sums over blocks."""
+    monkeypatch.setattr(checks, "LARGE", 1)
+    monkeypatch.setattr(block_sums, "FEW", 1)
+
+
+@pytest.mark.usefixtures("is_large")
+def test_what_a_large_layer_keeps_of_its_first_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = {"x": np.random.default_rng(0).standard_normal((3, 50))}  # two blocks and a part of one
+    monkeypatch.setattr(FirstSlope, "slope", None)
+    assert "still that of the first one" in behaviour(FirstSlope, many)["GC605"]
+    assert behaviour(lambda x: x**2, many) == {}
+    assert behaviour(lambda x: torch.relu(x) + 2 * x, many) == {}
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,15 @@ from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.evaluation import Evaluation, Failure, Problem, Training, TrainingProblem
 from gradcheck_cli.domain.fixes import Screened
-from gradcheck_cli.domain.layer import LayerAnswer, LiftRequest
+from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, LayerProgress, LiftRequest
 from gradcheck_cli.engines.errors import EngineFault
-from gradcheck_cli.run.workers.replies import answering, blaming_what_replaced, failed, unanswered
+from gradcheck_cli.run.workers.replies import (
+    answering,
+    blaming_what_replaced,
+    failed,
+    known_already,
+    unanswered,
+)
 from tests.checks.making import layer_problem
 from tests.conftest import program_of
 
@@ -78,3 +84,11 @@ def test_so_is_a_mistake_in_what_was_judged() -> None:
     found = blaming_what_replaced(ours, lambda: "numpy.isfinite").findings
     assert [one.code for one in found] == [Codes.ENGINE_RAISED, Codes.WRONG_GRADIENT]
     assert "`numpy.isfinite`" in found[0].message
+
+
+def test_how_far_a_layer_is_may_be_known_before_its_answer() -> None:
+    progress, problem = LayerProgress("differences", 12, 30), object.__new__(LayerProblem)
+    assert known_already(progress, problem, "torch") is progress
+    assert known_already(LayerAnswer(), problem, "torch") == LayerAnswer()
+    with pytest.raises(EngineFault, match="LayerProgress"):
+        answering(progress, problem, "torch")

@@ -8,7 +8,6 @@ from gradcheck_cli.truth.numerics.block_sums import (
     FEW,
     block_sums,
     count,
-    spread,
     usual_size,
 )
 
@@ -43,13 +42,6 @@ def test_they_are_linear_and_in_float64() -> None:
     assert np.array_equal(block_sums(narrow), block_sums(narrow.astype(np.float64)))
     both = block_sums(NUMBERS - 1024 * NUMBERS[::-1])
     assert np.allclose(both, block_sums(NUMBERS) - 1024 * block_sums(NUMBERS[::-1]), atol=1e-10)
-
-
-@pytest.mark.parametrize("size", [FEW, SIZE])
-def test_a_direction_has_the_same_product_with_numbers_as_its_factors_with_sums(size: int) -> None:
-    factors = np.random.default_rng(1).standard_normal(count(size))
-    expected = NUMBERS[:size] @ spread(factors, size)
-    assert np.isclose(block_sums(NUMBERS[:size]) @ factors, expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("size", [100, SIZE])
