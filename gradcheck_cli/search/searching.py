@@ -244,7 +244,7 @@ class Searching:
         for witness in self._witnesses.values():
             shape = (_AROUND // len(self._witnesses), domain.size)
             steps = np.exp2(self._rng.uniform(0, domain.format.bits + 2, size=shape))
-            moves = np.rint(self._rng.choice((-1.0, 0.0, 1.0), size=shape) * steps)
+            moves = np.rint(self._rng.integers(-1, 2, size=shape) * steps)
             parts.append(domain.inside(domain.point(witness.values) + moves.astype(np.int64)))
         return np.concatenate(parts)
 

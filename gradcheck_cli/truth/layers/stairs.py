@@ -28,7 +28,7 @@ SHORTEST: Step = 8.0  # times the way to the first jump: the next stretch is twi
 STRETCHES = 6
 HALVINGS = 12
 OFF: Step = 0.38197  # of a stretch lies below the point, so that no stairs are met in step
-STEPS = np.arange(POINTS) / (POINTS - 1) - OFF
+STEPS = np.divide(np.arange(POINTS), POINTS - 1) - OFF
 
 
 @dataclass(frozen=True, slots=True)
