@@ -165,7 +165,7 @@ class _Kind:
     @property
     def name(self) -> str:
         """What is called."""
-        is_function = isinstance(self.node, ast.FunctionDef) and _parameters(self.node)
+        is_function = isinstance(self.node, ast.FunctionDef) and _placed(self.node)
         return self.target if is_function else "layer"
 
     def made(self, framework: str, dtype: str) -> str:
@@ -175,7 +175,7 @@ class _Kind:
             return ""
         if self._is_function_of_autograd:
             return f"layer = {name}.apply"
-        if isinstance(self.node, ast.FunctionDef) and not _parameters(self.node):
+        if isinstance(self.node, ast.FunctionDef) and not _placed(self.node):
             return f"layer = {name}()"
         if not self.is_made:
             return f"layer = {name}"
@@ -186,29 +186,35 @@ class _Kind:
         return f"{before}layer = {name}({', '.join(args)}){moved}"
 
     def call(self, inputs: Sequence[str]) -> str:
-        """As `engines.layer.binding` calls it: inputs by name where each is a parameter, after them
-        what the spec adds."""
+        """As `engines.layer.binding` calls it: each input in the place of its parameter, from the
+        first one on that is left to its default by name; after them what the spec adds. (What
+        TensorFlow's `custom_gradient` is given by name has no custom gradient.)"""
         parameters = self._called()
         positional = [f"inputs[{name!r}]" for name in inputs]
         named: list[str] = []
         args = [] if self.is_made else [*map(repr, self.layer.args)]
-        if parameters is not None and set(inputs) <= set(parameters):
-            if self._is_function_of_autograd or args:
-                free = iter(args)
-                places = [f"inputs[{p!r}]" if p in inputs else next(free, "") for p in parameters]
-                positional, args = [one for one in places if one], []
-            else:
-                named = [f"{name}=inputs[{name!r}]" for name in inputs]
-                positional = []
-        kwargs = {} if self.is_made else self.layer.kwargs
+        kwargs = {} if self.is_made else dict(self.layer.kwargs)
+        if parameters is not None and set(inputs) <= parameters.keys():
+            positional, free, in_place = [], iter(args), True
+            for name, has_place in parameters.items():
+                given = f"inputs[{name!r}]" if name in inputs else ""
+                if name in kwargs and not given:
+                    given = repr(kwargs.pop(name))
+                given = given or (next(free, "") if has_place else "")
+                in_place &= bool(given) or self._is_function_of_autograd
+                if given and in_place and has_place:
+                    positional.append(given)
+                elif given:
+                    named.append(f"{name}={given}")
+            args = [*free]
         named += [f"{key}={value!r}" for key, value in kwargs.items()]
         return f"{self.name}({', '.join([*positional, *args, *named])})"
 
-    def _called(self) -> list[str] | None:
-        """The parameters of what is called, where they are known."""
+    def _called(self) -> dict[str, bool] | None:
+        """The parameters of what is called, and whether each has a place; None: not known."""
         match self.node:
             case ast.FunctionDef():
-                return _parameters(self.node) or None
+                return _placed(self.node) or None
             case ast.ClassDef():
                 methods = {
                     one.name: one
@@ -221,9 +227,14 @@ class _Kind:
                     return None
                 static = self._is_function_of_autograd
                 skip = "setup_context" not in methods if static else True
-                return _parameters(call)[int(skip) :]
+                return dict([*_placed(call).items()][int(skip) :])
         return None
 
 
-def _parameters(node: ast.FunctionDef) -> list[str]:
-    return [one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+def _placed(node: ast.FunctionDef) -> dict[str, bool]:
+    """The parameters, and whether each has a place; else it is given by name only."""
+    placed = (*node.args.posonlyargs, *node.args.args)
+    return {
+        **{one.arg: True for one in placed},
+        **{one.arg: False for one in node.args.kwonlyargs},
+    }

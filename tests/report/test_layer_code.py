@@ -57,6 +57,9 @@ def factory():
 def told(x: torch.Tensor) -> torch.Tensor:
     return x.clone()
 
+def optional(x, y=2, z=3, *, w=4):
+    return x * y * z * w
+
 @told.register_fake
 def shape_of_told(x):
     return rule(x)
@@ -84,6 +87,14 @@ def test_a_script_has_what_the_layer_needs_and_no_more(tmp_path: Path) -> None:
     assert found.made == ""
 
 
+def test_inputs_have_the_places_of_their_parameters(tmp_path: Path) -> None:
+    """What `tf.custom_gradient` is given by name has no custom gradient."""
+    assert code(tmp_path, "optional", ["x", "z"]).call == "optional(inputs['x'], z=inputs['z'])"
+    assert code(tmp_path, "optional", ["x", "y"]).call == "optional(inputs['x'], inputs['y'])"
+    given = code(tmp_path, "optional", ["x", "w"], kwargs={"y": 1, "z": 2})
+    assert given.call == "optional(inputs['x'], 1, 2, w=inputs['w'])"
+
+
 def test_a_function_is_told_its_rule(tmp_path: Path) -> None:
     source = code(tmp_path, "told", ["x"]).source
     for part in ("def told(x", "def shape_of_told(x)", "told.register_autograd(rule)", "def rule"):
@@ -104,7 +115,7 @@ def test_what_needs_another_file_is_imported(tmp_path: Path) -> None:
             "Net",
             {"args": (4,), "kwargs": {"bias": False}},
             "torch.manual_seed(7)\nlayer = Net(4, bias=False).to(torch.float32)",
-            "layer(x=inputs['x'])",
+            "layer(inputs['x'])",
         ),
         ("Custom", {}, "layer = Custom.apply", "layer(inputs['x'])"),
         ("Derived", {}, "layer = Derived.apply", "layer(inputs['x'])"),
