@@ -53,7 +53,7 @@ from gradcheck_cli.truth.plain import inlined
 ASSUMPTIONS = (f"library functions within {LIBRARY_ULPS} ulps", "sums in any order")
 _MOST_BOXES = 256  # that a report lists
 _TRIED = 12  # suspects of one kind whose truth is enclosed in one round: 5 ms each
-_VAIN = 24  # suspects of one kind after which a quarter as many are tried: most are excused
+_VAIN = 24  # suspects of one kind after which fewer are tried: most of them are excused
 _LEAVES = 64  # single points that are run, where no bound decides
 _ROUNDS = 6  # of proof and directed search, at most
 _FIRST_BOXES = 1024  # of the first attempt of a proof, which decides most that is safe
@@ -218,8 +218,6 @@ class Searching:
             alone = yield from self._runner.singly(point[None])
             if alone.answered[0]:
                 truth = self._truth(point)
-                for failing in truth.failures(alone):
-                    self._keep(failing, point)
                 both = truth.excluded(alone) & truth.excluded(together.at(index))
                 proof.settle(point, both)
 
@@ -303,8 +301,8 @@ class Searching:
 
     def _try(self, kind: Kind, points: Ordinals, sizes: Array) -> Steps[None]:
         """Looks for a witness among suspects, the worst first."""
-        vain = sum(1 for one, _ in self._tried if one == kind) // _VAIN
-        chosen = np.argsort(-sizes, kind="stable")[: max(_TRIED >> 2 * vain, 1)]
+        vain = sum(1 for one, _ in self._tried if one == kind) >= _VAIN
+        chosen = np.argsort(-sizes, kind="stable")[: _TRIED // 4 if vain else _TRIED]
         for index in chosen[sizes[chosen] > 0]:
             point = points[index]
             key = kind, point.tobytes()
