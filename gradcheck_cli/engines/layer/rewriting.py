@@ -171,11 +171,12 @@ def _codes(module: CodeType) -> dict[_Key, CodeType | None]:
 def _functions_of(path: str) -> Iterator[FunctionType]:
     """All functions that were defined in a file."""
     name = os.path.basename(path)
-    for one in gc.get_objects():
-        if type(one) is FunctionType:
-            file = one.__code__.co_filename
-            if file.endswith(name) and os.path.abspath(file) == path:
-                yield one
+    # No longer than that: CPython cannot finish a tuple that such a list holds as well.
+    functions = [one for one in gc.get_objects() if type(one) is FunctionType]
+    for one in functions:
+        file = one.__code__.co_filename
+        if file.endswith(name) and os.path.abspath(file) == path:
+            yield one
 
 
 def _reaches(code: CodeType, line: int) -> bool:
