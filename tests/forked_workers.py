@@ -34,8 +34,14 @@ ROOMS = ("domain", "truth", "explain", "judge", "checks", "engines.kit", "engine
 # That starts threads, of which a fork has none. A worker calls it as it begins.
 PYTORCH, SET_THREADS = "gradcheck_cli.engines.torch.", "torch.set_num_threads"
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
-# Variables that no framework reads, beside those of gradcheck.
+# Variables that no framework reads, beside those of gradcheck, and those that frameworks set
+# themselves as they are imported into a process of tests.
 _NEUTRAL = {"PYTEST_CURRENT_TEST", "XDG_CACHE_HOME", "COLUMNS", "TERM", "NO_COLOR", "FORCE_COLOR"}
+_NEUTRAL |= {"TF2_BEHAVIOR", "TF_CPP_MIN_LOG_LEVEL", "HDF5_PLUGIN_PATH", "TORCHINDUCTOR_CACHE_DIR"}
+_NEUTRAL |= {"TPU_ML_PLATFORM", "TPU_ML_PLATFORM_VERSION", "TPU_SKIP_MDS_QUERY"}
+_NEUTRAL |= {"ENABLE_RUNTIME_UPTIME_TELEMETRY", "KERAS_BACKEND"}
+# What engines set as they load, as they would in a worker.
+_OWN = {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
 _lock = threading.Lock()
 _spawn = launch.spawn
 
@@ -70,7 +76,8 @@ def _variables() -> dict[str, str]:
     return {
         name: value
         for name, value in os.environ.items()
-        if name == SWITCH or not (name in _NEUTRAL or name.startswith("GRADCHECK_"))
+        if name == SWITCH
+        or not (name in _NEUTRAL or name.startswith("GRADCHECK_") or _OWN.get(name) == value)
     }
 
 

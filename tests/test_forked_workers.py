@@ -15,7 +15,11 @@ from .cli.calling import call_here
 
 
 @pytest.mark.parametrize("name", ["reference", "numpy", "torch"])
-def test_it_is_a_child_with_a_session_and_a_mark_of_its_own(name: str) -> None:
+def test_it_is_a_child_with_a_session_and_a_mark_of_its_own(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whatever other tests have left in the environment of this process.
+    monkeypatch.setattr(forked_workers, "_VARIABLES", forked_workers._variables())
     worker = forked_workers._forked_or_spawned(targets()[name])
     assert worker.args == "forked"
     assert os.getsid(worker.pid) == worker.pid
