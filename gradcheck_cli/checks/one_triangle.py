@@ -66,7 +66,7 @@ def are_symmetric(value: Array) -> bool:
     square = value.ndim >= 2 and value.shape[-2] == value.shape[-1] > 1
     floats = square and value.dtype.kind == "f" and value.size > 0
     if not floats or not np.array_equal(value[..., 0, :], value[..., :, 0]):
-        return False  # most are told by this
+        return False  # one row and column rule out most matrices
     return bool(np.array_equal(value, np.swapaxes(value, -1, -2)))
 
 

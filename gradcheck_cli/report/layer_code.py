@@ -83,8 +83,8 @@ def _bound(node: ast.stmt) -> Iterator[str]:
 
 
 def _needed(tree: ast.Module, root: str) -> list[ast.stmt]:
-    """The statements of the module that bind `root`, those that these read from, and those that
-    tell them more, as a custom derivative is told its rule, in order."""
+    """The statements of the module, in order, that bind `root`, those that these read from, and
+    those that add something to them, as `defvjp` adds a rule to a custom derivative."""
     imports = (node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
     modules = {name for node in imports for name in _bound(node)}
     wanted, seen = {root}, set[str]()

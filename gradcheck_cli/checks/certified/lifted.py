@@ -46,7 +46,7 @@ from gradcheck_cli.truth.certified.enclosed_products import (
     TooManyNumbers,
     require_few,
 )
-from gradcheck_cli.truth.layers.callables import projected, ulps_away
+from gradcheck_cli.truth.layers.callables import projected, ulp_perturbed, ulps_away
 from gradcheck_cli.truth.layers.safe_values import values_of
 from gradcheck_cli.truth.layers.stairs import Stairs, searches
 from gradcheck_cli.truth.numerics.noise import from_size
@@ -370,11 +370,7 @@ def _both_ways(subject: Subject, rng: np.random.Generator) -> list[Values]:
     """DRAWS times two points near by, on either side of the point. No two numbers move equally far:
     what is tied is tied no more."""
     moving = [leaf for leaf in subject.leaves if leaf.differentiable]
-    shapes = {leaf.name: leaf.shape for leaf in moving}
-    drawn = [
-        {name: signs(rng, shape) * rng.uniform(0.5, 1.0, shape) for name, shape in shapes.items()}
-        for _ in range(DRAWS)
-    ]
+    drawn = [{leaf.name: _drawn(leaf, rng) for leaf in moving} for _ in range(DRAWS)]
     moved = {}
     for leaf in moving:
         parts = [way * NEAR * along[leaf.name] for along in drawn for way in (1, -1)]
@@ -405,13 +401,14 @@ def _near(subject: Subject, seed: int) -> Sequence[Values]:
 
 def _one_way(subject: Subject, seed: int, turn: int, way: float) -> Values:
     """A point near by on one side of the point; that of the other sign is on the other side."""
-    rng = np.random.default_rng([seed, 41, turn])
-    moved = {}
-    for leaf in subject.leaves:
-        if leaf.differentiable:
-            along = signs(rng, leaf.shape) * rng.uniform(0.5, 1.0, leaf.shape)
-            moved[leaf.name] = _moved(leaf, way * along)
-    return moved
+    rng = generator(seed, 41, turn)
+    moving = [leaf for leaf in subject.leaves if leaf.differentiable]
+    return {leaf.name: _moved(leaf, way * _drawn(leaf, rng)) for leaf in moving}
+
+
+def _drawn(leaf: Leaf, rng: np.random.Generator) -> Array:
+    """How far each number of a leaf moves, as a part of NEAR, up or down."""
+    return signs(rng, leaf.shape) * rng.uniform(0.5, 1.0, leaf.shape)
 
 
 def _one_by_one(
@@ -421,7 +418,7 @@ def _one_by_one(
     for each; and those of the program near by, rounded anew."""
     subject = program.subject
     makers: list[Callable[[], Values]] = [partial(_here, subject)]
-    makers += [partial(_stirred, subject, seed + turn) for turn in range(STIRS)]
+    makers += [partial(ulp_perturbed, subject, seed + turn) for turn in range(STIRS)]
     mine, there, anew = [], [], []
     for points in (_OneByOne(makers), near):
         for point in points:
@@ -433,10 +430,6 @@ def _one_by_one(
             mine.append(own)
             there.append(values_of(subject, [point], own.size))
     return np.concatenate(mine), np.concatenate(there), np.concatenate(anew)
-
-
-def _stirred(subject: Subject, seed: int) -> Values:
-    return ulps_away(subject, 1, seed)[0]
 
 
 def _moved(leaf: Leaf, parts: Array) -> Array:

@@ -14,7 +14,7 @@ _hear: Hear | None = None
 
 @contextmanager
 def told_to(hear: Hear) -> Iterator[None]:
-    """Meanwhile progress in this process is told to `hear`."""
+    """Calls `hear` with the progress of this process until the context ends."""
     global _hear
     before, _hear = _hear, hear
     try:

@@ -465,9 +465,9 @@ def own_size(value: Array) -> Array:
     return np.where(size == 0, 1.0, size)
 
 
-def ulp_perturbed(subject: Subject) -> dict[str, Array]:
+def ulp_perturbed(subject: Subject, seed: int = 0) -> dict[str, Array]:
     """Values of the leaves that are a few ulps away: everything on the way is rounded anew."""
-    return ulps_away(subject, 1, 0)[0]
+    return ulps_away(subject, 1, seed)[0]
 
 
 def ulps_away(subject: Subject, count: int, seed: int) -> list[dict[str, Array]]:
