@@ -36,8 +36,8 @@ def written(bench: Bench) -> Iterator[Fault]:
         names = [f"`{name}`" for name in ran.accumulated]
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         message = (
-            f"the backward adds to the `.grad` of {', '.join(names[:SHOWN])}{more} instead of "
-            "returning the gradient"
+            f"the layer itself adds to the `.grad` of {', '.join(names[:SHOWN])}{more}: a gradient "
+            "is returned, and its caller adds it up"
         )
         yield Fault(
             Codes.STATEFUL_GRADIENT, message, ran.accumulated[0] if len(names) == 1 else None

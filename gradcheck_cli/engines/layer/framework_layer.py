@@ -150,7 +150,7 @@ class FrameworkLayer(ABC):
         """Whether random numbers were drawn since `ready`; `draws` is what was looked for."""
         raise NotImplementedError
 
-    def accumulated(self) -> tuple[str, ...]:
+    def accumulated(self, inputs: Mapping[str, Any]) -> tuple[str, ...]:
         """Names of the leaves whose own gradient was written to since `ready`."""
         return ()
 

@@ -128,6 +128,7 @@ class LayerSubject(FrameworkLayer):
             arrays, vjp = [], None  # as large as the layer, with its graph
             later = written()
             random = call.watch and self.drawn(inputs, draws)
+            accumulated = self.accumulated(inputs) if call.watch else ()
             del inputs, written
             if call.each is None:
                 found = self.result(output, wrt, passes, self.fw.numpy)
@@ -142,7 +143,7 @@ class LayerSubject(FrameworkLayer):
                 changed=changed,
                 changed_later=later,
                 upstream_changed=spoilt,
-                accumulated=self.accumulated(),
+                accumulated=accumulated,
                 random=random,
             )
 

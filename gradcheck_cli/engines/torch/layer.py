@@ -60,7 +60,7 @@ from gradcheck_cli.engines.torch.compiled import (
 from gradcheck_cli.engines.torch.lazy import initialised
 from gradcheck_cli.engines.torch.memory import Watch, laid_out
 from gradcheck_cli.engines.torch.passes import LayerTorch, as_pairs
-from gradcheck_cli.engines.torch.state import State
+from gradcheck_cli.engines.torch.state import State, with_gradients
 
 # In what PyTorch says of a function without forward mode, and of a scripted module.
 _NO_JVP = ("jvp", "forward", "stateless api")
@@ -462,8 +462,11 @@ class TorchSubject(LayerSubject):
     def drawn(self, inputs: Mapping[str, Any], draws: Any) -> bool:
         return self.state.drawn()
 
-    def accumulated(self) -> tuple[str, ...]:
-        return () if self.fw.accumulating else self.state.accumulated()
+    def accumulated(self, inputs: Mapping[str, Any]) -> tuple[str, ...]:
+        if self.fw.accumulating:
+            return ()
+        leaves = inputs.leaves if isinstance(inputs, _Handed) else inputs
+        return with_gradients({**leaves, **self.state.tensors()})
 
     @contextmanager
     def forward_mode(self, names: Sequence[str]) -> Iterator[None]:
@@ -482,6 +485,8 @@ class TorchSubject(LayerSubject):
             self.plain_value({})
             if self._needs_graph:
                 raise Unsupported("the layer runs only while gradients are tracked") from error
+            if isinstance(error, NotImplementedError):  # no kernel of PyTorch's takes the tangent
+                raise Unsupported(f"forward mode: {str(error).partition('. ')[0]}") from error
             raise
 
     def jvps(self, many: Sequence[Mapping[str, Array]]) -> list[Array | None]:

@@ -286,10 +286,6 @@ class State:
             for tensor in silent:
                 tensor.requires_grad_(True)
 
-    def accumulated(self) -> tuple[str, ...]:
-        """Names of the tensors whose `.grad` was written to since `ready`."""
-        return tuple(n for n, held in self.named.items() if _grad(held.tensor) is not None)
-
     def tensors(self) -> dict[str, Any]:
         return {name: held.tensor for name, held in self.named.items()}
 
@@ -344,6 +340,11 @@ def _padded(torch: Any, module: Any) -> Iterator[tuple[str, Any]]:
     for name, part in module.named_modules():
         if type(part) is torch.nn.Embedding and part.padding_idx is not None:
             yield f"{name}." if name else "", part
+
+
+def with_gradients(tensors: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of the tensors whose `.grad` was written to."""
+    return tuple(name for name, tensor in tensors.items() if _grad(tensor) is not None)
 
 
 def _grad(tensor: Any) -> Any:

@@ -70,6 +70,23 @@ def test_what_a_backward_leaves_behind() -> None:
     assert "`.grad` of `weight`" in behaviour(with_weight(gather), X)["GC605"]
 
 
+def test_a_forward_that_adds_to_gradients() -> None:
+    def backward(x):  # as one who means torch.autograd.grad
+        y = torch.sin(x)
+        if y.requires_grad:
+            y.sum().backward(retain_graph=True)
+        return y
+
+    def apart(x):  # of a copy: nobody else sees these gradients
+        w = x.detach().clone().requires_grad_()
+        with torch.enable_grad():
+            (w * w).sum().backward()
+        return torch.sin(x) * w.grad
+
+    assert "`.grad` of `x`" in behaviour(backward, X)["GC605"]
+    assert "GC605" not in behaviour(apart, X)
+
+
 def test_an_upstream_gradient_that_is_overwritten() -> None:
     def scaling(x):
         return hooked(x * 2, lambda g: g.mul_(3).div_(3))
@@ -102,4 +119,4 @@ def test_one_backward_that_adds_to_many_gradients_is_told_once() -> None:
             return Product.apply(x) + 0 * sum(weights)
 
     found = behaviour(Own(), X)
-    assert "the `.grad` of `w0`, `w1`, `w2` and 2 more instead" in found["GC605"]
+    assert "the `.grad` of `w0`, `w1`, `w2` and 2 more: a gradient" in found["GC605"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.subject import SubjectRequest
 from gradcheck_cli.engines.torch.layer import TorchSubject
 from tests.checks.making import examined, layer_problem
@@ -96,3 +98,14 @@ def test_a_jvp_that_is_wrong_beside_other_tangents_is_seen() -> None:
 
     answer = examined(Wrong, {"x": X, "w": W}, modes=("forward",))
     assert {finding.code for finding in answer.findings} == {"GC101"}
+
+
+def test_a_layout_that_no_kernel_of_forward_mode_takes_is_unsupported() -> None:
+    def product(x: Any, w: Any) -> Any:
+        rows, columns = torch.tensor([0, 1, 2]), torch.tensor([0, 1])
+        return torch.sparse_csr_tensor(rows, columns, x, (2, 2)) @ w
+
+    layer = bound(product, x=X, w=np.stack([W, X]))
+    with pytest.raises(Unsupported, match="SparseCsrCPU"):
+        layer.jvps([{"w": np.stack([X, W])}])
+    np.testing.assert_array_equal(layer.value({}), (X[:, None] * np.stack([W, X])).ravel())
