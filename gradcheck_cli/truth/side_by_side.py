@@ -113,9 +113,9 @@ def _counted_from_the_end(node: Node, own: Shape, most: int) -> dict[str, Any] |
     op, stated, before = node.op, node.keywords, 1 + most - len(own)
     axis = stated.get("axis")
     if op in REDUCTIONS:
-        axes = _axes(axis, len(own)) or (-1,)  # a number has an axis of length 1
+        axes = _axes(axis, len(own)) if own else (-1,)  # a number has an axis of length 1
         several = len(axes) > 1 and op not in ("sum", "mean", "var", "std")
-        return None if several else {"axis": axes if len(axes) > 1 else axes[0], "keepdims": True}
+        return None if several else {"axis": axes[0] if len(axes) == 1 else axes, "keepdims": True}
     if op in ALONG_AN_AXIS or op == "concatenate":
         return {"axis": _axes(axis, len(own))[0]} if isinstance(axis, int) else None
     if op in ("stack", "expand_dims"):

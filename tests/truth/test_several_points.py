@@ -27,6 +27,8 @@ AT_ONCE = [
     "s * 2",
     "sum(x) + s",
     "sum(s) * w",
+    "sum(x, axis=()) * w",
+    "max(x, axis=()) + s",
     "sum(x, keepdims=True) * w",
     "mean(x, axis=0) * w",
     "max(x, axis=1)",

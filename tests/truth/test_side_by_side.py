@@ -21,6 +21,7 @@ X, W = np.zeros((2, 3)), np.zeros(3)
         ("sum(x, axis=(-1, 0), keepdims=True)", {"axis": (-1, -2)}),
         ("sum(x)", {"axis": (-2, -1)}),
         ("max(x, axis=0)", {"axis": -2}),
+        ("sum(x, axis=(), keepdims=True)", {"axis": ()}),
     ],
 )
 def test_axes_are_counted_from_the_end(formula: str, axes: dict[str, object]) -> None:
