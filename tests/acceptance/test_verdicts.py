@@ -125,6 +125,50 @@ def test_what_is_absorbed_in_float64_is_no_wrong_rule(
     assert set(made.codes) <= {"GC301", "GC302", "GC303"}
 
 
+@BOTH
+@pytest.mark.parametrize(
+    ("formula", "x", "codes"),
+    [
+        ("log_sigmoid(x)", 45.0, {"GC301", "GC302"}),
+        ("tanh(x)", 20.0, {"GC301", "GC302"}),
+        ("logsumexp(stack([x, -x]))", 30.0, {"GC301", "GC302"}),
+        ("x[0, 0] * x[1, 1] - x[0, 1] * x[1, 0]", np.array([[1.2, 0.3], [0.7, 2.1]]), set()),
+        ("prod(x)", np.array([0.3, 2.0, -1.1]), set()),
+    ],
+)
+def test_what_is_absorbed_in_a_second_derivative_is_no_wrong_rule(
+    judged: Callable[..., Any], formula: str, x: Any, codes: set[str], dtype: str
+) -> None:
+    made = judged(formula, {"x": x}, dtype=dtype, order=2, modes=("reverse", "forward"))
+    assert {f.code for f in made.findings if f.severity != "note"} <= codes
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("formula", "inputs", "codes"),
+    [
+        # one entry at a jump; steps of another would be longer than its teeth
+        (
+            "sum(remainder(x, y))",
+            {"x": np.array([-0.8715, 2.0]), "y": np.array([1e-30, 1.0])},
+            {"GC403"},
+        ),
+        ("cummax(exp(x))", {"x": np.array([0.5, 4.0, 2.0])}, set()),
+        ("cummin(exp(x))", {"x": np.array([0.5, 4.0, 2.0])}, set()),
+        ("exp(erfcx(expm1(x)))", {"x": 19.796875}, {"GC301", "GC302"}),  # smooth: no GC402
+    ],
+)
+def test_only_what_is_so_is_found(
+    judged: Callable[..., Any],
+    formula: str,
+    inputs: Mapping[str, Any],
+    codes: set[str],
+    dtype: str,
+) -> None:
+    made = judged(formula, inputs, dtype=dtype, modes=("reverse", "forward"))
+    assert {f.code for f in made.findings if f.severity != "note"} <= codes
+
+
 def test_blame_looks_at_the_numbers_of_the_failing_entry(judged: Callable[..., Any]) -> None:
     """The first entry loses digits in the same operation; the last one is the zero."""
     x, y = np.array([20.0, 0.3, -2.0, -40.0]), np.array([1.0, 1.0, 0.0, 0.0])
@@ -196,6 +240,9 @@ def test_vertical_tangent(
         ("sum(relu(x))", np.array([-1.5, 0.0, 2.0]), ["GC401"]),
         ("max(x)", np.array([2.0, 2.0, 1.0]), ["GC401"]),
         ("clip(x, 0, 1)", 1.0, ["GC401"]),
+        ("median(x)", np.zeros(3), ["GC401"]),  # along an axis the median stands still
+        ("sort(x)[1]", np.zeros(3), ["GC401"]),
+        ("median(x)", np.array([[1, 1, 0], [2.2, 0.06, 2.4], [1, 1, 0.5]]), ["GC401"]),
     ],
 )
 def test_kink_is_a_note(
