@@ -119,10 +119,14 @@ def _cut(line: str) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """The type of what was raised, and the first line of its message."""
-    words = _text_of(error).strip().splitlines()
+    """The type of what was raised, and the first line of its message; two, if one announces the
+    other."""
+    lines = _text_of(error).strip().splitlines()
+    said = [_OF_THE_RUN.sub("", line).strip() for line in lines[:2]]
     name = type(error).__name__
-    return f"{name}: {_cut(_OF_THE_RUN.sub('', words[0]).strip())}" if words else name
+    if not said:
+        return name
+    return f"{name}: {_cut(' '.join(said) if said[0].endswith(':') else said[0])}"
 
 
 def _is_exhausted(error: BaseException) -> bool:

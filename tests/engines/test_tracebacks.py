@@ -156,3 +156,8 @@ def test_what_a_user_or_a_framework_raises_is_theirs() -> None:
 )
 def test_what_changes_with_each_run_of_tensorflow_is_left_out(said: str, told: str) -> None:
     assert one_line(ValueError(said)) == f"ValueError: {told}"
+
+
+def test_line_that_announces_another_is_told_with_it() -> None:
+    error = RuntimeError("backend='inductor' raised:\nValueError: no C++ compiler\nSet TORCH_LOGS")
+    assert one_line(error) == "RuntimeError: backend='inductor' raised: ValueError: no C++ compiler"

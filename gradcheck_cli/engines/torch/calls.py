@@ -74,6 +74,10 @@ class Call:
         """Whether it is about shapes alone."""
         return any(isinstance(x, torch.Tensor) and x.is_meta for x in self.given)
 
+    def takes_memory(self) -> bool:
+        """Whether it is given memory, and what lies there depends on the dtype."""
+        return any(isinstance(x, torch.UntypedStorage) for x in self._args)
+
     def is_complex(self) -> bool:
         """Whether it is given complex numbers."""
         return any(isinstance(x, torch.Tensor) and x.is_complex() for x in self.given)

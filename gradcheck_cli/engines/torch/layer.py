@@ -363,7 +363,7 @@ class TorchSubject(LayerSubject):
                     dense = tensor.to_dense(masked_grad=False)
                 if dense.is_complex():
                     self.complex_outputs.add(name)
-                found[name] = as_pairs(dense)
+                found[name] = as_pairs(dense.to(self._device))  # a layer may end on the CPU
         self.output_names = list(found)
         return list(found.values())
 

@@ -97,7 +97,7 @@ class TorchRecorder(Observer):
         if name in ZEROS:
             for y in made:
                 self.execution.slots[self.slot(y)].structural = True
-        elif name in RANDOM:
+        elif name in RANDOM or call.takes_memory():  # other numbers, or none, if it ran again
             for y in made:
                 self._made(y)
         elif changed or not all(_identity(y) in self._places for y in made):

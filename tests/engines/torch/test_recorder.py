@@ -10,7 +10,7 @@ import pytest
 
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.execution import Execution
-from gradcheck_cli.engines.trace.shadow import FIRST_BITS, Numbers, shadow, to_float
+from gradcheck_cli.engines.trace.shadow import FIRST_BITS, FLOAT64, Numbers, shadow, to_float
 
 
 @pytest.fixture
@@ -138,6 +138,20 @@ def test_numbers_beside_arrays_are_arguments(written: Callable[..., Any]) -> Non
     (step,) = execution.steps
     assert step.name == "aten.rsub.Scalar"
     assert [float(execution.values(slot)) for slot in step.args] == [2.0, 1.5]
+
+
+def test_memory_is_taken_as_it_lay(written: Callable[..., Any]) -> None:
+    """What a tensor is given as memory it would read as other numbers in another dtype."""
+
+    def on_memory(torch: Any, x: Any) -> Any:
+        return torch.empty(0, dtype=x.dtype).set_(x.untyped_storage(), 0, (3,), (1,)) * x
+
+    execution, result = written(on_memory, np.array([0.1, -0.2, 3.0], np.float32))
+    assert [step.name for step in execution.steps] == ["aten.mul.Tensor"]
+    assert shadow(execution, execution.needed(), FLOAT64)[execution.target] == pytest.approx(
+        result.double().numpy(),
+        rel=2.0**-24,  # a product rounded once
+    )
 
 
 def test_nothing_is_written_down_afterwards(written: Callable[..., Any]) -> None:
