@@ -247,9 +247,10 @@ class CallableTruth:
         size = float(own_size(self.values[name])[column])
         unended = FINE_STAIRS / SHORTEST * size if self.searches else np.inf
         reach = float(np.min(np.where(ends, slope.reach, np.inf), initial=unended))
-        if not self._rounding_on_the_way() < reach < np.inf:
+        if np.isinf(reach):
             return slope
-        stairs = stairs_along(self._several, self.values, name, column, reach, longest)
+        least = max(reach, self._rounding_on_the_way())
+        stairs = stairs_along(self._several, self.values, name, column, least, longest)
         if stairs is None:
             return slope
 
@@ -354,7 +355,7 @@ class CallableTruth:
 
     def _rounding_on_the_way(self) -> float:
         """How large the last digits are of numbers as large as the inputs, the outputs, or 1: no
-        search has stairs of these."""
+        stairs are shorter."""
         largest = max(map(largest_of, (self.output, *self.values.values())))
         unit = FORMATS[self.subject.digits].unit_roundoff
         return ROUNDING_GRAINS * unit * max(1.0, largest)

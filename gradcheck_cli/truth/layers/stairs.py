@@ -24,8 +24,10 @@ from gradcheck_cli.truth.numerics.noise import from_size
 
 POINTS = 49  # on a stretch, of which stairs have three or more each
 FEWEST = 4  # jumps on it: a kink or two are none
-SHORTEST: Step = 8.0  # times the way to the first jump: the next stretch is twice as long
-STRETCHES = 6
+SHORTEST: Step = 8.0  # times the way to the first jump, which may be near by chance
+LONGER = 4  # times the stretch before: between four and sixteen stairs are seen on a stretch
+STRETCHES = 12
+FITTED = 4  # stretches, from that on which stairs are seen
 HALVINGS = 12
 OFF: Step = 0.38197  # of a stretch lies below the point, so that no stairs are met in step
 STEPS = np.divide(np.arange(POINTS), POINTS - 1) - OFF
@@ -84,7 +86,7 @@ def stairs_along(
             moved.append({**values, name: there})
         return np.asarray(several(moved))
 
-    lengths = SHORTEST * reach * 2.0 ** np.arange(STRETCHES)
+    lengths = SHORTEST * reach * float(LONGER) ** np.arange(STRETCHES)
     lengths = lengths[lengths <= longest * size]
     for stretch, length in enumerate(lengths):
         rows = at(length * STEPS)
@@ -93,7 +95,7 @@ def stairs_along(
             row = int(np.argmax(heights))
             if not _stays(at, length * STEPS, rows[:, row], row):
                 return None
-            further = lengths[stretch + 1 :]
+            further = lengths[stretch + 1 : stretch + FITTED]
             fits = [_fitted(length, rows), *(_fitted(one, at(one * STEPS)) for one in further)]
             narrowest = np.argmin([fit.error for fit in fits], axis=0)
             value = np.choose(narrowest, [fit.value for fit in fits])

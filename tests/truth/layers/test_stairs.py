@@ -1,5 +1,7 @@
 """Values that rise in stairs, and values that only look like it."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -39,6 +41,30 @@ def sloped(x):
 )
 def test_jumps_between_lines_are_stairs(function):
     assert W / 2 < heights(function) < 3 * W
+
+
+@pytest.mark.parametrize("reach", [W / 100, W / 1e4, W / 1e6])
+def test_stairs_are_seen_however_near_the_first_jump_is(reach):
+    assert W / 2 < heights(sloped, reach) < 3 * W
+
+
+@pytest.mark.parametrize("point", [[1e-3, 2e-4, 0.1], [2e-4, 0.1, 1.0], [3e-5, 1e-4, 7e-3]])
+def test_a_difference_within_one_rounding_of_a_larger_number_is_no_truth(point):
+    """Where 1 - cos(x) is one rounded number, dividing it by x falls."""
+
+    class Quotient(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.new_tensor([(1 - math.cos(one)) / one for one in x.tolist()])
+
+        @staticmethod
+        def backward(ctx, cotangent):
+            (x,) = ctx.saved_tensors
+            return cotangent * (torch.sin(x) / x - 2 * torch.sin(x / 2) ** 2 / x**2)
+
+    x = torch.tensor(point, dtype=torch.float64)
+    assert g.check(Quotient.apply, x, dtypes=["float64"], modes=["reverse"]).findings == ()
 
 
 @pytest.mark.parametrize(
