@@ -19,6 +19,7 @@ from gradcheck_cli.domain.events import Event, SpecFinished
 if TYPE_CHECKING:
     from gradcheck_cli.domain.report import Finding
     from gradcheck_cli.domain.spec import Spec
+    from gradcheck_cli.report.layer_code import NoScript
 
 LIMIT_S = 300.0
 
@@ -57,8 +58,9 @@ class Scripts:
     def end(self) -> None:
         """Writes the scripts, and says how many there are, and why others are missing."""
         own = [(finding, spec) for finding, spec in self._findings if finding.engine]
+        made = [self._made(finding, spec) for finding, spec in own]  # no thread may call ast.parse
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            failures = list(pool.map(lambda pair: self._written(*pair), own))
+            failures = list(pool.map(self._shown, own, made))
         count = failures.count(None)
         scripts = "1 script" if count == 1 else f"{count} scripts"
         were = "was run, and shows its" if count == 1 else "were run, and each shows its"
@@ -67,13 +69,23 @@ class Scripts:
             if failure is not None:
                 talk(f"no script {_name(finding, spec)}: {failure}")
 
-    def _written(self, finding: Finding, spec: Spec) -> str | None:
-        """Why there is no script of a finding, where there is none."""
+    def _made(self, finding: Finding, spec: Spec) -> str | NoScript:
+        """The script of a finding, or why there is none."""
         from gradcheck_cli.report.layer_code import NoScript
+        from gradcheck_cli.report.repro import script
 
         try:
-            write(finding, spec, self._folder / _name(finding, spec), self._seed)
-        except (NoScript, NotShown) as error:
+            return script(finding, spec, self._seed)
+        except NoScript as error:
+            return error
+
+    def _shown(self, pair: tuple[Finding, Spec], text: str | NoScript) -> str | None:
+        """Why there is no script of a finding, where there is none."""
+        if not isinstance(text, str):
+            return str(text)
+        try:
+            _keep(text, pair[0], self._folder / _name(*pair))
+        except NotShown as error:
             return str(error)
         return None
 
@@ -81,16 +93,27 @@ class Scripts:
 def write(finding: Finding, spec: Spec, path: Path, seed: int) -> None:
     """Writes the script, which stays once it has shown the finding. Raises NoScript, NotShown and
     UsageError."""
-    from gradcheck_cli.report.repro import script, shows
+    from gradcheck_cli.report.repro import script
 
-    text = script(finding, spec, seed)
+    _keep(script(finding, spec, seed), finding, path)
+
+
+def _keep(text: str, finding: Finding, path: Path) -> None:
+    """Writes a script and runs it; it stays if it shows the finding. Raises NotShown and
+    UsageError."""
+    from gradcheck_cli.report.repro import shows
+
     try:
         path.write_text(text, "utf-8")
     except OSError as error:
         raise UsageError(f"cannot write to {path}: {write_reason(error)}") from error
     try:
         ran = subprocess.run(
-            [sys.executable, str(path)], capture_output=True, text=True, timeout=LIMIT_S
+            [sys.executable, str(path)],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            env={**os.environ, "JAX_TRACEBACK_FILTERING": "off"},  # its last line is the error's
         )
     except subprocess.TimeoutExpired as error:
         path.unlink()

@@ -4,10 +4,12 @@ and exits with 1."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.codes import CODES, Codes
+from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.engines import FRAMEWORK_OF, UNCOMPILED
 from gradcheck_cli.domain.evaluation import COMPOSED, Mode
 from gradcheck_cli.domain.records import dataclass
@@ -15,6 +17,7 @@ from gradcheck_cli.domain.report import Entry, Finding
 from gradcheck_cli.domain.spec import Input, Spec
 from gradcheck_cli.explain.fixes.code import code_of
 from gradcheck_cli.report.layer_code import LayerCode, NoScript, layer_code
+from gradcheck_cli.report.repro_behaviour import OF_BEHAVIOUR, Behaviour
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +190,7 @@ print("computed:", computed)
 print("true:    ", {truth!r}, {known!r})
 """
 _WRONG = "sys.exit(0 if abs(computed - {truth!r}) <= {half!r} else 1)\n"
+_NOT_FINITE = "sys.exit(0 if abs(computed) < float('inf') else 1)\n"
 _MISSING = "sys.exit(0 if computed is not None else 1)\n"
 
 
@@ -195,17 +199,15 @@ def script(finding: Finding, spec: Spec, seed: int = 0) -> str:
     engine = finding.engine or ""
     if engine not in FRAMEWORK_OF:
         raise NoScript(f"there are scripts for {', '.join(FRAMEWORK_OF)}")
-    is_kind = finding.code == Codes.WRONG_SHAPE_OR_DTYPE and not finding.entries
-    if not is_kind and (not finding.entries or finding.entries[0].truth is None):
-        raise NoScript("it has no number whose true value is known")
+    kind = _kind(finding)
     framework = FRAMEWORK_OF[engine]
     language, compiles = _LANGUAGES[framework], engine in UNCOMPILED
+    if kind is _Behaviour and finding.dtype is None:
+        finding = replace(finding, dtype="float64")  # that layers are looked at in, if they can
     layer = _function(finding, spec, framework, seed)
     own = "\n".join(line for line in layer.source.splitlines() if line != language.imports)
     heading = CODES[finding.code].name, finding.message.replace("\\", "\\\\").replace('"""', "'''")
-    derived = (_KindOfGradient if is_kind else _Derivative)(
-        finding, spec, language, compiles, layer
-    )
+    derived = kind(finding, spec, language, compiles, layer, seed)
     parts = [
         '"""{}: {}"""'.format(*heading),
         "import sys",
@@ -215,12 +217,31 @@ def script(finding: Finding, spec: Spec, seed: int = 0) -> str:
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n" + derived.end()
 
 
+def _kind(finding: Finding) -> type[_Derivative]:
+    """What kind of script a finding takes. Raises NoScript."""
+    has_number = bool(finding.entries) and finding.entries[0].computed is not None
+    if has_number and finding.code == Codes.NON_FINITE_OUTPUT:
+        return _Derivative  # whatever it should be
+    if finding.entries and finding.entries[0].truth is not None:
+        return _Derivative
+    if finding.code == Codes.MODES_DISAGREE and finding.entries:
+        return _BothModes
+    if finding.code == Codes.WRONG_SHAPE_OR_DTYPE and not finding.entries:
+        return _KindOfGradient
+    if finding.code in OF_BEHAVIOUR and not finding.entries:
+        return _Behaviour
+    raise NoScript("it has no number whose true value is known")
+
+
 def shows(printed: str, finding: Finding) -> bool:
-    """Whether a script printed the number that the finding has, or the dtype or the refusal."""
+    """Whether a script printed the number that the finding has, or the dtype, the refusal or how it
+    behaves."""
     numbers = [line for line in printed.splitlines() if line.startswith("computed: ")]
     number = numbers[0].split()[1] if numbers else ""
     if not finding.entries:
         words = numbers[0].removeprefix("computed: ") if numbers else ""
+        if words.endswith(")"):  # after the number, which is of a cotangent of its own
+            words = words.partition(" (")[2].removesuffix(")")
         said = " ".join(finding.message.split())
         return f" is {words}," in said or (" " in words and words in said)
     entry = finding.entries[0]
@@ -249,6 +270,7 @@ class _Derivative:
     language: Language
     compiles: bool
     layer: LayerCode
+    seed: int
 
     def end(self) -> str:
         return _end(self.finding, self.language)
@@ -329,7 +351,8 @@ class _Derivative:
 
     def _composed(self, modes: tuple[Mode, ...]) -> str:
         """A second derivative as an expression. Where reverse mode is inside, it gives the gradient
-        of the block's rows; where forward mode is, it moves along its columns."""
+        of the block's rows, of a layer in reverse over reverse that of its columns; where forward
+        mode is, it moves along its columns."""
         finding, index = self.finding, self.finding.entries[0].index
         if len(modes) > 2:
             raise NoScript("it is a third derivative")
@@ -340,7 +363,8 @@ class _Derivative:
         rows = f"{block.rows!r}, {index[: axes[0]]}"
         columns = f"{block.columns!r}, {index[axes[0] :]}"
         outer, inner = modes
-        first, last = (rows, columns) if inner == "reverse" else (columns, rows)
+        is_of_rows = inner == "reverse" and not (outer == "reverse" and self._is_layer)
+        first, last = (rows, columns) if is_of_rows else (columns, rows)
         if not (self.compiles and self.language is _TORCH):
             return f"by_{outer}(by_{inner}(value, {first}), {last})"
         inside = f"by_{'compiled_' * (inner == 'reverse')}{inner}(value, {first})"
@@ -349,28 +373,41 @@ class _Derivative:
         return f"by_{outer}({inside}, {last})"
 
     @property
+    def _is_layer(self) -> bool:
+        return any(one.engine == self.finding.engine for one in self.spec.implementations)
+
+    @property
     def inputs(self) -> Mapping[str, Input]:
         return self.spec.points[self.finding.point or 0]
 
     def _inputs(self) -> str:
-        rows = [f"    {name!r}: {self._array(name, one)}," for name, one in self.inputs.items()]
-        name = self.finding.input
+        name, rows = self.finding.input, [*self._rows()]
         if self.finding.mode in COMPOSED or name is None or name in self.inputs:
-            return "\n".join(["inputs = {", *rows, "}"])
+            return "\n".join(rows)
         if self.language is not _TORCH or self.finding.mode != "reverse" or not self.layer.made:
             raise NoScript(f"`{name}` is no input")
-        rows.append(f"    {name!r}: {self.layer.name}.get_parameter({name!r}),")
-        return "\n".join(["inputs = {", *rows, "}"])
+        rows.insert(-1, f"    {name!r}: {self.layer.name}.get_parameter({name!r}),")
+        return "\n".join(rows)
+
+    def _rows(self) -> Iterator[str]:
+        """The lines of a dictionary of the inputs."""
+        yield "inputs = {"
+        for name, one in self.inputs.items():
+            yield f"    {name!r}: {self._array(name, one)},"
+        yield "}"
+
+    def _moves(self, name: str, one: Input) -> bool:
+        is_wanted = name in self.spec.wrt or (not self.spec.wrt and one.requires_grad)
+        return one.value.dtype.kind == "f" and is_wanted
 
     def _array(self, name: str, one: Input) -> str:
         kind = one.value.dtype.kind
         if one.is_complex:
             raise NoScript("it is about complex numbers")
-        moves = kind == "f" and (name in self.spec.wrt or (not self.spec.wrt and one.requires_grad))
         return self.language.array.format(
             value=_number(one.value.tolist()),
             dtype=_DTYPES.get(kind, self.finding.dtype),
-            leaf=", requires_grad=True" if moves else "",
+            leaf=", requires_grad=True" if self._moves(name, one) else "",
         )
 
 
@@ -391,12 +428,60 @@ class _KindOfGradient(_Derivative):
 
     def end(self) -> str:
         finding = self.finding
-        title = f"{finding.code} {CODES[finding.code].name}: {finding.engine}, {finding.dtype}"
+        title = _title(finding)
         truth = f"{finding.dtype}, as its input" if finding.mode else "a gradient as its input is"
         end = _END.format(title=title, version=self.language.version, truth=truth, known="")
         return end + f"sys.exit(0 if computed == {finding.dtype!r} else 1)\n"
 
 
+class _BothModes(_Derivative):
+    """The part of a script that shows one entry by reverse and by forward mode."""
+
+    def parts(self) -> Iterator[str]:
+        *parts, _ = super().parts()
+        yield from parts
+        dual = self._is_torch and not self.compiles
+        yield "\n" + (_DUAL if dual else self.language.forward)
+        modes: tuple[tuple[str, Mode], ...] = (("computed", "reverse"), ("other", "forward"))
+        for name, mode in modes:
+            number = self._first_order((mode,))[0]
+            if self.compiles and not (self._is_torch and mode == "reverse"):
+                number = self.language.compiled.format(function=number)
+            yield f"\n{name} = {self.language.number.format(array=f'{number}(inputs)')}"
+
+    def end(self) -> str:
+        half = 2.0 ** -(FORMATS[self.finding.dtype or "float64"].bits / 2)
+        return _DISAGREE.format(
+            title=_title(self.finding), version=self.language.version, half=half
+        )
+
+
+class _Behaviour(_Derivative):
+    """The part of a script that shows how a layer behaves."""
+
+    def parts(self) -> Iterator[str]:
+        finding, layer, language = self.finding, self.layer, self.language
+        if self.compiles:
+            compiled = f"{layer.name} = {language.compiled.format(function=layer.name)}"
+            layer = replace(layer, made=f"{layer.made}\n{compiled}".strip())
+        inputs = [*self._rows()]
+        yield "\n".join(part for part in (language.before, layer.made, *inputs) if part)
+        moving = [name for name, one in self.inputs.items() if self._moves(name, one)]
+        framework = FRAMEWORK_OF[finding.engine or ""]
+        shown = Behaviour(finding, layer, framework, language.version, moving, self.seed)
+        yield from ("\n" + lines for lines in shown.lines())
+
+    def end(self) -> str:
+        return ""
+
+
+_DISAGREE = """
+print({title!r})
+print("with", {version}, "on Python", sys.version.split()[0])
+print("computed:", computed, "by reverse mode")
+print("computed:", other, "by forward mode")
+sys.exit(0 if abs(computed - other) <= {half!r} * abs(computed) else 1)
+"""
 _KIND = """
 try:
     computed = str({gradient}.dtype).rpartition(".")[2]
@@ -410,16 +495,22 @@ def _end(finding: Finding, language: Language) -> str:
     source = finding.truth_source or "known"
     known = next((words for key, words in _KNOWN.items() if source.startswith(key)), "")
     bar = "" if entry.truth_error is None else f"± {entry.truth_error:.1e}, "
-    title = f"{finding.code} {CODES[finding.code].name}: {finding.engine}, {finding.dtype}"
+    title = _title(finding)
     end = _END.format(
         title=f"{title}, {finding.mode} mode" if finding.mode else title,
         version=language.version,
-        truth=entry.truth,
-        known=f"({bar}{source}{': ' * bool(known)}{known})",
+        truth="not known" if entry.truth is None else entry.truth,
+        known=f"({bar}{source}{': ' * bool(known)}{known})" if source != "undecided" else "",
     )
+    if entry.truth is None:
+        return end + _NOT_FINITE
     if entry.computed is None:
         return end + _MISSING
     return end + _WRONG.format(truth=entry.truth, half=_half(entry))
+
+
+def _title(finding: Finding) -> str:
+    return f"{finding.code} {CODES[finding.code].name}: {finding.engine}, {finding.dtype}"
 
 
 def _half(entry: Entry) -> float:

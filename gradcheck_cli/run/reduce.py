@@ -18,6 +18,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.engines import FRAMEWORK_OF
+from gradcheck_cli.domain.evaluation import modes_in
 from gradcheck_cli.domain.events import SpecFinished
 from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.domain.options import Layered, RunOptions
@@ -69,7 +70,7 @@ def reduce(spec: Spec, code: str | None, options: RunOptions) -> Reduced | None:
             options,
             engines=_alone(found.engine, options.engines),
             dtypes=_alone(found.dtype, options.dtypes),
-            modes=_alone(found.mode, options.modes),
+            modes=_of_modes(found.mode, options.modes),
         )
         is_alone = _first(_findings([whole], same, pool)[0], found.code) is not None
         text = "" if spec.implementations else folded_statements(spec.program)
@@ -86,6 +87,11 @@ def reduce(spec: Spec, code: str | None, options: RunOptions) -> Reduced | None:
 def _alone(word: str | None, otherwise: Layered[Any]) -> Layered[Any]:
     """What a finding is about; all that was asked where it is about no single one."""
     return otherwise if word is None else Layered(override=(word,))
+
+
+def _of_modes(mode: str | None, otherwise: Layered[Any]) -> Layered[Any]:
+    """The modes that a composition is of, with which the order of the spec asks for it again."""
+    return otherwise if mode is None else Layered(override=tuple(dict.fromkeys(modes_in(mode))))
 
 
 def _as_formula(layer: Reduced, options: RunOptions, pool: Pool) -> Reduced:

@@ -83,6 +83,37 @@ def test_a_wrong_number_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert ran(found, SPEC, capsys) == (1, "12.0")
 
 
+def test_an_output_that_is_not_finite_needs_no_truth(capsys: pytest.CaptureFixture[str]) -> None:
+    lost = (Entry(index=(), computed=float("inf")),)
+    found = replace(FINDING, code="GC203", input=None, entries=lost, truth_source="undecided")
+    assert ran(found, spec_of("exp(x)", {"x": 1000.0}), capsys) == (1, "inf")
+    assert ran(found, spec_of("exp(x)", {"x": 0.0}), capsys) == (0, "1.0")
+
+
+def test_one_entry_by_both_modes(capsys: pytest.CaptureFixture[str]) -> None:
+    both = (Entry(index=(1,), computed=3.0),)
+    found = replace(FINDING, code="GC105", entries=both)
+    with pytest.raises(SystemExit) as ended:
+        exec(compile(script(found, SPEC), "repro.py", "exec"), {})
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    assert "computed: 12.0 by reverse mode\ncomputed: 12.0 by forward mode" in printed
+
+
+def test_reverse_over_reverse_of_a_layer_gives_the_gradient_of_the_columns() -> None:
+    (own,) = FINDING.entries
+    entries = (replace(own, index=(0, 1)),)
+    found = replace(FINDING, mode="reverse-over-reverse", input="x.x", entries=entries)
+    layer = Implementation("torch", "layers.py:Exp", str(PLANTED), Span(1, 1, 1, 2))
+    spec = spec_of("sum(x ** 3)", {"x": [1.0, 2.0]})
+    inner, outer = "by_reverse(value, 'x', (0,))", "'x', (1,)"
+    assert f"by_reverse({inner}, {outer})" in script(found, spec)
+    inner, outer = "by_reverse(value, 'x', (1,))", "'x', (0,)"
+    path = str(PLANTED / "layers.py")
+    of_layer = replace(spec, implementations=(replace(layer, target=f"{path}:Exp"),))
+    assert f"by_reverse({inner}, {outer})" in script(found, of_layer)
+
+
 def test_a_cotangent_weighs_the_outputs(capsys: pytest.CaptureFixture[str]) -> None:
     (own,) = FINDING.entries
     found = replace(

@@ -64,6 +64,17 @@ def test_a_layer_without_numbers_is_reduced_too(tmp_path: Path) -> None:
     assert "modes:" not in _spec(found)
 
 
+def test_a_second_derivative_stays_one() -> None:
+    path = PLANTED.with_name("GC106.yaml")
+    (spec,), _ = read(str(path), path.read_text("utf-8"))
+    found = reduce(spec, "GC106", OPTIONS)
+    assert found is not None
+    assert found.is_alone
+    (again,), mistakes = read(str(path), _spec(found))
+    assert mistakes == []
+    assert again.order == 2
+
+
 def test_a_finding_about_two_engines_keeps_both() -> None:
     (spec,), _ = read(str(PLANTED), PLANTED.read_text("utf-8"))
     found = reduce(spec, "GC110", RunOptions())

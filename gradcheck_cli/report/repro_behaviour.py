@@ -1,0 +1,406 @@
+"""How a layer behaves, as the part of a script that shows it: one run as usual, and one as the
+finding has it, which differs. The framework's own numbers say so, and no truth is needed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from gradcheck_cli.domain.codes import CODES, Codes
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.report.layer_code import LayerCode, NoScript
+
+OF_BEHAVIOUR = (
+    Codes.MODES_DISAGREE,
+    Codes.MISSING_OUTPUT,
+    Codes.STOCHASTIC,
+    Codes.NONDETERMINISTIC,
+    Codes.INPUT_MUTATED,
+    Codes.UPSTREAM_MUTATED,
+    Codes.STATEFUL_GRADIENT,
+    Codes.LAYOUT_DEPENDENT,
+    Codes.NONLINEAR_BACKWARD,
+    Codes.REQUEST_DEPENDENT,
+)
+
+_RUNS = {
+    "torch": """
+def upstream(y):
+    return torch.linspace(-1, 2, y.numel(), dtype=y.dtype).reshape(y.shape)
+
+
+def graph(inputs):
+    leaves = {{name: x.detach().requires_grad_(x.requires_grad) for name, x in inputs.items()}}
+    # The layer may write to what it is given, but not to a leaf.
+    inputs = {{name: x.clone() if x.is_contiguous() else x for name, x in leaves.items()}}
+    {seeded}
+    return {call}, leaves, inputs
+
+
+def pulled(y, leaves, y_bar, **settings):
+    x = {leaf}
+    (x_bar,) = torch.autograd.grad(y, x, y_bar, allow_unused=True, **settings)
+    return torch.zeros_like(x) if x_bar is None else x_bar
+
+
+def result(inputs, upstream=upstream):
+    y, leaves, _ = graph(inputs)
+    return {result}
+
+
+def numbers(array):
+    return array.detach().reshape(-1).tolist()
+""",
+    "tensorflow": """
+def upstream(y):
+    row = tf.linspace(tf.constant(-1, y.dtype), tf.constant(2, y.dtype), tf.size(y))
+    return tf.reshape(row, tf.shape(y))
+
+
+def result(inputs, upstream=upstream):
+    {seeded}
+    with tf.GradientTape() as tape:
+        tape.watch({leaf})
+        y = {call}
+    return {result}
+
+
+def numbers(array):
+    return tf.reshape(tf.convert_to_tensor(array), [-1]).numpy().tolist()
+""",
+    "jax": """
+def upstream(y):
+    return jax.numpy.linspace(-1, 2, y.size, dtype=y.dtype).reshape(y.shape)
+
+
+def result(inputs, upstream=upstream):
+    y, pull = jax.vjp(lambda x: (lambda inputs: {call})({{**inputs, {name!r}: x}}), {leaf})
+    return {result}
+
+
+def numbers(array):
+    return array.reshape(-1).tolist()
+""",
+}
+"""The value or one gradient of the layer, as it is run as usual, by framework."""
+
+_SEEDS = {"torch": "torch.manual_seed({seed})", "tensorflow": "tf.random.set_seed({seed})"}
+_GRADIENTS = {
+    "torch": "pulled(y, leaves, upstream(y))",
+    "tensorflow": "tape.gradient(y, {leaf}, upstream(y), unconnected_gradients='zero')",
+    "jax": "pull(upstream(y))[0]",
+}
+_IS_OUTPUT = {
+    "torch": "isinstance(y, torch.Tensor) and y.is_floating_point() and y.numel() > 0",
+    "tensorflow": "tf.is_tensor(y) and y.dtype.is_floating and tf.size(y) > 0",
+    "jax": "isinstance(y, jax.Array) and y.dtype.kind == 'f' and y.size > 0",
+}
+
+_LAYOUTS = {
+    "transposed in memory": """
+def laid_out(x):
+    axes = tuple(reversed(range(x.ndim)))
+    return x.permute(axes).contiguous().permute(axes)
+""",
+    "a slice with gaps in memory": """
+def laid_out(x):
+    wide = torch.full((*x.shape, 2), float("nan")).to(x)
+    wide[..., 0] = x
+    return wide[..., 0]
+""",
+    "expanded (stride 0)": """
+def laid_out(x):
+    return x[:1].clone().expand(x.shape) if x.ndim else x
+""",
+}
+_TURNED = """
+def turned(inputs, again=lambda x: x):
+    every = {name: again(laid_out(x.detach())) for name, x in inputs.items()}
+    return {name: x.requires_grad_(inputs[name].requires_grad) for name, x in every.items()}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How a run differs from the one as usual: `words` of the message, and the statements that set
+    `expected` and `found`. `frameworks` in whose words they are."""
+
+    words: str
+    lines: str
+    frameworks: Sequence[str] = ("torch",)
+
+
+_TWICE = "expected = result(inputs)\nfound = result(inputs)"
+_ALL = tuple(_RUNS)
+_WAYS = (
+    _Way("the layer draws random numbers", _TWICE, ("torch", "tensorflow")),
+    _Way("called twice with the same input and the same random numbers", _TWICE, _ALL),
+    _Way("it depends on how often the layer was called", _TWICE, _ALL),
+    _Way("grows by the same amount at every call", _TWICE, _ALL),
+    _Way(
+        "before and after a call with another input",
+        "expected = result(inputs)\nresult(other)\nfound = result(inputs)",
+        _ALL,
+    ),
+    _Way(
+        "for an input on a fresh layer, and for the same input after another",
+        "result(inputs)\nfound = result(other)\n{made}\nexpected = result(other)",
+        _ALL,
+    ),
+    _Way(
+        "in a first call of an object, and in a second one",
+        "expected = result(inputs)\n{made}\nresult(other)\nfound = result(inputs)",
+        _ALL,
+    ),
+    _Way(
+        "with another forward run between a forward and its backward",
+        "expected = result(inputs)\ny, leaves, _ = graph(inputs)\ngraph(other)\n"
+        "found = pulled(y, leaves, upstream(y))",
+    ),
+    _Way(
+        "for another input the gradient",
+        "result(inputs)\nx_bar = result(other)\n"
+        "x_dot = (other[{name!r}] - inputs[{name!r}]).detach()\n\n\ndef along(step):\n"
+        "    y = graph({{**other, {name!r}: other[{name!r}] + step * x_dot}})[0]\n"
+        "    return (upstream(y) * y).sum()\n\n\n"
+        "found, expected = (x_bar * x_dot).sum(), (along(1e-3) - along(-1e-3)) / 2e-3",
+    ),
+    _Way(
+        "over one graph",
+        "y, leaves, _ = graph(inputs)\n"
+        "expected = pulled(y, leaves, upstream(y), retain_graph=True)\n"
+        "found = pulled(y, leaves, upstream(y))",
+    ),
+    _Way(
+        "adds to the `.grad` of",
+        "expected = torch.zeros_like({leaf})\nresult(inputs)\nfound = {leaf}.grad",
+    ),
+    _Way(
+        "writes to its input",
+        "y, leaves, given = graph(inputs)\nexpected, found = leaves[{name!r}], given[{name!r}]",
+    ),
+    _Way(
+        "the backward writes to the input",
+        "y, leaves, given = graph(inputs)\npulled(y, leaves, upstream(y))\n"
+        "expected, found = leaves[{name!r}], given[{name!r}]",
+    ),
+    _Way(
+        "the forward run writes to the",
+        "expected = {leaf}.detach().clone()\ngraph(inputs)\nfound = {leaf}",
+    ),
+    _Way(
+        "the backward writes to the upstream gradient",
+        "y, leaves, _ = graph(inputs)\nexpected, found = upstream(y), upstream(y)\n"
+        "pulled(y, leaves, found)",
+    ),
+    _Way(
+        "the backward writes to the",
+        "y, leaves, _ = graph(inputs)\nexpected = {leaf}.detach().clone()\n"
+        "pulled(y, leaves, upstream(y))\nfound = {leaf}",
+    ),
+    _Way(
+        "where the upstream gradient is expanded (stride 0)",
+        "expected = result(inputs, torch.ones_like)\n"
+        "found = result(inputs, lambda y: laid_out(torch.ones_like(y)))",
+    ),
+    _Way(
+        "where the upstream gradient is",
+        "expected = result(inputs)\nfound = result(inputs, lambda y: laid_out(upstream(y)))",
+    ),
+    _Way(
+        "where an input is expanded (stride 0)",
+        "expected = result(turned(inputs, torch.Tensor.contiguous))\n"
+        "found = result(turned(inputs))",
+    ),
+    _Way(
+        "where an input is",
+        "expected = result(inputs)\nfound = result(turned(inputs))",
+    ),
+    _Way(
+        "times the upstream gradient",
+        "expected = {factor} * result(inputs)\n"
+        "found = result(inputs, lambda y: {factor} * upstream(y))",
+        _ALL,
+    ),
+    _Way(
+        "for an upstream gradient of zero",
+        "expected = 0 * result(inputs)\nfound = result(inputs, lambda y: 0 * upstream(y))",
+        _ALL,
+    ),
+    _Way(
+        "for the sum of two upstream gradients",
+        "expected = result(inputs) + result(inputs, lambda y: upstream(y) ** 2)\n"
+        "found = result(inputs, lambda y: upstream(y) + upstream(y) ** 2)",
+        _ALL,
+    ),
+    _Way(
+        "when no gradients are tracked",
+        "expected = graph(inputs)[0]\nwith torch.no_grad():\n    found = graph(inputs)[0]",
+    ),
+    _Way(
+        "where only",
+        "expected = result(inputs)\nwanted = {wanted}\n"
+        "for name, one in getattr({layer}, 'named_parameters', tuple)():\n"
+        "    one.requires_grad_(name in wanted)\n"
+        "found = result({{name: x.detach().requires_grad_(name in wanted) "
+        "for name, x in inputs.items()}})",
+    ),
+    _Way(
+        "is the only output in use",
+        "y, leaves, _ = graph(inputs)\n"
+        "every = [one for one in (y.values() if isinstance(y, dict) else y) if one.requires_grad]\n"
+        "rows = [upstream(one) * (one is {output}) for one in every]\n"
+        "expected = pulled(every, leaves, rows, retain_graph=True)\n"
+        "found = pulled({output}, leaves, upstream({output}))",
+    ),
+)
+_MODES = """
+x_dots = {{name: upstream(x).detach() for name, x in inputs.items() if x.requires_grad}}
+with torch.autograd.forward_ad.dual_level():
+    duals = {{
+        name: torch.autograd.forward_ad.make_dual(x.detach(), x_dots[name]) if name in x_dots else x
+        for name, x in inputs.items()
+    }}
+    y = (lambda inputs: {call})(duals)
+    y_dot = torch.autograd.forward_ad.unpack_dual(y).tangent
+    found = (upstream(y) * y_dot).sum()
+y, leaves, _ = graph(inputs)
+x_bars = torch.autograd.grad(y, [leaves[name] for name in x_dots], upstream(y))
+expected = sum((x_bar * x_dot).sum() for x_bar, x_dot in zip(x_bars, x_dots.values()))
+"""
+"""The product <v, J u> of both modes, for the same v and u."""
+
+_COMPARED = """
+def apart(pair):
+    return abs(pair[0] - pair[1]) if pair[0] == pair[0] else float("inf")
+
+
+expected, found = numbers(expected), numbers(found)
+computed, usual = max(zip(found, expected), key=apart)
+print({title!r})
+print("with", {version}, "on Python", sys.version.split()[0])
+print("computed:", computed, {words!r})
+print("as usual:", usual)
+sys.exit(0 if apart((computed, usual)) <= {half!r} * max(map(abs, expected)) else 1)
+"""
+_TRIED = """
+try:
+{lines}
+except Exception as error:
+    print("computed: the layer raises", f"{{type(error).__name__}}: {{str(error).strip()}}")
+    sys.exit(1)
+"""
+_RETURNED = """
+{seeded}
+y = {call}
+print({title!r})
+print("with", {version}, "on Python", sys.version.split()[0])
+print("computed:", "None" if y is None else type(y).__name__, {words!r})
+sys.exit(0 if {is_output} else 1)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """What shows how the `layer` of a finding behaves, in the words of a framework. `inputs` are
+    the names of its inputs that are differentiated; `version` is an expression."""
+
+    finding: Finding
+    layer: LayerCode
+    framework: str
+    version: str
+    inputs: Sequence[str]
+    seed: int
+
+    def lines(self) -> Iterator[str]:
+        """The statements after those that make the layer and its inputs. Raises NoScript."""
+        if self.finding.code == Codes.MISSING_OUTPUT:
+            words = f"({self.finding.message})"
+            yield self._put(_RETURNED, is_output=_IS_OUTPUT[self.framework], words=words)
+            return
+        way = self._way()
+        is_value = self.finding.input is None and "the value is" in self.finding.message
+        result = "y" if is_value else self._put(_GRADIENTS[self.framework])
+        yield self._put(_RUNS[self.framework], result=result)
+        yield from (text for words, text in _LAYOUTS.items() if words in self.finding.message)
+        if "turned" in way.lines:
+            yield _TURNED
+        if "other" in way.lines:
+            moved = "".join(f", {name!r}: 1.015625 * inputs[{name!r}]" for name in self.inputs)
+            yield f"other = {{**inputs{moved}}}"
+        lines = self._put(way.lines)
+        if "the layer raises" in self.finding.message:
+            indented = "\n".join(f"    {line}" for line in lines.splitlines())
+            lines = _TRIED.format(lines=indented)
+        yield lines
+        half = 2.0 ** -(FORMATS[self._dtype].bits / 2)
+        layouts = (words for words in _LAYOUTS if words in self.finding.message)
+        words = f"{way.words} {next(layouts)}" if way.words.endswith(" is") else way.words
+        yield self._put(_COMPARED, words=f"({words})", half=half)
+
+    def _way(self) -> _Way:
+        """How the run of the finding differs from the one as usual."""
+        message = self.finding.message
+        if "by forward mode" in message and self.framework == "torch":
+            return _Way("by forward mode", _MODES)
+        for way in _WAYS:
+            if way.words in message and self.framework in way.frameworks:
+                return way
+        raise NoScript("no run of the framework alone shows how it behaves")
+
+    @property
+    def _dtype(self) -> str:
+        return self.finding.dtype or "float64"
+
+    def _put(self, text: str, **more: object) -> str:
+        """The text with what it says of this layer in its places."""
+        finding = self.finding
+        title = f"{finding.code} {CODES[finding.code].name}: {finding.engine}, {self._dtype}"
+        is_random = finding.code == Codes.STOCHASTIC
+        seeded = "" if is_random else _SEEDS.get(self.framework, "").format(seed=self.seed)
+        known = {
+            "call": self.layer.call,
+            "made": self.layer.made,
+            "layer": self.layer.name,
+            "seeded": seeded,
+            "title": title,
+            "version": self.version,
+            "name": self._name,
+            "leaf": self._leaf,
+            **more,
+        }
+        if "{factor}" in text:
+            known["factor"] = re.findall(r"for (\S+) times", finding.message)[0]
+        if "{wanted}" in text:
+            known["wanted"] = self._wanted()
+        if "{output}" in text:
+            known["output"] = re.findall(r"`([^`]+)` is the only output", finding.message)[0]
+        return text.format(**known).replace("    \n", "")
+
+    @property
+    def _name(self) -> str:
+        """The input or parameter that the finding is about, or the first one that it names."""
+        if self.finding.input is not None:
+            return self.finding.input
+        named = re.findall(r"`\.grad` of `([^`]+)`", self.finding.message)
+        if not named and not self.inputs:
+            raise NoScript("no input is differentiated")
+        return next(iter(named), "") or self.inputs[0]
+
+    @property
+    def _leaf(self) -> str:
+        name = self._name
+        if name in self.inputs:
+            return f"{'leaves' if self.framework == 'torch' else 'inputs'}[{name!r}]"
+        if self.framework != "torch" or not self.layer.made:
+            raise NoScript(f"`{name}` is no input")
+        return f"{self.layer.name}.get_parameter({name!r})"
+
+    def _wanted(self) -> tuple[str, ...]:
+        """The inputs and parameters that alone require a gradient."""
+        where = self.finding.message.partition("where only ")[2]
+        if "..." in where:
+            raise NoScript("it does not name all that require a gradient")
+        return tuple(re.findall(r"`([^`]+)`", where.partition(" requires")[0]))
