@@ -9,6 +9,7 @@ from gradcheck_cli.domain.events import Finished
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.report import Finding, SpecResult
 from gradcheck_cli.run.session import run
+from tests.forked_workers import forked_workers
 
 LAYERS = """
 import ctypes, os, sys, time
@@ -73,7 +74,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SpecResult]:
     (folder / "all.yaml").write_text("---\n".join(texts), "utf-8")
     specs, errors = specfile.read(str(folder / "all.yaml"))
     assert not errors
-    *_, last = run(specs, RunOptions(modes=Layered(override=("reverse",))))
+    with forked_workers():
+        *_, last = run(specs, RunOptions(modes=Layered(override=("reverse",))))
     assert isinstance(last, Finished)
     return {result.spec: result for result in last.report.results}
 

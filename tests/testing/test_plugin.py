@@ -1,4 +1,5 @@
-"""The plugin in a project of somebody's: one run of pytest each, as its user would start it."""
+"""The plugin in a project of somebody's: a run of pytest as its user would start it, and some in
+this process."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,6 +15,8 @@ import pytest
 
 from gradcheck_cli.cli.settings import SETTINGS
 from gradcheck_cli.testing.plugin import OPTIONS
+
+pytest_plugins = "pytester"
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = """
@@ -71,12 +75,15 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture(scope="module")
+def everything(project: Path) -> str:
+    """What a run of all prints, on two processes of xdist."""
     # where CI is set, pytest shows whole messages in its summary, too
     ours = ("GRADCHECK_", "PYTEST_", "CI")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", *PLUGIN, *WITHOUT, *arguments],
+    asked = ("-n", "2", "--junitxml=junit.xml", "-v")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *PLUGIN, *WITHOUT, *asked],
         cwd=project,
         env={**kept, "PYTHONPATH": str(ROOT), "COLUMNS": "120"},
         capture_output=True,
@@ -84,14 +91,24 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         timeout=200,
         check=False,
     )
-
-
-@pytest.fixture(scope="module")
-def everything(project: Path) -> str:
-    """What a run of all prints, on two processes of xdist."""
-    done = run(project, "-n", "2", "--junitxml=junit.xml", "-v")
     assert done.returncode == 1, done.stdout + done.stderr
     return done.stdout
+
+
+Run = Callable[..., pytest.RunResult]
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, forked: None) -> Run:
+    """run(folder, *arguments): a run of pytest in this process."""
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def run_there(folder: Path, *arguments: str) -> pytest.RunResult:
+        monkeypatch.chdir(folder)
+        return pytester.runpytest_inprocess(*PLUGIN, *WITHOUT, *arguments)
+
+    return run_there
 
 
 def test_every_spec_is_an_item_and_every_item_has_its_outcome(everything: str) -> None:
@@ -109,18 +126,19 @@ def test_every_spec_is_an_item_and_every_item_has_its_outcome(everything: str) -
     }
 
 
-def test_settings_on_the_command_line_of_pytest(project: Path) -> None:
+def test_settings_on_the_command_line_of_pytest(project: Path, run: Run) -> None:
     asked = ("specs", "-k", "unstable", "-v", "-p", "no:cacheprovider")
-    assert run(project, *asked, "--gradcheck-dtype", "float64").returncode == 0
-    assert run(project, *asked, "--gradcheck-ignore", "GC2").returncode == 0
+    assert run(project, *asked, "--gradcheck-dtype", "float64").ret == 0
+    assert run(project, *asked, "--gradcheck-ignore", "GC2").ret == 0
     wrong = run(project, *asked, "--gradcheck-dtype", "flaot32")
-    assert wrong.returncode == 2
-    assert "Did you mean `float32`?" in wrong.stdout
+    assert wrong.ret == 2
+    assert "Did you mean `float32`?" in wrong.stdout.str()
     assert set(OPTIONS) <= {setting.name for setting in SETTINGS}
 
 
-def test_specs_and_tests_of_gradients_have_a_marker(project: Path) -> None:
-    others = run(project, "--collect-only", "-q", "--strict-markers", "-m", "not gradcheck").stdout
+def test_specs_and_tests_of_gradients_have_a_marker(project: Path, run: Run) -> None:
+    asked = ("--collect-only", "-q", "--strict-markers", "-m", "not gradcheck")
+    others = run(project, *asked).stdout.str()
     assert re.findall(r"::(\w+)", others) == ["test_other"]
     assert "1/7 tests collected (6 deselected)" in others
 
@@ -181,25 +199,29 @@ def test_junit_has_every_item(everything: str, project: Path) -> None:
     assert "GC201 nan-gradient" in (failure.text or "")
 
 
-def test_items_are_chosen_by_name_and_by_last_failure(everything: str, project: Path) -> None:
+def test_items_are_chosen_by_name_and_by_last_failure(
+    everything: str, project: Path, run: Run
+) -> None:
     done = run(project, "-n", "0", "-q", "--lf", "-k", "unstable or right")
-    assert "1 failed, " in done.stdout.splitlines()[-1]
-    assert "passed" not in done.stdout.splitlines()[-1]
+    assert "1 failed, " in done.outlines[-1]
+    assert "passed" not in done.outlines[-1]
 
 
-def test_settings_that_are_not_in_order_are_told_without_a_traceback(tmp_path: Path) -> None:
+def test_settings_that_are_not_in_order_are_told_without_a_traceback(
+    tmp_path: Path, run: Run
+) -> None:
     (tmp_path / "a.gradcheck.yaml").write_text("inputs: {x: 2}\nmodel: x ** 2\n", "utf-8")
     (tmp_path / "pyproject.toml").write_text('[tool.gradcheck]\nengine = ["troch"]\n', "utf-8")
-    done = run(tmp_path, "-q", "-p", "no:cacheprovider")
-    assert "unknown engine `troch`" in done.stdout
-    assert "help: did you mean `torch`?" in done.stdout
-    assert "Traceback" not in done.stdout
-    assert "items.py" not in done.stdout
+    told = run(tmp_path, "-q", "-p", "no:cacheprovider").stdout.str()
+    assert "unknown engine `troch`" in told
+    assert "help: did you mean `torch`?" in told
+    assert "Traceback" not in told
+    assert "items.py" not in told
     (tmp_path / "pyproject.toml").write_text('[tool.gradcheck]\nengin = ["torch"]\n', "utf-8")
-    done = run(tmp_path, "-q", "-p", "no:cacheprovider")
-    assert "there is no setting `engin`" in done.stdout
-    assert "--> pyproject.toml:2:1" in done.stdout
-    assert "items.py" not in done.stdout
+    told = run(tmp_path, "-q", "-p", "no:cacheprovider").stdout.str()
+    assert "there is no setting `engin`" in told
+    assert "--> pyproject.toml:2:1" in told
+    assert "items.py" not in told
 
 
 def test_where_it_is_not_used_nothing_of_weight_is_imported() -> None:
