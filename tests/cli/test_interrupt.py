@@ -11,8 +11,8 @@ import pytest
 
 from .calling import environment
 
-COUNT = 200
-SPEC = "inputs: {x: {shape: [60], distribution: normal, seed: 0}}\nmodel: sum(tanh(x) ** 2)\n"
+COUNT = 60  # for three seconds
+SPEC = "inputs: {x: {shape: [300], distribution: normal, seed: 0}}\nmodel: sum(tanh(x) ** 2)\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGINT")
