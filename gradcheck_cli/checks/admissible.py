@@ -64,6 +64,7 @@ class Admissible:
         self.differentiate, self.assume_digits = subject.differentiate, subject.assume_digits
         self.written, self.casts, self.functions = subject.written, subject.casts, subject.functions
         self.lift, self.lines, self.seen = subject.lift, subject.lines, subject.seen
+        self.solvers = subject.solvers
         self.hold, self.close = subject.hold, subject.close
         self._kinds = kinds
         self._origin = origin

@@ -79,7 +79,7 @@ class Codes:
         "GC304", "A finite difference was requested; this is its error."
     )
     DOCUMENTED_APPROXIMATION: Final = _warning(
-        "GC305", "The engine returns a documented approximation."
+        "GC305", "The gradient is an approximation that the engine documents, or the layer makes."
     )
     KINK: Final = _note("GC401", "The function has a kink here: one-sided derivatives differ.")
     UNDEFINED_DERIVATIVE: Final = _warning("GC402", "There is no finite derivative at this point.")

@@ -46,6 +46,7 @@ CauseKind = Literal[
     "inaccurate kernel",
     "wrong rule",
     "detached path",
+    "iterative solution",
     "operation's rule",
     "convention at a kink",
     "lone branch",
@@ -173,6 +174,7 @@ class Finding:
     place: Place | None = None
     search: Search | None = None
     at: tuple[str, ...] = ()
+    unseen: bool = False  # by float32, in whose digits the error is lost
     stage: str = ""  # of a compiler, where that is to blame
     cotangent: tuple[float, ...] = ()  # flattened: of the outputs whose product has a Hessian
 

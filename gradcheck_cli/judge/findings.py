@@ -17,7 +17,7 @@ from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding, Indexing
 from gradcheck_cli.domain.thresholds import ERROR_BITS, FEW_ULPS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge.decision import OF_THE_ENGINE, OF_THE_POINT, Judged, Verdict
-from gradcheck_cli.judge.measures import Mask
+from gradcheck_cli.judge.measures import Mask, unseen_in_float32
 from gradcheck_cli.judge.wording import About, documented_of
 
 
@@ -199,7 +199,7 @@ def engine_findings(
             ulps = np.where(alone, np.nan, ulps)
         entries, more = entries_of(case, mode, name, truth, places, g, ulps)
         about = About(case, mode, name, block, places, evaluation, judged.ulps, judged.in_float32)
-        yield finding(
+        found = finding(
             case,
             Codes.WRONG_SECOND_DERIVATIVE if second else row.code,
             row.says(about) + (f"; {BESIDE}" if _are_hidden(verdict, judged, places) else ""),
@@ -211,6 +211,10 @@ def engine_findings(
             more=more,
             truth_source=source_of(case, block, places),
         )
+        unseen = verdict is Verdict.WRONG and not second
+        if unseen and np.all(unseen_in_float32(g, block, FORMATS[case.dtype])[tuple(places.T)]):
+            found = replace(found, unseen=True)
+        yield found
 
 
 OF_ROUNDING = (Verdict.PRECISION, Verdict.UNDERFLOW)

@@ -65,7 +65,7 @@ RULES: Mapping[Rule, Allowing] = {
     ),
     "rounding": Allowing("rounding each operation once may cost as much", ERROR_BITS),
     "documented": Allowing(
-        "an approximation that the engine documents",
+        "an approximation: documented by the engine, or of the layer's own",
         codes=(Codes.DOCUMENTED_APPROXIMATION,),
     ),
     "few digits": Allowing("fewer than a quarter of the digits are lost", NOTE_BITS),

@@ -252,7 +252,9 @@ def lossy(ulps: Array, fmt: FloatFormat, part: float) -> Mask:
     return np.asarray(np.log2(np.maximum(ulps, 1.0)) > part * fmt.bits)
 
 
-def is_hidden(g: Array, block: TruthBlock, fmt: FloatFormat) -> Mask:
+def is_hidden(
+    g: Array, block: TruthBlock, fmt: FloatFormat, roundings: float = HIDDEN_ULPS
+) -> Mask:
     """Entries whose error is a few roundings of the largest entry of their row or column: the
     gradient of that output, or what that input does to all outputs, is right as a whole to the
     digits of the dtype.
@@ -264,7 +266,15 @@ def is_hidden(g: Array, block: TruthBlock, fmt: FloatFormat) -> Mask:
     row, column = (np.max(known, axis=axis, keepdims=True, initial=0.0) for axis in (1, 0))
     largest = np.where(g == 0, np.minimum(row, column), np.maximum(row, column))
     with np.errstate(all="ignore"):
-        return np.asarray(np.abs(g - block.value) <= HIDDEN_ULPS * fmt.ulp(largest))
+        return np.asarray(np.abs(g - block.value) <= roundings * fmt.ulp(largest))
+
+
+def unseen_in_float32(g: Array, block: TruthBlock, fmt: FloatFormat) -> Mask:
+    """Entries of float64 whose error would be lost in the last quarter of float32's digits."""
+    if fmt.name != "float64":
+        return np.zeros(g.shape, dtype=np.bool_)
+    single = FORMATS["float32"]
+    return is_hidden(g, block, single, 2.0 ** (NOTE_BITS * single.bits))
 
 
 def only_off_here(

@@ -32,9 +32,10 @@ from gradcheck_cli.checks.causes.products import (
     entry_by_mode,
     wrong_products,
 )
+from gradcheck_cli.checks.causes.traced_entry import TracedEntry
 from gradcheck_cli.checks.small import is_small
 from gradcheck_cli.checks.subjects import Subjects, where_it_runs
-from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.codes import CODES, Codes
 from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
@@ -64,6 +65,7 @@ Corrections: TypeAlias = "dict[tuple[Mode, str, str], TriedCorrection | None]"
 """By mode, custom function and argument, what its rule has to return: it holds at every point."""
 
 DETACHED: CauseKind = "detached path"
+SOLVED: CauseKind = "iterative solution"
 
 
 class Examine(Protocol):
@@ -130,7 +132,26 @@ class WrongGradients:
             else f
             for f in found
         )
-        return tuple(_missing_if_cut(f) for f in both)
+        return tuple(_approximate_if_unseen(self._missing_if_cut(f)) for f in both)
+
+    def _missing_if_cut(self, finding: Finding) -> Finding:
+        """GC102 in place of GC101 where nothing arrives because the graph is cut: an output that is
+        stopped has zeros in JAX and TensorFlow, and in PyTorch none at all."""
+        cut = finding.cause is not None and finding.cause.kind == DETACHED
+        nothing = bool(finding.entries) and all(entry.computed == 0 for entry in finding.entries)
+        if finding.code != Codes.WRONG_GRADIENT or not cut or not nothing:
+            return finding
+        traced = self._find(finding)
+        if traced is not None and traced.row.tobytes() in self._of_row:
+            gradient = self._of_row[traced.row.tobytes()][0].get(traced.leaf)
+            if gradient is not None and np.any(gradient):
+                return finding  # something of this output does arrive
+        which = finding.message.partition(":")[0]
+        return replace(
+            finding,
+            code=Codes.MISSING_GRADIENT,
+            message=f"{which}: no gradient arrives, but it is not zero",
+        )
 
     def _watched(self, finding: Finding) -> Finding:
         try:
@@ -144,6 +165,9 @@ class WrongGradients:
             return finding
 
     def _explained(self, finding: Finding) -> Finding:
+        solved = self._solved(finding) if finding.unseen else None
+        if solved is not None:
+            return replace(finding, cause=solved)
         for every in self._wrong("forward" if finding.mode == "forward" else "reverse"):
             # of several arguments, the one that is called as the input is
             one = next((w for w in every if w.name == finding.input), every[0])
@@ -160,6 +184,24 @@ class WrongGradients:
             return finding  # digits that a right derivative has lost may be luck in another run
         cause = self._cut(finding) or self._of_the_framework(finding)
         return finding if cause is None else replace(finding, cause=cause)
+
+    def _solved(self, finding: Finding) -> Cause | None:
+        """The function that iterates until its numbers are near enough, where one does."""
+        solver = min(self._subject.solvers(), default=None)
+        if solver is None:
+            return None
+        return Cause(
+            op=solver,
+            phase="backward",
+            span=finding.span,
+            text=solver,
+            detail=f"`{solver}` iterates until its numbers are near enough: its value and its "
+            "stated derivative are approximations",
+            story=f"`{solver}` states the derivative of what it solves for; the truth is that of "
+            "the iterations that ran",
+            kind=SOLVED,
+            proof=f"the loop of `{solver}` ends by a comparison of its own numbers",
+        )
 
     def _of_the_framework(self, finding: Finding) -> Cause | None:
         """The operation of the framework whose derivative is wrong, and reaches the entry."""
@@ -293,7 +335,31 @@ class WrongGradients:
         for cut in cuts:
             if differs(cut.gradients, worst.truth) <= MATCHES * off:
                 return _detached(finding, cut)
-        return next((_overwritten(finding, cut) for cut in cuts if cut.overwrites), None)
+        written = next((_overwritten(finding, cut) for cut in cuts if cut.overwrites), None)
+        return written or self._held(finding, traced, cuts)
+
+    def _held(
+        self, finding: Finding, traced: TracedEntry, cuts: Sequence[GradientBarrier]
+    ) -> Cause | None:
+        """What is cut, where none of it can be let through: differences give the entry as soon as
+        every number that leaves the graph stays what it is."""
+        worst = finding.entries[0]
+        if finding.mode != "reverse" or self._designs or worst.computed is None:
+            return None
+        every = Declared({0: ByDesign("", finding.span, detach="every cut")}, None, {})
+        subject = Subjects(self._engine, self._problem).bound(self._subject.dtype)
+        try:
+            subject.hold(every)
+            found, bar = entry_by_differences(subject, traced) if every.any else (np.nan, np.inf)
+        except NotDeclarable:
+            return None
+        finally:
+            subject.close()
+        assert worst.truth is not None
+        off = abs(worst.computed - worst.truth)
+        if not max(bar, abs(found - worst.computed)) <= MATCHES * off:
+            return None
+        return _constant(finding, next(iter(cuts), None))
 
     def _missing(self, finding: Finding) -> Cause | None:
         """The call without which there would be a gradient, and the right one, along a random
@@ -437,19 +503,48 @@ def _detached(finding: Finding, cut: GradientBarrier) -> Cause:
     )
 
 
-def _missing_if_cut(finding: Finding) -> Finding:
-    """GC102 in place of GC101 where nothing arrives because the graph is cut: an output that is
-    stopped has zeros in JAX and TensorFlow, and in PyTorch none at all."""
-    cut = finding.cause is not None and finding.cause.kind == DETACHED
-    nothing = bool(finding.entries) and all(entry.computed == 0 for entry in finding.entries)
-    if finding.code != Codes.WRONG_GRADIENT or not cut or not nothing:
-        return finding
-    which = finding.message.partition(":")[0]
-    return replace(
-        finding,
-        code=Codes.MISSING_GRADIENT,
-        message=f"{which}: no gradient arrives, but it is not zero",
+def _constant(finding: Finding, cut: GradientBarrier | None) -> Cause:
+    """`cut`: the first number that leaves the graph, where a line of the user's takes it out."""
+    worst = finding.entries[0]
+    assert worst.truth is not None
+    assert worst.computed is not None
+    right, seen = apart(_rounded(worst.truth, worst.computed), worst.computed)
+    name = "" if cut is None else f" at `{cut.name}`"
+    return Cause(
+        op="detach" if cut is None else cut.name,
+        phase="forward",
+        span=finding.span if cut is None else cut.place.span,
+        text="" if cut is None else cut.place.text,
+        detail=f"the gradient of `{finding.input}` leaves out what goes through values that are "
+        f"detached{name}",
+        story=f"the detached values depend on `{finding.input}`: with that the entry is {right}, "
+        f"not {seen}",
+        kind=DETACHED,
+        proven=True,
+        proof="where every detached value is held constant, differences give this gradient",
+        source=None if cut is None else cut.place.source,
     )
+
+
+def _approximate_if_unseen(finding: Finding) -> Finding:
+    """GC305 in place of GC101 where the cause is an approximation of the layer's own, whose error
+    float32 cannot see."""
+    cause = finding.cause
+    if finding.code != Codes.WRONG_GRADIENT or not finding.unseen or cause is None:
+        return finding
+    if cause.kind != SOLVED and not (cause.kind == DETACHED and cause.proven):
+        return finding
+    code = Codes.DOCUMENTED_APPROXIMATION
+    which = finding.message.partition(":")[0]
+    said = f"{which}: an approximation{_part(finding)}: float32 cannot see the difference"
+    return replace(finding, code=code, severity=CODES[code].severity, message=said)
+
+
+def _part(finding: Finding) -> str:
+    """The largest error of the entries that are shown, as a part of the number that is right."""
+    pairs = [(one.computed, one.truth) for one in finding.entries if one.computed and one.truth]
+    parts = [abs(computed - truth) / abs(truth) for computed, truth in pairs if computed and truth]
+    return f" with a relative error of {max(parts):.1e}" if parts else ""
 
 
 def _overwritten(finding: Finding, cut: GradientBarrier) -> Cause:

@@ -426,6 +426,12 @@ class JaxSubject(LayerSubject):
         with self._opened() as (call, leaves, _):
             return custom_calls(call, leaves, self.wrt)
 
+    def solvers(self) -> frozenset[str]:
+        from gradcheck_cli.engines.jax.solvers import solvers
+
+        with self._opened() as (call, leaves, _):
+            return solvers(call, leaves.values())
+
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]:
         from gradcheck_cli.engines.jax.detached import uncut
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 from jax.extend import core
 from jax.extend import linear_util as lu
 from jax.extend import source_info_util as source_info
@@ -144,7 +145,13 @@ def _anew(stated: Any, *args: Any) -> Any:
     pass that it stands where the forward does."""
     with source_info.user_context(None):
         source_info.current().traceback = None
-        return stated.call_wrapped(*args)
+        return stated.call_wrapped(*map(_as_traced, args))
+
+
+def _as_traced(value: Any) -> Any:
+    """An array of NumPy as one of JAX, which can be indexed by traced numbers."""
+    known = isinstance(value, np.ndarray) and value.dtype != jax.dtypes.float0
+    return jax.numpy.asarray(value) if known else value
 
 
 def _is_floating(array: Any) -> bool:

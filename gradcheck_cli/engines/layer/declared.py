@@ -82,13 +82,14 @@ class _One:
 
 
 class Declared:
-    """`designs` by their places in the spec, `stretches` the lines of those that are about some,
-    `formulas` the surrogates of those that have one."""
+    """`designs` by their places in the spec, `stretches` the lines of those that are about some
+    (None: the only design is about every number that leaves the graph), `formulas` the surrogates
+    of those that have one."""
 
     def __init__(
         self,
         designs: Mapping[int, ByDesign],
-        stretches: Mapping[int, Stretch],
+        stretches: Mapping[int, Stretch] | None,
         formulas: Mapping[int, Formula],
     ) -> None:
         self.found = {index: _One(design) for index, design in designs.items()}
@@ -142,6 +143,8 @@ class Declared:
 
     def line(self, lines: Iterator[tuple[str, int]]) -> int | None:
         """The declaration about one of these lines, each with its file."""
+        if self._stretches is None:
+            return next(iter(self.found))
         for path, line in lines if self._stretches else ():
             for index, stretch in self._stretches.items():
                 if stretch.has(path, line):

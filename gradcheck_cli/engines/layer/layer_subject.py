@@ -379,6 +379,10 @@ class LayerSubject(FrameworkLayer):
     @abstractmethod
     def functions(self) -> Sequence[CustomCall]: ...
 
+    def solvers(self) -> frozenset[str]:
+        """None, where loops are not looked at."""
+        return frozenset()
+
     def lines(self, row: Array) -> Lines:
         """None, where nothing can be written to and nobody says who draws."""
         return Lines()

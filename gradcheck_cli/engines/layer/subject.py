@@ -267,6 +267,11 @@ class Subject(Protocol):
         """The calls of functions with a custom derivative on which the outputs depend, in order."""
         ...
 
+    def solvers(self) -> frozenset[str]:
+        """The functions with a custom derivative that iterate until their numbers say that they are
+        near enough, as far as they are seen."""
+        ...
+
     def lines(self, row: Array) -> Lines:
         """Where a forward and a backward pass (row @ J) write and draw, as far as it is seen."""
         ...

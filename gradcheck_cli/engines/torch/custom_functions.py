@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 from torch.autograd.function import once_differentiable
+from torch.overrides import TorchFunctionMode
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
@@ -18,6 +20,7 @@ from gradcheck_cli.engines.layer.custom import MOST_CALLS, CustomCall, IsolatedC
 from gradcheck_cli.engines.layer.source_lines import FRAMEWORKS, Places, calling, storing
 from gradcheck_cli.engines.torch.detached import AS_NUMBERS, CUTS
 
+_READING = ("__bool__", "item", "__float__")
 _ONCE = once_differentiable(lambda ctx: None).__code__  # that of every such backward
 
 
@@ -43,6 +46,46 @@ def custom_calls(passes: Passes, numpy: Callable[[Any], Array]) -> list[CustomCa
         for call in calls
         if call.number in numbers and _class_of(numbers[call.number]) is call.cls
     ]
+
+
+class _Reads(TorchFunctionMode):  # type: ignore[misc]
+    """Counts how often a line reads a number of a tensor, to decide where to go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._places = Places(__name__)
+        self.counts: Counter[Place | None] = Counter()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") in _READING:
+            self.counts[self._places.running()] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def solvers(passes: Passes) -> frozenset[str]:
+    """The users' classes whose forward reads a number in a loop: it iterates until that is small
+    enough."""
+    found: set[str] = set()
+    with ExitStack() as stack:
+        for cls in classes_of(passes.call()):
+            stack.enter_context(_read(cls, found))
+        passes.call()
+    return frozenset(found)
+
+
+@contextmanager
+def _read(cls: Any, found: set[str]) -> Iterator[None]:
+    forward = cls.forward
+
+    def watched(*args: Any) -> Any:
+        with _Reads() as reads:
+            result = forward(*args)
+        if any(count > 1 for count in reads.counts.values()):
+            found.add(cls.__name__)
+        return result
+
+    with replaced_forward(cls, watched):
+        yield
 
 
 def classes_of(outputs: Sequence[Any]) -> set[Any]:

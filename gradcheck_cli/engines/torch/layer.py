@@ -597,6 +597,12 @@ class TorchSubject(LayerSubject):
             found: Lines = mode.lines()
             return found
 
+    def solvers(self) -> frozenset[str]:
+        from gradcheck_cli.engines.torch.custom_functions import solvers
+
+        with self.passes() as passes:
+            return solvers(passes)
+
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]:
         from gradcheck_cli.engines.torch.detached import uncut
 

@@ -186,6 +186,35 @@ def test_where_the_gradient_stops() -> None:
         assert stretch(cause) == "jax.lax.stop_gradient(jnp.linalg.norm(x))"
 
 
+@jax.custom_vjp
+def solved(x: Any) -> Any:
+    """y = x cos(y) / 2 by iteration."""
+
+    def turn(state: Any) -> Any:
+        y = 0.5 * jnp.cos(state[0]) * x
+        return y, jnp.max(jnp.abs(y - state[0]))
+
+    start = jnp.zeros_like(x), jnp.ones((), x.dtype)
+    return jax.lax.while_loop(lambda state: state[1] > 3e-8, turn, start)[0]
+
+
+def solved_backward(kept: Any, g: Any) -> Any:
+    x, y = kept
+    return (g * 0.5 * jnp.cos(y) / (1 + 0.5 * x * jnp.sin(y)),)
+
+
+solved.defvjp(lambda x: (solved(x), (x, solved(x))), solved_backward)
+
+
+def test_a_solution_by_iteration_is_an_approximation() -> None:
+    problem = layer_problem(solved, {"x": [0.3, 0.9]}, modes=("reverse",), engine="jax")
+    answer = examine(engine(), problem)
+    (found,) = answer.findings
+    assert (found.code, found.severity) == ("GC305", "warning")
+    assert found.cause is not None
+    assert (found.cause.kind, found.cause.op) == ("iterative solution", "solved")
+
+
 def test_a_stop_that_cancels_is_no_cause_of_lost_digits() -> None:
     """The largest logit is stopped in a log-softmax; without it the sums round in another order."""
     x = {"x": [0.0, 200.0]}

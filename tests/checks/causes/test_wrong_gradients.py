@@ -197,6 +197,108 @@ def test_where_the_gradient_stops(layer: Any, op: str, text: str) -> None:
         assert cause.proven
 
 
+class Spectral(nn.Module):
+    """PyTorch's own: its power iteration is outside of the graph, and writes to buffers."""
+
+    def __init__(self, width: int, steps: int) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = nn.utils.parametrizations.spectral_norm(nn.Linear(width, width))
+        for _ in range(steps):
+            self.linear(torch.zeros(1, width))
+
+    def forward(self, x: Any) -> Any:
+        return torch.tanh(self.linear(x))
+
+
+def small_term(x: Any) -> Any:
+    return torch.sin(x) + 1e-7 * x.detach() ** 2
+
+
+class Solved(torch.autograd.Function):
+    """y = x cos(y) / 2 by iteration; the derivative is that of the solution."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        y, off = torch.zeros_like(x), 1.0
+        while off > 3e-8:
+            y, last = 0.5 * torch.cos(y) * x, y
+            off = (y - last).abs().max().item()
+        ctx.save_for_backward(x, y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        x, y = ctx.saved_tensors
+        return g * 0.5 * torch.cos(y) / (1 + 0.5 * x * torch.sin(y))
+
+
+class SolvedWrongly(Solved):
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        x, y = ctx.saved_tensors
+        return g * 0.5 * torch.cos(y) / (1 + 0.5 * x * torch.cos(y))
+
+
+class Nearly(Sin):
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return 1.0000001 * Sin.backward(ctx, g)
+
+
+class Dropped(Sin):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return Sin.forward(ctx, x) + 1e-7 * x * x
+
+
+@pytest.mark.parametrize(
+    ("layer", "x", "kind"),
+    [
+        (Spectral(2, 60), np.array([[0.3, -0.5]]), "detached path"),
+        (Spectral(64, 300), np.linspace(-1, 1, 128).reshape(2, 64), "detached path"),
+        (small_term, np.array([0.3, 0.9]), "detached path"),
+        (Solved, np.array([0.3, 0.9]), "iterative solution"),
+    ],
+)
+def test_an_approximation_whose_error_float32_cannot_see(layer: Any, x: Any, kind: str) -> None:
+    """It is told with its size, and the check passes: no rule is wrong."""
+    answer = examined(layer, {"x": x}, modes=("reverse",))
+    (found,) = answer.findings
+    assert (found.code, found.severity) == ("GC305", "warning")
+    assert found.cause is not None
+    assert found.cause.kind == kind
+    assert "an approximation with a relative error of" in found.message
+    assert all(check.status == "passed" for check in answer.checks)
+    passed = [one.rule for check in answer.checks for one in check.passed_by]
+    assert "documented" in passed
+
+
+@pytest.mark.parametrize("layer", [Nearly, Dropped, SolvedWrongly])
+def test_a_wrong_rule_is_no_approximation_however_near_it_is(layer: Any) -> None:
+    (found,) = wrong(layer, {"x": [0.3, 0.9]})
+    assert found.code == "GC101"
+    assert found.cause is not None
+    assert found.cause.kind == "wrong rule"
+
+
+def test_a_detached_term_that_float32_sees_is_an_error() -> None:
+    (found,) = wrong(lambda x: torch.sin(x) + 1e-4 * x.detach() ** 2, {"x": [0.3, 0.9]})
+    assert found.code == "GC101"
+
+
+def test_what_is_cut_is_known_where_it_cannot_be_let_through() -> None:
+    """The power iteration writes to buffers, which autograd refuses; held constant it explains the
+    whole error."""
+    layer = Spectral(3, 0)
+    layer.linear.parametrizations.weight[0]._v.copy_(torch.tensor([1.0, 0.0, 0.0]))
+    (found,) = wrong(layer, {"x": [[0.3, -0.5, 1.0]]})
+    assert found.code == "GC101"
+    assert found.cause is not None
+    assert (found.cause.kind, found.cause.op) == ("detached path", "torch.no_grad()")
+    assert "held constant" in found.cause.proof
+
+
 def test_a_parameter_without_a_gradient() -> None:
     class Scaled(nn.Module):
         def __init__(self) -> None:
