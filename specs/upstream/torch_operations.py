@@ -37,3 +37,8 @@ def loss_by_chunks(x, weight):
 
 def median(x):
     return torch.masked.median(x, 0)
+
+
+def one_sample(x):
+    y = torch.nn.functional.batch_norm(x, None, None, training=True)
+    return y.permute(2, 3, 0, 1) @ torch.arange(4.0).to(x)

@@ -12,10 +12,11 @@ from gradcheck_cli.engines.layer.subject import Layout
 def laid_out(torch: Any, tensor: Any, layout: Layout) -> Any:
     """The tensor with this memory layout: a copy, but for one that lies in memory like that."""
     if layout == "transposed":
-        if tensor.dim() < 2:
-            return tensor.contiguous()
-        turned = tuple(reversed(range(tensor.dim())))
-        return tensor.permute(turned).contiguous().permute(turned)
+        first, last = range(tensor.dim())[:2], range(tensor.dim())[2:]
+        outer, inner = (last, first) if last else (first[1:], first[:1])
+        order = *outer, *inner  # of N, C, H, W: H, W, N, C, which kernels take for channels last
+        back = sorted(range(tensor.dim()), key=order.__getitem__)
+        return tensor.permute(order).contiguous().permute(back)
     if layout == "sliced" and tensor.dim():
         *outer, last = tensor.shape
         inside = slice(1, None, 2) if not outer or tensor.nbytes <= LARGE else slice(1, None)

@@ -40,6 +40,18 @@ def test_a_backward_that_is_wrong_in_one_layout() -> None:
     assert "expanded" in behaviour(sine(doubled), X)["GC606"]
 
 
+def test_a_backward_that_takes_another_order_for_channels_last() -> None:
+    """As PyTorch's of a batch normalisation of one image."""
+
+    def by_the_first_stride(g):
+        last = g.is_contiguous(memory_format=torch.channels_last)
+        return torch.as_strided(g, g.shape, (8, 4, 2, 1)) if last and g.stride(0) < 8 else g
+
+    one = {"x": np.arange(8.0).reshape(1, 2, 2, 2)}
+    assert "transposed" in behaviour(sine(by_the_first_stride), one)["GC606"]
+    assert behaviour(sine(lambda g: g.contiguous()), one) == {}
+
+
 def test_a_view_raises_and_a_reshape_does_not() -> None:
     assert "raises RuntimeError" in behaviour(sine(lambda g: g.view(-1).view(2, 3)), X)["GC606"]
     assert behaviour(sine(lambda g: g.reshape(-1).view(2, 3)), X) == {}

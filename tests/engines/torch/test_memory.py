@@ -10,6 +10,11 @@ def test_layouts_hold_the_same_numbers_in_another_order() -> None:
         made = laid_out(torch, plain, layout)  # type: ignore[arg-type]
         assert torch.equal(made, plain)
         assert made.stride() == stride, layout
+    images = torch.arange(36.0).reshape(1, 4, 3, 3)
+    made = laid_out(torch, images, "transposed")
+    assert torch.equal(made, images)
+    assert made.stride() == (4, 1, 12, 4)
+    assert made.is_contiguous(memory_format=torch.channels_last)  # of one image, no stride tells
     alike = torch.ones(2, 1) * torch.tensor([1.0, 2.0])
     assert laid_out(torch, alike, "expanded").stride() == (0, 1)
     assert laid_out(torch, torch.ones(2, 3), "expanded").stride() == (0, 0)
