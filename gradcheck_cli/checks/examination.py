@@ -49,6 +49,7 @@ from gradcheck_cli.engines.layer.custom import CustomCall
 from gradcheck_cli.engines.layer.declared import NotDeclarable
 from gradcheck_cli.engines.layer.isolation import surroundings
 from gradcheck_cli.engines.layer.loading import on_the_path
+from gradcheck_cli.engines.layer.source_lines import raised_at
 from gradcheck_cli.engines.layer.subject import Stencils, Subject
 from gradcheck_cli.engines.remedies import remedy_of
 from gradcheck_cli.engines.tracebacks import (
@@ -140,6 +141,7 @@ def _failure(error: BaseException, problem: LayerProblem) -> Failure:
     if without_lines(error):
         more = failure.detail if len(failure.detail.splitlines()) > 1 else ""
         failure = replace(failure, message=f"{layer} raised {one_line(error)}", detail=more)
+    failure = replace(failure, place=failure.place or raised_at(error))
     remedy = remedy_of(error)
     return replace(failure, detail=f"{failure.detail}\n{remedy}".strip()) if remedy else failure
 

@@ -7,14 +7,19 @@ import sys
 import click
 
 from gradcheck_cli.cli.streams import color_option, prepare_streams, style_for, width
-from gradcheck_cli.cli.words import did_you_mean
+from gradcheck_cli.cli.words import completed, did_you_mean
 from gradcheck_cli.domain.codes import CODES, Code
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.report.pages import page
 
 
 @click.command()
-@click.argument("codes", nargs=-1, metavar="[CODE|NAME]...")
+@click.argument(
+    "codes",
+    nargs=-1,
+    metavar="[CODE|NAME]...",
+    shell_complete=lambda context, parameter, begun: completed(begun, CODES),
+)
 @click.option("--all", "everything", is_flag=True, help="Show the pages of all codes.")
 @color_option
 def command(codes: tuple[str, ...], everything: bool, color: str | None) -> None:

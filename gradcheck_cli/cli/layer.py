@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from gradcheck_cli.cli.layer_target import (
-    COMMAND_LINE,
     LayerTarget,
     is_spec,
     layer_options,
@@ -20,6 +19,7 @@ from gradcheck_cli.cli.option_types import Integer
 from gradcheck_cli.cli.run import Job, run
 from gradcheck_cli.cli.settings import SettingsCommand, settings_options
 from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.place import COMMAND_LINE
 
 _KEYS = {"dtype": "dtypes", "mode": "modes"}
 """Settings that a spec may state, and its keys for them."""

@@ -14,9 +14,6 @@ import click
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.records import dataclass
 
-COMMAND_LINE = "command line"
-"""The path of a spec that the command line makes."""
-
 WRITTEN_IN = ("torch", "tensorflow", "jax", "numpy", "eigen")
 """Engines that layers are written for."""
 
@@ -111,7 +108,10 @@ def written_in(target: str, folder: str = "") -> str:
     if file is None and place.endswith(".py"):
         raise UsageError(f"there is no file {place}")
     if file is None:
-        return _the_one(target, [place.partition(".")[0]])
+        library = place.partition(".")[0]
+        if library not in _LIBRARIES and not _is_module(library):
+            raise UsageError(f"there is no module {library}", "or FILE.py:NAME for a file")
+        return _the_one(target, [library])
     own = imports(file, folder).libraries
     if any(library in _LIBRARIES for library in own):
         return _the_one(target, own)
@@ -119,6 +119,15 @@ def written_in(target: str, folder: str = "") -> str:
         name for one in reached([target], folder) for name in imports(one, folder).libraries
     ]
     return _the_one(target, libraries)
+
+
+def _is_module(name: str) -> bool:
+    from importlib.util import find_spec
+
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def _the_one(target: str, libraries: Iterable[str]) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from gradcheck_cli.cli.layer_target import (
-    COMMAND_LINE,
     LayerTarget,
     is_spec,
     lift_options,
@@ -19,6 +18,7 @@ from gradcheck_cli.cli.layer_target import (
 from gradcheck_cli.cli.one_file import read_specs, show_mistakes
 from gradcheck_cli.cli.streams import color_option, prepare_streams
 from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.place import COMMAND_LINE
 
 if TYPE_CHECKING:
     from gradcheck_cli.domain.report import SpecError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gradcheck_cli.cli.streams import color_option, prepare_streams, style_for, talk
-from gradcheck_cli.cli.words import did_you_mean
+from gradcheck_cli.cli.words import completed, did_you_mean
 from gradcheck_cli.domain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[NAME|WORD]...")
+@click.argument(
+    "words",
+    nargs=-1,
+    metavar="[NAME|WORD]...",
+    shell_complete=lambda context, parameter, begun: completed(begun, _names()),
+)
 @click.option(
     "--lift",
     is_flag=True,
@@ -104,6 +109,10 @@ def _all() -> list[Op | Several]:
     from reference_engine.op import SEVERAL, TABLE
 
     return [*TABLE.values(), *SEVERAL.values()]
+
+
+def _names() -> list[str]:
+    return [row.name for row in _all()]
 
 
 def _containing(word: str) -> list[Op | Several]:

@@ -135,6 +135,8 @@ def _with_baseline(code: int, report: Report, settings: Settings) -> int:
 
     new, known = settings.value("write-baseline"), settings.value("baseline")
     whole = code in (PASSED, FOUND)
+    if new and not whole:
+        talk(f"{new} was not written: a baseline is of a whole run, without mistakes")
     if not whole or not (new or known):
         return code
     from gradcheck_cli.cli.baseline import unmet, write_baseline

@@ -26,6 +26,11 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     return f" Did you mean `{choice}`?" if choice else ""
 
 
+def completed(begun: str, names: Iterable[str]) -> list[str]:
+    """What a shell offers for a word that was begun."""
+    return [name for name in names if name.startswith(begun)]
+
+
 def counted(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 

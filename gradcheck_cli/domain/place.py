@@ -5,6 +5,7 @@ from __future__ import annotations
 from gradcheck_cli.domain.records import dataclass
 
 STDIN = "-"  # the path of a source that is read from standard input
+COMMAND_LINE = "command line"  # the path of a spec that the command line makes
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,31 +8,46 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from gradcheck_cli.domain.codes import Severity
 from gradcheck_cli.domain.report import Report
 from gradcheck_cli.report import ReportWriter
 from gradcheck_cli.report.blocks import title
 from gradcheck_cli.report.json_report import encodable
-from gradcheck_cli.report.problems import Problem, problems
+from gradcheck_cli.report.problems import Problem, in_repository, problems
+from gradcheck_cli.report.style import plain
+from gradcheck_cli.report.summary import uncounted_words
 
 _SEVERITY = {"error": "critical", "warning": "minor", "note": "info"}
 
 
 class Writer(ReportWriter):
-    """One list: what is at a place of a file. What a spec allows, and what was read from standard
-    input, has no place in it."""
+    """One list: what is at a place of a file, and one entry that counts what a spec allows and what
+    options leave out. What was read from standard input has no place in it."""
 
     def finish(self, report: Report) -> None:
         found = [_degradation(p, p.path) for p in problems(report) if p.path and not p.allowed]
+        paths = (in_repository(result.source.path) for result in report.results)
+        path = next(filter(None, paths), None)
+        if (words := "; ".join(map(plain, uncounted_words(report)))) and path:
+            found.append(_entry(words, "gradcheck", words, "note", path, 1))
         self._stream.write(json.dumps(encodable(found), indent=2) + "\n")
 
 
 def _degradation(problem: Problem, path: str) -> dict[str, Any]:
     heading = title(problem.code, problem.severity)
     about = " ".join(part for part in (heading, problem.spec, problem.who) if part)
+    line = problem.span.line if problem.span else 1
+    words = f"{about}: {problem.message}"
+    return _entry(words, problem.code, problem.fingerprint, problem.severity, path, line)
+
+
+def _entry(
+    description: str, check: str, fingerprint: str, severity: Severity, path: str, line: int
+) -> dict[str, Any]:
     return {
-        "description": f"{about}: {problem.message}",
-        "check_name": problem.code,
-        "fingerprint": problem.fingerprint,
-        "severity": _SEVERITY[problem.severity],
-        "location": {"path": path, "lines": {"begin": problem.span.line if problem.span else 1}},
+        "description": description,
+        "check_name": check,
+        "fingerprint": fingerprint,
+        "severity": _SEVERITY[severity],
+        "location": {"path": path, "lines": {"begin": line}},
     }

@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.text import Text
 
 from gradcheck_cli.domain.codes import Severity
-from gradcheck_cli.domain.place import STDIN, Span
+from gradcheck_cli.domain.place import COMMAND_LINE, STDIN, Span
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding, Report, SpecError, SpecResult
 from gradcheck_cli.report.blocks import error_block, finding_block, finding_place
@@ -31,7 +31,8 @@ _QUOTED = re.compile(r"`([^`]*)`")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """`path` is relative to the repository, or None for what was read from standard input. `who`
+    """`path` is relative to the repository, or None for what was read from standard input
+    or typed as options. `who`
     names engines, dtypes and modes, `block` is what the screen shows. `findings` are those that it
     stands for, none of a mistake. `fingerprint` is that of no other problem of the report."""
 
@@ -138,7 +139,7 @@ def _plain_lines(text: str) -> str:
 def in_repository(path: str) -> str | None:
     """`path` as a repository names it: relative to the folder with `.git`, or to the working
     folder where there is none; with slashes. What is outside is left as it is."""
-    if path == STDIN:
+    if path in (STDIN, COMMAND_LINE):
         return None
     here = Path.cwd()
     root = next((place for place in (here, *here.parents) if (place / ".git").exists()), here)

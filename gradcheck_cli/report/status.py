@@ -48,10 +48,11 @@ def mark_of(result: SpecResult) -> tuple[str, str]:
 
 
 def quality_of(result: SpecResult) -> str:
-    """How many checks failed, or how well all of them passed."""
+    """How many checks failed or could not run, or how well all of them passed."""
     if result.status != "passed":
-        bad = sum(check.status != "passed" for check in result.checks)
-        return f"{bad} of {len(result.checks)} checks failed" if bad else ""
+        bad = [check.status for check in result.checks if check.status != "passed"]
+        verb = "failed" if "failed" in bad else "could not run"
+        return f"{len(bad)} of {len(result.checks)} checks {verb}" if bad else ""
     if result.unchecked:
         why = "" if result.notes else ": there is no gradient"
         return f"nothing was checked{why}"

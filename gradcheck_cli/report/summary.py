@@ -30,20 +30,25 @@ def suppressed_counts(report: Report) -> dict[str, int]:
 
 
 def set_aside_words(report: Report) -> list[str]:
-    """What does not count: "8 findings ignored by --ignore GC201", "1 allowed", and the specs that
-    were left out."""
-    allowed = allowed_count(report)
-    words = [f"{allowed} allowed"] if allowed else []
-    for reason, count in suppressed_counts(report).items():
-        noun = "finding" if count == 1 else "findings"
-        known = reason.startswith("baseline ")
-        words.append(f"{count} {noun} {'known by the' if known else 'ignored by'} {reason}")
+    """What does not count, and the specs that were left out."""
+    words = uncounted_words(report)
     if report.unchanged:
         words.append(f"{report.unchanged} left out, unchanged")
     if report.elsewhere:
         noun = "operation" if report.suite else "spec"
         noun += "" if report.elsewhere == 1 else "s"
         words.append(f"{report.elsewhere} {noun} in other shards")
+    return words
+
+
+def uncounted_words(report: Report) -> list[str]:
+    """The findings that do not count: "8 findings ignored by --ignore GC201", "1 allowed"."""
+    allowed = allowed_count(report)
+    words = [f"{allowed} allowed"] if allowed else []
+    for reason, count in suppressed_counts(report).items():
+        noun = "finding" if count == 1 else "findings"
+        known = reason.startswith("baseline ")
+        words.append(f"{count} {noun} {'known by the' if known else 'ignored by'} {reason}")
     return words
 
 

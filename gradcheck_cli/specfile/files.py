@@ -46,12 +46,16 @@ def expand(paths: Iterable[str]) -> Expanded:
     are its files *.gradcheck.yaml, and YAML files with a formula under `model`, or with the key
     `implementations`, at the left edge. A name with `*`, `?` or `[` that
     is not a file is a pattern (`**` crosses folders), and one that matches nothing is an error. A
-    file that is named is a spec, whatever it is called. "-" is standard input.
+    file that is named is a spec, whatever it is called, but for Python code. "-" is standard input.
     """
     search = _Search()
     files: dict[str, None] = {}
     for path in paths:
-        if path == STDIN or _kind(path):
+        if path.endswith(".py") and _kind(path) == "file":
+            help = f"`gradcheck layer {path}:NAME --input x=2x3` checks a layer in it"
+            message = "this is Python code, not a spec"
+            search.errors.append(SpecError(Codes.UNREADABLE_FILE, path, message, help=help))
+        elif path == STDIN or _kind(path):
             files.update(dict.fromkeys(search.specs(path)))
         elif glob.has_magic(path):
             matches = [spec for match in _matches(path) for spec in search.specs(match)]

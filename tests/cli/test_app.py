@@ -62,6 +62,8 @@ def test_a_command_of_another_tool_leads_on(word: str, tmp_path: Path) -> None:
         ("gradcheck run --dtype bfl", ["bfloat16"]),
         ("gradcheck run --ignore GC10", ["GC101", "GC102", "GC103", "GC104", "GC105"]),
         ("gradcheck run --report js", ["json=", "jsonl="]),
+        ("gradcheck explain GC20", ["GC201", "GC202", "GC203"]),
+        ("gradcheck ops softm", ["softmax"]),
     ],
 )
 def test_what_is_completed(typed: str, completed: list[str], tmp_path: Path) -> None:

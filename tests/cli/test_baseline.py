@@ -68,8 +68,9 @@ def test_what_is_there_no_more_is_said(folder: Path) -> None:
 def test_a_run_that_did_not_get_to_its_end_writes_none(folder: Path) -> None:
     before = (folder / "known.json").read_text()
     (folder / "broken.yaml").write_text("model: [\n")
-    assert run(folder, "--write-baseline", "known.json").code == 2
-    assert (folder / "known.json").read_text() == before
+    screen = run(folder, "--write-baseline", "known.json")
+    assert (screen.code, (folder / "known.json").read_text()) == (2, before)
+    assert screen.err.startswith("known.json was not written: ")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+
+from gradcheck_cli.domain.report import Report
 
 from . import samples
 from .writing import written
@@ -24,3 +27,17 @@ def test_each_problem_is_an_entry_that_gitlab_takes() -> None:
         "location": {"path": "specs/reciprocal_exp.yaml", "lines": {"begin": 6}},
     }
     assert len({one["fingerprint"] for one in found}) == 4
+
+
+def left_out() -> Report:
+    finding = samples.nan_finding("torch")
+    ignored = replace(finding, reason="--ignore GC201")
+    allowed = replace(finding, allowed=True, reason="known")
+    result = replace(samples.reciprocal_exp(), findings=(allowed,), suppressed=(ignored, ignored))
+    return samples.report(result)
+
+
+def test_what_does_not_count_is_one_entry_with_its_count() -> None:
+    *_, last = json.loads(written("gitlab", left_out()))
+    words = "1 allowed; 2 findings ignored by --ignore GC201"
+    assert (last["description"], last["severity"]) == (words, "info")

@@ -64,6 +64,7 @@ def test_paths_are_those_of_the_repository(tmp_path: Path, monkeypatch: pytest.M
     assert in_repository(str(tmp_path / "src" / "layer.py")) == "src/layer.py"
     assert in_repository("/elsewhere/layer.py") == "/elsewhere/layer.py"
     assert in_repository("-") is None
+    assert in_repository("command line") is None
 
 
 def test_without_a_repository_paths_begin_at_the_working_folder(

@@ -79,6 +79,12 @@ def test_a_failing_spec_says_how_many_checks_failed_and_shows_no_values() -> Non
     assert "z = 11" not in line
 
 
+def test_checks_that_could_not_run_did_not_fail() -> None:
+    good, *_ = samples.checks()
+    result = replace(samples.quadratic(), status="failed", checks=(replace(good, status="error"),))
+    assert "1 of 1 checks could not run" in lines(result)[0]
+
+
 def test_what_was_set_aside_is_counted() -> None:
     allowed = with_finding("error", allowed=True)
     suppressed = without("GC301", "GC101", "GC301").suppressed

@@ -21,6 +21,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "specs/notes.txt",
         "specs/[odd].yaml",
         "empty/readme.md",
+        "layers.py",
     ):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,6 +62,11 @@ def test_files_folders_and_patterns(tree: Path, paths: list[str], files: list[st
         ("spec", "there is no such file or folder", "did you mean `specs`?"),
         ("nowhere/a.yaml", "there is no such file or folder", "there is no folder nowhere"),
         ("specs/z*.yaml", "the pattern matches no spec", ""),
+        (
+            "layers.py",
+            "this is Python code, not a spec",
+            "`gradcheck layer layers.py:NAME --input x=2x3` checks a layer in it",
+        ),
     ],
 )
 def test_what_is_not_there(tree: Path, path: str, message: str, help: str) -> None:

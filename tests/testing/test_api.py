@@ -196,6 +196,8 @@ def test_what_a_layer_raises_is_a_finding_and_ctrl_c_is_not() -> None:
     report = check(raises, x, **REVERSE)
     assert codes(report) == {"GC701"}
     assert "ValueError: not today" in str(report)
+    (place,) = {found.place.text for found in report.findings}
+    assert place == 'raise ValueError("not today")'
     with pytest.raises(KeyboardInterrupt):
         check(interrupted, x, **REVERSE)
 

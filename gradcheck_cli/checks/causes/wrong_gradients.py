@@ -482,7 +482,7 @@ def _rule(call: CustomCall, name: str, mode: Mode) -> Rule:
 
 
 def _detached(finding: Finding, cut: GradientBarrier) -> Cause:
-    what = " ".join(cut.place.text.split())
+    what = " ".join(cut.place.text.split()) or cut.name
     story = f"with `{what}` in the graph there is a gradient"
     worst = finding.entries[0] if finding.entries else None
     if worst is not None and worst.computed is not None:

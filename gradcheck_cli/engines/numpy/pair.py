@@ -209,6 +209,10 @@ def convention(
     open_ended = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     if not places and not open_ended:
         raise BadCall(f"backward takes no upstream gradient: {WAYS}")
+    named = [p.name for p in places]
+    if set(names) < set(named) and named[0] in names:
+        shown = ", ".join(named)
+        raise BadCall(f"backward({shown}) does not take the upstream gradient first: {WAYS}")
     by_name = set(rest) <= {*names, *OUTPUTS} and bool(rest)
     style: Style = "inputs"
     if not rest and not open_ended:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from gradcheck_cli import check
 from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.layer.declared import Declared, NotDeclarable
@@ -312,6 +313,12 @@ def test_a_parameter_without_a_gradient() -> None:
     assert (found.code, found.input) == ("GC102", "gain")
     assert found.cause is not None
     assert (found.cause.kind, found.cause.text) == ("detached path", "self.gain.detach()")
+
+
+def test_a_path_that_is_cut_in_code_without_lines_is_told_by_its_operation() -> None:
+    layer = eval("lambda x: x.detach()")
+    (found,) = check(layer, torch.ones(2), dtypes=["float32"], modes=["reverse"]).findings
+    assert found.cause.story == "with `detach()` in the graph there is a gradient"
 
 
 def test_a_number_that_is_overwritten_behind_the_back_of_the_graph() -> None:

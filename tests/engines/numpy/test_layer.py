@@ -355,6 +355,7 @@ def test_writes_to_inputs_and_to_cotangents_are_told() -> None:
         (pair(product, lambda up, cache: cache), WrongKind, "forward must return"),
         (pair(product, lambda: None), BadCall, "takes no upstream gradient"),
         (pair(product, lambda up, x, z, w: up), BadCall, "is none of backward"),
+        (pair(product, lambda x, y, up: up), BadCall, "not take the upstream gradient first"),
         (SimpleNamespace(forward=np.sin), NoSuchLayer, "has no `backward`"),
     ],
 )
