@@ -34,6 +34,7 @@ SETTINGS = """
 # tolerance: {ulps: 4}        # rarely needed: the default knows what rounding costs
 # allow: [{code: GC301, reason: "why this finding is accepted"}]
 """
+PLACEHOLDER = "# put its shape here"
 ENGINES = "# engines: [torch]            # default: all that are installed\n"
 
 CI = {
@@ -122,6 +123,8 @@ def command(
     for name, text in files.items():
         new_file(name, text)
         click.echo(f"wrote {name}")
+    if PLACEHOLDER in files.get(file, ""):
+        click.echo(f"next: put the shapes of the inputs into {file}")
     click.echo("next: gradcheck run" + ("" if output is None else f" {output}"))
 
 
@@ -141,4 +144,4 @@ def _layer_spec(layer: LayerTarget, engine: str, folder: str) -> str:
         layer.target, tuple(f"{n}={shape}" for n in names), layer.args, layer.kwargs
     )
     text = spec_of(named, [engine], folder=folder)
-    return LAYER + text.replace(f"{shape}\n", f"{shape}  # put its shape here\n") + SETTINGS
+    return LAYER + text.replace(f"{shape}\n", f"{shape}  {PLACEHOLDER}\n") + SETTINGS

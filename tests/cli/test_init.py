@@ -46,7 +46,11 @@ def test_every_comment_of_the_first_spec_is_a_setting_that_works(tmp_path: Path)
 
 def test_the_inputs_of_a_layer_are_named_as_in_its_code(tmp_path: Path) -> None:
     (tmp_path / "layers.py").write_text(LAYERS)
-    assert call_here("init", "layers.py:Scale", cwd=tmp_path).code == 0
+    screen = call_here("init", "layers.py:Scale", cwd=tmp_path)
+    assert screen.out.splitlines()[1:] == [
+        "next: put the shapes of the inputs into Scale.gradcheck.yaml",
+        "next: gradcheck run",
+    ]
     text = (tmp_path / "Scale.gradcheck.yaml").read_text()
     assert list(YAML(typ="safe").load(text)["inputs"]) == ["x", "w"]
     assert call_here("run", "-q", cwd=tmp_path).code == 0
