@@ -12,7 +12,6 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import Leaf
-from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.layer.binding import OWN, Arranged, arrange, called, required_of
 from gradcheck_cli.engines.layer.casts import Cast
@@ -52,7 +51,9 @@ from gradcheck_cli.engines.tensorflow.state import Constant, held
 from gradcheck_cli.engines.tensorflow.variables import found_in, is_keras_layer, keras_layers
 
 if TYPE_CHECKING:
+    from gradcheck_cli.domain.evaluation import Mode
     from gradcheck_cli.engines.layer.recording import Recording
+    from gradcheck_cli.engines.tensorflow.unsimplified import Elsewhere
 
 
 class TensorFlowSubject(LayerSubject):
@@ -99,6 +100,7 @@ class TensorFlowSubject(LayerSubject):
         self._policies = Policies(keras_layers(self._function), request.dtype)
         self._inlined = self._policies.swapped or any(one.swapped for one in self.held.values())
         self._stage = ""
+        self._elsewhere: Elsewhere | None = None
         self._made: dict[tuple[str, tuple[str, ...], str], Compiled] = {}
         self._compiles = compiled and not self._inlined
         if self._compiles:
@@ -239,7 +241,18 @@ class TensorFlowSubject(LayerSubject):
     @contextmanager
     def at_stage(self, stage: str) -> Iterator[None]:
         running = eagerly(self.tf) if stage == NO_COMPILER else nullcontext()
-        with temporarily(self, _stage=stage), running:
+        with temporarily(self, _stage=stage), running, self._moved(stage):
+            yield
+
+    @contextmanager
+    def _moved(self, stage: str) -> Iterator[None]:
+        """Into the process of a stage, where it has one of its own."""
+        if stage != UNSIMPLIFIED:
+            yield
+            return
+        from gradcheck_cli.engines.tensorflow.unsimplified import elsewhere
+
+        with elsewhere(self.request) as process, temporarily(self, _elsewhere=process):
             yield
 
     def operation_by_operation(self) -> AbstractContextManager[Any]:
@@ -300,11 +313,29 @@ class TensorFlowSubject(LayerSubject):
     # Passes
 
     def run(self, call: Call) -> CallResult:
-        if self._stage != UNSIMPLIFIED:
-            return super().run(call)
-        from gradcheck_cli.engines.tensorflow.unsimplified import ran
+        here = super().run
+        return self._elsewhere.ran(self.wrt, "run", call) if self._elsewhere else here(call)
 
-        return ran(self.request, self.wrt, call)
+    def jvp(self, tangents: Mapping[str, Array]) -> Array | None:
+        here = super().jvp
+        return self._elsewhere.ran(self.wrt, "jvp", tangents) if self._elsewhere else here(tangents)
+
+    def hvp(
+        self,
+        mode: Mode,
+        row: Array,
+        tangents: Mapping[str, Array],
+        along: Mapping[str, Array] | None = None,
+    ) -> dict[str, Array | None]:
+        given, here = (mode, row, tangents, along), super().hvp
+        return self._elsewhere.ran(self.wrt, "hvp", *given) if self._elsewhere else here(*given)
+
+    def second_tangent(
+        self, row: Array, firsts: Mapping[str, Array], tangents: Mapping[str, Array]
+    ) -> float | None:
+        given, here = (row, firsts, tangents), super().second_tangent
+        elsewhere = self._elsewhere
+        return elsewhere.ran(self.wrt, "second_tangent", *given) if elsewhere else here(*given)
 
     def evaluated(
         self, what: str, names: tuple[str, ...], function: Callable[..., Any]
@@ -312,8 +343,6 @@ class TensorFlowSubject(LayerSubject):
         """Compiled, once for all points."""
         if not self._compiles or self.tf.config.functions_run_eagerly():
             return function
-        if self._stage == UNSIMPLIFIED:
-            raise Unsupported(f"{UNSIMPLIFIED} runs reverse mode only")
         key = what, names, self._stage
         if key not in self._made:
             self._made[key] = Compiled(self.tf, function, xla=self._stage != GRAPH)

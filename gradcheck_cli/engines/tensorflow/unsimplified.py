@@ -1,5 +1,5 @@
 """XLA without its algebraic simplifier. TensorFlow reads the flags of XLA once in a process, so
-this stage has one of its own for each question."""
+this stage has one of its own."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 from gradcheck_cli.domain.evaluation import Evaluation, Problem
 from gradcheck_cli.engines.base import make
@@ -18,65 +18,114 @@ from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.patience import off_the_clock
 from gradcheck_cli.engines.layer.isolation import surroundings
 from gradcheck_cli.engines.layer.loading import on_the_path
-from gradcheck_cli.engines.layer.subject import Call, CallResult, SubjectRequest
+from gradcheck_cli.engines.layer.subject import Subject, SubjectRequest
 
 _ENGINE = "gradcheck_cli.engines.tensorflow.engine:TensorFlowXlaEngine"
 _FLAG = "--xla_disable_hlo_passes=algsimp"
-_QUESTION, _ANSWER = "question", "answer"
 
 
 def evaluated(problem: Problem) -> Evaluation:
     """A formula's derivatives. Raises Unsupported."""
-    found: Evaluation = _asked(problem)
-    return found
+    with elsewhere(None) as process:
+        found: Evaluation = process.asked(problem)
+        return found
 
 
-def ran(request: SubjectRequest, wrt: Sequence[str], call: Call) -> CallResult:
-    """A call of a layer, of which these leaves are differentiated. Raises Unsupported."""
-    found: CallResult = _asked((request, tuple(wrt), call))
-    return found
-
-
-def _asked(question: object) -> Any:
-    if os.environ.get("CUDA_VISIBLE_DEVICES") != "-1":
-        raise Unsupported("XLA without its algebraic simplifier runs on the CPU only")
-    flags = f"{os.environ.get('XLA_FLAGS', '')} {_FLAG}".strip()
-    environment = {**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with TemporaryDirectory() as name, off_the_clock():
-        folder = Path(name)
+@contextmanager
+def elsewhere(request: SubjectRequest | None) -> Iterator[Elsewhere]:
+    """Such a process, with the layer of a request, if any; it starts with its first question."""
+    with TemporaryFile() as said:
+        process = Elsewhere(request, said)
         try:
-            (folder / _QUESTION).write_bytes(pickle.dumps(question))
-            subprocess.run(
-                (sys.executable, "-P", "-m", __name__, name),
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=True,
-            )
-            return pickle.loads((folder / _ANSWER).read_bytes())
+            yield process
+        finally:
+            process.close()
+
+
+class Elsewhere:
+    """The process that `elsewhere` gives; `said` is what it says beside its answers."""
+
+    def __init__(self, request: SubjectRequest | None, said: IO[bytes]) -> None:
+        self._request = request
+        self._process: subprocess.Popen[bytes] | None = None
+        self._said = said
+
+    def ran(self, wrt: Sequence[str], what: str, *args: Any) -> Any:
+        """What this method of the layer's subject returns, of which these leaves are
+        differentiated. Raises Unsupported."""
+        return self.asked((tuple(wrt), what, args))
+
+    def asked(self, question: object) -> Any:
+        """The answer of the process. Raises Unsupported where it has none."""
+        if os.environ.get("CUDA_VISIBLE_DEVICES") != "-1":
+            raise Unsupported("XLA without its algebraic simplifier runs on the CPU only")
+        try:
+            asked = pickle.dumps(question)
+            request = pickle.dumps(self._request) if self._process is None else b""
         except (pickle.PicklingError, AttributeError, TypeError) as error:  # a layer in memory
             raise Unsupported(f"another process cannot be handed this layer: {error}") from error
-        except subprocess.CalledProcessError as error:
-            words = error.stderr.decode("utf-8", "replace").strip().splitlines()
-            raise Unsupported(words[-1] if words else str(error)) from error
+        with off_the_clock():
+            process = self._process = self._process or self._started()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                process.stdin.write(request + asked)
+                process.stdin.flush()
+                answer, words = pickle.load(process.stdout)
+            except (OSError, EOFError) as error:
+                self._said.seek(0)
+                said = self._said.read().decode("utf-8", "replace").strip().splitlines()
+                raise Unsupported(said[-1] if said else "its process died") from error
+        if words:
+            raise Unsupported(words)
+        return answer
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        flags = f"{os.environ.get('XLA_FLAGS', '')} {_FLAG}".strip()
+        return subprocess.Popen(
+            (sys.executable, "-P", "-m", __name__),
+            env={**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+        )
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
 
 
-def answer(folder: Path) -> None:
-    """Answers the question in the folder, in the process that was started for it."""
+def answer(questions: IO[bytes], answers: IO[bytes]) -> None:
+    """Answers all questions, in the process that was started for them."""
     engine = make(_ENGINE)
     engine.load()
-    question = pickle.loads((folder / _QUESTION).read_bytes())
-    found: Evaluation | CallResult
-    if isinstance(question, Problem):
-        found = engine.evaluate(question)
-    else:
-        request, wrt, call = question
-        with surroundings(), on_the_path(request.implementation):
-            subject = engine.subject(request)
-            subject.differentiate(wrt)
-            found = subject.run(call)
-    (folder / _ANSWER).write_bytes(pickle.dumps(found))
+    request: SubjectRequest | None = pickle.load(questions)
+    subject: Subject | None = None
+    while True:
+        try:
+            question = pickle.load(questions)
+        except EOFError:
+            return
+        try:
+            if request is None:
+                found: tuple[Any, str] = engine.evaluate(question), ""
+            else:
+                with surroundings(), on_the_path(request.implementation):
+                    subject = subject or engine.subject(request)
+                    found = _of_layer(subject, *question), ""
+        except Exception as error:  # the stage says nothing
+            found = None, f"{type(error).__name__}: {error}"
+        answers.write(pickle.dumps(found))
+        answers.flush()
+
+
+def _of_layer(subject: Subject, wrt: Sequence[str], what: str, args: Sequence[Any]) -> Any:
+    subject.differentiate(wrt)
+    return getattr(subject, what)(*args)
 
 
 if __name__ == "__main__":
-    answer(Path(sys.argv[1]))
+    with os.fdopen(os.dup(1), "wb") as answering:
+        os.dup2(2, 1)  # what a layer prints is no answer
+        answer(sys.stdin.buffer, answering)

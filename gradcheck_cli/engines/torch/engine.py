@@ -16,6 +16,7 @@ from gradcheck_cli.engines.kit.adapter import LoweredEngine
 from gradcheck_cli.engines.kit.device_setup import torch_placed
 from gradcheck_cli.engines.kit.lowerings import bound
 from gradcheck_cli.engines.kit.modes import Answer
+from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.kit.walker import OPERATORS, custom_gradients
 from gradcheck_cli.engines.torch.compiled import COMPILED_AUTOGRAD, INDUCTOR, STAGES, at_stage
 from gradcheck_cli.engines.torch.compiler import CompiledTorch, set_up
@@ -153,6 +154,10 @@ class TorchCompileEngine(TorchEngine):
         return CompiledTorchSubject(request, self.placement.device)
 
     def framework(self, dtype: str) -> Torch:
+        """Where nothing is compiled it is PyTorch's own: without a compiler around it, transforms
+        of `CompiledTorch` do not nest."""
+        if self.stage == NO_COMPILER:
+            return super().framework(dtype)
         return CompiledTorch(self._calls, dtype, self.placement.device)
 
     def differentiate(self, problem: Problem, answer: Answer) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dis
 import inspect
-import math
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +12,14 @@ from typing import Any
 from gradcheck_cli.domain.program import CONSTANT, CustomGradient, Node, Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.kit.lowerings import Composed, Limited, Loss, Missing, Renamed
-from gradcheck_cli.explain.fixes.dialects import DIALECTS, CannotSay, Custom, Dialect, dialect_of
+from gradcheck_cli.explain.fixes.dialects import (
+    DIALECTS,
+    CannotSay,
+    Custom,
+    Dialect,
+    dialect_of,
+    literal,
+)
 from gradcheck_cli.formula.printing import Printer
 from gradcheck_cli.formula.program import used_inputs
 
@@ -112,7 +118,7 @@ class _Module:
         return text if lowering.part is None else f"{text}.{lowering.part}"
 
     def _called(self, name: str, arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
-        given = [*arrays, *(f"{key}={value!r}" for key, value in keywords.items())]
+        given = [*arrays, *(f"{key}={literal(value)}" for key, value in keywords.items())]
         text = f"{self.dialect.prefix}.{name}({', '.join(given)})"
         for long, short in self.dialect.short:
             text = text.replace(long, short)
@@ -135,7 +141,7 @@ class _Module:
         text = re.sub(r"(: Any)|( -> Any)", "", text)
         text = re.sub(r"\bxp\.(\w+)", lambda row: f"{prefix}.{self._plain(row[1])}", text)
         self._helpers[name] = re.sub(r"\bxp\b", prefix, text).rstrip()
-        given = [prefix, *arrays, *(f"{key}={value!r}" for key, value in keywords.items())]
+        given = [prefix, *arrays, *(f"{key}={literal(value)}" for key, value in keywords.items())]
         return f"{name}({', '.join(given)})"
 
     def _plain(self, op: str) -> str:
@@ -195,9 +201,7 @@ class _Writer(Printer):
             yield "    " + line
 
     def number(self, value: bool | int | float) -> str:
-        if isinstance(value, float) and math.isinf(value):
-            return 'float("inf")' if value > 0 else '-float("inf")'
-        return repr(value)
+        return literal(value)
 
     def argument(self, index: int) -> str:
         """Operators take numbers; other operations want arrays of the same dtype."""

@@ -3,6 +3,7 @@ with a custom gradient."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
@@ -135,6 +136,13 @@ def _jax_custom(made: Custom) -> Iterator[str]:
     yield f"{made.name}.defvjp({made.name}_forward, {made.name}_backward)"
 
 
+def literal(value: Any) -> str:
+    """A value as Python writes it; infinity has no literal."""
+    if isinstance(value, float) and math.isinf(value):
+        return 'float("inf")' if value > 0 else '-float("inf")'
+    return repr(value)
+
+
 def _torch_reduction(name: str) -> Words:
     def words(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
         axis, keepdims = keywords.get("axis"), keywords.get("keepdims", False)
@@ -187,7 +195,7 @@ def _norm(call: str, axis_word: str, keep_word: str) -> Words:
         if not isinstance(axis, int | None) or (axis is None and keepdims):
             raise CannotSay("a norm over several axes")
         order = keywords.get("ord", 2)
-        rest = "" if order == 2 else f", ord={order!r}"
+        rest = "" if order == 2 else f", ord={literal(order)}"
         rest += "" if axis is None else f", {axis_word}={axis!r}"
         return f"{call}({arrays[0]}{rest}{f', {keep_word}=True' if keepdims else ''})"
 

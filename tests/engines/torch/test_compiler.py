@@ -13,6 +13,7 @@ import torch
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Mode, Problem, Projection
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.torch.compiled import INDUCTOR
 from gradcheck_cli.engines.torch.compiler import REFUSED, as_one_graph, reason_of, refusals
 from gradcheck_cli.engines.torch.engine import TorchCompileEngine
@@ -62,6 +63,17 @@ def test_every_mode_is_compiled_once(
     engine: Engine, engine_called: Callable[[str], Engine], program: Callable[..., Any], mode: Mode
 ) -> None:
     compare(engine, engine_called("torch"), problem(program, mode, "AOTAutograd"))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_without_a_compiler_every_mode_is_that_of_pytorch(
+    engine: Engine, engine_called: Callable[[str], Engine], program: Callable[..., Any], mode: Mode
+) -> None:
+    question = problem(program, mode, NO_COMPILER)
+    found, right = engine.evaluate(question), engine_called("torch").evaluate(question)
+    assert found.failure is None, found.failure
+    for name, gradient in right.gradients.items():
+        np.testing.assert_array_equal(found.gradients[name].values, gradient.values)
 
 
 @pytest.mark.exhaustive

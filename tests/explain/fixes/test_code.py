@@ -25,6 +25,7 @@ FORMULAS: list[tuple[str, dict[str, Any]]] = [
     ("hypot(a, b) + logaddexp(a, b)", {"a": 3.0, "b": 4.0}),
     ("mean((x - mean(x, axis=-1, keepdims=True)) ** 2)", {"x": [[1.0, 2.0], [3.0, 5.0]]}),
     ("t = stop_gradient(max(abs(x)))\nt * norm(x / t)", {"x": [3.0, 4.0]}),
+    ("norm(x, ord=inf, axis=-1)", {"x": [3.0, 4.0]}),
     ("bce_with_logits(z, y)", {"z": [3.0, -4.0], "y": [1.0, 0.5]}),
     ("-softplus(x) + log_sigmoid(x) * erfc(x) + lgamma(x)", {"x": 2.0}),
     ("logsumexp(concatenate([x[:1], x[2:]]))", {"x": [3.0, 4.0, 5.0]}),
