@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import re
 from typing import Any
 
@@ -45,7 +46,8 @@ def number_in(text: str) -> float | complex | None:
     """The number that text stands for where a number is expected: `nan`, `-inf`, `1+2j`."""
     if text in WORDS:
         return WORDS[text]
-    return complex(text) if re.match(_COMPLEX, text) else None
+    number = complex(text) if re.match(_COMPLEX, text) else None
+    return None if number is None or cmath.isinf(number) else number
 
 
 def _bound(value: Any) -> float:

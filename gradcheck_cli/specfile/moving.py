@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from gradcheck_cli.domain.decimals import nested
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.spec import Input, Spec
+from gradcheck_cli.specfile.input_model import WORDS
 
 FLAG = "--at"
 
@@ -37,8 +39,10 @@ def moved(specs: Iterable[Spec], point: Sequence[str]) -> Iterator[Spec]:
 
 def _read(text: str) -> tuple[str, Array]:
     name, separator, value = text.partition("=")
+    if value in WORDS:
+        return name.strip(), np.asarray(WORDS[value])
     try:
-        array = np.asarray(json.loads(value))
+        array = np.asarray(json.loads(value, parse_float=_finite, parse_int=_whole))
     except ValueError:
         array = np.asarray(None)
     if not separator or array.dtype.kind not in "bif":
@@ -46,6 +50,22 @@ def _read(text: str) -> tuple[str, Array]:
             f"{FLAG}: {text!r} is not an input with its value", f"{FLAG} x=1.5, {FLAG} 'x=[1, 2]'"
         )
     return name.strip(), array
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise UsageError(
+            f"{FLAG}: {text if len(text) < 40 else f'{text[:37]}...'} is larger than any "
+            "floating-point number",
+            f"infinity is written inf: {FLAG} x=inf",
+        )
+    return number
+
+
+def _whole(text: str) -> int:
+    _finite(text)
+    return int(text)
 
 
 def _moved(spec: Spec, values: Mapping[str, Array]) -> Spec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 from collections.abc import Callable
 from typing import Any
 
@@ -217,6 +218,9 @@ def text_help(tree: Tree, otherwise: str) -> str:
     """Numbers that YAML takes for text, and how they are written."""
     if not isinstance(tree, Scalar) or not isinstance(tree.value, str):
         return otherwise
+    if _overflows(tree.text):
+        sign = "-" if tree.text.startswith("-") else ""
+        return f"it is larger than any floating-point number; infinity is written {sign}.inf"
     python = f"{tree.text.replace(' ', '').removesuffix('i').removesuffix('j')}j"
     if tree.text[-1:] in ("i", "j") and input_model.number_in(python) is not None:
         return f"a complex number is written {python}"
@@ -226,6 +230,14 @@ def text_help(tree: Tree, otherwise: str) -> str:
     if len(parts) > 1:
         return f"a list needs brackets: [{', '.join(parts)}]"
     return f"write the number without quotes: {tree.text.replace('_', '')}"
+
+
+def _overflows(text: str) -> bool:
+    """Whether it is written with digits, and no floating-point format holds it."""
+    try:
+        return any(map(str.isdigit, text)) and cmath.isinf(complex(text))
+    except ValueError:
+        return False
 
 
 def _is_number(text: str) -> bool:

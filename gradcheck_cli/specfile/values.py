@@ -164,12 +164,11 @@ def _typed(
         collector.add(f"true and false are not numbers of dtype {dtype}", path)
         return None
     if dtype in COMPLEX or imaginary is not None:
-        mixed = [e if isinstance(e, complex) else _float(e) for e in entries]
-        return as_float(np.array(mixed, dtype=np.complex128), dtype, path, collector)
+        return as_float(np.array(entries, dtype=np.complex128), dtype, path, collector)
     real = [entry for entry in entries if not isinstance(entry, complex)]
     if dtype == "int64":
         return _whole(real, path, collector)
-    return as_float(np.array([_float(entry) for entry in real]), dtype, path, collector)
+    return as_float(np.array(real, dtype=np.float64), dtype, path, collector)
 
 
 def _whole(entries: list[bool | int | float], path: Path, collector: Collector) -> Array | None:
@@ -181,13 +180,6 @@ def _whole(entries: list[bool | int | float], path: Path, collector: Collector) 
             collector.add("a number is too large for dtype int64", path)
             return None
     return np.array([int(entry) for entry in entries], dtype=np.int64)
-
-
-def _float(entry: int | float) -> float:
-    try:
-        return float(entry)
-    except OverflowError:
-        return math.inf if entry > 0 else -math.inf
 
 
 def as_float(values: Array, dtype: str | None, path: Path, collector: Collector) -> Array | None:

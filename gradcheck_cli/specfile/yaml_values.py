@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import sys
 from dataclasses import field
 from typing import Any
 
@@ -63,23 +65,24 @@ _WORDS: dict[str, Any] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
     **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
 }
-_DIGITS = 400  # an integer with more digits is beyond every floating-point format
+_DIGITS = 400  # an integer with more digits begins with zeros
 
 
 def resolve(text: str) -> Any:
-    """What a plain scalar stands for by the core schema: `1e-3` is a number, `no` is text."""
+    """What a plain scalar stands for by the core schema: `1e-3` is a number, `no` is text, and so
+    is `1e999`, which no floating-point format holds."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in "+-.0123456789":
         return text
-    if _INT.match(text):
-        return int(text) if len(text) < _DIGITS else float(text)
-    if _FLOAT.match(text):
-        return float(text)
-    if _HEX.match(text):
-        return int(text, 16)
-    if _OCTAL.match(text):
-        return int(text[2:], 8)
+    if _INT.match(text) or _FLOAT.match(text):
+        number = float(text)
+        if math.isinf(number):
+            return text
+        return int(text) if _INT.match(text) and len(text) < _DIGITS else number
+    if _HEX.match(text) or _OCTAL.match(text):
+        whole = int(text[2:], 16 if text[1] == "x" else 8)
+        return whole if whole <= sys.float_info.max else text
     if _INFINITY.match(text):
         return float("-inf" if text[0] == "-" else "inf")
     return text

@@ -39,11 +39,19 @@ def test_specs_are_moved_and_those_without_the_point_are_left_out() -> None:
         ("x=[1", "not an input with its value"),
         ("x", "not an input with its value"),
         ("x=true1", "not an input with its value"),
+        ("x=[1e999, 1]", "1e999 is larger than any floating-point number"),
+        (f"x=[1, 1{'0' * 400}]", r"10{36}\.\.\. is larger than any floating-point number"),
     ],
 )
 def test_a_point_that_no_spec_has_is_an_error(point: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         list(moved(_specs(), (point,)))
+
+
+@pytest.mark.parametrize(("word", "value"), [("inf", np.inf), ("-inf", -np.inf), ("nan", np.nan)])
+def test_infinity_and_nan_are_words(word: str, value: float) -> None:
+    (spec,) = moved(_specs(), (f"y={word}",))
+    np.testing.assert_array_equal(spec.inputs["y"].value, value)
 
 
 def test_the_words_of_a_command_have_all_digits() -> None:

@@ -6,7 +6,7 @@ import pytest
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.specfile import read
 
-from .writing import mistakes, spec
+from .writing import helps, mistakes, spec
 
 # Numbers that must never change: a spec gives the same values with every release, on every machine.
 # They are what NumPy's PCG64 gives for the recipes in gradcheck_cli/specfile/values.py.
@@ -138,6 +138,19 @@ def test_all_inputs_together_have_a_limit() -> None:
     inputs = ", ".join(f"{name}: {recipe}" for name in names)
     (found,) = mistakes(f"inputs: {{{inputs}}}\nmodel: sum(x0 + x1 + x2)")
     assert found.endswith("the inputs of this spec have more than 20,000,000 entries in total")
+
+
+@pytest.mark.parametrize(
+    ("text", "sign"), [("1e999", ""), ("-1e999", "-"), ("1" + "0" * 400, ""), ("2e400+1j", "")]
+)
+@pytest.mark.parametrize("form", ["{}", "[1.0, {}]", "{{value: {}}}"])
+def test_a_number_that_no_format_holds_says_how_infinity_is_written(
+    form: str, text: str, sign: str
+) -> None:
+    written = f"inputs: {{x: {form.format(text)}}}\nmodel: sum(x)"
+    (found,) = mistakes(written)
+    assert f"text `{text[:30]}" in found
+    assert helps(written)[0].endswith(f"infinity is written {sign}.inf")
 
 
 def test_the_words_for_infinity_and_nan() -> None:

@@ -25,7 +25,7 @@ from gradcheck_cli.specfile.yaml_values import resolve
         ("null", None),
         ("~", None),
         ("", None),
-        ("9" * 500, math.inf),
+        ("0" * 500 + "7", 7.0),
     ],
 )
 def test_the_core_schema_of_yaml_1_2(text: str, value: object) -> None:
@@ -39,6 +39,19 @@ def test_the_core_schema_of_yaml_1_2(text: str, value: object) -> None:
 )
 def test_what_yaml_1_1_took_for_something_else_is_text(text: str) -> None:
     assert resolve(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["1e999", "-1e999", "+.5E400", "9" * 500, "1" + "0" * 309, "0x" + "F" * 256]
+)
+def test_a_number_that_no_format_holds_is_none(text: str) -> None:
+    """It is not infinity, which is written `.inf`."""
+    assert resolve(text) == text
+
+
+@pytest.mark.parametrize("text", ["1.7976931348623157e308", "1" + "0" * 308, "0x" + "F" * 255])
+def test_the_largest_numbers_are_numbers(text: str) -> None:
+    assert float(resolve(text)) < math.inf
 
 
 def test_nan_is_a_number() -> None:

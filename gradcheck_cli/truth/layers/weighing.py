@@ -122,12 +122,13 @@ def blurred(merged: Merged, own: Array, found: Differences, below: Array) -> Mer
     """The block where a difference contradicts the subject's `own` derivative by no more than half
     of it, or sees none, and the values that it is taken of lie `below` the last digit of the
     inputs: there a term may be lost in the value alone, as 1 - p in a softmax, and it does not
-    show."""
+    show. What else contradicts is left open too: it is a difference of that same value."""
     with np.errstate(all="ignore"):
         small = np.abs(own - found.value) <= np.abs(own) / 2
         small |= np.abs(found.value) <= found.error
     smooth = merged.kind == PointKind.SMOOTH
-    open_ = below & small & smooth & contradicted(merged, own, found)
+    off = below & smooth & contradicted(merged, own, found)
+    open_ = off & np.any(off & small, axis=1, keepdims=True)
     return left_open(merged, open_, BLURRED)
 
 

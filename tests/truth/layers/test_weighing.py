@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.truth import PointKind
-from gradcheck_cli.truth.blocks import Differences
-from gradcheck_cli.truth.layers.weighing import Rounding, weighed
+from gradcheck_cli.truth.blocks import Differences, Merged
+from gradcheck_cli.truth.layers.weighing import Rounding, blurred, weighed
 
 ZERO = np.zeros((1, 1))
 
@@ -45,3 +45,26 @@ def test_a_vertical_tangent_needs_no_digit(own: float) -> None:
     """That quotients grow without bound, as those of sqrt(x) at 0, is seen without one."""
     found = kind_of(own, 1.66, 5.9, slope=7.0, kind=PointKind.UNDEFINED)
     assert found is PointKind.UNDEFINED
+
+
+@pytest.mark.parametrize(
+    ("own", "open_"),
+    [
+        ([3.73, 1.68, 0.0], [True, True, True]),  # 0.5 % off: its other differences are off, too
+        ([3.71, 1.67, 0.0], [False, False, False]),  # nothing is lost: the zero is wrong
+        ([3.73, 9.0, 0.0], [True, True, True]),
+        ([9.0, 9.0, 0.0], [False, False, False]),  # far more than a lost term
+    ],
+)
+def test_a_value_that_has_lost_a_term_gives_no_truth_about_any_input(
+    own: list[float], open_: list[bool]
+) -> None:
+    found = Differences.empty(1, 3)
+    found.value[:], found.error[:] = [3.71, 1.67, -5.38], 1e-9
+    none = np.full((1, 3), np.nan)
+    smooth = np.zeros((1, 3), dtype=int)
+    confirmed = np.abs(np.array([own]) - found.value) <= found.error
+    merged = Merged(found.value, found.error, smooth, none, none, confirmed, "")
+    every = np.ones((1, 3), dtype=bool)
+    kinds = blurred(merged, np.array([own]), found, every).kind
+    assert (kinds == PointKind.UNDECIDED).tolist() == [open_]
