@@ -351,7 +351,7 @@ def laid_out(array: Array, layout: Layout) -> Array:
 
 def _like(output: Any, name: str, parts: Mapping[str, Array]) -> Any:
     """Cotangents in the structure of an output (named as `results.flattened` names them); None for
-    what has none."""
+    what has none, and a number of Python for one, which leaves arrays their dtype."""
     if isinstance(output, Mapping):
         return {key: _like(part, f"{name}[{key!r}]", parts) for key, part in output.items()}
     if hasattr(output, "_fields"):
@@ -362,7 +362,10 @@ def _like(output: Any, name: str, parts: Mapping[str, Array]) -> Any:
     if is_dataclass(output) and not isinstance(output, type):
         fields = ((f.name, getattr(output, f.name, None)) for f in dataclass_fields(output))
         return replace(output, **{f: _like(part, f"{name}.{f}", parts) for f, part in fields})
-    return parts.get(name)
+    part = parts.get(name)
+    if part is None or type(output) not in (float, complex):  # those of NumPy keep their dtype
+        return part
+    return part.item()
 
 
 class _OwnDraws:

@@ -5,7 +5,7 @@
                                   any but the input's
     backward(upstream, x, w)      with the inputs of forward, by name or in their order
     backward(upstream, upstream2) of an object that remembers its last forward run, which gave as
-                                  many arrays
+                                  many arrays; parameters may be None by default
 
 A parameter `out`, `output` or `y` of the last kind is the output; where it is the only one, forward
 may give that twice, as output and cache. With several outputs `upstream`
@@ -100,6 +100,7 @@ class Convention:
     arguments: Arranged
     extra: Mapping[str, Any]  # fixed keyword arguments that backward takes too
     rest: tuple[str, ...]  # parameters of backward after the first
+    optional: int  # further ones, which are None where nothing is given
     by_name: bool
     open_ended: bool  # backward has a parameter `*args`
 
@@ -137,7 +138,8 @@ class Convention:
         put into the object, or if only so it gives zeros for zeros, as a linear function does.
         Raises BadCall where backward fits nothing that forward gives."""
         named = self.by_name or self.rest[:1] in [(name,) for name in CACHES]
-        if named or pair.owner is None or not (self.rest or self.open_ended):
+        more = self.rest or self.optional or self.open_ended
+        if named or pair.owner is None or not more:
             return self
         each, tried = replace(self, style="upstreams"), pair.copied()
         before = _attributes(tried.owner)
@@ -145,6 +147,8 @@ class Convention:
             if self.style == "upstreams":
                 shown = ", ".join(("upstream", *self.rest))
                 raise BadCall(f"backward({shown}) is none of {WAYS}")
+            return self
+        if self.style == "upstream" and self._gives_gradients(pair, inputs):
             return self
         put = {n for n, value in _attributes(tried.owner).items() if before.get(n) != value}
         code = getattr(inspect.unwrap(pair.backward), "__code__", None)
@@ -157,13 +161,24 @@ class Convention:
         """Whether backward has a parameter for each of several arrays."""
         return (
             isinstance(result, tuple | list)
-            and (self.open_ended or len(result) == len(self.rest) + 1)
+            and (self.open_ended or 0 <= len(result) - len(self.rest) - 1 <= self.optional)
             and len(result) > 1
             and all(isinstance(y, np.ndarray | np.generic) and y.dtype.kind in "fc" for y in result)
         )
 
     def _is_linear_at_zero(self, pair: Pair, inputs: Mapping[str, Any]) -> bool:
         """Whether backward gives zeros for upstream gradients of zero."""
+        arrays = self._at_zero(pair, inputs)
+        return arrays is not None and not any(map(np.any, arrays))
+
+    def _gives_gradients(self, pair: Pair, inputs: Mapping[str, Any]) -> bool:
+        """Whether what backward gives has the shapes of inputs."""
+        arrays = self._at_zero(pair, inputs)
+        shapes = {np.shape(value) for value in inputs.values()}
+        return arrays is not None and {np.shape(array) for array in arrays} <= shapes
+
+    def _at_zero(self, pair: Pair, inputs: Mapping[str, Any]) -> list[Any] | None:
+        """The arrays that backward gives for upstream gradients of zero; None where it raises."""
         tried = pair.copied()
         try:
             run = self.ran(tried, inputs)
@@ -171,10 +186,9 @@ class Convention:
             zeros = [np.zeros_like(y) for y in run.output] if several else np.zeros_like(run.output)
             found = self.pulled(tried, zeros, run)
         except Exception:  # called so it does not run
-            return False
+            return None
         numbers = (np.ndarray, np.generic, float)
-        arrays = flattened(found, lambda part: isinstance(part, numbers))
-        return not any(np.any(array) for _, array in arrays)
+        return [array for _, array in flattened(found, lambda part: isinstance(part, numbers))]
 
     def _wants_output(self, inputs: Mapping[str, Any]) -> bool:
         """Whether backward takes nothing but the output: what forward gives twice is then the
@@ -206,6 +220,7 @@ def convention(
     extra = {n: v for n, v in kwargs.items() if any(p.name == n for p in parameters[1:])}
     places = [p for p in parameters if p.kind in _BY_PLACE and p.name not in extra]
     rest = tuple(p.name for p in places[1:] if p.default is p.empty or p.name in names)
+    optional = sum(p.default is None and p.name not in rest for p in places[1:])
     open_ended = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     if not places and not open_ended:
         raise BadCall(f"backward takes no upstream gradient: {WAYS}")
@@ -229,7 +244,7 @@ def convention(
     if style == "upstream" and pair.owner is None and len(places) > 1:
         raise BadCall(f"backward needs the inputs: {WAYS}")
     arguments = arrange(pair.forward, names, args, kwargs)
-    return Convention(style, tuple(order), arguments, extra, rest, by_name, open_ended)
+    return Convention(style, tuple(order), arguments, extra, rest, optional, by_name, open_ended)
 
 
 def by_input(result: Any, order: Sequence[str], floating: Sequence[str]) -> dict[str, Any]:

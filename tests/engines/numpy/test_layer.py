@@ -222,6 +222,47 @@ def test_as_many_inputs_as_outputs_do_not_make_upstreams_inputs() -> None:
     assert np.array_equal(found["y"], np.concatenate([np.diag(X), np.eye(3)]))
 
 
+class SineAndCosine:
+    """It remembers its input; the second cotangent may be left out."""
+
+    def forward(self, x: Any) -> Any:
+        self.x = x
+        return np.sin(x), np.cos(x)
+
+    def backward(self, first: Any, second: Any = None) -> Any:
+        found = first * np.cos(self.x)
+        return found if second is None else found - second * np.sin(self.x)
+
+
+class Together(SineAndCosine):
+    """Both cotangents come at once; the parameter with a default is something else."""
+
+    def backward(self, both: Any, mask: Any = None) -> Any:
+        assert mask is None
+        first, second = both
+        return SineAndCosine.backward(self, first, second)
+
+
+@pytest.mark.parametrize("layer", [SineAndCosine, Together])
+def test_a_parameter_that_may_be_left_out_takes_the_cotangent_of_an_output(layer: Any) -> None:
+    found = gradients(bound(layer, {"x": X}))["x"]
+    expected = np.concatenate([np.diag(np.cos(X)), np.diag(-np.sin(X))])
+    assert np.allclose(found, expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize("number", [float, np.float32, np.asarray])
+def test_the_cotangent_of_a_number_is_as_weak_as_the_number(number: Any) -> None:
+    """A float of Python leaves arrays their dtype, and so does its cotangent."""
+
+    def backward(upstream: Any, x: Any) -> Any:
+        return 2 * upstream * x
+
+    layer = pair(lambda x: number((x * x).sum()), backward)
+    found = bound(layer, {"x": X}, dtype="float32").run(Call(cotangents=np.ones((1, 1))))
+    assert found.gradients["x"].dtype == np.float64  # as all subjects give it
+    assert found.dtypes["x"] == "float32"
+
+
 def test_the_cache_of_one_input_may_have_any_name() -> None:
     subject = bound(pair(lambda x: (np.tanh(x), np.cosh(x)), lambda up, c: up / c**2), {"x": X})
     assert np.allclose(gradients(subject)["x"], np.diag(1 - np.tanh(X) ** 2), rtol=1e-14)
