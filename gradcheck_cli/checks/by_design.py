@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.checks.shape import output_size
-from gradcheck_cli.checks.spec_errors import BadSpec
+from gradcheck_cli.checks.bound_layer import output_size
+from gradcheck_cli.checks.findings import BadSpec
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
@@ -17,11 +17,11 @@ from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.implementation import ByDesign
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, Meant
 from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.domain.synonyms import nearest
 from gradcheck_cli.domain.thresholds import NOTE_BITS
 from gradcheck_cli.engines.layer.declared import Declared, Formula, NotDeclarable
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.formula import Argument, FormulaError, parse
-from gradcheck_cli.specfile.collect import nearest
 from gradcheck_cli.specfile.stretches import NoStretch, Stretch, stretch
 from gradcheck_cli.truth.plain import PlainFunction, inlined
 

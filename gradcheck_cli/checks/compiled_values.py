@@ -8,8 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from gradcheck_cli.checks.bound_layer import BoundLayer
-from gradcheck_cli.checks.shape import output_shape
+from gradcheck_cli.checks.bound_layer import BoundLayer, output_shape
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array

@@ -21,6 +21,7 @@ from gradcheck_cli.checks.certified.program_truth import ProgramProducts, Progra
 from gradcheck_cli.checks.compiled import Examined, blamed_on_a_stage, is_of_value
 from gradcheck_cli.checks.compiled_values import wrong_value
 from gradcheck_cli.checks.failures import modes_of
+from gradcheck_cli.checks.findings import BadSpec, of_the_target
 from gradcheck_cli.checks.large.projected import Projected
 from gradcheck_cli.checks.layer_case import Gradients
 from gradcheck_cli.checks.model import Model
@@ -30,7 +31,6 @@ from gradcheck_cli.checks.readings import readings_of
 from gradcheck_cli.checks.sampling import over_the_domain
 from gradcheck_cli.checks.second_order.compositions import SecondOrder
 from gradcheck_cli.checks.small import Whole, is_small
-from gradcheck_cli.checks.spec_errors import BadSpec, of_the_target
 from gradcheck_cli.checks.subjects import Subjects, draws_others, raised_beside, where_it_runs
 from gradcheck_cli.checks.surrogate import Declared, covered, leave_out
 from gradcheck_cli.domain.codes import Codes

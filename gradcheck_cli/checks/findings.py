@@ -1,12 +1,17 @@
-"""Findings about a layer."""
+"""Findings about a layer, and mistakes of a spec that show when its layer is known: they count as
+those found in the file."""
 
 from __future__ import annotations
 
-from gradcheck_cli.domain.codes import CODES, Severity
+from collections.abc import Sequence
+
+from gradcheck_cli.domain.codes import CODES, Codes, Severity
 from gradcheck_cli.domain.evaluation import Mode
-from gradcheck_cli.domain.layer import LayerProblem
+from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
 from gradcheck_cli.domain.place import Place
-from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.domain.report import Check, Finding
+from gradcheck_cli.engines.errors import SpecMistake
+from gradcheck_cli.formula import FormulaError
 
 
 def finding_for(
@@ -36,3 +41,33 @@ def finding_for(
         detail=detail,
         place=place,
     )
+
+
+class BadSpec(Exception):
+    """What the spec says does not fit the layer."""
+
+    def __init__(self, errors: Sequence[FormulaError]) -> None:
+        super().__init__(errors[0].message)
+        self._errors = errors
+
+    def answer(self, problem: LayerProblem) -> LayerAnswer:
+        """The mistakes, with their places in the spec; nothing was checked."""
+        engine, dtype = problem.implementation.engine, problem.dtype
+        point = problem.point if problem.spec.pointed else None
+        return LayerAnswer(
+            checks=tuple(
+                Check(engine, dtype, mode, name, "error", point)
+                for mode in problem.modes[:1]
+                for name in problem.spec.points[problem.point]
+            ),
+            findings=tuple(
+                Finding(e.code, "error", e.message, e.span, engine, dtype, detail=e.help)
+                for e in self._errors
+            ),
+        )
+
+
+def of_the_target(error: SpecMistake, problem: LayerProblem) -> BadSpec:
+    """A mistake that the engine found while it loaded or bound the layer, with its place."""
+    span = problem.implementation.span
+    return BadSpec([FormulaError(Codes.SPEC_SCHEMA, str(error), span, error.detail)])

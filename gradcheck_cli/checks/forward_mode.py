@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gradcheck_cli.checks.shape import moving_size, output_shape, output_size
+from gradcheck_cli.checks.bound_layer import moving_size, output_shape, output_size
 from gradcheck_cli.domain.draws import direction, generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.bound_layer import BoundLayer, output_shape
 from gradcheck_cli.checks.forward_mode import Pushes
 from gradcheck_cli.checks.protocol import CaseExamination, Steps
-from gradcheck_cli.checks.shape import output_shape
 from gradcheck_cli.checks.unfilled_entries import with_never_filled
 from gradcheck_cli.domain.case import Case, Suspect
 from gradcheck_cli.domain.dtypes import Array

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.bound_layer import BoundLayer, output_shape
 from gradcheck_cli.checks.certified.program_truth import ProgramTruth
-from gradcheck_cli.checks.shape import output_shape
-from gradcheck_cli.checks.spec_errors import BadSpec
+from gradcheck_cli.checks.findings import BadSpec
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import LayerProblem, Leaf, word_of

@@ -9,13 +9,12 @@ from dataclasses import fields
 import numpy as np
 
 from gradcheck_cli.checks.admissible import Admissible
-from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.bound_layer import BoundLayer, moving_size, output_shape, output_size
 from gradcheck_cli.checks.bounds import with_guards
 from gradcheck_cli.checks.certified.lifted import CONTRADICTED, LiftedTruth, by_differences
 from gradcheck_cli.checks.certified.program_truth import ProgramTruth
 from gradcheck_cli.checks.layer_case import Evaluations, Gradients
 from gradcheck_cli.checks.protocol import Steps
-from gradcheck_cli.checks.shape import moving_size, output_shape, output_size
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection

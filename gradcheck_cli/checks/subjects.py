@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from gradcheck_cli.checks.admissible import Admissible, kinds_of, moved
-from gradcheck_cli.checks.spec_errors import BadSpec
+from gradcheck_cli.checks.findings import BadSpec
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Failure

@@ -9,8 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradcheck_cli.checks.admissible import kinds_of
-from gradcheck_cli.checks.bound_layer import BoundLayer
-from gradcheck_cli.checks.shape import output_shape, output_size
+from gradcheck_cli.checks.bound_layer import BoundLayer, output_shape, output_size
 from gradcheck_cli.checks.small import ENTRIES, PASSES
 from gradcheck_cli.domain.case import Case, TruthRequest
 from gradcheck_cli.domain.codes import Codes

@@ -30,7 +30,7 @@ def command(path: str, dtype: str, output: str | None, color: str | None) -> int
     SPEC is a file, or - for standard input.
     """
     from gradcheck_cli.cli.exits import PASSED, USAGE
-    from gradcheck_cli.report.console import make_console, print_lines
+    from gradcheck_cli.report.console import print_lines
     from gradcheck_cli.report.curve import curve_lines, curve_svg
     from gradcheck_cli.run.curve import curve_of
 
@@ -46,7 +46,7 @@ def command(path: str, dtype: str, output: str | None, color: str | None) -> int
         curve = curve_of(spec, dtype)
         if number:
             click.echo()
-        print_lines(make_console(sys.stdout, style), curve_lines(curve, style))
+        print_lines(sys.stdout, style, curve_lines(curve, style))
         if output is not None:
             with Output(output) as picture:
                 check_targets([picture], [path])

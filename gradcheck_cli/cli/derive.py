@@ -80,7 +80,7 @@ def _derive(spec: Spec, written: str, steps: bool, budget: float, style: Style) 
         derivation,
         differentiated,
     )
-    from gradcheck_cli.report.console import make_console, print_lines
+    from gradcheck_cli.report.console import print_lines
     from gradcheck_cli.report.derivation import derivation_latex, derivation_lines
     from gradcheck_cli.truth.plain import inlined
 
@@ -110,5 +110,5 @@ def _derive(spec: Spec, written: str, steps: bool, budget: float, style: Style) 
         click.echo(derivation_latex(spec.name, found), nl=False)
         return None
     found = derivation(formulas, "text", steps, budget)
-    print_lines(make_console(sys.stdout, style), derivation_lines(spec.name, found, style))
+    print_lines(sys.stdout, style, derivation_lines(spec.name, found, style))
     return None

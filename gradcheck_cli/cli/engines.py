@@ -25,7 +25,7 @@ def command(written: str, color: str | None) -> None:
     This imports no framework.
     """
     from gradcheck_cli.engines.registry import engines
-    from gradcheck_cli.report.console import make_console, print_lines
+    from gradcheck_cli.report.console import print_lines
     from gradcheck_cli.report.engines import engine_lines, engines_as_json
 
     prepare_streams()
@@ -33,4 +33,4 @@ def command(written: str, color: str | None) -> None:
         click.echo(json.dumps(engines_as_json(engines()), indent=2))
         return
     style = style_for(sys.stdout, color)
-    print_lines(make_console(sys.stdout, style), engine_lines(engines(), style))
+    print_lines(sys.stdout, style, engine_lines(engines(), style))

@@ -30,7 +30,7 @@ from gradcheck_cli.domain.working_folder import was_deleted
 from gradcheck_cli.version import VERSION
 
 if TYPE_CHECKING:
-    from gradcheck_cli.domain.report import Report, SpecError
+    from gradcheck_cli.domain.report import Report
 
 PASSED = 0
 FOUND = 1
@@ -91,7 +91,10 @@ def _guarded(app: click.Command, arguments: list[str]) -> int:
         return error.exit_code
     except GradcheckError as error:
         _say(str(error), getattr(error, "help", ""))
-        _point(getattr(error, "mistakes", ()))
+        if mistakes := getattr(error, "mistakes", ()):  # of a configuration
+            from gradcheck_cli.cli.one_file import show_mistakes
+
+            show_mistakes(mistakes)
         return error.exit_code
     except BrokenPipeError:
         return _unread()
@@ -136,19 +139,6 @@ def _say(message: str, help: str = "") -> None:
     talk(f"error: {message}", "bold red")
     if help:
         talk(f"help: {help}")
-
-
-def _point(mistakes: tuple[SpecError, ...]) -> None:
-    """Shows the places of mistakes in a configuration file."""
-    if not mistakes:
-        return
-    from gradcheck_cli.cli.streams import style_for
-    from gradcheck_cli.report.blocks import error_block
-    from gradcheck_cli.report.console import make_console, print_lines
-
-    style = style_for(sys.stderr)
-    for mistake in mistakes:
-        print_lines(make_console(sys.stderr, style), error_block(mistake, style))
 
 
 def _internal(error: Exception, arguments: list[str]) -> None:

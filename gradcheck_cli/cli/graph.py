@@ -58,7 +58,7 @@ def command(
     with its inputs. The numbers come from the reference engine.
     """
     from gradcheck_cli.cli.exits import PASSED, USAGE
-    from gradcheck_cli.run.graph import Numbers, graphs_of
+    from gradcheck_cli.run.lift import Numbers, graphs_of
 
     prepare_streams()
     specs, mistakes = specs_of_target(target, engine, given)
@@ -83,10 +83,10 @@ def _print(name: str, graph: Graph, written: str, color: str | None) -> None:
     from gradcheck_cli.report import graph as texts
 
     if written == "text":
-        from gradcheck_cli.report.console import make_console, print_lines
+        from gradcheck_cli.report.console import print_lines
 
         style = style_for(sys.stdout, color)
-        print_lines(make_console(sys.stdout, style), texts.graph_lines(name, graph, style))
+        print_lines(sys.stdout, style, texts.graph_lines(name, graph, style))
     elif written == "svg":
         from gradcheck_cli.report.graph_svg import graph_file
 

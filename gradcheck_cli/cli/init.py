@@ -132,7 +132,7 @@ def _layer_spec(layer: LayerTarget, engine: str, folder: str) -> str:
     shape = "{shape: [2, 3], distribution: normal}"
     if layer.inputs:
         return LAYER + spec_of(layer, [engine], folder=folder) + SETTINGS
-    from gradcheck_cli.specfile.signature import input_names
+    from gradcheck_cli.specfile.reached import input_names
 
     names = input_names(layer.target)
     if not names:

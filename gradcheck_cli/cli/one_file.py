@@ -26,11 +26,11 @@ def read_specs(*paths: str) -> tuple[list[Spec], list[SpecError]]:
 def show_mistakes(mistakes: Iterable[SpecError], color: str | None = None) -> None:
     """Prints mistakes to standard error, each with its place."""
     from gradcheck_cli.report.blocks import error_block
-    from gradcheck_cli.report.console import make_console, print_lines
+    from gradcheck_cli.report.console import print_lines
 
     style = style_for(sys.stderr, color)
     for mistake in mistakes:
-        print_lines(make_console(sys.stderr, style), error_block(mistake, style))
+        print_lines(sys.stderr, style, error_block(mistake, style))
 
 
 def no_formula(spec: Spec) -> SpecError:

@@ -36,26 +36,25 @@ def command(words: tuple[str, ...], lift: bool, color: str | None) -> None:
     contain it. With --lift, a word lists the framework operations that contain it or are lifted to
     a row that does.
     """
-    from gradcheck_cli.report.console import make_console, print_lines
+    from gradcheck_cli.report.console import print_lines
     from gradcheck_cli.report.ops import lift_lines, list_lines, page_lines
     from reference_engine.op import find, find_several
 
     prepare_streams()
     style = style_for(sys.stdout, color)
-    console = make_console(sys.stdout, style)
     if lift:
         for framework, stated in _stated(words).items():
-            print_lines(console, lift_lines(framework, stated, style))
+            print_lines(sys.stdout, style, lift_lines(framework, stated, style))
         return
     engines = supports()
     if not words:
-        print_lines(console, list_lines(_all(), engines, style))
+        print_lines(sys.stdout, style, list_lines(_all(), engines, style))
     for word in words:
         op = find(word) or find_several(word)
         if op is not None:
-            print_lines(console, page_lines(op, engines, style))
+            print_lines(sys.stdout, style, page_lines(op, engines, style))
         else:
-            print_lines(console, list_lines(_containing(word), engines, style))
+            print_lines(sys.stdout, style, list_lines(_containing(word), engines, style))
 
 
 def supports() -> dict[str, Support]:

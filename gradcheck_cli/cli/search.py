@@ -146,11 +146,11 @@ def _print(report: SearchReport, written: str, color: str | None) -> None:
 
         click.echo(json.dumps(search_as_json(report), indent=2, allow_nan=False))
         return
-    from gradcheck_cli.report.console import make_console, print_lines
+    from gradcheck_cli.report.console import print_lines
     from gradcheck_cli.report.search_screen import search_lines
 
     style = style_for(sys.stdout, color)
-    print_lines(make_console(sys.stdout, style), search_lines(report, style))
+    print_lines(sys.stdout, style, search_lines(report, style))
 
 
 def _draw(report: SearchReport, folder: str) -> None:

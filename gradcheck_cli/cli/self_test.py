@@ -57,7 +57,7 @@ def command(folder: str | None, color: str | None, timeout: float | None) -> int
     from gradcheck_cli.run.workers.launch import prewarm
 
     prewarm()
-    from gradcheck_cli.report.console import make_console, print_lines
+    from gradcheck_cli.report.console import print_lines
     from gradcheck_cli.report.table import table_lines
 
     prepare_streams()
@@ -70,7 +70,7 @@ def command(folder: str | None, color: str | None, timeout: float | None) -> int
         for one in outcomes
     ]
     header = ["", "expected", "found", "spec", "remark"]
-    print_lines(make_console(sys.stdout, style), table_lines(header, rows, style, wrap=(2, 4)))
+    print_lines(sys.stdout, style, table_lines(header, rows, style, wrap=(2, 4)))
     wrong = sum(one.right is False for one in outcomes)
     skipped = sum(one.right is None for one in outcomes)
     talk(

@@ -26,11 +26,10 @@ def command(paths: tuple[str, ...], color: str | None, quiet: bool) -> int:
     from gradcheck_cli import specfile
     from gradcheck_cli.cli.exits import NOTHING_CHECKED, PASSED, USAGE
     from gradcheck_cli.report.blocks import error_block
-    from gradcheck_cli.report.console import make_console, print_lines
+    from gradcheck_cli.report.console import print_lines
 
     prepare_streams()
     style = style_for(sys.stdout, color)
-    console = make_console(sys.stdout, style)
     paths = paths or (os.curdir,)
     files, errors, skipped = specfile.expand(paths)
     mistakes = list(errors)
@@ -40,11 +39,11 @@ def command(paths: tuple[str, ...], color: str | None, quiet: bool) -> int:
         if specs and not found and not quiet:
             names = ", ".join(spec.name for spec in specs)
             line = Text().append("ok    ", style="bold green").append(f"{file}  {names}")
-            print_lines(console, [line])
+            print_lines(sys.stdout, style, [line])
     if skipped and not quiet:
         talk(skipped_words(skipped))
     for mistake in mistakes:
-        print_lines(console, [*error_block(mistake, style), Text()])
+        print_lines(sys.stdout, style, [*error_block(mistake, style), Text()])
     if mistakes:
         talk(f"{counted(len(mistakes), 'mistake')} in {counted(_places(mistakes), 'file')}")
         return USAGE

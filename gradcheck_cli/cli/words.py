@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gradcheck_cli.domain.synonyms import synonym
-
-
-def nearest(word: str, choices: Iterable[str]) -> str | None:
-    """The choice that `word` was probably meant to be."""
-    import difflib  # only a mistake pays for it
-
-    choices = list(choices)
-    other = synonym(word, choices)
-    if other is not None:
-        return other
-    lowered = {choice.lower(): choice for choice in choices}
-    found = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.6)
-    return lowered[found[0]] if found else None
+from gradcheck_cli.domain.synonyms import nearest
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

@@ -7,8 +7,8 @@ from dataclasses import field
 from typing import Generic, TypeVar
 
 from gradcheck_cli.domain.codes import Severity
-from gradcheck_cli.domain.evaluation import Difference
-from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.evaluation import Difference, modes_in
+from gradcheck_cli.domain.records import dataclass, replace
 
 T = TypeVar("T")
 
@@ -58,3 +58,15 @@ class RunOptions:
     cluster: str = ""  # the address of a Dask scheduler, or LOCAL
     resume: str = ""  # the file of the journal
     illustrated: bool = False  # a graph with numbers, and the curve of differences, of each formula
+
+    def only(self, engine: str | None, dtype: str | None, mode: str | None) -> RunOptions:
+        """The options of a run of one engine, dtype and mode; None leaves that as it is. A mode
+        that is a composition has those that it is of: the order of the spec asks for it again."""
+
+        modes = tuple(dict.fromkeys(modes_in(mode or "")))
+        return replace(
+            self,
+            engines=self.engines if engine is None else Layered(override=(engine,)),
+            dtypes=self.dtypes if dtype is None else Layered(override=(dtype,)),
+            modes=self.modes if mode is None else Layered(override=modes),
+        )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from gradcheck_cli.domain.place import Source, Span
-from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.records import dataclass, replace
 
 INPUT = "input"
 CONSTANT = "constant"
@@ -90,3 +91,39 @@ class Program:
     @property
     def has_custom_gradient(self) -> bool:
         return any(node.op == CUSTOM for node in self.nodes)
+
+
+class ProgramCopy:
+    """A copy of a program that is written node by node, in order, and may differ from it. `place`
+    has the index in the copy of each node of the program."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self.nodes: list[Node] = []
+        self.place: dict[int, int] = {}
+
+    def add(self, node: Node) -> int:
+        """Appends a node, whose arguments are in the copy; its index."""
+        self.nodes.append(node)
+        return len(self.nodes) - 1
+
+    def moved(self, node: Node) -> Node:
+        """A node of the program, with its arguments in the copy."""
+        return replace(node, args=tuple(self.place[i] for i in node.args))
+
+    def append(self, body: Program, args: Iterable[int]) -> int:
+        """Appends the nodes of another program, whose inputs are `args` in order; the index of its
+        output."""
+        copy = ProgramCopy(body)
+        copy.nodes, copy.place = self.nodes, dict(zip(body.inputs.values(), args, strict=True))
+        for index, node in enumerate(body.nodes):
+            if index not in copy.place:
+                copy.place[index] = copy.add(copy.moved(node))
+        return copy.place[body.output]
+
+    def finished(self, inputs: Mapping[str, int] = MappingProxyType({})) -> Program:
+        """The copy. `inputs` are new ones, and those that are not at their nodes' places."""
+        old = self._program
+        named = {name: self.place[i] for name, i in old.inputs.items()}
+        outputs = tuple(None if i is None else self.place[i] for i in old.outputs)
+        return Program(tuple(self.nodes), {**named, **inputs}, outputs, old.text)

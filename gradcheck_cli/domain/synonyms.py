@@ -1,8 +1,9 @@
-"""Names of engines, dtypes, modes and distributions in other projects."""
+"""The names that were meant by words that are none: slips, and what other projects call engines,
+dtypes, modes and distributions."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 _SYNONYMS = {
     "pytorch": "torch",
@@ -39,3 +40,25 @@ def synonym(word: object, choices: Collection[str]) -> str | None:
     """The choice that other projects call `word`; None where they call none of them so."""
     found = _SYNONYMS.get(str(word).lower())
     return found if found in choices else None
+
+
+def nearest(word: object, choices: Iterable[str]) -> str | None:
+    """The choice that other projects call so, or that is most like the word, if one is."""
+    import difflib  # only a mistake pays for it
+
+    options = list(choices)
+    other = synonym(word, options)
+    if other is not None:
+        return other
+    text = str(word)[:100].lower()
+    folded = {option.lower(): option for option in options}
+    found = difflib.get_close_matches(text, folded, 3, 0.6)
+    # Swapped letters are the commonest slip, and the ratio of difflib does not know them.
+    found.sort(key=lambda choice: sorted(choice) != sorted(text))
+    return folded[found[0]] if found else None
+
+
+def did_you_mean(word: object, choices: Iterable[str]) -> str:
+    """ "did you mean `exp`?", or nothing where no choice is near."""
+    near = nearest(word, choices)
+    return f"did you mean `{near}`?" if near else ""

@@ -11,7 +11,7 @@ from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Evaluation, Mode, Problem
-from gradcheck_cli.domain.program import INPUT, Node, Program
+from gradcheck_cli.domain.program import INPUT, Program, ProgramCopy
 from gradcheck_cli.domain.report import Cause, Finding, internal_about
 from gradcheck_cli.engines.tracebacks import internal_failure
 from gradcheck_cli.explain.blame.explanation import blame, blame_row, blame_tie
@@ -164,25 +164,18 @@ def terms_of(case: Case, mode: Mode, name: str) -> Sequence[tuple[str, Array]]:
 def _split(program: Program, name: str) -> tuple[Program, dict[str, str]]:
     """The program with an input of its own for each use of `name`: new input -> text of the use."""
     source = program.inputs[name]
-    origin = program.nodes[source]
-    nodes: list[Node] = []
+    copy = ProgramCopy(program)
     inputs: dict[str, int] = {}
-    place: dict[int, int] = {}
     uses: dict[str, str] = {}
     for index, node in enumerate(program.nodes):
         args = []
         for arg in node.args:
             if arg != source:
-                args.append(place[arg])
+                args.append(copy.place[arg])
                 continue
             new = f"{name}:{len(uses)}"
-            nodes.append(replace(origin, op=INPUT, name=new))
-            inputs[new] = len(nodes) - 1
             uses[new] = node.text
-            args.append(len(nodes) - 1)
-        nodes.append(replace(node, args=tuple(args)))
-        place[index] = len(nodes) - 1
-        if node.op == INPUT and node.name is not None:
-            inputs[node.name] = len(nodes) - 1
-    outputs = tuple(None if i is None else place[i] for i in program.outputs)
-    return Program(tuple(nodes), inputs, outputs, program.text), uses
+            inputs[new] = copy.add(replace(program.nodes[source], op=INPUT, name=new))
+            args.append(inputs[new])
+        copy.place[index] = copy.add(replace(node, args=tuple(args)))
+    return copy.finished(inputs), uses

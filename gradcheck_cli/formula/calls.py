@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.keywords import CHOICES, KEYWORDS, KeywordType
+from gradcheck_cli.domain.synonyms import did_you_mean
 from gradcheck_cli.formula import hints
 from gradcheck_cli.formula.context import (
     POISON,
@@ -19,7 +20,7 @@ from gradcheck_cli.formula.context import (
     Value,
     entries_of,
 )
-from gradcheck_cli.formula.errors import Problem, ShapeProblem, did_you_mean
+from gradcheck_cli.formula.errors import Problem, ShapeProblem
 from gradcheck_cli.formula.evaluation import EXPRESSIONS, evaluate
 from gradcheck_cli.formula.expressions import emit, misfit
 from gradcheck_cli.formula.functions import call_function

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
-
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.records import dataclass
@@ -35,10 +32,3 @@ class ShapeProblem(Problem):
 
     def __init__(self, message: str, help: str = "") -> None:
         super().__init__(message, help, Codes.SHAPE_MISMATCH)
-
-
-def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """ "did you mean `exp`?", or nothing where no choice is near."""
-    found = difflib.get_close_matches(word[:100], list(choices), 3, 0.6)
-    found.sort(key=lambda choice: sorted(choice) != sorted(word))
-    return f"did you mean `{found[0]}`?" if found else ""

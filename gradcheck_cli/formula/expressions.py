@@ -8,6 +8,7 @@ from typing import Any
 
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.program import CONSTANT
+from gradcheck_cli.domain.synonyms import did_you_mean
 from gradcheck_cli.formula import hints, static
 from gradcheck_cli.formula.context import (
     POISON,
@@ -19,7 +20,7 @@ from gradcheck_cli.formula.context import (
     Value,
     entries_of,
 )
-from gradcheck_cli.formula.errors import Problem, ShapeProblem, did_you_mean
+from gradcheck_cli.formula.errors import Problem, ShapeProblem
 from gradcheck_cli.formula.evaluation import EXPRESSIONS, evaluate, not_here
 from gradcheck_cli.formula.shapes import Shape
 from reference_engine.op import TABLE, Op, find, find_several

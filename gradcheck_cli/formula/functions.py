@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.program import CUSTOM, CustomGradient, Program
+from gradcheck_cli.domain.synonyms import did_you_mean
 from gradcheck_cli.formula.context import (
     POISON,
     Context,
@@ -19,7 +20,6 @@ from gradcheck_cli.formula.context import (
     Static,
     Value,
 )
-from gradcheck_cli.formula.errors import did_you_mean
 from gradcheck_cli.formula.evaluation import evaluate, run, without_docstring
 from gradcheck_cli.formula.program import Builder
 from gradcheck_cli.formula.shapes import Shape

@@ -7,9 +7,9 @@ from gradcheck_cli.report import ReportWriter
 from gradcheck_cli.report.blocks import finding_place, point_words, title
 from gradcheck_cli.report.entries import entry_label
 from gradcheck_cli.report.fixes import short_fix
+from gradcheck_cli.report.numbers import depth
 from gradcheck_cli.report.style import plain
 from gradcheck_cli.report.summary import set_aside_words
-from gradcheck_cli.report.values import depth
 from gradcheck_cli.report.window import place
 
 

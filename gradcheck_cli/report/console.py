@@ -25,9 +25,9 @@ def make_console(stream: TextIO, style: Style) -> Console:
     )
 
 
-def print_lines(console: Console, lines: Iterable[Text]) -> None:
+def print_lines(stream: TextIO, style: Style, lines: Iterable[Text]) -> None:
     """Prints lines that are laid out already; without colour there is nothing left to render."""
-    if console.color_system is None:
-        console.file.write("".join(f"{line.plain}\n" for line in lines))
+    if style.color:
+        make_console(stream, style).print(Text("\n").join(lines), soft_wrap=True)
     else:
-        console.print(Text("\n").join(lines), soft_wrap=True)
+        stream.write("".join(f"{line.plain}\n" for line in lines))

@@ -13,10 +13,9 @@ from gradcheck_cli.domain.evaluation import SECOND
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Entry, Finding, Indexing, SpecResult
 from gradcheck_cli.report.groups import described
-from gradcheck_cli.report.numbers import FEW, error, significant, with_bar
+from gradcheck_cli.report.numbers import FEW, depth, error, significant, with_bar
 from gradcheck_cli.report.style import DIM, Style
 from gradcheck_cli.report.table import table_lines
-from gradcheck_cli.report.values import depth
 
 SHOWN_ROWS = 5
 MANY = 20  # further entries, from which on a picture says more than their number

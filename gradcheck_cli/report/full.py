@@ -71,7 +71,7 @@ class Writer(ReportWriter):
         """Prints `lines`, with an empty line before and after where they stand apart."""
         before = [Text()] if apart and not self._room_above else []
         after = [Text()] if apart else []
-        print_lines(self._console, [*before, *lines, *after])
+        print_lines(self._stream, self._style, [*before, *lines, *after])
         self._room_above = apart
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import math
 
-from gradcheck_cli.domain.decimals import DISTINCT_DIGITS, PRECISION, special, tidy
+from gradcheck_cli.domain.decimals import (
+    DISTINCT_DIGITS,
+    PRECISION,
+    nested,
+    shortest,
+    special,
+    tidy,
+)
+from gradcheck_cli.domain.report import Reading, TrainingResult
 
 FEW = 5.0  # ulps: errors below are said in them, and need no rule to pass
 LEAST = 0.005  # ulps, the first that is not shown as 0
@@ -12,6 +20,7 @@ HALF = 0.5  # errors of less are a part of the truth; from there on, what was co
 ALIKE = 1e-3  # as which a factor or a sign is recognised
 MOST = 1e4  # factors above are not written in full
 ALL_DIGITS = "all digits wrong"
+UNNAMED = "output"  # what a result's output is called where the formula gives it no name
 
 
 def significant(value: float | None, digits: int) -> str:
@@ -85,3 +94,32 @@ def share_of(fraction: float) -> str:
 
 def seconds(value: float) -> str:
     return f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
+
+
+def depth(value: object) -> int:
+    """The number of axes of a nested list."""
+    levels = 0
+    while isinstance(value, list | tuple):
+        levels += 1
+        value = value[0] if value else None
+    return levels
+
+
+def reading_text(reading: Reading, output_name: str) -> str:
+    """`z = 11, dz/dx = 8`; with a point in front where the spec has points."""
+    named = output_name != UNNAMED
+    value, numerator = (output_name, f"d{output_name}") if named else ("value", "d")
+    parts = [f"{value} = {nested(reading.output, reading.dtype)}"]
+    for name, gradient in reading.gradients.items():
+        parts.append(f"{numerator}/d{name} = {nested(gradient, reading.dtype)}")
+    point = "" if reading.point is None else f"points[{reading.point}]: "
+    return point + ", ".join(parts)
+
+
+def training_text(training: TrainingResult) -> str:
+    """`after 100 steps: w = ..., b = ..., loss = ...`, to the last digit."""
+    parts = [
+        f"{name} = {nested(value, training.dtype)}" for name, value in training.parameters.items()
+    ]
+    parts.append(f"loss = {shortest(training.loss, training.dtype)}")
+    return f"after {training.steps} steps: {', '.join(parts)}"

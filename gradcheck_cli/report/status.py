@@ -9,9 +9,8 @@ from rich.text import Text
 from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.decimals import PRECISION
 from gradcheck_cli.domain.report import Check, SpecResult
-from gradcheck_cli.report.numbers import FEW, small_or_relative
+from gradcheck_cli.report.numbers import FEW, reading_text, small_or_relative, training_text
 from gradcheck_cli.report.style import DIM, LABEL, SEVERITY_STYLE, Style, labelled, plain, wrapped
-from gradcheck_cli.report.values import reading_text, training_text
 
 _MARGIN = 6
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 from gradcheck_cli.domain.case import CurveRequest
 from gradcheck_cli.domain.curve import Curve
 from gradcheck_cli.domain.errors import UsageError
-from gradcheck_cli.domain.options import Layered, RunOptions
+from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.finite_difference import FiniteDifferenceEngine
 from gradcheck_cli.engines.registry import Registered
 from gradcheck_cli.run.plan import make_plan
 
 
-def curve_of(spec: Spec, dtype: str, seed: int = 0) -> Curve:
+def curve_of(spec: Spec, dtype: str) -> Curve:
     """The error at the spec's first point. Raises UsageError where the gradient is not known, or is
     zero."""
     from gradcheck_cli.truth import compute
@@ -22,12 +22,7 @@ def curve_of(spec: Spec, dtype: str, seed: int = 0) -> Curve:
 
     engine = FiniteDifferenceEngine()
     known = {"finite-difference": Registered("finite-difference", "", engine, engine.load())}
-    options = RunOptions(
-        engines=Layered(override=("finite-difference",)),
-        dtypes=Layered(override=(dtype,)),
-        modes=Layered(override=("forward",)),
-        seed=seed,
-    )
+    options = RunOptions().only("finite-difference", dtype, "forward")
     look = make_plan(replace(spec, order=1), options, known).looks[0]
     found = curve(CurveRequest(spec.name, look.truth, compute(look.truth)))
     if not found.lines:

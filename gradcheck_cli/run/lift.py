@@ -1,9 +1,19 @@
-"""The layers of a spec as formulas, lifted from a run in this process."""
+"""The layers of a spec as formulas, lifted from a run in this process; the graphs of formulas."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from gradcheck_cli.checks.certified.graphs import graph_with_numbers
 from gradcheck_cli.checks.certified.lifted_run import DTYPE, lifting
-from gradcheck_cli.domain.options import Layered, RunOptions
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.evaluation import Failure, Mode
+from gradcheck_cli.domain.graph import Graph
+from gradcheck_cli.domain.layer import word_of
+from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.layer.lifting import LiftedLayer
 from gradcheck_cli.engines.layer.readable import readable
@@ -15,11 +25,7 @@ def lift(spec: Spec, engine: str | None, seed: int) -> list[LiftedLayer]:
     """The layers of a spec, or that of one engine. Raises UsageError for an engine that is unknown,
     EngineFault where a layer is not lifted, and what the layer raises."""
     registered = engines()
-    options = RunOptions(
-        engines=Layered(override=None if engine is None else (engine,)),
-        dtypes=Layered(override=(DTYPE,)),
-        seed=seed,
-    )
+    options = RunOptions(seed=seed).only(engine, DTYPE, None)
     found = []
     for problem in make_plan(spec, options, registered).layers:
         if problem.behaviour or problem.point:
@@ -31,4 +37,50 @@ def lift(spec: Spec, engine: str | None, seed: int) -> list[LiftedLayer]:
             lifted, leaves = readable(subject.lift().whole()), subject.leaves
         layer = problem.implementation
         found.append(LiftedLayer(layer.engine, layer.target, leaves, lifted))
+    return found
+
+
+def inputs_of(layer: LiftedLayer) -> tuple[dict[str, Array], tuple[str, ...]]:
+    """The values of all inputs of its formula by name, and those that it is differentiated by."""
+    leaves = {word_of(leaf.name): leaf for leaf in layer.leaves}
+    values = {word: leaf.value for word, leaf in leaves.items()} | dict(layer.lifted.constants)
+    used = layer.lifted.program.inputs
+    return values, tuple(w for w, leaf in leaves.items() if leaf.differentiable and w in used)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Which numbers a graph is to have: of the reference engine, in this dtype and mode."""
+
+    dtype: str = "float64"
+    mode: Mode = "reverse"
+
+
+def graphs_of(
+    spec: Spec, numbers: Numbers | None = None, engine: str | None = None, seed: int = 0
+) -> dict[str, Graph]:
+    """The graph of the formula at the first point, or that of each layer, lifted, by name.
+
+    Raises UsageError where the numbers cannot be computed, and what `lift` raises.
+    """
+    if not spec.implementations:
+        values = {name: entry.value for name, entry in spec.inputs.items()}
+        return {spec.name: _graph(spec.program, values, spec.wrt, numbers)}
+    layers = lift(spec, engine, seed)
+    found = {}
+    for layer in layers:
+        values, wrt = inputs_of(layer)
+        name = spec.name if len(layers) == 1 else f"{spec.name}_{layer.engine}"
+        found[name] = _graph(layer.lifted.program, values, wrt, numbers)
+    return found
+
+
+def _graph(
+    program: Program, values: Mapping[str, Array], wrt: tuple[str, ...], numbers: Numbers | None
+) -> Graph:
+    if numbers is None or not wrt:
+        return Graph(program)
+    found = graph_with_numbers(program, values, wrt, numbers.dtype, numbers.mode)
+    if isinstance(found, Failure):
+        raise UsageError(f"its numbers cannot be computed: {found.message}")
     return found

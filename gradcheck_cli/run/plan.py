@@ -3,7 +3,6 @@ truth."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Mapping
 from itertools import product
 from zlib import crc32
@@ -29,7 +28,7 @@ from gradcheck_cli.domain.placement import HOST, Placement, placement
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass, replace
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.domain.synonyms import synonym
+from gradcheck_cli.domain.synonyms import did_you_mean
 from gradcheck_cli.engines.devices import require
 from gradcheck_cli.engines.registry import Registered, usual
 from gradcheck_cli.run.directions import direction_along, kind_of, pairs_are_few, projection_of
@@ -249,9 +248,7 @@ def lacking(name: str, registered: Mapping[str, Registered]) -> list[tuple[str, 
 
 
 def _nearest(name: str, valid: list[str]) -> str:
-    other = synonym(name, valid)
-    close = [other] if other else difflib.get_close_matches(name, valid, n=1)
-    return f"did you mean `{close[0]}`?" if close else f"known: {', '.join(valid)}"
+    return did_you_mean(name, valid) or f"known: {', '.join(valid)}"
 
 
 def _asked_modes(spec: Spec, stated: tuple[str, ...]) -> tuple[Mode, ...]:

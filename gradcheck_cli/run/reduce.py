@@ -12,16 +12,13 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.engines import FRAMEWORK_OF
-from gradcheck_cli.domain.evaluation import modes_in
 from gradcheck_cli.domain.events import SpecFinished
-from gradcheck_cli.domain.layer import word_of
-from gradcheck_cli.domain.options import Layered, RunOptions
+from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.spec import Input, Spec
@@ -29,7 +26,7 @@ from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.formula.folding import folded_statements
 from gradcheck_cli.formula.program import used_inputs
-from gradcheck_cli.run.lift import lift
+from gradcheck_cli.run.lift import inputs_of, lift
 from gradcheck_cli.run.session import run
 from gradcheck_cli.run.workers.pool import Pool
 
@@ -66,12 +63,7 @@ def reduce(spec: Spec, code: str | None, options: RunOptions) -> Reduced | None:
         found = _first(_findings([whole], options, pool)[0], code)
         if found is None:
             return None
-        same = replace(
-            options,
-            engines=_alone(found.engine, options.engines),
-            dtypes=_alone(found.dtype, options.dtypes),
-            modes=_of_modes(found.mode, options.modes),
-        )
+        same = options.only(found.engine, found.dtype, found.mode)
         is_alone = _first(_findings([whole], same, pool)[0], found.code) is not None
         text = "" if spec.implementations else folded_statements(spec.program)
         start = Reduced(text, whole, found, 2, is_alone=is_alone)
@@ -84,16 +76,6 @@ def reduce(spec: Spec, code: str | None, options: RunOptions) -> Reduced | None:
         pool.kill()
 
 
-def _alone(word: str | None, otherwise: Layered[Any]) -> Layered[Any]:
-    """What a finding is about; all that was asked where it is about no single one."""
-    return otherwise if word is None else Layered(override=(word,))
-
-
-def _of_modes(mode: str | None, otherwise: Layered[Any]) -> Layered[Any]:
-    """The modes that a composition is of, with which the order of the spec asks for it again."""
-    return otherwise if mode is None else Layered(override=tuple(dict.fromkeys(modes_in(mode))))
-
-
 def _as_formula(layer: Reduced, options: RunOptions, pool: Pool) -> Reduced:
     """The formula that the layer of the finding was lifted to, where that has the finding on the
     same engine, too; else the layer, with the reason."""
@@ -102,11 +84,10 @@ def _as_formula(layer: Reduced, options: RunOptions, pool: Pool) -> Reduced:
         (lifted,) = lift(spec, engine, options.seed)
     except EngineFault as fault:
         return replace(layer, reason=f"the layer is not lifted: {fault}")
-    program, leaves = lifted.lifted.program, {word_of(one.name): one for one in lifted.leaves}
-    values = {**{name: leaf.value for name, leaf in leaves.items()}, **lifted.lifted.constants}
-    moving = tuple(name for name, leaf in leaves.items() if leaf.differentiable)
+    values, moving = inputs_of(lifted)
     inputs = {name: Input(name, value, name in moving) for name, value in values.items()}
-    text, bare = folded_statements(program), replace(spec, implementations=(), wrt=moving)
+    text = folded_statements(lifted.lifted.program)
+    bare = replace(spec, implementations=(), wrt=moving)
     for _, formula in _made(text, inputs, bare):
         finding = _first(_findings([formula], options, pool)[0], layer.finding.code)
         if finding is not None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from gradcheck_cli.checks.formula import Formula
 from gradcheck_cli.checks.protocol import Ask, Steps
 from gradcheck_cli.domain.codes import CODES, Codes
-from gradcheck_cli.domain.options import Layered, RunOptions
+from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.report import Finding, Fix
 from gradcheck_cli.domain.search import (
     KINDS,
@@ -27,8 +27,8 @@ from gradcheck_cli.engines.registry import Registered
 from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.run.plan import make_plan
 from gradcheck_cli.run.searching import NO_DOMAIN, Place, requests_of, undecided
-from gradcheck_cli.search.answering import FOR_FIXES
-from gradcheck_cli.search.codes import CODES_OF
+from gradcheck_cli.search.answering import FOR_FIXES, searched_fix
+from gradcheck_cli.search.kinds import CODES_OF
 from gradcheck_cli.specfile.moving import at_words, moved
 
 
@@ -81,13 +81,8 @@ class Searched:
         """Judges the engine at a witness as at a point of the spec."""
         words = tuple(at_words(witness.values, search.dtype)[1::2])
         (spec,) = moved([self._spec], words)
-        options = replace(
-            self._options,
-            engines=Layered(override=(search.engine,)),
-            dtypes=Layered(override=(search.dtype,)),
-            modes=Layered(override=("reverse",)),
-            illustrated=False,
-        )
+        options = self._options.only(search.engine, search.dtype, "reverse")
+        options = replace(options, illustrated=False)
         plan = make_plan(replace(spec, order=1), options, self._registered)
         for look in plan.looks:
             formula = Formula(look.case, look.problems, look.truth)
@@ -135,7 +130,9 @@ class Searched:
             return None
         asked = replace(request, spec=fixed, budget=request.budget * FOR_FIXES)
         (answer,) = yield [Ask(search.engine, asked)]
-        return _searched(fix, search, answer) if isinstance(answer, SearchAnswer) else None
+        if not isinstance(answer, SearchAnswer):
+            return None
+        return searched_fix(fix.model, fix.rules, answer.searches)
 
     def added_to(self, findings: Iterable[Finding]) -> list[Finding]:
         """The findings of a run with those of the searches. What was found at a point of the spec
@@ -164,17 +161,6 @@ def _fixed(spec: Spec, fix: Fix) -> Spec | None:
     arguments = {name: Argument.of(entry.value) for name, entry in spec.inputs.items()}
     program = parse(fix.model, inputs=arguments).program
     return None if program is None else replace(spec, program=program)
-
-
-def _searched(fix: Fix, search: Search, answer: SearchAnswer) -> SearchedFix:
-    return SearchedFix(
-        search.engine,
-        search.dtype,
-        fix.model,
-        fix.rules,
-        tuple(one.kind for one in answer.searches if one.verdict == "proven-absent"),
-        tuple(one for one in answer.searches if one.verdict == "found"),
-    )
 
 
 def _is_same(known: Finding, new: Finding) -> bool:

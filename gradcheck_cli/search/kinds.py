@@ -7,14 +7,26 @@ normal number, top the largest entry of that input's gradient.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.search import KINDS, Kind
 from gradcheck_cli.domain.thresholds import EXCUSED_MOVES, ROUNDED_AWAY
 from gradcheck_cli.search.estimates import Answers
+
+CODES_OF: Mapping[Kind, tuple[str, ...]] = {
+    "undefined": (Codes.UNDEFINED_DERIVATIVE, Codes.DISCONTINUITY, Codes.NON_FINITE_OUTPUT),
+    "value-nonfinite": (Codes.NON_FINITE_OUTPUT,),
+    "gradient-nonfinite": (Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT),
+    "gradient-underflow-to-zero": (Codes.UNDERFLOW_TO_ZERO,),
+    "gradient-inaccurate": (Codes.PRECISION_LOSS, Codes.WRONG_GRADIENT),
+    "value-inaccurate": (Codes.UNSTABLE_OUTPUT,),
+}
+KIND_OF: Mapping[str, Kind] = {code: kind for kind, codes in CODES_OF.items() for code in codes}
+"""The kind of a finding; a value that is not finite is that, though it may be undefined, too."""
 
 
 def eps(fmt: FloatFormat) -> float:

@@ -29,9 +29,8 @@ from gradcheck_cli.engines.layer.loading import on_the_path
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 from gradcheck_cli.search.box import Domain, Ordinals, domain_of
-from gradcheck_cli.search.codes import KIND_OF
 from gradcheck_cli.search.estimates import Answers
-from gradcheck_cli.search.kinds import suspects
+from gradcheck_cli.search.kinds import KIND_OF, suspects
 from gradcheck_cli.search.runs import Runner
 from gradcheck_cli.search.searching import Searching
 from gradcheck_cli.search.truths import Failing

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.report import SpecError
-from gradcheck_cli.domain.synonyms import synonym
 from gradcheck_cli.specfile.text import Lines
 from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, Sequence, Tree
 
@@ -91,26 +89,6 @@ def dotted(path: Path) -> str:
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
-
-
-def meant(word: object, choices: Iterable[str]) -> str:
-    """ "did you mean `exp`?", or nothing where no choice is near."""
-    near = nearest(word, choices)
-    return f"did you mean `{near}`?" if near else ""
-
-
-def nearest(word: object, choices: Iterable[str]) -> str | None:
-    """The choice that other projects call so, or that is most like the word, if one is."""
-    options = list(choices)
-    other = synonym(word, options)
-    if other is not None:
-        return other
-    text = str(word)[:100].lower()
-    folded = {option.lower(): option for option in options}
-    found = difflib.get_close_matches(text, folded, 3, 0.6)
-    # Swapped letters are the commonest slip, and the ratio of difflib does not know them.
-    found.sort(key=lambda choice: sorted(choice) != sorted(text))
-    return folded[found[0]] if found else None
 
 
 def listed(choices: Iterable[object]) -> str:

@@ -12,8 +12,9 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import COMPLEX, Array, as_pairs
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.spec import Input
+from gradcheck_cli.domain.synonyms import did_you_mean
 from gradcheck_cli.specfile import values
-from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, meant
+from gradcheck_cli.specfile.collect import Collector, Path, listed, locate
 from gradcheck_cli.specfile.input_model import INFINITE
 from gradcheck_cli.specfile.kinds import KINDS, wrong_shape, wrong_value
 
@@ -62,7 +63,7 @@ def read_inputs(
         for name, form in point.items():
             path: Path = ("points", index, name)
             if name not in base:
-                help = f"{meant(name, base)} inputs: {listed(base)}".strip()
+                help = f"{did_you_mean(name, base)} inputs: {listed(base)}".strip()
                 collector.add(f"there is no input `{name}`", path, at_key=True, help=help)
             elif reader.allowed(form, path) and (known := base[name]) is not None:
                 given[name] = reader.at_point(known, form, path, index + 1)

@@ -18,8 +18,9 @@ from gradcheck_cli.domain.implementation import (
 from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.domain.place import STDIN, Span
 from gradcheck_cli.domain.spec import Model
+from gradcheck_cli.domain.synonyms import did_you_mean
 from gradcheck_cli.formula import BUILT_IN, Argument, parse
-from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, meant, visible
+from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, visible
 from gradcheck_cli.specfile.scalar_place import ScalarPlace
 from gradcheck_cli.specfile.settings import check_engine
 from gradcheck_cli.specfile.stretches import NoStretch, is_file, stretch
@@ -111,7 +112,7 @@ def read_designs(
         if shared and not concerned & (set(engines) - WHOLE):
             continue  # for other specs of the file
         if engine is not None and engine not in engines:
-            help = f"{meant(engine, engines)} implementations: {listed(engines)}".strip()
+            help = f"{did_you_mean(engine, engines)} implementations: {listed(engines)}".strip()
             message = f"there is no implementation for `{engine}`"
             collector.add(message, (*path, "engine"), help=help)
         elif concerned <= WHOLE:

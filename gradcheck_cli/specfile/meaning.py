@@ -13,9 +13,10 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.layer import as_program
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.domain.synonyms import nearest
 from gradcheck_cli.formula import Argument, parse, used_inputs
 from gradcheck_cli.specfile import model, problems, settings
-from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, nearest
+from gradcheck_cli.specfile.collect import Collector, Path, listed, locate
 from gradcheck_cli.specfile.input_model import COMPLEX_TYPES
 from gradcheck_cli.specfile.inputs import Inputs, read_inputs
 from gradcheck_cli.specfile.layers import read_designs, read_implementations, read_model

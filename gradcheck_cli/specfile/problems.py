@@ -8,8 +8,9 @@ from typing import Any
 
 from pydantic_core import ErrorDetails, ValidationError
 
+from gradcheck_cli.domain.synonyms import did_you_mean, nearest
 from gradcheck_cli.specfile import input_model, model
-from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, meant, nearest
+from gradcheck_cli.specfile.collect import Collector, Path, listed, locate
 from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, Sequence, Tree
 
 _WANTED = {
@@ -94,7 +95,7 @@ def _fields(schema: Any) -> list[str]:
 
 def _unknown_key(path: Path, valid: list[str], collector: Collector) -> None:
     help = f"valid keys: {listed(valid)}"
-    guess = meant(path[-1], valid)
+    guess = did_you_mean(path[-1], valid)
     collector.add(
         f"unknown key `{path[-1]}`",
         path,
@@ -195,7 +196,7 @@ def _bad_name(path: Path, kind: str, collector: Collector) -> None:
 
 def _choice_help(value: Tree | str | int, choices: Any) -> str:
     word = value.text if isinstance(value, Scalar) else value if isinstance(value, str) else ""
-    guess = meant(word, choices) if word else ""
+    guess = did_you_mean(word, choices) if word else ""
     valid = f"valid: {listed(choices)}"
     return f"{guess} {valid}" if guess else valid
 

@@ -16,8 +16,9 @@ from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.search import SEARCH_S
 from gradcheck_cli.domain.spec import Allow, Tolerance, Train
+from gradcheck_cli.domain.synonyms import did_you_mean, nearest
 from gradcheck_cli.formula import used_inputs
-from gradcheck_cli.specfile.collect import Collector, Path, listed, locate, meant, nearest
+from gradcheck_cli.specfile.collect import Collector, Path, listed, locate
 from gradcheck_cli.specfile.input_model import COMPLEX_TYPES
 from gradcheck_cli.specfile.inputs import Inputs
 from gradcheck_cli.specfile.model import validator
@@ -88,7 +89,7 @@ def checked_settings(chosen: Mapping[str, Any], span: Span) -> dict[str, Any]:
         made["allow"] = tuple(Allow(span=span, **form) for form in made["allow"])
         for allow in made["allow"]:
             if allow.code not in CODES:
-                help = meant(allow.code, CODES)
+                help = did_you_mean(allow.code, CODES)
                 raise UsageError(f"`{allow.code}` is not the code of a finding", help)
     return made
 
@@ -142,9 +143,8 @@ def _allows(
     for index, form in enumerate(forms):
         path: Path = ("allow", index)
         if form["code"] not in findings:
-            help = (
-                f"{meant(form['code'], findings)} `gradcheck explain --all` lists the codes".strip()
-            )
+            near = did_you_mean(form["code"], findings)
+            help = f"{near} `gradcheck explain --all` lists the codes".strip()
             message = f"`{form['code']}` is not the code of a finding"
             collector.add(message, (*path, "code"), help=help)
         if not form["reason"].strip() or not form["reason"].isprintable():
@@ -183,7 +183,7 @@ def _train(
 def _known(name: str, inputs: Inputs, path: Path, collector: Collector) -> bool:
     if name in inputs.base:
         return True
-    help = f"{meant(name, inputs.base)} inputs: {listed(inputs.base)}".strip()
+    help = f"{did_you_mean(name, inputs.base)} inputs: {listed(inputs.base)}".strip()
     collector.add(f"there is no input `{name}`", path, help=help)
     return False
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.specfile.collect import listed, meant
+from gradcheck_cli.domain.synonyms import did_you_mean
+from gradcheck_cli.specfile.collect import listed
 
 FORMS = "path.py:LINE, path.py:NAME, or package.module:NAME"
 
@@ -86,7 +87,7 @@ def _at_line(tree: ast.AST, path: str, line: int, target: str) -> Stretch:
 def _named(tree: ast.AST, path: str, name: str, place: str) -> Stretch:
     known = dict(_definitions(tree, ""))
     if name not in known:
-        help = f"{meant(name, known)} it has: {listed(list(known)[:8])}".strip()
+        help = f"{did_you_mean(name, known)} it has: {listed(list(known)[:8])}".strip()
         raise NoStretch(f"{place} has no function or class `{name}`", help if known else "")
     return Stretch(path, _first(known[name]), _last(known[name]))
 

@@ -13,7 +13,7 @@ import numpy as np
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.kept import kept
-from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Node, Program
+from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Node, Program, ProgramCopy
 from gradcheck_cli.domain.records import dataclass
 
 STOP = "stop_gradient"
@@ -33,29 +33,14 @@ def inlined(program: Program, names: Container[str] | None = None) -> Program:
     forward: what truth differentiates."""
     if not program.has_custom_gradient:
         return program
-    nodes: list[Node] = []
-    place: dict[int, int] = {}
+    copy = ProgramCopy(program)
     for index, node in enumerate(program.nodes):
-        args = tuple(place[i] for i in node.args)
+        moved = copy.moved(node)
         if node.custom is None or not (names is None or node.custom.name in names):
-            nodes.append(replace(node, args=args))
-            place[index] = len(nodes) - 1
+            copy.place[index] = copy.add(moved)
         else:
-            place[index] = _append_body(nodes, inlined(node.custom.forward, names), args)
-    outputs = tuple(None if i is None else place[i] for i in program.outputs)
-    inputs = {name: place[i] for name, i in program.inputs.items()}
-    return Program(tuple(nodes), inputs, outputs, program.text)
-
-
-def _append_body(nodes: list[Node], body: Program, args: tuple[int, ...]) -> int:
-    """Append the nodes of `body`, its inputs bound to `args` in order; return its output's
-    index."""
-    bound = dict(zip(body.inputs.values(), args, strict=True))
-    for index, node in enumerate(body.nodes):
-        if index not in bound:
-            nodes.append(replace(node, args=tuple(bound[i] for i in node.args)))
-            bound[index] = len(nodes) - 1
-    return bound[body.output]
+            copy.place[index] = copy.append(inlined(node.custom.forward, names), moved.args)
+    return copy.finished()
 
 
 def frozen(

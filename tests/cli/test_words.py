@@ -1,9 +1,4 @@
-from gradcheck_cli.cli.words import counted, did_you_mean, nearest
-
-
-def test_the_nearest_word_ignores_case() -> None:
-    assert nearest("Tensorflow", ["torch", "tensorflow"]) == "tensorflow"
-    assert nearest("xyz", ["torch", "tensorflow"]) is None
+from gradcheck_cli.cli.words import counted, did_you_mean
 
 
 def test_a_suggestion_is_a_sentence_or_nothing() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gradcheck_cli.specfile.reached import file_of, imports, reached
+from gradcheck_cli.specfile.reached import file_of, imports, input_names, reached
 
 FILES = {
     "layers.py": "import torch\nimport helpers\nfrom pkg import parts\n\nraise SystemExit\n",
@@ -67,3 +67,54 @@ def test_what_is_not_there_reaches_nothing(project: Path) -> None:
 def test_a_change_of_the_imports_is_seen(project: Path) -> None:
     (project / "pkg/deep/scale.py").write_text("from pkg import unused\n")
     assert "pkg/unused.py" in found(project, "layers.py")
+
+
+CODE = """
+raise SystemExit  # it is never run
+
+def function(x, w, scale=2.0, *, flag=False): ...
+
+class Function:
+    @staticmethod
+    def forward(ctx, x, w): ...
+
+class Module:
+    def __init__(self, width): ...
+    def forward(self, x, mask=None): ...
+
+class Keras:
+    def call(self, inputs, training): ...
+
+class Other: ...
+
+class Outer:
+    class Inner:
+        def __call__(self, a, /, b): ...
+
+number = 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "names"),
+    [
+        ("function", ["x", "w"]),
+        ("Function", ["x", "w"]),
+        ("Module", ["x"]),
+        ("Keras", ["inputs"]),
+        ("Outer.Inner", ["a", "b"]),
+        ("Other", []),
+        ("number", []),
+        ("gone", []),
+    ],
+)
+def test_names_of_inputs(name: str, names: list[str], tmp_path: Path) -> None:
+    (tmp_path / "layers.py").write_text(CODE)
+    assert input_names(f"layers.py:{name}", str(tmp_path)) == names
+
+
+def test_code_that_is_not_here_or_no_python_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("def f(:\n")
+    (tmp_path / "layer.hpp").write_text("template <class T> T f(T x) { return x; }\n")
+    for target in ("broken.py:f", "layer.hpp:f<T>", "torch.nn:Linear", "gone.py:f"):
+        assert input_names(target, str(tmp_path)) == []

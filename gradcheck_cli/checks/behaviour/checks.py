@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 
 from gradcheck_cli.checks.behaviour.baseline import Bench, Fault
 from gradcheck_cli.checks.behaviour.layouts import of_inputs, of_upstream
@@ -13,12 +13,10 @@ from gradcheck_cli.checks.behaviour.modes import modes_agree
 from gradcheck_cli.checks.behaviour.mutation import kept, written
 from gradcheck_cli.checks.behaviour.request_dependence import requested, used_outputs
 from gradcheck_cli.checks.behaviour.together import EVERY, Check, Doubt, doubts_of
-from gradcheck_cli.checks.behaviour.where import Where
-from gradcheck_cli.checks.findings import finding_for
+from gradcheck_cli.checks.bound_layer import moving_size
+from gradcheck_cli.checks.findings import BadSpec, finding_for
 from gradcheck_cli.checks.one_triangle import as_it_moves
-from gradcheck_cli.checks.shape import moving_size
-from gradcheck_cli.checks.spec_errors import BadSpec
-from gradcheck_cli.checks.subjects import Subjects
+from gradcheck_cli.checks.subjects import Subjects, where_it_runs
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import LARGE, LayerAnswer, LayerProblem
@@ -26,6 +24,8 @@ from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import SpecMistake
+from gradcheck_cli.engines.layer.custom import CustomCall, Lines
+from gradcheck_cli.engines.layer.source_lines import returned
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 from gradcheck_cli.truth.layers.safe_values import ONCE, RaisedLater
@@ -63,6 +63,14 @@ CHECKS: tuple[tuple[Check, frozenset[str]], ...] = (
     (requested, UNREPEATABLE),
     (used_outputs, UNREPEATABLE | {Codes.REQUEST_DEPENDENT}),
     (modes_agree, UNREPEATABLE | {Codes.INPUT_MUTATED, Codes.NONLINEAR_BACKWARD}),
+)
+OF_BACKWARD = (
+    Codes.UPSTREAM_MUTATED,
+    Codes.NONDETERMINISTIC,
+    Codes.STATEFUL_GRADIENT,
+    Codes.LAYOUT_DEPENDENT,
+    Codes.NONLINEAR_BACKWARD,
+    Codes.REQUEST_DEPENDENT,
 )
 
 
@@ -164,3 +172,40 @@ def _finding(problem: LayerProblem, fault: Fault, place: Place | None) -> Findin
         detail=fault.detail,
         place=place,
     )
+
+
+class Where:
+    """Where the faults of one bench are. The layer runs once more for them, watched; what it raises
+    then says nothing new."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+
+    def of(self, fault: Fault) -> Place | None:
+        """What raises, the write or the draw itself; else the only backward, where a gradient is
+        off."""
+        place = fault.place
+        if place is not None:
+            return place
+        if fault.code in (Codes.STOCHASTIC, Codes.NONDETERMINISTIC):
+            place = self._lines.draws
+        elif fault.code == Codes.UPSTREAM_MUTATED:
+            place = self._lines.upstream
+        elif fault.code in (Codes.INPUT_MUTATED, Codes.STATEFUL_GRADIENT):
+            place = self._lines.writes.get(fault.input or "")
+        of_backward = fault.code == Codes.UPSTREAM_MUTATED or (
+            fault.code in OF_BACKWARD and fault.input is not None
+        )
+        return self._backward if place is None and of_backward else place
+
+    @cached_property
+    def _lines(self) -> Lines:
+        bench = self._bench
+        return where_it_runs(lambda: bench.subject.lines(bench.row), Lines())
+
+    @cached_property
+    def _backward(self) -> Place | None:
+        none: Sequence[CustomCall] = ()
+        calls = where_it_runs(self._bench.subject.functions, none)
+        rules = list({call.name: call.backward for call in calls if call.backward}.values())
+        return returned(rules[0], None) if len(rules) == 1 else None

@@ -12,10 +12,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.bound_layer import BoundLayer, moving_size
 from gradcheck_cli.checks.certified.islands import with_islands
 from gradcheck_cli.checks.certified.program_truth import ProgramTruth, is_certified
-from gradcheck_cli.checks.shape import moving_size
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array

@@ -8,10 +8,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.bound_layer import BoundLayer, output_shape, output_size
 from gradcheck_cli.checks.certified.graphs import graph_with_numbers
 from gradcheck_cli.checks.layer_case import Evaluations, Gradients
-from gradcheck_cli.checks.shape import output_shape, output_size
 from gradcheck_cli.domain.blocks import HessianBlock, blocks_in
 from gradcheck_cli.domain.case import Case, CurveRequest, TruthRequest
 from gradcheck_cli.domain.curve import MOST_DRAWN, Curve

@@ -7,9 +7,8 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.bound_layer import BoundLayer, is_complex, output_shape
 from gradcheck_cli.checks.causes.traced_entry import TracedEntry
-from gradcheck_cli.checks.shape import is_complex, output_shape
 from gradcheck_cli.checks.unfilled_entries import never_filled, stating_zero, suspicious
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.bound_layer import BoundLayer, moving_size, output_shape
 from gradcheck_cli.checks.certified.lifted import narrowed
 from gradcheck_cli.checks.certified.program_truth import ProgramTruth, is_certified
 from gradcheck_cli.checks.layer_case import Evaluations, LayerCase
@@ -23,7 +23,6 @@ from gradcheck_cli.checks.second_order.enclosed_hessian import (
     is_settled,
 )
 from gradcheck_cli.checks.second_order.hessian import Given, Hessian, block_name, plain_name
-from gradcheck_cli.checks.shape import moving_size, output_shape
 from gradcheck_cli.checks.small import is_small
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.blocks import HessianBlock

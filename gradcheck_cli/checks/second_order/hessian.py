@@ -7,8 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from gradcheck_cli.checks.bound_layer import BoundLayer
-from gradcheck_cli.checks.shape import moving_size, output_size
+from gradcheck_cli.checks.bound_layer import BoundLayer, moving_size, output_size
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.blocks import PAIRED_ENTRIES, HessianBlock, blocks_in
 from gradcheck_cli.domain.draws import direction, generator

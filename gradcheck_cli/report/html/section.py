@@ -25,12 +25,11 @@ from gradcheck_cli.report.graph_svg import graph_svg
 from gradcheck_cli.report.groups import described, detail_of, grouped
 from gradcheck_cli.report.html.heat_map import heat_map, legend, level
 from gradcheck_cli.report.html.scatter import scatter
-from gradcheck_cli.report.numbers import FEW, significant, small_or_relative
+from gradcheck_cli.report.numbers import FEW, depth, significant, small_or_relative
 from gradcheck_cli.report.reasons import reason_lines, stories_of
 from gradcheck_cli.report.search_words import searched_words
 from gradcheck_cli.report.status import mark_of, quality_of
 from gradcheck_cli.report.style import Style, unlabelled
-from gradcheck_cli.report.values import depth
 
 STYLE = Style(width=10_000)  # a page breaks lines by itself
 _MOST_MAPS = 4  # of one spec

@@ -21,7 +21,7 @@ from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import engines, usual
 from gradcheck_cli.run.executor import Examined
 from gradcheck_cli.run.executors import node
-from gradcheck_cli.run.executors.shipping import shipped
+from gradcheck_cli.run.executors.node import shipped
 from gradcheck_cli.run.finalize import Found, settle
 from gradcheck_cli.run.plan import make_plan
 from gradcheck_cli.run.workers.pool import cores

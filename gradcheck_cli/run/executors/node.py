@@ -1,23 +1,27 @@
-"""What runs on a node of a cluster: batches of specs, by workers that stay for the whole run."""
+"""A node of a cluster: it gets batches of specs with the code of their layers (`shipped`), and its
+workers stay for the whole run."""
 
 from __future__ import annotations
 
 import atexit
+import os
 import pickle
 import shutil
 import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.options import RunOptions
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.run.executor import Examined
 from gradcheck_cli.run.executors.local import Local
-from gradcheck_cli.run.executors.shipping import Shipped, unpack
 from gradcheck_cli.run.workers.pool import Pool
 from gradcheck_cli.version import VERSION
 
@@ -93,3 +97,56 @@ def _results(specs: Sequence[Spec], executor: Local) -> list[SpecResult]:
         executor.kill()
         raise
     return [found[number] for number in range(len(specs))]
+
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """Specs, the files that their layers reach, and the sender's working folder, for a machine that
+    does not have the files. All paths are relative to the root of the sender's files, so paths
+    relative to the working folder are what they were, in imports and in reports."""
+
+    specs: tuple[Spec, ...]
+    files: Mapping[str, bytes]
+    folder: str
+
+
+def shipped(specs: Sequence[Spec]) -> Shipped:
+    """Specs with their code, ready to travel."""
+    reached = (file for spec in specs for layer in spec.implementations for file in _files(layer))
+    files = {_below_root(file): Path(file).read_bytes() for file in dict.fromkeys(reached)}
+    here = _below_root(os.path.realpath(os.curdir))
+    return Shipped(tuple(map(_relative, specs)), files, here)
+
+
+def _below_root(path: str) -> str:
+    return os.path.relpath(path, Path(path).anchor)
+
+
+def _relative(spec: Spec) -> Spec:
+    """The spec, with the folders of its layers as seen from the working folder."""
+    layers = tuple(
+        replace(layer, folder=os.path.relpath(layer.folder or os.curdir))
+        for layer in spec.implementations
+    )
+    return replace(spec, implementations=layers)
+
+
+def _files(layer: Implementation) -> list[str]:
+    from gradcheck_cli.specfile.reached import reached  # formulas do without
+
+    return reached((layer.target, *layer.setup.imports), layer.folder)
+
+
+def unpack(parcel: Shipped, root: Path) -> Path:
+    """Writes the files below `root`, those that are not there yet; the working folder."""
+    for name, content in parcel.files.items():
+        path = root / name
+        if path.exists() and path.read_bytes() == content:
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+        unfinished.write_bytes(content)
+        os.replace(unfinished, path)  # another node of the machine may read it
+    folder = root / parcel.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

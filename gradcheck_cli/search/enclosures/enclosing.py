@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
-from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
+from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program, ProgramCopy
 from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.engines.trace.symbols import ProgramWriter, Symbol
 from gradcheck_cli.search.batching import Batch
 from gradcheck_cli.search.enclosures import (  # noqa: F401 - they fill the table of rules
     array_rules,
@@ -21,13 +22,15 @@ from gradcheck_cli.search.enclosures import (  # noqa: F401 - they fill the tabl
     special_rules,
 )
 from gradcheck_cli.search.enclosures.enclosed import Enclosed, Mask, Rounding, between, literals, up
-from gradcheck_cli.search.enclosures.expanded import expanded, gathered
 from gradcheck_cli.search.enclosures.facts import Fact, facts_of, merged, signed
-from gradcheck_cli.search.enclosures.faithful import BEYOND_THRESHOLD, kernel_of
+from gradcheck_cli.search.enclosures.faithful import ADDS_IN_ANY_ORDER, BEYOND_THRESHOLD, kernel_of
 from gradcheck_cli.search.enclosures.rules import RULES, read, stays_broken
+from reference_engine.op import Composite
+from reference_engine.traced import ROWS, Value
 
 _OF_MASKS = frozenset(("where", "logical_and", "logical_or", "logical_not", *array_rules.MOVES))
 _SIZES = (1, 16, 128, 1024)
+_DTYPES = {"float": np.float64, "int": np.int64, "bool": np.bool_}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,3 +181,72 @@ def _first(y: Any, count: int) -> Enclosed:
     if isinstance(y, Mask):
         y = array_rules.as_enclosed(y)
     return y.map(lambda part: np.asarray(part[:count]))  # type: ignore[no-any-return]
+
+
+class _Parts(ProgramWriter):
+    """Writes the parts of composites without a rule."""
+
+    def row(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Any:
+        if _has_parts(op.name):
+            return op.compose(*args, **keywords)
+        return super().row(op, args, keywords)
+
+
+def expanded(program: Program) -> Program:
+    """The program, in rows that have a rule as far as there are any."""
+    if not any(_has_parts(node.op) for node in program.nodes):
+        return program
+    copy = ProgramCopy(program)
+    for index, node in enumerate(program.nodes):
+        moved = copy.moved(node)
+        body = _body(node, [program.nodes[i] for i in node.args]) if _has_parts(node.op) else None
+        if body is None:
+            copy.place[index] = copy.add(moved)
+        else:
+            copy.place[index] = copy.append(body, [moved.args[int(name)] for name in body.inputs])
+    return copy.finished()
+
+
+def gathered(program: Program) -> Program:
+    """The program, where the kernel `ADDS_IN_ANY_ORDER`, which is restated as one sum after the
+    other, adds all of its numbers at once."""
+    copy = ProgramCopy(program)
+    parts: dict[int, tuple[int, ...]] = {}  # by the place of a sum, what it adds
+    for index, old in enumerate(program.nodes):
+        node = copy.moved(old)
+        if node.op != "add" or kernel_of(node) != ADDS_IN_ANY_ORDER:
+            copy.place[index] = copy.add(node)
+            continue
+        added = tuple(part for i in node.args for part in parts.get(i, (i,)))
+        if len(added) > 2:
+            shape = (len(added), *node.shape)
+            stack = copy.add(
+                replace(node, op="stack", args=added, keywords={"axis": 0}, shape=shape)
+            )
+            how = {"axis": 0, "keepdims": False}
+            node = replace(node, op="sum", args=(stack,), keywords=how)
+        copy.place[index] = copy.add(node)
+        parts[copy.place[index]] = added
+    return copy.finished()
+
+
+def _has_parts(op: str) -> bool:
+    return op not in RULES and op not in (INPUT, CONSTANT) and isinstance(ROWS.get(op), Composite)
+
+
+def _body(node: Node, given: Sequence[Node]) -> Program | None:
+    """The parts of one node, whose inputs are named by the places of its arguments; None where they
+    need arrays of their own, or the numbers of a run."""
+    writer = _Parts(node.span, public=False)
+    writer.text, writer.source = node.text, node.source
+    symbols = [
+        writer.input(str(place), np.ones(one.shape, _DTYPES[one.kind]))
+        for place, one in enumerate(given)
+    ]
+    try:
+        found = ROWS[node.op](*symbols, **node.keywords)
+    except (TypeError, ValueError):
+        return None
+    if not isinstance(found, Symbol) or writer.constants:
+        return None
+    return writer.program(found)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.program import CONSTANT, Node, Program
+from gradcheck_cli.domain.program import CONSTANT, Node, Program, ProgramCopy
 from gradcheck_cli.search.enclosures.enclosed import Enclosed
 from gradcheck_cli.search.enclosures.faithful import kernel_of
 from reference_engine.rules import axes_of
@@ -34,27 +34,19 @@ Fact = Callable[[Enclosed, list[Any]], Enclosed]
 
 def merged(program: Program) -> Program:
     """The program, where nodes that compute the same from the same are one."""
-    nodes: list[Node] = []
-    place: list[int] = []
+    copy = ProgramCopy(program)
     known: dict[Any, int] = {}
-    for node in program.nodes:
-        node = _ordered(replace(node, args=tuple(place[i] for i in node.args)), nodes)
-        args = node.args
+    for index, old in enumerate(program.nodes):
+        node = _ordered(copy.moved(old), copy.nodes)
         choice = kernel_of(node) if node.op == "where" else ""  # it may be an approximation
         keywords = repr(sorted(node.keywords.items()))
-        key = (node.op, args, keywords, repr(node.value), node.kind, choice)
-        if node.custom is not None or not (args or node.value is not None):
-            key = (str(len(nodes)), (), "", "", "", "")
+        key = (node.op, node.args, keywords, repr(node.value), node.kind, choice)
+        if node.custom is not None or not (node.args or node.value is not None):
+            key = (str(len(copy.nodes)), (), "", "", "", "")
         if key not in known:
-            known[key] = len(nodes)
-            nodes.append(node)
-        place.append(known[key])
-    return replace(
-        program,
-        nodes=tuple(nodes),
-        inputs={name: place[i] for name, i in program.inputs.items()},
-        outputs=tuple(None if i is None else place[i] for i in program.outputs),
-    )
+            known[key] = copy.add(node)
+        copy.place[index] = known[key]
+    return copy.finished()
 
 
 def _ordered(node: Node, nodes: list[Node]) -> Node:

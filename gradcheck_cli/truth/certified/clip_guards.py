@@ -18,7 +18,7 @@ import numpy as np
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER
-from gradcheck_cli.domain.program import INPUT, Node, Program
+from gradcheck_cli.domain.program import INPUT, Program, ProgramCopy
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.truth import Guard, PointKind, TruthBlock
 from gradcheck_cli.truth.certified.enclose import certify
@@ -131,27 +131,21 @@ def _singular(op: str) -> tuple[tuple[int, float], ...]:
 def _without(program: Program, active: _Active) -> Program:
     """The program in which the operation with the pole, and nothing else, is given what the clip
     was given. The mask of where is one more input."""
-    nodes: list[Node] = []
-    place: dict[int, int] = {}
+    copy = ProgramCopy(program)
+    place = copy.place
     other: dict[int, int] = {}  # what would be there without the clip
-
-    def add(node: Node) -> int:
-        nodes.append(node)
-        return len(nodes) - 1
-
     mask = -1
     for index, node in enumerate(program.nodes):
-        place[index] = add(replace(node, args=tuple(place[i] for i in node.args)))
+        place[index] = copy.add(copy.moved(node))
         if index == active.clip:
-            mask = add(replace(node, op=INPUT, args=(), keywords={}, name=_MASK, kind="bool"))
+            mask = copy.add(replace(node, op=INPUT, args=(), keywords={}, name=_MASK, kind="bool"))
             chosen = (mask, place[active.argument], place[index])
             wants = ("bool", "float", "float")
-            other[index] = add(replace(node, op="where", args=chosen, keywords={}, wants=wants))
+            where = replace(node, op="where", args=chosen, keywords={}, wants=wants)
+            other[index] = copy.add(where)
         elif index <= active.pole and not other.keys().isdisjoint(node.args):
             args = tuple(other.get(i, place[i]) for i in node.args)
-            other[index] = add(replace(node, args=args))
+            other[index] = copy.add(replace(node, args=args))
         if index == active.pole:
             place[index] = other[index]
-    inputs = {name: place[i] for name, i in program.inputs.items()} | {_MASK: mask}
-    outputs = tuple(None if i is None else place[i] for i in program.outputs)
-    return Program(tuple(nodes), inputs, outputs, program.text)
+    return copy.finished({_MASK: mask})

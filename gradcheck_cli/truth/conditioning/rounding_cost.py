@@ -17,7 +17,7 @@ explain it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -28,12 +28,13 @@ from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
+from gradcheck_cli.domain.program import INPUT, Program, ProgramCopy
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.thresholds import BENIGN, Step
-from gradcheck_cli.domain.truth import Cost, Truth
+from gradcheck_cli.domain.thresholds import BENIGN, FEW_ULPS, FIRST_ORDER_SLACK, Step
+from gradcheck_cli.domain.truth import Cost, Truth, TruthBlock
 from gradcheck_cli.engines.reference.engine import ReferenceEngine
+from gradcheck_cli.truth.certified.enclose import certify
 from gradcheck_cli.truth.conditioning.directional import OUTPUT, Derivatives
-from gradcheck_cli.truth.conditioning.moved_inputs import missed, with_moved
 from gradcheck_cli.truth.conditioning.tape import EntryTape, RecordedProgram, Sums
 from gradcheck_cli.truth.gradients import block_shapes, float64_gradients, numbers_asked
 from gradcheck_cli.truth.plain import inlined
@@ -51,6 +52,8 @@ STIRRED = 3
 # Of the norm of what is factorised: far above float64's rounding, far below where second order
 # counts.
 PERTURBATION: Step = 2.0**-26
+DRAWS = 3  # one of them moves an entry by half of what the worst does, nearly always
+SUFFIX = " moved by"  # no name of an input has a space
 
 
 def with_costs(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> Truth:
@@ -283,3 +286,76 @@ def _enlarge(
         with np.errstate(all="ignore"):
             change = np.abs(there[name] - start) * factor
         largest[name] = np.fmax(seen, np.where(np.isfinite(change), change, 0.0))
+
+
+def missed(
+    block: TruthBlock, cost: Cost, own: Array, unit: float, wanted: Array | None = None
+) -> bool:
+    """Whether right rules in float64, which give `own`, are off by more than first order says: the
+    `cost` is that of a dtype with this unit roundoff, of the entries that are `wanted` (None:
+    all)."""
+    wide = FORMATS["float64"]
+    with np.errstate(all="ignore"):
+        rounding = np.fmax(cost.floor, cost.known_condition) * (wide.unit_roundoff / unit)
+        explained = FIRST_ORDER_SLACK * rounding + FEW_ULPS * wide.ulp(block.value)
+        off = np.abs(own - block.value) > explained + block.error
+    off = off & block.certified & np.isfinite(own)
+    return bool(np.any(off if wanted is None else off & wanted))
+
+
+def with_moved(
+    costs: Mapping[tuple[Mode, str], Cost],
+    request: TruthRequest,
+    blocks: Mapping[tuple[Mode, str], TruthBlock],
+) -> dict[tuple[Mode, str], Cost]:
+    """The costs of these blocks; C, allowance and R are at least what certified derivatives change
+    by when every input moves by up to half an ulp.
+
+    First order takes the slope of the derivative where float64 evaluates it: `sinc(y + 0.3)` at
+    1e30 is evaluated at an even integer, as 0.3 is absorbed, and its derivative is flat there; at
+    the exact point it is not.
+    """
+    modes = {mode: request.projections[mode] for mode, _ in costs}
+    program = _moving(request.program, request.exact)
+    rng = generator(request.seed, 53)
+    unit = FORMATS[request.dtype].unit_roundoff
+    moved = {key: np.zeros_like(blocks[key].value) for key in costs}
+    for _ in range(DRAWS):
+        moves = {
+            name + SUFFIX: unit * rng.uniform(-1.0, 1.0, np.shape(value))
+            for name, value in request.values.items()
+            if name + SUFFIX in program.inputs
+        }
+        values = {**request.values, **moves}
+        there = certify(replace(request, program=program, values=values, projections=modes))
+        for key, largest in moved.items():
+            both = there[key].sure & blocks[key].certified
+            with np.errstate(all="ignore"):
+                change = np.where(both, np.abs(there[key].value - blocks[key].value), 0.0)
+            moved[key] = np.fmax(largest, change)
+    return {
+        key: Cost(
+            np.fmax(cost.known_condition, 2 * moved[key]),
+            np.fmax(cost.allowance, 2 * moved[key]),
+            np.fmax(cost.floor, 2 * moved[key]),
+        )
+        for key, cost in costs.items()
+    }
+
+
+def _moving(program: Program, exact: Collection[str]) -> Program:
+    """The program with each floating input x that is not `exact` in the form x * exp(e), and e an
+    input of its own. No float64 is so near to x: large ones are integers, and so are their sums."""
+    copy = ProgramCopy(program)
+    inputs: dict[str, int] = {}
+    for index, node in enumerate(program.nodes):
+        place = copy.place[index] = copy.add(copy.moved(node))
+        if node.op == INPUT and node.name is not None:
+            inputs[node.name] = place
+            if node.kind == "float" and node.name not in exact:
+                name = node.name + SUFFIX
+                inputs[name] = copy.add(replace(node, name=name))
+                factor = copy.add(replace(node, op="exp", args=(inputs[name],)))
+                product = replace(node, op="multiply", args=(place, factor))
+                copy.place[index] = copy.add(product)
+    return copy.finished(inputs)

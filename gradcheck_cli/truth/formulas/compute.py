@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
+from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import SECOND, Mode, order_of
@@ -20,7 +21,6 @@ from gradcheck_cli.truth.certified.clip_guards import guards_of
 from gradcheck_cli.truth.certified.enclose import DOMAIN, KINK, Certificate, certify, certify_output
 from gradcheck_cli.truth.certified.limiting import Limiting, limiting
 from gradcheck_cli.truth.conditioning.rounding_cost import with_costs
-from gradcheck_cli.truth.formulas.derivative_scale import scale
 from gradcheck_cli.truth.formulas.documented import documented
 from gradcheck_cli.truth.formulas.merge_certificates import (
     alone,
@@ -29,7 +29,7 @@ from gradcheck_cli.truth.formulas.merge_certificates import (
     remembered,
     remembered_output,
 )
-from gradcheck_cli.truth.formulas.request_cache import Work, differences_of, sampled
+from gradcheck_cli.truth.formulas.request_cache import Work, differences_of, largest, sampled
 from gradcheck_cli.truth.gradients import block_shapes
 from gradcheck_cli.truth.numerics.noise import from_size
 from gradcheck_cli.truth.plain import inlined
@@ -301,3 +301,37 @@ def _hulls(
         return ()
     _, rounded = sampled(work, mode, projection, False)
     return hulls_of(mine, differences_of(work, mode), rounded, work.request.seed, limits)
+
+
+def scale(work: Work, name: str, differences: Differences) -> Array:
+    """By entry: the steepest difference that was taken, or a derivative of natural size."""
+    with np.errstate(all="ignore"):
+        return np.fmax(differences.steepest, _natural_size(work, name, differences.value.shape))
+
+
+def _natural_size(work: Work, name: str, shape: tuple[int, ...]) -> Array:
+    """|output| / |input| by entry, in `shape`: a derivative as large as the function itself; second
+    order, |output| / (|one input| |other input|), where the function may bend on the scale of 1
+    although an input is larger: softmax does. Where values cancel, the output is as large as those
+    on the way."""
+    outputs = np.abs(work.output).reshape(-1, 1)
+    inputs = work.request.wrt
+    block = None if name in inputs else HessianBlock.named(name, inputs)
+    if block or outputs.shape[0] != shape[0]:  # rows are projections
+        outputs = np.full((1, 1), largest(outputs))
+    outputs = np.fmax(outputs, work.on_the_way)
+    if block is None:
+        size = outputs / _sizes(work, name, shape[1]).T
+    else:
+        size = outputs / np.fmin(_sizes(work, block.columns, shape[1]), 1.0).T
+        size = size / np.fmin(_sizes(work, block.rows, shape[0]), 1.0)
+    return np.broadcast_to(np.where(np.isfinite(size), size, 0.0), shape)
+
+
+def _sizes(work: Work, name: str, count: int) -> Array:
+    """Sizes of an input's entries, (count, 1), 1 for zeros; where `count` is not their number, the
+    largest of them, (1, 1)."""
+    sizes = np.abs(np.asarray(work.request.values[name], dtype=np.float64)).reshape(-1, 1)
+    if len(sizes) != count:  # directions, not entries
+        sizes = np.full((1, 1), np.max(sizes, initial=0.0))
+    return np.where(sizes == 0, 1.0, sizes)

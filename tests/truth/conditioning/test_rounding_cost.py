@@ -158,3 +158,28 @@ def test_costs_of_suspects_alone_are_no_larger_than_those_of_all(size: int, exac
     np.testing.assert_array_equal(costs.value, all_costs.value)
     assert np.all(np.isnan(costs.difference))
     assert np.any(np.isfinite(all_costs.difference))
+
+
+def block_at(formula: str, x: float, dtype: str) -> TruthBlock:
+    truth = truth_of(formula, {"x": x}, dtype=dtype, modes=("reverse",), conditioning=True)
+    return truth.blocks["reverse", "x"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("formula", "x"),
+    [("sinc(x + 0.3)", 1e30), ("sinc(0.25 - x)", -3e20), ("sinc(x + 0.4) * x", 2.0**90)],
+)
+def test_an_absorbed_phase_is_ill_conditioned(formula: str, x: float, dtype: str) -> None:
+    """Every float nearby is an integer, at which the derivative is that of an integer."""
+    block = block_at(formula, x, dtype)
+    assert np.all(block.certified)
+    assert block.condition > 0.1 * np.abs(block.value)
+    assert block.allowance >= block.condition
+    assert block.floor >= block.condition
+
+
+@pytest.mark.parametrize(("formula", "x"), [("sinc(x + 0.3)", 1.5), ("exp(x)", 3.0)])
+def test_where_nothing_is_absorbed_first_order_decides(formula: str, x: float) -> None:
+    block = block_at(formula, x, "float64")
+    assert block.condition < 1e-14 * np.abs(block.value)

@@ -14,7 +14,7 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.run.executors import node
-from gradcheck_cli.run.executors.shipping import shipped, unpack
+from gradcheck_cli.run.executors.node import shipped, unpack
 
 LAYERS = """
 from parts.factor import factor
