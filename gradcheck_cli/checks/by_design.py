@@ -165,13 +165,12 @@ def not_held(error: NotDeclarable) -> BadSpec:
 def _formula(problem: LayerProblem, design: ByDesign, text: str) -> Formula:
     """The surrogate as a function of what the function is given, in float64."""
     constants, known = problem.spec.constants, {}
-    kinds = {"f": "float", "i": "int", "b": "bool"}
 
     def value(given: Mapping[str, Any]) -> Array:
         arrays = {name: np.asarray(one) for name, one in given.items()}
         key = tuple((name, one.shape, one.dtype.kind) for name, one in arrays.items())
         if key not in known:
-            arguments = {n: Argument(a.shape, kinds[a.dtype.kind]) for n, a in arrays.items()}
+            arguments = {name: Argument.of(array) for name, array in arrays.items()}
             own = {n: c for n, c in constants.items() if n not in arrays}
             parsed = parse(text, constants=own, inputs=arguments)
             if parsed.program is None:

@@ -28,7 +28,7 @@ from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.judge import flushed, judge
 
 if TYPE_CHECKING:
-    from gradcheck_cli.explain.fixes.trials import Tried
+    pass
 
 LIMITS = ("timed-out", "out-of-memory")
 """Failures of the reference worker that are limits of the run, and no mistake of gradcheck's."""
@@ -192,20 +192,18 @@ class Formula(CaseExamination):
         from gradcheck_cli.explain.fixes import trials
 
         request = screened = None
-        answers: dict[Tried, Evaluation] = {}
         with self.ours(EXPLAINING):
             request = trials.request(self.case, self._truth, self.findings)
         if request is not None:
             screened = yield from self._screened(request)
-        if screened is not None:
-            with self.ours(FIXES):
-                for which in (trials.problems, trials.problems, trials.originals):
-                    tried = dict(which(self.case, screened, self.findings, answers))
-                    if tried:
-                        found = yield [Ask(one.engine, tried[one]) for one in tried]
-                        answers |= zip(tried, found, strict=True)
+        tries = trials.Trials(self.case, self.findings, screened)
+        with self.ours(FIXES):
+            for tried in tries.rounds():
+                if tried:
+                    found = yield [Ask(one.engine, tried[one]) for one in tried]
+                    tries.answers |= zip(tried, found, strict=True)
         with self.ours("the fixes could not be reported"):
-            self.findings = trials.with_fixes(self.case, self.findings, screened, answers)
+            self.findings = tries.with_fixes()
 
     def _screened(self, request: FixRequest) -> Steps[Screened | None]:
         (answer,) = yield [Ask(None, request)]

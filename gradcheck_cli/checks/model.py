@@ -24,17 +24,13 @@ from gradcheck_cli.judge.measures import error_in_ulps
 from gradcheck_cli.judge.outputs import follows_output, output_entries, worst_first
 from gradcheck_cli.judge.wording import said
 
-_KINDS = {"f": "float", "i": "int", "u": "int", "b": "bool"}
-
 
 def formula_of(problem: LayerProblem, leaves: Sequence[Leaf]) -> Program:
     """The model of the spec as a program over the leaves. Raises BadSpec."""
     spec = problem.spec
     assert spec.model is not None
     words = {leaf.name: word_of(leaf.name) for leaf in leaves}
-    arguments = {
-        words[leaf.name]: Argument(leaf.shape, _KINDS[leaf.kept.dtype.kind]) for leaf in leaves
-    }
+    arguments = {words[leaf.name]: Argument.of(leaf.kept) for leaf in leaves}
     parsed = parse(spec.model.text, spec.model.place, constants=spec.constants, inputs=arguments)
     if parsed.program is None:
         raise BadSpec(parsed.errors)

@@ -144,8 +144,7 @@ class Declared:
         text = self.surrogates[leaf.name].formula
         words = {one.name: word_of(one.name) for one in self.layer.narrow.leaves}
         values = {words[one.name]: one.value for one in self.layer.narrow.leaves}
-        kinds = {"f": "float", "i": "int", "b": "bool"}
-        arguments = {n: Argument(v.shape, kinds[v.dtype.kind]) for n, v in values.items()}
+        arguments = {name: Argument.of(value) for name, value in values.items()}
         parsed = parse(text, constants=spec.constants, inputs=arguments)
         if parsed.program is None:
             raise BadSurrogate(f"the surrogate `{text}`: {parsed.errors[0].message}")

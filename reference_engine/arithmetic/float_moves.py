@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,20 +28,27 @@ def summed(terms: float) -> float:
     return 1.01 * terms * UNIT  # for fewer than 2^45 terms
 
 
+def _on_parts(
+    name: str, xs: Sequence[Any], passive: Sequence[int], keywords: Mapping[str, Any]
+) -> tuple[Callable[[Callable[[FloatBall], Any]], Any], bool]:
+    """The row as a function of a part of balls, such as their radii, and whether all balls are
+    exact. What stands at the places `passive` is no ball."""
+    balls = [x if i in passive else as_float_ball(x) for i, x in enumerate(xs)]
+
+    def of(part: Callable[[FloatBall], Any]) -> Any:
+        given = (x if i in passive else part(x) for i, x in enumerate(balls))
+        return np.asarray(ROWS[name].raw(*given, **keywords))
+
+    return of, all(i in passive or x.radius is None for i, x in enumerate(balls))
+
+
 def linear(name: str, passive: tuple[int, ...] = ()) -> Callable[..., FloatBall]:
     """A row that moves numbers and adds some of them up."""
-    row = ROWS[name]
 
     def value(*xs: Any, **keywords: Any) -> FloatBall:
-        balls = [x if i in passive else as_float_ball(x) for i, x in enumerate(xs)]
-
-        def of(part: Callable[[FloatBall], Any]) -> Any:
-            given = (x if i in passive else part(x) for i, x in enumerate(balls))
-            return np.asarray(row.raw(*given, **keywords))
-
+        of, exact = _on_parts(name, xs, passive, keywords)
         found = of(lambda x: x.value)
         terms = float(np.max(of(lambda x: np.ones(x.shape)), initial=0.0))
-        exact = all(i in passive or x.radius is None for i, x in enumerate(balls))
         if terms <= 1 and exact:
             return FloatBall(found, None)
         radius = (
@@ -54,45 +61,13 @@ def linear(name: str, passive: tuple[int, ...] = ()) -> Callable[..., FloatBall]
     return value
 
 
-def _moving(name: str) -> Callable[..., FloatBall]:
-    """A row that moves the numbers of one array and leaves each as it is."""
-    row = ROWS[name]
+def _moving(name: str, passive: tuple[int, ...] = ()) -> Callable[..., FloatBall]:
+    """A row that moves numbers and leaves each as it is."""
 
-    def value(x: Value, **keywords: Any) -> FloatBall:
-        x = as_float_ball(x)
-        radius = None if x.radius is None else np.asarray(row.raw(x.radius, **keywords))
-        return FloatBall(np.asarray(row.raw(x.value, **keywords)), radius, x.chosen)
-
-    return value
-
-
-def _joining(name: str) -> Callable[..., FloatBall]:
-    row = ROWS[name]
-
-    def value(*xs: Value, **keywords: Any) -> FloatBall:
-        balls = [as_float_ball(x) for x in xs]
-        found = np.asarray(row.raw(*(x.value for x in balls), **keywords))
-        if all(x.radius is None for x in balls):
-            return FloatBall(found, None)
-        return FloatBall(found, np.asarray(row.raw(*(x.radii for x in balls), **keywords)))
-
-    return value
-
-
-def _getitem(x: Value, *, index: Any) -> FloatBall:
-    x = as_float_ball(x)
-    radius = None if x.radius is None else np.asarray(x.radius[index])
-    return FloatBall(np.asarray(x.value[index]), radius)
-
-
-def _taking(name: str) -> Callable[..., FloatBall]:
-    """A row that takes elements at places, which are its second array."""
-    row = ROWS[name]
-
-    def value(x: Value, places: Any, **keywords: Any) -> FloatBall:
-        x = as_float_ball(x)
-        radius = None if x.radius is None else np.asarray(row.raw(x.radius, places, **keywords))
-        return FloatBall(np.asarray(row.raw(x.value, places, **keywords)), radius)
+    def value(*xs: Any, **keywords: Any) -> FloatBall:
+        of, exact = _on_parts(name, xs, passive, keywords)
+        chosen = name in MOVING and isinstance(xs[0], FloatBall) and xs[0].chosen
+        return FloatBall(of(lambda x: x.value), None if exact else of(lambda x: x.radii), chosen)
 
     return value
 
@@ -119,13 +94,13 @@ def _scatter(g: Value, *, shape: tuple[int, ...], index: Any) -> FloatBall:
 
 
 MOVES: dict[str, Callable[..., Any]] = {
-    "concatenate": _joining("concatenate"),
-    "stack": _joining("stack"),
-    "getitem": _getitem,
+    "concatenate": _moving("concatenate"),
+    "stack": _moving("stack"),
+    "getitem": _moving("getitem"),
     "scatter": _scatter,
     "pad": _pad,
-    "take": _taking("take"),
-    "take_along_axis": _taking("take_along_axis"),
+    "take": _moving("take", (1,)),
+    "take_along_axis": _moving("take_along_axis", (1,)),
     "cumsum": linear("cumsum"),
     "unpatch": linear("unpatch"),
     "trace": linear("trace"),

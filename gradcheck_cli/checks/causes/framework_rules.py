@@ -16,6 +16,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode, order_of
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.layer import LayerProblem
+from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Cause, Finding
 from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.spec import Input
@@ -129,17 +130,19 @@ def lone_branch(finding: Finding, recording: Recording) -> Cause | None:
     return None
 
 
-def _cause(finding: Finding, of: Ran | CustomCall, **words: Any) -> Cause:
-    """The cause of a finding that is an operation, at its line where that is known."""
-    place = of.place
+def cause_at(finding: Finding, name: str, place: Place | None, **words: Any) -> Cause:
+    """The cause of a finding that is an operation, at its place in the code where that is known."""
     return Cause(
-        op=of.name,
+        op=name,
         span=place.span if place else finding.span,
-        text=place.text if place else of.name,
-        engine_op=of.name,
+        text=place.text if place else name,
         source=place.source if place else None,
         **words,
     )
+
+
+def _cause(finding: Finding, of: Ran | CustomCall, **words: Any) -> Cause:
+    return cause_at(finding, of.name, of.place, engine_op=of.name, **words)
 
 
 def _lone(finding: Finding, step: Ran) -> Cause:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -56,14 +55,12 @@ class _LayerFixes:
         mine = [self._finding_in_words(finding) for finding in findings]
         request = trials.request(self._case, self._request, mine)
         screened = None if request is None else self._in_user_code(screen(request))
-        answers: dict[Tried, Evaluation] = {}
-        if screened is not None:
-            for which in (trials.problems, trials.problems, trials.originals):
-                answers |= self._answers(dict(which(self._case, screened, mine, answers)))
-        found = trials.with_fixes(self._case, mine, screened, answers)
+        tries = trials.Trials(self._case, mine, screened)
+        for tried in tries.rounds():
+            tries.answers |= self._answers(tried)
         return tuple(
             replace(finding, fix=one.fix, no_fix=one.no_fix)
-            for finding, one in zip(findings, found, strict=True)
+            for finding, one in zip(findings, tries.with_fixes(), strict=True)
         )
 
     # The layer as a formula
@@ -138,8 +135,7 @@ class _LayerFixes:
         if found is None or not self._can_be_written(found):
             return trial
         self._rewordings[id(candidate.program)] = found
-        written = f"{found.code.definitions}\n\n{found.code.expression}".strip()
-        place = found.place
+        place, written = found.place, found.code.text
         return replace(
             trial, candidate=replace(candidate, before=place.text, after=written, place=place)
         )
@@ -205,7 +201,7 @@ class _LayerFixes:
 
     def _written(self, found: Rewording) -> AbstractContextManager[None]:
         expression = self._expressions[found.place]
-        return self._layer.narrow.written(expression, found.code.expression, _names(found))
+        return self._layer.narrow.written(expression, found.code.expression, found.code.names())
 
     def _run(self, mode: Mode, moved: Mapping[str, Array]) -> Evaluation | None:
         """The layer at other values of its leaves. Tangents are those of a layer bound there."""
@@ -227,11 +223,3 @@ def _readable(request: TruthRequest, constants: Mapping[str, Array]) -> TruthReq
     own = {n: v for n, v in request.values.items() if n in lifted.program.inputs}
     bounds = {name: request.bounds[name] for name in own}
     return replace(request, program=lifted.program, values=own, bounds=bounds)
-
-
-def _names(found: Rewording) -> dict[str, Any]:
-    """What the words of a framework mean, and the functions that are defined for a fix."""
-    names: dict[str, Any] = {}
-    exec("\n".join([*found.code.imports, found.code.definitions]), names)
-    del names["__builtins__"]
-    return names

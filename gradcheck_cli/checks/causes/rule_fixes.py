@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -60,17 +60,10 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?")
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """What stands at `place` becomes `expression`. That may call functions of `definitions`, which
-    are in `names` with what else it needs."""
+    """What stands at `place` becomes `code`."""
 
     place: Place
-    expression: str
-    definitions: str = ""
-    names: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def after(self) -> str:
-        return f"{self.definitions}\n\n{self.expression}".strip()
+    code: Inline
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +78,8 @@ class TriedCorrection:
 
     @property
     def written(self) -> tuple[Expression, str, Mapping[str, Any]]:
-        return self.expression, self.correction.expression, self.correction.names
+        code = self.correction.code
+        return self.expression, code.expression, code.names()
 
     def fix(self, entry: Entry, value: float, dtype: str) -> Fix | None:
         """The correction as a fix of a finding with this worst entry, which has the `value` in the
@@ -95,11 +89,11 @@ class TriedCorrection:
         ulps = float(abs(value - entry.truth) / FORMATS[dtype].ulp(entry.truth))
         if not ulps <= 2.0 ** (ERROR_BITS * FORMATS[dtype].bits):
             return None
-        correction = self.correction
+        place, code = self.correction.place, self.correction.code
         return Fix(
-            before=correction.place.text,
-            after=correction.after,
-            model=correction.after,
+            before=place.text,
+            after=code.text,
+            model=code.text,
             rules=(),
             condition="",
             kink="",
@@ -109,7 +103,7 @@ class TriedCorrection:
             ulps_after=ulps,
             points=self.points,
             right=self.right,
-            place=correction.place,
+            place=place,
         )
 
 
@@ -132,7 +126,8 @@ class RuleFixes:
         try:
             for correction in islice(self._found(), TRIALS):
                 expression = self._expression(correction.place)
-                with self._layer.written(expression, correction.expression, correction.names):
+                code = correction.code
+                with self._layer.written(expression, code.expression, code.names()):
                     answers = [a for a in map(self._is_right, self._fresh()) if a is not None]
                 if answers and all(answers):
                     return TriedCorrection(correction, expression, len(answers), len(answers))
@@ -202,14 +197,14 @@ class RuleFixes:
         tried = [run.seen(expression, [edit.whole for edit in every]).tried for run in runs]
         for edit, *values in zip(every, *tried, strict=True):
             if all(_is(value, one) for value, one in zip(values, right, strict=True)):
-                yield _correction(edit.place, Inline(edit.after, "", dialect.imports))
+                yield Correction(edit.place, Inline(edit.after, "", dialect.imports))
         if program.has_sizes or program.has_shapes:
             return
         for place, own in returned.places:
             others = {name: values for name, values in named.items() if name != own}
             code = in_names(program.program, points, others, self._framework)
             if code is not None:
-                yield _correction(place, code)
+                yield Correction(place, code)
 
     def _fresh(self) -> list[Mapping[str, Array]]:
         with closing(self._bound({})) as subject:
@@ -284,10 +279,3 @@ def _named(seen: Sequence[Seen]) -> dict[str, list[Array]]:
 
 def _is(values: Array | None, right: Array) -> bool:
     return values is not None and values.shape == right.shape and agree(values, right)
-
-
-def _correction(place: Place, code: Inline) -> Correction:
-    names: dict[str, Any] = {}
-    exec("\n".join([*code.imports, code.definitions]), names)
-    del names["__builtins__"]
-    return Correction(place, code.expression, code.definitions, names)

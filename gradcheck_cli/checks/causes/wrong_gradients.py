@@ -19,6 +19,7 @@ from gradcheck_cli.checks.causes.blame import Find
 from gradcheck_cli.checks.causes.framework_rules import (
     OWN_SECONDS,
     alone,
+    cause_at,
     convention,
     executed,
     in_time,
@@ -457,11 +458,11 @@ def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
     stated_rule = _rule(call, name, "forward" if finding.mode == "forward" else "reverse")
     rule = "jvp" if stated_rule.is_jvp else "backward"
     place = returned(stated_rule.function, stated_rule.index) or call.place
-    return Cause(
-        op=call.name,
+    return cause_at(
+        finding,
+        call.name,
+        place,
         phase="backward",
-        span=place.span if place else finding.span,
-        text=place.text if place else call.name,
         detail=f"your {rule} returns {stated} for `{name}`; the derivative of forward is {right}",
         story=f"the {rule} of `{call.name}`{_where(call.place)} returns {stated} for `{name}`; "
         f"correct: {right}",
@@ -469,7 +470,6 @@ def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
         proven=True,
         proof=f"checked in isolation{' at the same inputs' if call.live else ''}, `{call.name}` "
         "disagrees with finite differences of its own forward",
-        source=place.source if place else None,
     )
 
 
@@ -489,17 +489,16 @@ def _detached(finding: Finding, cut: GradientBarrier) -> Cause:
         truth, computed = worst.truth or 0.0, worst.computed
         right, seen = apart(_rounded(truth, computed), computed)
         story = f"with `{what}` in the graph the entry is {right}, not {seen}"
-    return Cause(
-        op=cut.name,
+    return cause_at(
+        finding,
+        cut.name,
+        cut.place,
         phase="forward",
-        span=cut.place.span,
-        text=cut.place.text,
         detail=f"the gradient of `{finding.input}` stops here: `{cut.name}` detaches a value",
         story=story,
         kind=DETACHED,
         proven=True,
         proof=f"in a run where `{cut.name}` passes its argument through, the gradient is right",
-        source=cut.place.source,
     )
 
 
@@ -548,17 +547,16 @@ def _part(finding: Finding) -> str:
 
 
 def _overwritten(finding: Finding, cut: GradientBarrier) -> Cause:
-    return Cause(
-        op=cut.name,
+    return cause_at(
+        finding,
+        cut.name,
+        cut.place,
         phase="forward",
-        span=cut.place.span,
-        text=cut.place.text,
         detail=f"overwritten through `{cut.name}`: the derivative uses the overwritten memory",
         story=f"`{cut.name}` hides an in-place write from the graph",
         kind=DETACHED,
         proof=f"without `{cut.name}` the framework refuses the backward pass, because a saved "
         "value was modified in place",
-        source=cut.place.source,
     )
 
 

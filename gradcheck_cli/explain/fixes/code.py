@@ -44,6 +44,18 @@ class Inline:
     definitions: str
     imports: tuple[str, ...]
 
+    @property
+    def text(self) -> str:
+        """All that is to be written."""
+        return f"{self.definitions}\n\n{self.expression}".strip()
+
+    def names(self) -> dict[str, Any]:
+        """What the names of the framework and of the functions mean in the expression."""
+        found: dict[str, Any] = {}
+        exec("\n".join([*self.imports, self.definitions]), found)
+        del found["__builtins__"]
+        return found
+
 
 def inline(part: Program, framework: str) -> Inline | None:
     """The part as one expression of its inputs; None where the framework has no words for it."""

@@ -1,9 +1,8 @@
 """Fixes for the findings of a case: what to ask, whom to ask, and what to make of the answers.
 
 A fix is looked for in three steps. `request` proposes candidates, for the reference worker to
-screen. `problems` are those that are left, at the points where they are tried, for the engines with
-findings: the best first, and the others where that does not serve. `with_fixes` takes the best that
-did right. Nothing is run here.
+screen. The engines with findings try what is left of them (`Trials.rounds`), and `with_fixes` takes
+the best that did right. Nothing is run here.
 """
 
 from __future__ import annotations
@@ -90,117 +89,83 @@ def _has_no_derivative(finding: Finding) -> bool:
     return finding.input is not None and any(one.truth is None for one in finding.entries)
 
 
-def problems(
-    case: Case,
-    screened: Screened,
-    findings: Sequence[Finding],
-    answers: Mapping[Tried, Evaluation],
-) -> Iterator[tuple[Tried, Problem]]:
-    """What the engines are requested, at all points: first the best candidate. Where that is no
-    fix of every finding, the others come next, of which another may then be the better one."""
-    trials = list(enumerate(screened.trials))
-    wanted = trials[:1]
-    if answers:
-        wanted = [] if _serves(case, screened, findings, answers) else trials[1:]
-    for engine, mode in _asked(findings):
-        for number, trial in wanted:
-            for i, point in enumerate(trial.points):
-                program = trial.candidate.program
-                yield Tried(engine, mode, number, i), _problem(case, program, point, mode)
+class Trials:
+    """The trials of the candidates that were `screened` for the findings of a case (None: there was
+    nothing to screen). `answers` are what engines gave in them."""
 
+    def __init__(self, case: Case, findings: Sequence[Finding], screened: Screened | None) -> None:
+        self.case = case
+        self.candidates = () if screened is None else screened.trials
+        self.answers: dict[Tried, Evaluation] = {}
+        self._findings = findings
+        self._none = NOT_TRIED if screened is not None and screened.untried else NONE_HELPS
+        wanted = [finding for finding in findings if _wants_fix(finding)]
+        self._results = {
+            who: _Results(self, *who) for who in dict.fromkeys((f.engine, f.mode) for f in wanted)
+        }
 
-def _serves(
-    case: Case,
-    screened: Screened,
-    findings: Sequence[Finding],
-    answers: Mapping[Tried, Evaluation],
-) -> bool:
-    """Whether the best candidate is right everywhere and mends every finding: it is reported then,
-    whatever the others do."""
-    wanted = [f for f in findings if _wants_fix(f)]
-    return all(
-        _Results(case, screened, answers, engine, mode).serves(
-            0, [f for f in wanted if (f.engine, f.mode) == (engine, mode)]
+    def rounds(self) -> Iterator[dict[Tried, Problem]]:
+        """What the engines with findings are asked; their `answers` are there before the next
+        round. First the best candidate at all of its points; then the others, where that is no fix
+        of every finding; then the formula as it stands, where a candidate is not right."""
+        yield dict(self._problems(range(1)))
+        if not self._serves():
+            yield dict(self._problems(range(1, len(self.candidates))))
+        yield dict(self._originals())
+
+    def _problems(self, numbers: Iterable[int]) -> Iterator[tuple[Tried, Problem]]:
+        tried = [(number, self.candidates[number]) for number in numbers if self.candidates]
+        for result in self._results.values():
+            for number, trial in tried:
+                for i, point in enumerate(trial.points):
+                    yield result.tried(number, i), result.problem(trial.candidate.program, point)
+
+    def _serves(self) -> bool:
+        """Whether the best candidate is right everywhere and mends every finding: it is reported
+        then, whatever the others do."""
+        wanted = [finding for finding in self._findings if _wants_fix(finding)]
+        return bool(self.candidates) and all(
+            result.serves(0, [f for f in wanted if (f.engine, f.mode) == who])
+            for who, result in self._results.items()
         )
-        for engine, mode in _asked(wanted)
-    )
 
+    def _originals(self) -> Iterator[tuple[Tried, Problem]]:
+        fresh = self.fresh()
+        for result in self._results.values():
+            doubtful = result.doubtful()
+            for i, point in enumerate(fresh):
+                if id(point.values) in doubtful:
+                    yield result.tried(None, i), result.problem(self.case.spec.program, point)
 
-def originals(
-    case: Case,
-    screened: Screened,
-    findings: Iterable[Finding],
-    answers: Mapping[Tried, Evaluation],
-) -> Iterator[tuple[Tried, Problem]]:
-    """And then: the formula as it stands, at the fresh points where a candidate is not right."""
-    fresh = _fresh(screened)
-    for engine, mode in _asked(findings):
-        doubtful = _Results(case, screened, answers, engine, mode).doubtful()
-        for i, point in enumerate(fresh):
-            if id(point.values) in doubtful:
-                yield (
-                    Tried(engine, mode, None, i),
-                    _problem(case, case.spec.program, point, mode),
-                )
+    def fresh(self) -> list[TrialPoint]:
+        """The fresh points of all trials, each once."""
+        points = {id(p.values): p for trial in self.candidates for p in trial.points[1:]}
+        return list(points.values())
 
+    def with_fixes(self) -> tuple[Finding, ...]:
+        """The findings, each with the best candidate that its engine did right with, or with why
+        there is none."""
+        for result in self._results.values():
+            result.count()
+        best = _order(self._results.values())
+        return tuple(self._with_fix(finding, best) for finding in self._findings)
 
-def _asked(findings: Iterable[Finding]) -> list[tuple[str, Mode]]:
-    """The engines and modes with findings, each once."""
-    found = dict.fromkeys((f.engine, f.mode) for f in findings if _wants_fix(f))
-    return list(found)  # type: ignore[arg-type]
-
-
-def _fresh(screened: Screened) -> list[TrialPoint]:
-    """The fresh points of all trials, each once."""
-    points = {id(p.values): p for trial in screened.trials for p in trial.points[1:]}
-    return list(points.values())
-
-
-def _problem(case: Case, program: Program, point: TrialPoint, mode: Mode) -> Problem:
-    projection = case.projections[mode]
-    return Problem(program, point.values, case.spec.wrt, case.dtype, case.dtype, mode, projection)
-
-
-def with_fixes(
-    case: Case,
-    findings: Sequence[Finding],
-    screened: Screened | None,
-    answers: Mapping[Tried, Evaluation],
-) -> tuple[Finding, ...]:
-    """The findings, each with the best candidate that its engine did right with, or with why there
-    is none."""
-    results = {
-        (engine, mode): _Results(case, screened or Screened(()), answers, engine, mode).counted()
-        for engine, mode in dict.fromkeys((f.engine, f.mode) for f in findings if _wants_fix(f))
-    }
-    best = _order(results.values())
-    return tuple(_with_fix(case, f, screened, results, best) for f in findings)
-
-
-def _with_fix(
-    case: Case,
-    finding: Finding,
-    screened: Screened | None,
-    results: Mapping[tuple[str | None, str | None], _Results],
-    best: Sequence[int],
-) -> Finding:
-    if not _wants_fix(finding):
-        if finding.cause is not None and finding.cause.kind == "genuine overflow":
-            return replace(finding, no_fix=DOES_NOT_FIT.format(case.dtype))
-        grave = finding.code in UNSTABLE and finding.severity != "note"
-        if grave and finding.engine is not None and _has_no_derivative(finding):
-            return replace(finding, no_fix=NO_DERIVATIVE)
-        return finding
-    mine = results[finding.engine, finding.mode]
-    for number in best:
-        if number in mine.right and mine.mends(number, finding):
-            return replace(finding, fix=mine.fix(number, finding))
-    if mine.refused.intersection(best):
-        return replace(finding, no_fix=NOT_TAKEN.format(finding.engine, finding.mode))
-    if len(case.spec.program.nodes) > LARGEST:
-        return replace(finding, no_fix=TOO_LARGE)
-    untried = screened is not None and screened.untried
-    return replace(finding, no_fix=NOT_TRIED if untried else NONE_HELPS)
+    def _with_fix(self, finding: Finding, best: Sequence[int]) -> Finding:
+        if not _wants_fix(finding):
+            if finding.cause is not None and finding.cause.kind == "genuine overflow":
+                return replace(finding, no_fix=DOES_NOT_FIT.format(self.case.dtype))
+            grave = finding.code in UNSTABLE and finding.severity != "note"
+            if grave and finding.engine is not None and _has_no_derivative(finding):
+                return replace(finding, no_fix=NO_DERIVATIVE)
+            return finding
+        mine = self._results[finding.engine, finding.mode]
+        for number in best:
+            if number in mine.right and mine.mends(number, finding):
+                return replace(finding, fix=mine.fix(number, finding))
+        if mine.refused.intersection(best):
+            return replace(finding, no_fix=NOT_TAKEN.format(finding.engine, finding.mode))
+        too_large = len(self.case.spec.program.nodes) > LARGEST
+        return replace(finding, no_fix=TOO_LARGE if too_large else self._none)
 
 
 def _order(results: Iterable[_Results]) -> list[int]:
@@ -218,27 +183,29 @@ class _Results:
     each was right at, and how many there were. `refused`: custom gradients that the engine does
     not take."""
 
-    def __init__(
-        self,
-        case: Case,
-        screened: Screened,
-        answers: Mapping[Tried, Evaluation],
-        engine: str | None,
-        mode: str | None,
-    ) -> None:
-        self._case = case
-        self._screened = screened
-        self._answers = answers
+    def __init__(self, trials: Trials, engine: str | None, mode: str | None) -> None:
+        self._case = trials.case
+        self._trials = trials
         self._who: tuple[str, Mode] = (engine, mode)  # type: ignore[assignment]
         self._worst: dict[Tried, float] = {}
         self.right: dict[int, tuple[int, int]] = {}
         self.refused: set[int] = set()
 
-    def counted(self) -> _Results:
-        """Itself, with `right` and `refused` filled in."""
-        places = {id(point.values): i for i, point in enumerate(_fresh(self._screened))}
+    def tried(self, number: int | None, point: int) -> Tried:
+        """A candidate at one of its points, or the original at a fresh one."""
+        return Tried(*self._who, number, point)
+
+    def problem(self, program: Program, point: TrialPoint) -> Problem:
+        """What the engine is asked in a trial."""
+        case, mode = self._case, self._who[1]
+        dtype, projection = case.dtype, case.projections[mode]
+        return Problem(program, point.values, case.spec.wrt, dtype, dtype, mode, projection)
+
+    def count(self) -> None:
+        """Fills in `right` and `refused`."""
+        places = {id(point.values): i for i, point in enumerate(self._trials.fresh())}
         for loss in LOSSES:
-            for number, trial in enumerate(self._screened.trials):
+            for number, trial in enumerate(self._trials.candidates):
                 counted = self._count(number, trial, places, loss)
                 if counted is not None:
                     self.right[number] = counted
@@ -246,7 +213,6 @@ class _Results:
                     self.refused.add(number)
             if self.right:
                 break
-        return self
 
     def _count(
         self, number: int, trial: Trial, places: Mapping[int, int], loss: float
@@ -254,18 +220,17 @@ class _Results:
         """(right, fresh points), or None where the candidate did not stand the trial: it is right
         at the failing point, at half of the points near it, and wrong only where the original is
         wrong too."""
-        engine, mode = self._who
         right, near, near_wrong = 0, 0, 0
         for i, point in enumerate(trial.points):
-            good = self._good(Tried(engine, mode, number, i), point, loss)
+            good = self._good(self.tried(number, i), point, loss)
             if i == 0:
-                if not (good and self._helps(Tried(engine, mode, number, 0), point)):
+                if not (good and self._helps(self.tried(number, 0), point)):
                     return None
                 continue
             right += good
             near += point.near
             near_wrong += point.near and not good
-            original = Tried(engine, mode, None, places[id(point.values)])
+            original = self.tried(None, places[id(point.values)])
             if not good and self._good(original, point, loss):
                 return None
         return (right, len(trial.points) - 1) if 2 * near_wrong <= near else None
@@ -274,8 +239,8 @@ class _Results:
         """The points, by the identity of their values, where a candidate that is right at the
         failing one is not: there it matters whether the original was."""
         found: set[int] = set()
-        for number, trial in enumerate(self._screened.trials):
-            tried = [Tried(*self._who, number, i) for i in range(len(trial.points))]
+        for number, trial in enumerate(self._trials.candidates):
+            tried = [self.tried(number, i) for i in range(len(trial.points))]
             for loss in LOSSES:
                 if not self._good(tried[0], trial.points[0], loss):
                     continue
@@ -285,7 +250,7 @@ class _Results:
         return found
 
     def _refuses(self, number: int) -> bool:
-        answer = self._answers.get(Tried(*self._who, number, 0))
+        answer = self._trials.answers.get(self.tried(number, 0))
         failure = None if answer is None else answer.failure
         return failure is not None and failure.kind == "unsupported"
 
@@ -299,7 +264,7 @@ class _Results:
 
     def _worst_error(self, tried: Tried, point: TrialPoint) -> float:
         """In ulps, of value and gradients; inf where one of them is not there."""
-        answer = self._answers.get(tried)
+        answer = self._trials.answers.get(tried)
         if answer is None or answer.failure is not None or answer.output is None:
             return np.inf
         fmt = FORMATS[self._case.dtype]
@@ -317,7 +282,7 @@ class _Results:
         What rounding explains is right, but no repair: zero explains a lot of ill-conditioned
         numbers."""
         fmt = FORMATS[self._case.dtype]
-        now = self._answers[tried]
+        now = self._trials.answers[tried]
         before = self._before()
         numbers = [(point.output, now.output, before.output)]
         for name in self._case.spec.wrt:
@@ -329,8 +294,8 @@ class _Results:
     def serves(self, number: int, findings: Iterable[Finding]) -> bool:
         """Whether the candidate is right at every point, by the stricter measure, and mends all of
         the findings."""
-        points = self._screened.trials[number].points
-        tried = [(Tried(*self._who, number, i), point) for i, point in enumerate(points)]
+        points = self._trials.candidates[number].points
+        tried = [(self.tried(number, i), point) for i, point in enumerate(points)]
         return (
             all(self._good(*one, LOSSES[0]) for one in tried)
             and self._helps(*tried[0])
@@ -342,7 +307,7 @@ class _Results:
         the entry that is shown, or all of the output that was lost."""
         if finding.code not in NOT_FINITE:
             return True
-        answer = self._answers[Tried(*self._who, number, 0)]
+        answer = self._trials.answers[self.tried(number, 0)]
         if finding.input is not None:
             value = self._at_entry(answer, finding)
             return value is None or bool(np.isfinite(value))
@@ -359,10 +324,9 @@ class _Results:
         # reads the frameworks' tables of operations, for which a run without a fix has no use
         from gradcheck_cli.explain.fixes.code import code_of
 
-        engine, mode = self._who
-        candidate = self._screened.trials[number].candidate
+        candidate = self._trials.candidates[number].candidate
         right, points = self.right[number]
-        value = self._at_entry(self._answers[Tried(engine, mode, number, 0)], finding)
+        value = self._at_entry(self._trials.answers[self.tried(number, 0)], finding)
         entry = finding.entries[0] if finding.entries else None
         return Fix(
             before=candidate.before,

@@ -86,7 +86,7 @@ def test_what_a_backward_has_to_return(
     found = tried(cls, inputs, name)
     assert found is not None
     correction = found.correction
-    assert (correction.place.text, correction.after) == (before, after)
+    assert (correction.place.text, correction.code.text) == (before, after)
     lines = inspect.getsource(rules).splitlines()
     assert before in lines[correction.place.span.line - 1]
     assert found.right == found.points
@@ -108,14 +108,14 @@ def test_what_a_backward_of_several_outputs_has_to_return(
 ) -> None:
     found = tried(cls, inputs)
     assert found is not None
-    assert found.correction.after == after
+    assert found.correction.code.text == after
     assert found.right == found.points
 
 
 def test_what_a_jvp_has_to_return() -> None:
     found = tried(rules.Cosine, VECTOR, mode="forward")
     assert found is not None
-    assert found.correction.after == "-t * torch.sin(x)"
+    assert found.correction.code.text == "-t * torch.sin(x)"
 
 
 def test_there_is_none_for_a_long_derivative() -> None:

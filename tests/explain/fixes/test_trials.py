@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from gradcheck_cli.domain.case import TruthRequest
-from gradcheck_cli.domain.evaluation import Evaluation, Problem
-from gradcheck_cli.domain.fixes import Screened
+from gradcheck_cli.domain.evaluation import Evaluation
 from gradcheck_cli.domain.report import Finding, Fix
 from gradcheck_cli.explain.fixes import trials
 from gradcheck_cli.truth.formulas.screening import screen
@@ -40,18 +39,13 @@ def fixed(
     into `tried`."""
     request = trials.request(found.case, truth_request(found), found.findings)
     screened = None if request is None else screen(request)
-    answers: dict[trials.Tried, Evaluation] = {} if tried is None else tried
-
-    def ask(wanted: Iterable[tuple[trials.Tried, Problem]]) -> None:
-        for tried, problem in list(wanted):
-            answer = loaded(tried.engine).evaluate(problem)
-            answers[tried] = answer if change is None else change(tried, answer)
-
-    some = screened or Screened(())
-    for _ in range(2):
-        ask(trials.problems(found.case, some, found.findings, answers))
-    ask(trials.originals(found.case, some, found.findings, answers))
-    return trials.with_fixes(found.case, found.findings, screened, answers)
+    tries = trials.Trials(found.case, found.findings, screened)
+    tries.answers = {} if tried is None else tried
+    for asked in tries.rounds():
+        for one, problem in asked.items():
+            answer = loaded(one.engine).evaluate(problem)
+            tries.answers[one] = answer if change is None else change(one, answer)
+    return tries.with_fixes()
 
 
 def fix_of(finding: Finding) -> Fix:
