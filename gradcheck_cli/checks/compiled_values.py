@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
@@ -66,11 +67,8 @@ def _value(subject: Subject, stage: str = "") -> Array:
 
 def _error(compiled_in: Callable[[str], Subject], dtype: str) -> Array:
     """By how much the compiled value is off in another dtype."""
-    subject = compiled_in(dtype)
-    try:
+    with closing(compiled_in(dtype)) as subject:
         return _value(subject) - _value(subject, subject.stages[0])
-    finally:
-        subject.close()
 
 
 def _off(subject: Subject, compiled: Array, written: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -163,14 +164,14 @@ def raised_beside(engine: Engine, problem: LayerProblem, failure: Failure) -> Fa
         return failure
     runs = False
     try:
-        with surroundings(), on_the_path(problem.implementation):
-            subject = Subjects(engine, problem).bound(problem.dtype)
-            try:
-                size = subject.value({}).size
-                runs = True
-                subject.run(Call(cotangents=np.ones((1, size))))
-            finally:
-                subject.close()
+        with (
+            surroundings(),
+            on_the_path(problem.implementation),
+            closing(Subjects(engine, problem).bound(problem.dtype)) as subject,
+        ):
+            size = subject.value({}).size
+            runs = True
+            subject.run(Call(cotangents=np.ones((1, size))))
     except (Exception, SystemExit):  # at the point itself, which the failure says already
         return replace(failure, message=BACKWARD + failure.message) if runs else failure
     return replace(failure, detail="\n".join(filter(None, (failure.detail, BESIDE))))

@@ -14,7 +14,7 @@ from gradcheck_cli.domain.records import dataclass
 if TYPE_CHECKING:
     from gradcheck_cli.domain.curve import Curve
     from gradcheck_cli.domain.dtypes import Array
-    from gradcheck_cli.domain.evaluation import Failure
+    from gradcheck_cli.domain.evaluation import Failure, Mode
     from gradcheck_cli.domain.graph import Graph
     from gradcheck_cli.domain.search import Search, SearchedFix, SearchResult
 
@@ -177,6 +177,16 @@ class Finding:
     unseen: bool = False  # by float32, in whose digits the error is lost
     stage: str = ""  # of a compiler, where that is to blame
     cotangent: tuple[float, ...] = ()  # flattened: of the outputs whose product has a Hessian
+
+    @property
+    def worst(self) -> Entry | None:
+        """The entry that is furthest off."""
+        return self.entries[0] if self.entries else None
+
+    @property
+    def way(self) -> Mode:
+        """The mode whose rules gave what was found."""
+        return "forward" if self.mode == "forward" else "reverse"
 
 
 Rule = Literal[

@@ -156,7 +156,7 @@ def _check(check: Check) -> dict[str, Any]:
 
 
 def _finding(finding: Finding, source: Source) -> dict[str, Any]:
-    worst = finding.entries[0] if finding.entries else Entry((), None)
+    worst = finding.worst or Entry((), None)
     return _object(
         finding_schema(),
         finding,

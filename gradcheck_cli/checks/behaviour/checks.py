@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import cached_property, partial
 
 from gradcheck_cli.checks.behaviour.baseline import Bench, Fault
@@ -88,10 +89,8 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
         if reason is None:
             raise
         return LayerAnswer(notes=(f"its behaviour was not checked: {reason}",))
-    try:
+    with closing(subject):
         return _behaviour(subject, partial(subjects.bound, subject.dtype), problem)
-    finally:
-        subject.close()
 
 
 def _behaviour(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -87,12 +88,9 @@ def _adds_up(bench: Bench, runs: Sequence[CallResult], name: str) -> bool:
 
 
 def _two_calls(bench: Bench) -> tuple[CallResult, CallResult]:
-    subject = bench.fresh({})
-    try:
-        call = Call(cotangents=bench.row[None])
+    call = Call(cotangents=bench.row[None])
+    with closing(bench.fresh({})) as subject:
         return subject.run(call), subject.run(call)
-    finally:
-        subject.close()
 
 
 def _after_another(bench: Bench) -> Fault | None:
@@ -142,11 +140,8 @@ def _on_a_fresh_layer(bench: Bench) -> Fault | None:
     if bench.ran_elsewhere is None:
         return None
     values, later = bench.ran_elsewhere
-    subject = bench.fresh(values)
-    try:
+    with closing(bench.fresh(values)) as subject:
         fresh = subject.run(Call(values=values, cotangents=bench.row[None]))
-    finally:
-        subject.close()
     found = bench.apart(fresh, later, bench.tight(fresh))
     return _shown("for an input on a fresh layer, and for the same input after another", found)
 

@@ -4,6 +4,7 @@ answer is as it should be, no check has anything to find, and none runs by itsel
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from functools import partial
 
 import numpy as np
@@ -171,11 +172,8 @@ def _of_a_fresh_layer(
     def run() -> CallResult:
         if not bench.subject.is_fresh:
             return bench.ran(bench.subject, call)
-        subject = bench.fresh(values)
-        try:
+        with closing(bench.fresh(values)) as subject:
             return bench.ran(subject, call)
-        finally:
-            subject.close()
 
     checks = (remembered, of_inputs, linear, of_upstream)
     expected, near = _multiple(bench, there, negative), widened(bench.tight(there), negative)

@@ -104,7 +104,7 @@ class Blame:
     def _lost(self, finding: Finding) -> Finding:
         """A gradient that is as wrong in another precision: GC301 where it is right as soon as an
         operation that rounds is done exactly. What float32 absorbs float64 may absorb too."""
-        worst = finding.entries[0] if finding.entries else None
+        worst = finding.worst
         if worst is None or worst.computed is None or worst.truth is None:
             return finding
         cause = self._cause(replace(finding, code=Codes.PRECISION_LOSS))

@@ -192,8 +192,7 @@ def wrong_rule(
 ) -> Cause:
     """The cause of a finding, for an operation that hands on `numbers` (as stated, and right)."""
     stated, right = numbers
-    way = "forward" if finding.mode == "forward" else "reverse"
-    of_it = f"{framework}'s {way} mode returns {stated} for {name} of `{call.name}`"
+    of_it = f"{framework}'s {finding.way} mode returns {stated} for {name} of `{call.name}`"
     return _cause(
         finding,
         call,

@@ -169,7 +169,7 @@ class WrongGradients:
         solved = self._solved(finding) if finding.unseen else None
         if solved is not None:
             return replace(finding, cause=solved)
-        for every in self._wrong("forward" if finding.mode == "forward" else "reverse"):
+        for every in self._wrong(finding.way):
             # of several arguments, the one that is called as the input is
             one = next((w for w in every if w.name == finding.input), every[0])
             if one.call.live is None:
@@ -208,7 +208,7 @@ class WrongGradients:
         """The operation of the framework whose derivative is wrong, and reaches the entry."""
         traced = self._find(finding)
         row = np.ones(sum(y.size for y in self._subject.outputs)) if traced is None else traced.row
-        mode: Mode = "forward" if finding.mode == "forward" else "reverse"
+        mode = finding.way
         if mode not in self._own:
             self._own[mode] = self._own_rules(row, mode)
         wrong, kinks = self._own[mode]
@@ -241,10 +241,10 @@ class WrongGradients:
     def _with_fix(self, finding: Finding, one: _Wrong) -> Finding:
         """The finding with what the backward has to return instead, where that makes its entry
         right."""
-        traced, worst = self._find(finding), finding.entries[0] if finding.entries else None
+        traced, worst = self._find(finding), finding.worst
         if traced is None or worst is None:
             return finding
-        mode: Mode = "forward" if finding.mode == "forward" else "reverse"
+        mode = finding.way
         key = mode, one.call.name, one.name
         if key not in self._corrections:
             # reads the frameworks' tables of operations, for which a run without a fix has no use
@@ -275,20 +275,19 @@ class WrongGradients:
         change where the function moves as its backward says. A layer may never use the gradient of
         an argument for which it is wrong, as of a buffer that it overwrites. None where that cannot
         be seen."""
-        traced, worst = self._find(finding), finding.entries[0] if finding.entries else None
+        traced, worst = self._find(finding), finding.worst
         if traced is None or worst is None or worst.truth is None or worst.computed is None:
             return True  # it is wrong, and no entry speaks against it
         if finding.mode != "reverse" or self._designs:
             return True  # what is declared follows one backward, and one declaration
-        subject = Subjects(self._engine, self._problem).bound(self._subject.dtype)
+        declared = Declared({0: ByDesign("", finding.span, function=call.name)}, {}, {})
+        bound = Subjects(self._engine, self._problem).bound(self._subject.dtype)
         try:
-            declared = Declared({0: ByDesign("", finding.span, function=call.name)}, {}, {})
-            subject.hold(declared)
-            found, bar = entry_by_differences(subject, traced)
+            with closing(bound) as subject:
+                subject.hold(declared)
+                found, bar = entry_by_differences(subject, traced)
         except NotDeclarable:
             return None
-        finally:
-            subject.close()
         least = SAME_ERROR * abs(worst.computed - worst.truth)
         return None if not bar <= least else abs(found - worst.truth) > least
 
@@ -316,7 +315,7 @@ class WrongGradients:
         if finding.code == Codes.MISSING_GRADIENT:
             return self._missing(finding)
         traced = self._find(finding)
-        worst = finding.entries[0] if finding.entries else None
+        worst = finding.worst
         if traced is None or worst is None or worst.truth is None or worst.computed is None:
             return None
         key = traced.row.tobytes()
@@ -385,14 +384,10 @@ class WrongGradients:
         if call.live is None:
             return (_Wrong(call, "", "", "", None),)
         problem = alone(self._problem, self._subject.dtype, call, mode)
-        subjects = Subjects(self._engine, problem)
-        subject = subjects.bound(problem.dtype)
-        try:
+        with closing(Subjects(self._engine, problem).bound(problem.dtype)) as subject:
             if not is_small(subject):
                 products = wrong_products(subject, problem.seed, mode)
                 return tuple(_of_product(call, product) for product in products)
-        finally:
-            subject.close()
         answer = self._examine(self._engine, problem, blaming=False)
         return tuple(
             _Wrong(call, finding.input, *_numbers(finding), finding.pattern)
@@ -455,7 +450,7 @@ def _as_wrong(finding: Finding, one: _Wrong, shown: bool) -> Finding:
 def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
     call, name = one.call, one.name
     stated, right = one.stated, one.right
-    stated_rule = _rule(call, name, "forward" if finding.mode == "forward" else "reverse")
+    stated_rule = _rule(call, name, finding.way)
     rule = "jvp" if stated_rule.is_jvp else "backward"
     place = returned(stated_rule.function, stated_rule.index) or call.place
     return cause_at(
@@ -484,7 +479,7 @@ def _rule(call: CustomCall, name: str, mode: Mode) -> Rule:
 def _detached(finding: Finding, cut: GradientBarrier) -> Cause:
     what = " ".join(cut.place.text.split()) or cut.name
     story = f"with `{what}` in the graph there is a gradient"
-    worst = finding.entries[0] if finding.entries else None
+    worst = finding.worst
     if worst is not None and worst.computed is not None:
         truth, computed = worst.truth or 0.0, worst.computed
         right, seen = apart(_rounded(truth, computed), computed)
@@ -561,7 +556,7 @@ def _overwritten(finding: Finding, cut: GradientBarrier) -> Cause:
 
 
 def _numbers(finding: Finding) -> tuple[str, str]:
-    worst = finding.entries[0] if finding.entries else None
+    worst = finding.worst
     if worst is not None and worst.computed is not None and worst.truth is None:
         _, _, how = finding.message.partition(MISFIT)
         return number(worst.computed, 6), f"no single number here: {how}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import numpy as np
 
@@ -25,12 +25,9 @@ DTYPE = "float64"  # in which the program is compared with the layer, step by st
 @contextmanager
 def lifting(engine: Engine, problem: LayerProblem) -> Iterator[Subject]:
     """The layer of a problem in float64, to be lifted. Raises what the layer raises."""
-    with surroundings(), on_the_path(problem.implementation):
-        subject = Subjects(engine, problem).bound(DTYPE)
-        try:
-            yield subject
-        finally:
-            subject.close()
+    bound = Subjects(engine, problem).bound
+    with surroundings(), on_the_path(problem.implementation), closing(bound(DTYPE)) as subject:
+        yield subject
 
 
 def lifted_run(engine: Engine, problem: LayerProblem) -> LiftedRun:

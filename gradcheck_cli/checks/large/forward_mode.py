@@ -4,6 +4,7 @@ differences that were taken along it, as a whole and then leaf by leaf."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import field, replace
 from typing import Literal
 
@@ -112,10 +113,8 @@ class Forward:
         stirred = self.layer.bind(highest.dtype, ulp_perturbed(highest)) if np.any(within) else None
         if stirred is None:
             return seen
-        try:
+        with closing(stirred):
             there = rows @ self._pushed(stirred, along)
-        finally:
-            stirred.close()
         spread = FIRST_ORDER_SLACK * ROUNDINGS * np.abs(there - mine)
         error = seen.estimate.error + np.where(within & np.isfinite(spread), spread, 0.0)
         return replace(seen, estimate=Estimate(seen.estimate.value, error))

@@ -327,7 +327,7 @@ class _Results:
         candidate = self._trials.candidates[number].candidate
         right, points = self.right[number]
         value = self._at_entry(self._trials.answers[self.tried(number, 0)], finding)
-        entry = finding.entries[0] if finding.entries else None
+        worst = finding.worst
         return Fix(
             before=candidate.before,
             after=candidate.after,
@@ -337,8 +337,8 @@ class _Results:
             kink=candidate.kink,
             custom=candidate.custom,
             value=value,
-            ulps_before=entry.ulps if entry else None,
-            ulps_after=self._off(value, entry.truth if entry else None),
+            ulps_before=worst.ulps if worst else None,
+            ulps_after=self._off(value, worst.truth if worst else None),
             points=points,
             right=right,
             code=code_of(candidate.part),
