@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from enum import IntEnum
 
 import numpy as np
@@ -64,6 +64,16 @@ class TruthBlock:
         """The size of the derivative, at a kink of its steepest slope: of numbers as large it is
         the rounded sum, even where they cancel."""
         return np.asarray(np.fmax(np.abs(self.lower), np.abs(self.upper)))
+
+    def undecided_at(self, entries: Array) -> TruthBlock:
+        """The block where nothing is known of these entries (rows, columns)."""
+        return replace(
+            self,
+            kind=np.where(entries, int(PointKind.UNDECIDED), self.kind),
+            error=np.where(entries, np.inf, self.error),
+            confirmed=self.confirmed & ~entries,
+            certified=self.certified & ~entries,
+        )
 
     @classmethod
     def of(cls, value: Array, error: Array, **known: Array) -> TruthBlock:

@@ -8,6 +8,7 @@ normal number, top the largest entry of that input's gradient.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.search import KINDS, Kind
 from gradcheck_cli.domain.thresholds import EXCUSED_MOVES, ROUNDED_AWAY
 from gradcheck_cli.search.estimates import Answers
+
+_Size: TypeAlias = Callable[[Answers, Answers, FloatFormat], Array]
 
 CODES_OF: Mapping[Kind, tuple[str, ...]] = {
     "undefined": (Codes.UNDEFINED_DERIVATIVE, Codes.DISCONTINUITY, Codes.NON_FINITE_OUTPUT),
@@ -113,32 +116,27 @@ def _lost_gradient(answers: Answers, estimate: Answers, fmt: FloatFormat) -> Arr
     )
 
 
-def _zero(answers: Answers, estimate: Answers, fmt: FloatFormat) -> Array:
-    return _most(
-        _worst(lost_to_zero(gradient, truth, top_of(truth), fmt))
-        for name, gradient in answers.gradients.items()
-        for truth in (estimate.gradients[name],)
-    )
+def _of_gradients(measure: Callable[[Array, Array, Array, FloatFormat], Array]) -> _Size:
+    def size(answers: Answers, estimate: Answers, fmt: FloatFormat) -> Array:
+        return _most(
+            _worst(measure(gradient, truth, top_of(truth), fmt))
+            for name, gradient in answers.gradients.items()
+            for truth in (estimate.gradients[name],)
+        )
 
-
-def _gradient_off(answers: Answers, estimate: Answers, fmt: FloatFormat) -> Array:
-    return _most(
-        _worst(inaccuracy(gradient, truth, top_of(truth), fmt))
-        for name, gradient in answers.gradients.items()
-        for truth in (estimate.gradients[name],)
-    )
+    return size
 
 
 def _value_off(answers: Answers, estimate: Answers, fmt: FloatFormat) -> Array:
     return _worst(inaccuracy(answers.value, estimate.value, np.abs(estimate.value), fmt))
 
 
-_SIZES: dict[Kind, Callable[[Answers, Answers, FloatFormat], Array]] = {
+_SIZES: dict[Kind, _Size] = {
     "undefined": _undefined,
     "value-nonfinite": _lost_value,
     "gradient-nonfinite": _lost_gradient,
-    "gradient-underflow-to-zero": _zero,
-    "gradient-inaccurate": _gradient_off,
+    "gradient-underflow-to-zero": _of_gradients(lost_to_zero),
+    "gradient-inaccurate": _of_gradients(inaccuracy),
     "value-inaccurate": _value_off,
 }
 

@@ -143,7 +143,8 @@ class Proof:
         self._kinds = self._kinds[mine]
 
     def _push(self, low: Ordinals, high: Ordinals, kinds: Array) -> None:
-        """The boxes with open kinds, split; single points become leaves."""
+        """The boxes with open kinds, split once, or until there are many; single points become
+        leaves."""
         left = kinds != 0
         low, high, kinds = low[left], high[left], kinds[left]
         single = np.all(low == high, axis=1)
@@ -151,24 +152,20 @@ class Proof:
         low, high, kinds = low[~single], high[~single], kinds[~single]
         if not len(low):
             return
-        low, high = halves(self._domain, low, high)
-        self._low = np.concatenate([self._low, low])
-        self._high = np.concatenate([self._high, high])
-        self._kinds = np.concatenate([self._kinds, kinds, kinds])
-        self._split_few()
-
-    def _split_few(self) -> None:
-        """Splits boxes further as long as there are few."""
+        self._add_halves(low, high, kinds)
         while 2 * len(self._low) <= min(_TOGETHER, _NUMBERS // self._domain.size):
             several = np.any(self._low < self._high, axis=1)
             if not several.any():
                 return
-            low, high = halves(self._domain, self._low[several], self._high[several])
-            kinds = self._kinds[several]
+            split = self._low[several], self._high[several], self._kinds[several]
             self._keep(~several)
-            self._low = np.concatenate([self._low, low])
-            self._high = np.concatenate([self._high, high])
-            self._kinds = np.concatenate([self._kinds, kinds, kinds])
+            self._add_halves(*split)
+
+    def _add_halves(self, low: Ordinals, high: Ordinals, kinds: Array) -> None:
+        low, high = halves(self._domain, low, high)
+        self._low = np.concatenate([self._low, low])
+        self._high = np.concatenate([self._high, high])
+        self._kinds = np.concatenate([self._kinds, kinds, kinds])
 
     # What is proven of a box.
 

@@ -32,23 +32,23 @@ class Imports(NamedTuple):
 
 def file_of(target: str, folder: str) -> str | None:
     """The file that a target is defined in; None where it is of a library, or nowhere."""
+    found = _files_of(target, folder)
+    return found[-1] if found else None
+
+
+def _files_of(target: str, folder: str) -> list[str]:
+    """The file of a target after those of the packages that it is in."""
     place = target.partition(":")[0]
     path = os.path.join(folder, os.path.expanduser(place))
     if os.path.isfile(path):
-        return os.path.realpath(path)
-    found = _modules(place.split("."), _folders(folder))
-    return found[-1] if found else None
+        return [os.path.realpath(path)]
+    return _modules(place.split("."), _folders(folder))
 
 
 def reached(targets: Iterable[str], folder: str) -> list[str]:
     """The files of the project that hold the targets ("path.py:name", "package.module:name"), and
     all that these import, in order of their names. `folder`: what paths are relative to."""
-    waiting = []
-    for target in targets:
-        place = target.partition(":")[0]
-        path = os.path.join(folder, os.path.expanduser(place))
-        named = [os.path.realpath(path)] if os.path.isfile(path) else None
-        waiting += named or _modules(place.split("."), _folders(folder))
+    waiting = [file for target in targets for file in _files_of(target, folder)]
     met = set(waiting)
     while waiting:
         new = [file for file in imports(waiting.pop(), folder).files if file not in met]

@@ -46,7 +46,7 @@ from gradcheck_cli.explain.fixes.rule_programs import (
     tangent_of,
     upstream_of,
 )
-from gradcheck_cli.explain.fixes.user_code import in_names
+from gradcheck_cli.explain.fixes.user_code import in_names, named_in_all
 from gradcheck_cli.truth.formulas.directional_program import NoDirectional
 from gradcheck_cli.truth.plain import PlainFunction
 
@@ -186,7 +186,7 @@ class RuleFixes:
     ) -> Iterator[Correction]:
         points = [{**program.constants, **run.point} for run in runs]
         right = [PlainFunction(program.program, "float64")(point) for point in points]
-        named = _named([run.seen(expression) for run in runs])
+        named = named_in_all([run.seen(expression) for run in runs])
         arrays = {
             name: values[0].shape
             for name, values in named.items()
@@ -268,13 +268,6 @@ class _Run:
 
 def _words(subject: Subject) -> dict[str, Array]:
     return {word_of(leaf.name): np.asarray(leaf.value) for leaf in subject.leaves}
-
-
-def _named(seen: Sequence[Seen]) -> dict[str, list[Array]]:
-    """The values of what has a name in every run."""
-    first, *others = (one.named for one in seen)
-    texts = [text for text in first if all(text in other for other in others)]
-    return {text: [one.named[text] for one in seen] for text in texts}
 
 
 def _is(values: Array | None, right: Array) -> bool:

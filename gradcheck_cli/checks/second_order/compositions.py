@@ -353,12 +353,7 @@ class HessianCase(LayerCase):
             truth, off = np.abs(block.value), np.abs(own - block.value)
             lost = (truth > 0) & (off > SAME_STEP * truth) & (np.fmax(off, truth) <= size)
         lost &= block.certified & (own != 0)  # a number that became zero is lost, whatever did it
-        return replace(
-            block,
-            kind=np.where(lost, int(PointKind.UNDECIDED), block.kind),
-            error=np.where(lost, np.inf, block.error),
-            certified=block.certified & ~lost,
-        )
+        return block.undecided_at(lost)
 
     def _differences(
         self, costs: bool

@@ -163,10 +163,15 @@ def _named(
         return None
     for evaluations in zip(*seen, strict=True):
         if _are(numbers, root, [one.value for one in evaluations]):
-            first, *others = (one.named for one in evaluations)
-            texts = [text for text in first if all(text in other for other in others)]
-            return {text: [one.named[text] for one in evaluations] for text in texts}
+            return named_in_all(evaluations)
     return None
+
+
+def named_in_all(evaluations: Sequence[Seen]) -> dict[str, list[Array]]:
+    """The values of what has a name in every evaluation."""
+    first, *others = (one.named for one in evaluations)
+    texts = [text for text in first if all(text in other for other in others)]
+    return {text: [one.named[text] for one in evaluations] for text in texts}
 
 
 def _are(numbers: Sequence[Sequence[Array]], index: int, values: Sequence[Array]) -> bool:

@@ -17,12 +17,9 @@ from gradcheck_cli.explain.rewrites.rule import Rewrite, Site, by_hand, rule
 
 
 def _one_axis(x: Expr, axis: Any) -> int | None:
-    """The axis that a reduction runs over, if it is a single one."""
-    if axis is None:
-        return 0 if len(x.shape) == 1 else None
-    if isinstance(axis, tuple):
-        return axis[0] if len(axis) == 1 else None
-    return int(axis)
+    """The axis that a reduction runs over, counted from the last, if it is a single one."""
+    axes = axis if isinstance(axis, tuple) else range(len(x.shape)) if axis is None else (axis,)
+    return axes[0] - len(x.shape) * (axes[0] >= 0) if len(axes) == 1 else None
 
 
 @by_hand()
@@ -32,7 +29,7 @@ def softmax_by_hand(site: Site) -> Iterator[Expr]:
         x = site.workshop.expr(fit.bindings["x"])
         axis = _one_axis(x, fit.bindings["A"])
         if axis is not None and (fit.bindings["B"] or len(x.shape) == 1):
-            yield site.fitted(site.call("softmax", x, axis=axis - len(x.shape) * (axis >= 0)), fit)
+            yield site.fitted(site.call("softmax", x, axis=axis), fit)
 
 
 @by_hand()
@@ -51,7 +48,7 @@ def weighted_softmax_by_hand(site: Site) -> Iterator[tuple[Expr, tuple[Expr, ...
             exponent = call("where", counts, logs, shop.number(-math.inf))
         axis = _one_axis(exponent, fit.bindings["A"])
         if axis is not None and (fit.bindings["B"] or len(exponent.shape) == 1):
-            softmax = call("softmax", exponent, axis=axis - len(exponent.shape) * (axis >= 0))
+            softmax = call("softmax", exponent, axis=axis)
             yield site.fitted(softmax, fit), (stated,)
 
 
@@ -121,7 +118,7 @@ def mean_of_softmax(site: Site) -> Iterator[Expr]:
         x, a = (site.workshop.expr(fit.bindings[name]) for name in "xa")
         axis = _one_axis(x, fit.bindings["A"])
         if axis is not None:
-            softmax = site.call("softmax", x, axis=axis - len(x.shape) * (axis >= 0))
+            softmax = site.call("softmax", x, axis=axis)
             weighted = site.workshop.multiply(a, softmax)
             keywords = {"axis": fit.bindings["A"], "keepdims": fit.bindings["B"]}
             yield site.fitted(site.call("sum", weighted, **keywords), fit)

@@ -171,24 +171,23 @@ def _silu(rounding: Rounding, x: Enclosed) -> Enclosed:
     return divide(rounding, x, add(rounding, one, _exp(rounding, negative(rounding, x))))
 
 
-@rule("logistic_density")
-def _logistic_density(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """Even, and the derivative of its logarithm is below 1 in size."""
-    with np.errstate(all="ignore"):
-        far, near = (np.exp(-size) / (1 + np.exp(-size)) ** 2 for size in (x.most, x.least))
-        d = up(np.expm1(moved(x)))
-    least = rounding.normal
-    return library(rounding, x, (far, near), d, np.zeros(d.shape), least=least, within=(0.0, 0.25))
+def _logistic_density(rate: float, top: float) -> Rule:
+    """Of rate * x, scaled to `top` at 0. It is even, and the derivative of its logarithm is below
+    `rate` in size."""
+
+    def found(rounding: Rounding, x: Enclosed) -> Enclosed:
+        with np.errstate(all="ignore"):
+            e_far, e_near = (np.exp(-rate * size) for size in (x.most, x.least))
+            ends = 4 * top * e_far / (1 + e_far) ** 2, 4 * top * e_near / (1 + e_near) ** 2
+            d = up(np.expm1(rate * moved(x)))
+        least = rounding.normal
+        return library(rounding, x, ends, d, np.zeros(d.shape), least=least, within=(0.0, top))
+
+    return found
 
 
-@rule("sech_squared")
-def _sech_squared(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """Even, and the derivative of its logarithm is below 2 in size."""
-    with np.errstate(all="ignore"):
-        far, near = (4 * np.exp(-2 * s) / (1 + np.exp(-2 * s)) ** 2 for s in (x.most, x.least))
-        d = up(np.expm1(2 * moved(x)))
-    least = rounding.normal
-    return library(rounding, x, (far, near), d, np.zeros(d.shape), least=least, within=(0.0, 1.0))
+RULES["logistic_density"] = _logistic_density(1, 0.25)
+RULES["sech_squared"] = _logistic_density(2, 1.0)
 
 
 @rule("softplus")

@@ -109,84 +109,60 @@ class EnclosedProducts:
 
     def pulled(self, cotangent: Array) -> dict[str, EnclosedArray]:
         """cotangent @ J by input, each (n,)."""
-        from reference_engine.arithmetic.float_balls import exactly_floats
-        from reference_engine.tape import Node, pull_back
+        from reference_engine.tape import Node
 
         with np.errstate(all="ignore"), self._singly:
             variables, y = self._run_recorded()
-            seed = exactly_floats(np.reshape(cotangent, y.shape))
-            recorded = isinstance(y, Node)  # an output that no input moves is no part of the tape
-            reached = pull_back([(y, seed)], list(variables.values())) if recorded else {}
-            return {
-                name: _flat(reached.get(variable.record), variable.size)
-                for name, variable in variables.items()
-            }
+            return _pulled_back(y if isinstance(y, Node) else None, cotangent, variables)
 
     def bent(self, cotangent: Array, tangents: Mapping[str, Array]) -> dict[str, EnclosedArray]:
         """The derivative of cotangent @ J @ tangent by input, each (n,): the Hessian of cotangent @
         output times the tangent."""
-        from reference_engine.arithmetic.float_balls import exactly_floats
-        from reference_engine.dual import Dual
-        from reference_engine.tape import Node, pull_back
-        from reference_engine.traced import new_level
+        from reference_engine.tape import Node
 
         with np.errstate(all="ignore"), self._singly:
-            level = new_level()
-            variables = {
-                name: Node(level, exactly_floats(self._values[name])) for name in self._wrt
-            }
-            above = new_level()
-            duals = {
-                name: Dual(
-                    above,
-                    variables[name],
-                    exactly_floats(np.reshape(tangent, np.shape(self._values[name]))),
-                )
-                for name, tangent in tangents.items()
-            }
-            y = self._run({**variables, **duals})
-            y_dot = y.tangent if isinstance(y, Dual) and y.level == above else None
-            seeds: list[tuple[Node, Any]] = []
-            if isinstance(y_dot, Node) and y_dot.level == level:  # else it is linear
-                seeds = [(y_dot, exactly_floats(np.reshape(cotangent, y.shape)))]
-            reached = pull_back(seeds, list(variables.values()))
-            return {
-                name: _flat(reached.get(variable.record), variable.size)
-                for name, variable in variables.items()
-            }
+            variables = self._variables()
+            y_dot, _ = self._run_along(tangents, variables)
+            linear = not isinstance(y_dot, Node) or y_dot.level != variables[self._wrt[0]].level
+            return _pulled_back(None if linear else y_dot, cotangent, variables)
 
     def pushed(self, tangents: Mapping[str, Array]) -> EnclosedArray:
         """J @ tangent, (m,); inputs without a tangent do not move."""
-        from reference_engine.arithmetic.float_balls import exactly_floats
-        from reference_engine.dual import Dual
-        from reference_engine.traced import new_level
-
         with np.errstate(all="ignore"), self._singly:
-            level = new_level()
-            duals = {
-                name: Dual(
-                    level,
-                    exactly_floats(self._values[name]),
-                    exactly_floats(np.reshape(tangent, np.shape(self._values[name]))),
-                )
-                for name, tangent in tangents.items()
-            }
-            y = self._run(duals)
-            pushed = y.tangent if isinstance(y, Dual) and y.level == level else None
-            return _flat(pushed, y.size)
+            return _flat(*self._run_along(tangents, {}))
 
-    def _run_recorded(self) -> tuple[dict[str, Any], Any]:
+    def _variables(self) -> dict[str, Any]:
+        """The inputs at the bottom of a new tape."""
         from reference_engine.arithmetic.float_balls import exactly_floats
         from reference_engine.tape import Node
         from reference_engine.traced import new_level
 
+        level = new_level()
+        return {name: Node(level, exactly_floats(self._values[name])) for name in self._wrt}
+
+    def _run_recorded(self) -> tuple[dict[str, Any], Any]:
         if self._recorded is None:
-            level = new_level()
-            variables = {
-                name: Node(level, exactly_floats(self._values[name])) for name in self._wrt
-            }
+            variables = self._variables()
             self._recorded = variables, self._run(variables)
         return self._recorded
+
+    def _run_along(
+        self, tangents: Mapping[str, Array], variables: Mapping[str, Any]
+    ) -> tuple[Any, int]:
+        """The derivative along the tangents, None where nothing moves, and its size; on the tape of
+        the `variables`."""
+        from reference_engine.arithmetic.float_balls import exactly_floats
+        from reference_engine.dual import Dual
+        from reference_engine.traced import new_level
+
+        level = new_level()
+        duals = {}
+        for name, tangent in tangents.items():
+            at = variables.get(name) or exactly_floats(self._values[name])
+            moved = np.reshape(tangent, np.shape(self._values[name]))
+            duals[name] = Dual(level, at, exactly_floats(moved))
+        y = self._run({**variables, **duals})
+        return (y.tangent if isinstance(y, Dual) and y.level == level else None), y.size
 
     def _run(self, moved: Mapping[str, Any]) -> Any:
         from reference_engine.arithmetic.float_balls import FloatBall, exactly_floats
@@ -201,6 +177,18 @@ class EnclosedProducts:
 
         (output,) = self._nodes.outputs(map(given, self._program.inputs))
         return output
+
+
+def _pulled_back(
+    y: Any, cotangent: Array, variables: Mapping[str, Any]
+) -> dict[str, EnclosedArray]:
+    """cotangent @ (dy / dx) of each of the variables; y is None where none of them moves it."""
+    from reference_engine.arithmetic.float_balls import exactly_floats
+    from reference_engine.tape import pull_back
+
+    seeds = [] if y is None else [(y, exactly_floats(np.reshape(cotangent, y.shape)))]
+    reached = pull_back(seeds, list(variables.values()))
+    return {name: _flat(reached.get(x.record), x.size) for name, x in variables.items()}
 
 
 def _flat(found: Any, size: int) -> EnclosedArray:

@@ -73,13 +73,7 @@ def _wants_differences(request: TruthRequest) -> bool:
 def _certified_alone(block: TruthBlock) -> TruthBlock:
     """The block with what is not certified undecided: differences of a second derivative see its
     rounding before they see the third."""
-    open_ = ~block.certified & (block.kind == PointKind.SMOOTH)
-    return replace(
-        block,
-        kind=np.where(open_, int(PointKind.UNDECIDED), block.kind),
-        error=np.where(open_, np.inf, block.error),
-        confirmed=block.confirmed & ~open_,
-    )
+    return block.undecided_at(~block.certified & (block.kind == PointKind.SMOOTH))
 
 
 def _lacks_differences(truth: Truth) -> bool:

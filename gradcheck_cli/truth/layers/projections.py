@@ -17,7 +17,7 @@ from gradcheck_cli.domain.thresholds import OPERATIONS, Enough
 from gradcheck_cli.engines.layer.subject import Call, Spare, Subject
 from gradcheck_cli.truth.layers.safe_values import moved_inside, values_of
 from gradcheck_cli.truth.numerics.differences import Estimate, Float
-from gradcheck_cli.truth.numerics.directions import Sampled, Slope, Values
+from gradcheck_cli.truth.numerics.directions import Sampled, Slope, Values, room
 from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
 from gradcheck_cli.truth.numerics.probes import Draws, dot, parts
 from gradcheck_cli.truth.numerics.verify_first import (
@@ -204,7 +204,7 @@ class Projections:
         """rows @ F along a direction, or along a part of one; F itself where there are no rows."""
         noise = self.noise(rows)
         moved = {n: w for n, w in along.items() if np.any(w)}
-        low, high = self._room(moved)
+        low, high = room(self.bounds, {name: self._leaf(name).kept for name in moved}, moved)
         together = TOGETHER // max(sum(w.size for w in moved.values()), 1)
         used: dict[str, Array] = {}  # memory of the last point, where points come one by one
 
@@ -237,21 +237,6 @@ class Projections:
 
     def _leaf(self, name: str) -> Leaf:
         return next(leaf for leaf in self.leaves if leaf.name == name)
-
-    def _room(self, along: Mapping[str, Float]) -> tuple[float, float]:
-        """How far a step may go before an entry leaves its domain."""
-        low, high = -np.inf, np.inf
-        for name, weights in along.items():
-            bottom, top = self.bounds.get(name, (-np.inf, np.inf))
-            if not (np.isfinite(bottom) or np.isfinite(top)):
-                continue
-            value = self._leaf(name).kept.reshape(-1)
-            used = weights != 0
-            ahead = np.where(weights > 0, top - value, bottom - value)[used] / weights[used]
-            behind = np.where(weights > 0, bottom - value, top - value)[used] / weights[used]
-            high = min(high, float(np.min(ahead, initial=np.inf)))
-            low = max(low, float(np.max(behind, initial=-np.inf)))
-        return low, high
 
     # Noise
 

@@ -8,7 +8,6 @@ of the value contradicts says nothing about its own derivative.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -221,13 +220,7 @@ class SecondTruth:
             return block, reason
         rows = np.broadcast_to(weights.doubtful[key[0]][:, None], own.shape)
         rows = rows & (block.kind == PointKind.SMOOTH)
-        open_ = replace(
-            block,
-            kind=np.where(rows, int(PointKind.UNDECIDED), block.kind),
-            error=np.where(rows, np.inf, block.error),
-            confirmed=block.confirmed & ~rows,
-        )
-        return open_, DOUBTFUL
+        return block.undecided_at(rows), DOUBTFUL
 
     @cached_property
     def _size(self) -> float:

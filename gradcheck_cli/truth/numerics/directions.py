@@ -103,29 +103,8 @@ class Sampled:
             }
             return {**self.values, **there}
 
-        low, high = self._room(direction)
+        low, high = room(self.bounds, self.values, direction)
         return self._slope(moved, self._scale(direction), low, high, 0.0, expected)
-
-    def _room(self, direction: Mapping[str, Array]) -> tuple[float, float]:
-        """How far t may go down and up before an entry leaves its domain."""
-        low, high = -np.inf, np.inf
-        for name, weights in direction.items():
-            bottom, top = self.bounds.get(name, (-np.inf, np.inf))
-            if not (np.isfinite(bottom) or np.isfinite(top)):
-                continue
-            with np.errstate(all="ignore"):
-                to_top = (
-                    np.where(weights > 0, top - self.values[name], bottom - self.values[name])
-                    / weights
-                )
-                to_bottom = (
-                    np.where(weights > 0, bottom - self.values[name], top - self.values[name])
-                    / weights
-                )
-            moving = weights != 0
-            high = min(high, float(np.min(to_top[moving], initial=np.inf)))
-            low = max(low, float(np.max(to_bottom[moving], initial=-np.inf)))
-        return low, high
 
     def _scale(self, direction: Mapping[str, Array]) -> float:
         """The t at which some entry has moved by its own size: steps must stay below that."""
@@ -290,3 +269,21 @@ def _around(
         if min(around) < low:
             return np.zeros(zero.size)
     return in_differences(np.stack([function(float(point)) for point in around]), ORDERS)
+
+
+def room(
+    bounds: Mapping[str, tuple[float, float]], values: Values, direction: Mapping[str, Array]
+) -> tuple[float, float]:
+    """How far t may go down and up before an entry of `values` + t * direction leaves its bounds.
+    Weights may be flat."""
+    low, high = -np.inf, np.inf
+    for name, weights in direction.items():
+        bottom, top = bounds.get(name, (-np.inf, np.inf))
+        if not (np.isfinite(bottom) or np.isfinite(top)):
+            continue
+        value, used = np.reshape(values[name], weights.shape), weights != 0
+        ahead = np.where(weights > 0, top - value, bottom - value)[used] / weights[used]
+        behind = np.where(weights > 0, bottom - value, top - value)[used] / weights[used]
+        high = min(high, float(np.min(ahead, initial=np.inf)))
+        low = max(low, float(np.max(behind, initial=-np.inf)))
+    return low, high
