@@ -9,13 +9,13 @@ from gradcheck_cli.checks.findings import finding_for
 from gradcheck_cli.checks.protocol import Ask, CastsRequest, Steps
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.evaluation import Evaluation, Mode, Projection
+from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
 from gradcheck_cli.domain.layer import LayerProblem, as_program
 from gradcheck_cli.domain.records import dataclass, replace
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.domain.truth import Truth
-from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.engines.layer.subject import CallResult, Subject
 
 Bind = Callable[[str, Mapping[str, Array]], Subject | None]
 
@@ -61,6 +61,22 @@ class BoundLayer:
         finally:
             if there is not None:
                 there.close()
+
+    def evaluation(
+        self, subject: Subject, ran: CallResult, mode: Mode, rows: int, seconds: float
+    ) -> Evaluation:
+        """A run with so many rows of cotangents."""
+        return Evaluation(
+            engine=self.name,
+            dtype=subject.dtype,
+            rounding=self.problem.dtype,
+            mode=mode,
+            output=ran.output.reshape(output_shape(subject)),
+            gradients={n: Gradient(g, ran.dtypes.get(n)) for n, g in ran.gradients.items()},
+            forward=1,
+            backward=rows,
+            duration_s=seconds,
+        )
 
     def case(
         self,

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from gradcheck_cli.checks.bound_layer import BoundLayer, output_shape
+from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.forward_mode import Pushes
 from gradcheck_cli.checks.protocol import CaseExamination, Steps
 from gradcheck_cli.checks.unfilled_entries import with_never_filled
 from gradcheck_cli.domain.case import Case, Suspect
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode
+from gradcheck_cli.domain.evaluation import Evaluation, Mode
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
 
 Evaluations = dict[tuple[str, str], Evaluation]
@@ -136,14 +136,4 @@ class Gradients(LayerCase):
 
     def evaluation(self, subject: Subject, ran: CallResult, seconds: float) -> Evaluation:
         """A run of reverse mode with all cotangents."""
-        return Evaluation(
-            engine=self.layer.name,
-            dtype=subject.dtype,
-            rounding=self.layer.problem.dtype,
-            mode="reverse",
-            output=ran.output.reshape(output_shape(subject)),
-            gradients={n: Gradient(g, ran.dtypes.get(n)) for n, g in ran.gradients.items()},
-            forward=1,
-            backward=len(self.cotangents),
-            duration_s=seconds,
-        )
+        return self.layer.evaluation(subject, ran, "reverse", len(self.cotangents), seconds)

@@ -15,7 +15,7 @@ from gradcheck_cli.domain.case import Case, TruthRequest
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Projection
+from gradcheck_cli.domain.evaluation import Evaluation, Projection
 from gradcheck_cli.domain.implementation import STRAIGHT_THROUGH, Surrogate
 from gradcheck_cli.domain.layer import LayerProblem, Leaf, word_of
 from gradcheck_cli.domain.records import dataclass
@@ -73,17 +73,8 @@ class Declared:
         leaves = {leaf.name: leaf for leaf in self.layer.narrow.leaves}
         rows = self._rows(sum(leaves[name].size for name in names))
         ran = self.layer.narrow.run(Call(cotangents=rows, wrt=names))
-        evaluation = Evaluation(
-            engine=self.layer.name,
-            dtype=self.layer.narrow.dtype,
-            rounding=self.layer.problem.dtype,
-            mode=self.layer.narrow.mode,
-            output=ran.output.reshape(output_shape(self.layer.narrow)),
-            gradients={n: Gradient(g, ran.dtypes.get(n)) for n, g in ran.gradients.items()},
-            forward=1,
-            backward=len(rows),
-            duration_s=time.perf_counter() - started,
-        )
+        narrow, seconds = self.layer.narrow, time.perf_counter() - started
+        evaluation = self.layer.evaluation(narrow, ran, narrow.mode, len(rows), seconds)
         wide = self.layer.highest.run(Call(cotangents=rows, wrt=names))
         blocks = {name: self._block(leaves[name], rows, wide.gradients[name]) for name in names}
         checks, findings = judge(self._case(rows, evaluation, wide.output, blocks))

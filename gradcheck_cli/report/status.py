@@ -156,32 +156,32 @@ def _all_rules(result: SpecResult, style: Style) -> list[Text]:
             continue
         where = "" if check.point is None else f" points[{check.point}]"
         who = f"{check.engine} {check.dtype} {check.mode} {check.input}{where} passed by rule"
-        lines.append(Text(" " * _MARGIN + plain(who), style=DIM))
+        told = []
         for one in check.passed_by:
             noun = "entry" if one.entries == 1 else "entries"
             off = "" if one.ulps is None else f", worst: {small_or_relative(one.ulps, check.dtype)}"
-            told = f"{one.rule}: {RULES[one.rule].says} ({one.entries} {noun}{off})"
-            body = wrapped(told, max(style.width - _MARGIN - 2, 24))
-            lines += [Text(" " * (_MARGIN + 2) + line) for line in body]
+            told.append(f"{one.rule}: {RULES[one.rule].says} ({one.entries} {noun}{off})")
+        lines += _below(who, told, style)
     return lines
 
 
 def _all_values(result: SpecResult, style: Style) -> list[Text]:
     """Every number of every engine, dtype and mode."""
     lines = []
-    told = [
-        (
-            f"{reading.engine} {reading.dtype} {reading.mode}",
-            reading_text(reading, result.output_name),
-        )
-        for reading in result.readings
-    ]
-    told += [
-        (f"{training.engine} {training.dtype}", training_text(training))
-        for training in result.trainings
-    ]
-    for who, text in told:
-        body = wrapped(text, max(style.width - _MARGIN - 2, 24))
-        lines.append(Text(" " * _MARGIN + plain(who), style=DIM))
-        lines += [Text(" " * (_MARGIN + 2) + line) for line in body]
+    for one in result.readings:
+        who = f"{one.engine} {one.dtype} {one.mode}"
+        lines += _below(who, [reading_text(one, result.output_name)], style)
+    for training in result.trainings:
+        who = f"{training.engine} {training.dtype}"
+        lines += _below(who, [training_text(training)], style)
     return lines
+
+
+def _below(who: str, texts: Iterable[str], style: Style) -> list[Text]:
+    """What there is to say of an engine, below its name."""
+    width = max(style.width - _MARGIN - 2, 24)
+    body = [line for text in texts for line in wrapped(text, width)]
+    return [
+        Text(" " * _MARGIN + plain(who), style=DIM),
+        *(Text(" " * (_MARGIN + 2) + line) for line in body),
+    ]

@@ -88,11 +88,11 @@ def labelled(
     return [head, *(Text(" " * margin + line) for line in body[1:])]
 
 
-def unlabelled(lines: Iterable[Text], indent: int = 2, column: int = 6) -> list[tuple[str, str]]:
+def unlabelled(lines: Iterable[Text]) -> list[tuple[str, str]]:
     """The labels and texts of `labelled` lines; what was wrapped is one text again."""
     parts: list[tuple[str, str]] = []
     for line in lines:
-        label, text = line.plain[: indent + column].strip(), line.plain[indent + column :]
+        label, text = line.plain[:8].strip(), line.plain[8:]
         if label or not parts:
             parts.append((label, text))
         else:

@@ -157,6 +157,11 @@ def _widest(plan: Plan) -> str:
     return max(plan.dtypes, key=lambda dtype: FORMATS[dtype].bits)
 
 
+def cpu_only(engine: str, plan: Plan) -> str:
+    """What is said of an engine that does not compute on the device of the plan."""
+    return f"{engine} runs on the CPU only; the device `{plan.placement.device}` is not supported"
+
+
 def _computes(found: Registered, where: Placement) -> bool:
     """Whether the engine computes on such a device."""
     return found.engine is not None and where.kind in found.engine.capabilities.devices
@@ -404,11 +409,7 @@ def _reason_against(
     can = found.engine.capabilities
     order = order_of(mode)
     if not _computes(found, plan.placement):
-        return (
-            f"{found.name} runs on the CPU only; the device `{plan.placement.device}` is not "
-            "supported",
-            False,
-        )
+        return cpu_only(found.name, plan), False
     if dtype not in can.dtypes:
         return f"{found.name} has no {dtype}", False
     for part in modes_in(mode):

@@ -21,7 +21,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.domain.search import SearchRequest
 from gradcheck_cli.run.finalize import Found
-from gradcheck_cli.run.plan import Plan
+from gradcheck_cli.run.plan import Plan, cpu_only
 
 if TYPE_CHECKING:
     from gradcheck_cli.run.searched import Searched
@@ -225,9 +225,7 @@ def _training(plan: Plan, problem: TrainingProblem) -> TrainingPaths:
         if name not in plan.without:
             paths[name] = None
         elif name in plan.named:
-            device = plan.placement.device
-            words = f"{name} runs on the CPU only; the device `{device}` is not supported"
-            failure = Failure("unsupported", words)
+            failure = Failure("unsupported", cpu_only(name, plan))
             paths[name] = Training(name, problem.dtype, failure=failure)
     start = next(look for look in plan.looks if look.case.dtype == problem.dtype)
     return TrainingPaths(start.case, problem, paths)

@@ -61,11 +61,15 @@ def shared(g: Value, y: Value, x: Value, axis: Any) -> Value:
     return where(attained, divide(g, ties), 0.0)
 
 
-def _extreme(name: str, alias: str, function: Any, adjective: str) -> Op:
+def _ties_of(extreme: Any) -> Callable[..., Any]:
     def kinks_at(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-        attained = np.equal(x, function.reduce(x, axis=axis, keepdims=True))
+        attained = np.equal(x, extreme.reduce(x, axis=axis, keepdims=True))
         return np.sum(attained, axis=axis, keepdims=keepdims) > 1
 
+    return kinks_at
+
+
+def _extreme(name: str, alias: str, function: Any, adjective: str) -> Op:
     return row(
         name,
         _reducer(function),
@@ -80,7 +84,7 @@ def _extreme(name: str, alias: str, function: Any, adjective: str) -> Op:
                 reason="1/k each, as by torch.amax; torch.max with a dim takes one of them",
             ),
         ),
-        kinks_at=kinks_at,
+        kinks_at=_ties_of(function),
     ).says(
         f"the {adjective} element over the axes; nan if one is nan",
         f"1 for the {adjective} element, 0 for the others",
@@ -138,16 +142,12 @@ prod: Op = row(
 
 
 def _argument(name: str, function: Any, extreme: Any, adjective: str) -> Op:
-    def kinks_at(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-        attained = np.equal(x, extreme.reduce(x, axis=axis, keepdims=True))
-        return np.sum(attained, axis=axis, keepdims=keepdims) > 1
-
     return row(
         name,
         lambda x, *, axis=None, keepdims=False: function(x, axis=axis, keepdims=keepdims),
         None,
         points=(Point("k elements tie", "jump", ([2.0, 2.0],), (None,), value=0),),
-        kinks_at=kinks_at,
+        kinks_at=_ties_of(extreme),
     ).says(
         f"the index of the {adjective} element along an axis, of several the first; "
         "without an axis in the order of the elements",

@@ -125,7 +125,7 @@ class Trials:
         then, whatever the others do."""
         wanted = [finding for finding in self._findings if _wants_fix(finding)]
         return bool(self.candidates) and all(
-            result.serves(0, [f for f in wanted if (f.engine, f.mode) == who])
+            result.serves([f for f in wanted if (f.engine, f.mode) == who])
             for who, result in self._results.items()
         )
 
@@ -291,15 +291,15 @@ class _Results:
             numbers.append((target, values, None if then is None else then.values))
         return all(_keeps(*three, fmt) for three in numbers)
 
-    def serves(self, number: int, findings: Iterable[Finding]) -> bool:
-        """Whether the candidate is right at every point, by the stricter measure, and mends all of
-        the findings."""
-        points = self._trials.candidates[number].points
-        tried = [(self.tried(number, i), point) for i, point in enumerate(points)]
+    def serves(self, findings: Iterable[Finding]) -> bool:
+        """Whether the only candidate is right at every point, by the stricter measure, and mends
+        all of the findings."""
+        points = self._trials.candidates[0].points
+        tried = [(self.tried(0, i), point) for i, point in enumerate(points)]
         return (
             all(self._good(*one, LOSSES[0]) for one in tried)
             and self._helps(*tried[0])
-            and all(self.mends(number, finding) for finding in findings)
+            and all(self.mends(0, finding) for finding in findings)
         )
 
     def mends(self, number: int, finding: Finding) -> bool:

@@ -80,9 +80,7 @@ def certify(
     return found
 
 
-def certify_stated(
-    request: TruthRequest, budget: float = BUDGET
-) -> dict[tuple[Mode, str], Certificate]:
+def certify_stated(request: TruthRequest) -> dict[tuple[Mode, str], Certificate]:
     """The same of what the custom gradients of the program state, to first order: by the `vjp` in
     reverse mode, by the `jvp` in forward mode. None for a mode whose rules cannot be followed:
     what they give has another shape."""
@@ -95,8 +93,7 @@ def certify_stated(
             continue
         blocks = _Stated(request, function, mode, projection)
         with suppress(ShapeError, WrongGradientShape):
-            certificates = blocks.certificates(budget)
-            found |= {(mode, name): one for name, one in certificates.items()}
+            found |= {(mode, name): one for name, one in blocks.certificates(BUDGET).items()}
     return found
 
 
@@ -438,16 +435,20 @@ class Blocks(_Ziv):
         for name, tangents in self._tangents():
             column = ball_jvp(function, self._xs, tangents)[1].reshape(-1)
             columns[name].append(column if weights is None else weights @ column)
-        return {
-            name: np.array(found, dtype=object).T if found else np.empty(self._shapes[name], object)
-            for name, found in columns.items()
-        }
+        return self._as_matrices(columns)
 
     def _first_order(self, function: Callable[..., Any]) -> Mapping[str, Any]:
         known = self._shares_rows(function) and self._function.recorded(self._xs).jacobian
         if known or self._row_count() <= self._tangent_count():
             return self._by_rows(function)
         return self._by_columns(function)
+
+    def _as_matrices(self, columns: Mapping[str, list[Any]]) -> Mapping[str, Any]:
+        """The columns of each block as its matrix."""
+        return {
+            name: np.array(found, dtype=object).T if found else np.empty(self._shapes[name], object)
+            for name, found in columns.items()
+        }
 
     def _second_order(self) -> Mapping[str, Any]:
         from reference_engine.enclosing import ball_hvp
@@ -462,10 +463,7 @@ class Blocks(_Ziv):
                 block = str(HessianBlock(first, second))
                 if block in columns:
                     columns[block].append(projected(x_dot.reshape(-1), firsts.get(first)))
-        return {
-            name: np.array(found, dtype=object).T if found else np.empty(self._shapes[name], object)
-            for name, found in columns.items()
-        }
+        return self._as_matrices(columns)
 
 
 def _along(directions: Mapping[str, Array] | None) -> Along:

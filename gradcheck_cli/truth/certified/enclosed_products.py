@@ -158,9 +158,9 @@ class EnclosedProducts:
         level = new_level()
         duals = {}
         for name, tangent in tangents.items():
-            at = variables.get(name) or exactly_floats(self._values[name])
-            moved = np.reshape(tangent, np.shape(self._values[name]))
-            duals[name] = Dual(level, at, exactly_floats(moved))
+            value = self._values[name]
+            at = variables[name] if name in variables else exactly_floats(value)
+            duals[name] = Dual(level, at, exactly_floats(np.reshape(tangent, np.shape(value))))
         y = self._run({**variables, **duals})
         return (y.tangent if isinstance(y, Dual) and y.level == level else None), y.size
 

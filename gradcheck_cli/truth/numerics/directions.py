@@ -23,7 +23,7 @@ from gradcheck_cli.truth.numerics.differences import (
     central_of_levels,
     climb,
 )
-from gradcheck_cli.truth.numerics.noise import ORDERS, POINTS, in_differences, typical
+from gradcheck_cli.truth.numerics.noise import POINTS, in_differences, typical
 
 LEFT: Residue = 2.0**-8  # of the steepest quotient: x^3 at 0 has 2^-8 of it left four halvings on
 CLOSER: Step = 2.0**-DEEPEST  # where the steps from `typical` end
@@ -268,7 +268,7 @@ def _around(
         around = -around
         if min(around) < low:
             return np.zeros(zero.size)
-    return in_differences(np.stack([function(float(point)) for point in around]), ORDERS)
+    return in_differences(np.stack([function(float(point)) for point in around]))
 
 
 def room(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import factorial, isfinite
 
 import numpy as np
@@ -78,10 +78,10 @@ def measured(
     factor = _representable(step * SPREAD, dtype) if exact else step * UNEVEN
     table = _table(function, values, zero, factor)
     still = np.all(table == zero, axis=0)
-    noise = in_differences(table, ORDERS)
+    noise = in_differences(table)
     if grains and exact:
         again = _table(function, values, zero, _representable(step * AGAIN, dtype))
-        noise = np.fmax(noise, in_differences(again, ORDERS))
+        noise = np.fmax(noise, in_differences(again))
     loud = noise > ROUNDING_GRAINS * FORMATS[dtype].unit_roundoff * max(
         map(largest_of, (zero, *values.values()))
     )
@@ -142,11 +142,11 @@ def _table(
     return np.stack([zero, *(function(moved) for moved in moves)])
 
 
-def in_differences(table: Float, orders: Sequence[int]) -> Float:
-    """The noise (m,) that the differences of these orders say there is."""
+def in_differences(table: Float) -> Float:
+    """The noise (m,) that its differences of ORDERS say there is."""
     noise = np.zeros(table.shape[1:])
     with np.errstate(all="ignore"):
-        for order in orders:
+        for order in ORDERS:
             differences = np.diff(table, order, axis=0)
             variance = np.mean(differences**2, axis=0) * factorial(order) ** 2
             noise = np.fmax(noise, np.sqrt(variance / factorial(2 * order)))
@@ -166,7 +166,7 @@ def _heard_afar(
     for k in range(1, POINTS + 1):
         away = {name: _away(value, k * FAR / POINTS) for name, value in values.items()}
         table.append(function(away))
-    shown = in_differences(np.stack(table[1:]), ORDERS)
+    shown = in_differences(np.stack(table[1:]))
     known = np.all(np.isfinite(table), axis=0)
     return np.where(known, np.fmin(noise, shown), noise)
 
@@ -224,7 +224,7 @@ def _at_ulps_of_float32(
 ) -> Float:
     """The noise (m,) at points that lie so many ulps of float32 apart."""
     factor = _representable(ulps * FORMATS["float32"].unit_roundoff, "float64")
-    return in_differences(_table(function, values, zero, factor), ORDERS)
+    return in_differences(_table(function, values, zero, factor))
 
 
 def _a_little_way_off(values: Mapping[str, Array], part: float) -> dict[str, Array]:
@@ -284,7 +284,7 @@ def _beside_zeros(
         function({name: value + (BESIDE + k * step) * off[name] for name, value in values.items()})
         for k in range(POINTS + 1)
     ]
-    return in_differences(np.stack(rows), ORDERS)
+    return in_differences(np.stack(rows))
 
 
 def largest_of(values: Array) -> float:
