@@ -62,7 +62,6 @@ class RunOptions:
     def only(self, engine: str | None, dtype: str | None, mode: str | None) -> RunOptions:
         """The options of a run of one engine, dtype and mode; None leaves that as it is. A mode
         that is a composition has those that it is of: the order of the spec asks for it again."""
-
         modes = tuple(dict.fromkeys(modes_in(mode or "")))
         return replace(
             self,
