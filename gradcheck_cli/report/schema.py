@@ -18,6 +18,9 @@ _TEXT: Schema = {"type": "string"}
 _TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _PLACE: Schema = {"type": "integer", "minimum": 1}
+_YES_OR_NO: Schema = {"type": "boolean"}
+_SECONDS: Schema = {"type": "number", "minimum": 0}
+_STATUS: Schema = {"enum": ["passed", "failed", "error"]}
 _NUMBER: Schema = {
     "description": "A number, or a string if JSON has no literal for it.",
     "anyOf": [{"type": "number"}, {"enum": ["nan", "inf", "-inf"]}],
@@ -51,12 +54,11 @@ def report_schema() -> Schema:
                 "description": "Findings of this severity or worse make the run fail.",
                 "enum": ["error", "warning"],
             },
-            duration_s={"type": "number", "minimum": 0},
-            interrupted={
-                "description": "Whether the run ended early: specs that were not finished are not "
-                "in `results`.",
-                "type": "boolean",
-            },
+            duration_s=_SECONDS,
+            interrupted=_told(
+                _YES_OR_NO,
+                "Whether the run ended early: specs that were not finished are not in `results`.",
+            ),
             signal=_told(_TEXT_OR_NULL, "The signal that interrupted the run, such as SIGINT."),
             summary=_object(
                 specs=_COUNT,
@@ -102,7 +104,7 @@ def result_schema() -> Schema:
     return _object(
         spec=_TEXT,
         path=_TEXT,
-        status={"enum": ["passed", "failed", "error"]},
+        status=_STATUS,
         checks=_list(check_schema()),
         findings=_list(finding_schema()),
         ignored=_mapping(_COUNT, _IGNORED),
@@ -118,18 +120,12 @@ def result_schema() -> Schema:
             "Intended deviations that the spec declares inside its layers, and "
             "what they matched. The checks then have the truth `declared`.",
         ),
-        duration_s={
-            "type": "number",
-            "minimum": 0,
-            "description": "Seconds that workers computed for this spec.",
-        },
-        compile_s={
-            "type": "object",
-            "additionalProperties": {"type": "number", "minimum": 0},
-            "description": "Seconds that each engine compiled, where it did. A time limit does not "
-            "count them.",
-        },
-        cached={"type": "boolean", "description": "Whether this result comes from an earlier run."},
+        duration_s=_told(_SECONDS, "Seconds that workers computed for this spec."),
+        compile_s=_mapping(
+            _SECONDS,
+            "Seconds that each engine compiled, where it did. A time limit does not count them.",
+        ),
+        cached=_told(_YES_OR_NO, "Whether this result comes from an earlier run."),
         optional={"merge": _MERGE},
     )
 
@@ -142,7 +138,7 @@ def check_schema() -> Schema:
         mode=_TEXT,
         input=_TEXT,
         point=_POINT,
-        status={"enum": ["passed", "failed", "error"]},
+        status=_STATUS,
         max_ulps=_NUMBER_OR_NULL,
         passed_by=_told(
             _list(
@@ -173,7 +169,7 @@ def check_schema() -> Schema:
             ),
             looped=_told(_COUNT, "Points that were evaluated one per call."),
         ),
-        duration_s={"type": "number", "minimum": 0},
+        duration_s=_SECONDS,
     )
 
 
@@ -226,7 +222,7 @@ def finding_schema() -> Schema:
         location=_object(path=_TEXT, line=_PLACE, column=_PLACE),
         fingerprint=_TEXT,
         repeat=_TEXT,
-        allowed={"type": "boolean"},
+        allowed=_YES_OR_NO,
         reason=_told(_TEXT_OR_NULL, "Why the spec allows it, or why it does not count."),
     )
 
@@ -242,10 +238,7 @@ def cause_schema() -> Schema:
         detail=_TEXT,
         kind={"enum": list(get_args(CauseKind))},
         engine_op=_told(_TEXT_OR_NULL, "The operation that the engine executed, in its own words."),
-        proven={
-            "type": "boolean",
-            "description": "Whether a run confirmed it; `proof` says what was run.",
-        },
+        proven=_told(_YES_OR_NO, "Whether a run confirmed it; `proof` says what was run."),
         proof=_TEXT,
         repaired_ulps=_told(_NUMBER_OR_NULL, "The error of the entry with the cause removed."),
     )
@@ -284,11 +277,8 @@ def _region() -> Schema:
         boxes=_or_null(
             boxes, "Every failing point lies in one of them; null where that is not known."
         ),
-        inner={**boxes, "description": "Every point of them fails."},
-        open={
-            **boxes,
-            "description": "Boxes for which it is not known whether any point fails.",
-        },
+        inner=_told(boxes, "Every point of them fails."),
+        open=_told(boxes, "Boxes for which it is not known whether any point fails."),
         predicate=_told(_TEXT, "The same, in words."),
         fraction=_told(_NUMBER_OR_NULL, "The part of the domain, by volume."),
     )

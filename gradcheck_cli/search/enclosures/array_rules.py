@@ -105,24 +105,10 @@ def _mask(rounding: Rounding, x: Enclosed, y: Enclosed, strict: bool) -> Mask:
     return Mask(true, false, computed_true, computed_false, (e == 0) | settled, tie, undefined)
 
 
-@rule("greater")
-def _greater(rounding: Rounding, x: Enclosed, y: Enclosed) -> Mask:
-    return _mask(rounding, x, y, True)
-
-
-@rule("greater_equal")
-def _greater_equal(rounding: Rounding, x: Enclosed, y: Enclosed) -> Mask:
-    return _mask(rounding, x, y, False)
-
-
-@rule("less")
-def _less(rounding: Rounding, x: Enclosed, y: Enclosed) -> Mask:
-    return _mask(rounding, y, x, True)
-
-
-@rule("less_equal")
-def _less_equal(rounding: Rounding, x: Enclosed, y: Enclosed) -> Mask:
-    return _mask(rounding, y, x, False)
+RULES["greater"] = lambda rounding, x, y: _mask(rounding, x, y, True)
+RULES["greater_equal"] = lambda rounding, x, y: _mask(rounding, x, y, False)
+RULES["less"] = lambda rounding, x, y: _mask(rounding, y, x, True)
+RULES["less_equal"] = lambda rounding, x, y: _mask(rounding, y, x, False)
 
 
 @rule("equal")
@@ -374,9 +360,7 @@ def _mean(rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool =
 def _prod(rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool = False) -> Enclosed:
     """The product along axes, in any order: no product of some factors is beyond that of all which
     are above 1, and what underflows on the way is off by at most that many times the least."""
-    axes = axes_of(axis, x.lo.ndim)
-    kept = tuple(1 if i in axes else n for i, n in enumerate(x.lo.shape))
-    flat = x.map(lambda part: _last(part, axes))
+    flat, kept = _in_lines(x, axis)
     count = flat.lo.shape[-1]
     with np.errstate(all="ignore"):
         lo, hi = flat.lo[..., 0], flat.hi[..., 0]
@@ -451,13 +435,11 @@ def _to_labels(part: Any, labels: str, whole: str) -> Any:
     )
 
 
-def _extreme(name: str, pair: str) -> Any:
+def _extreme(pair: str) -> Any:
     def found(
         rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool = False
     ) -> Enclosed:
-        axes = axes_of(axis, x.lo.ndim)
-        kept = tuple(1 if i in axes else n for i, n in enumerate(x.lo.shape))
-        flat = x.map(lambda part: _last(part, axes))
+        flat, kept = _in_lines(x, axis)
         best = flat.map(lambda p: p[..., 0])
         for i in range(1, flat.lo.shape[-1]):
             best = RULES[pair](rounding, best, flat.map(lambda p, i=i: p[..., i]))
@@ -466,8 +448,8 @@ def _extreme(name: str, pair: str) -> Any:
     return found
 
 
-RULES["max"] = _extreme("max", "maximum")
-RULES["min"] = _extreme("min", "minimum")
+RULES["max"] = _extreme("maximum")
+RULES["min"] = _extreme("minimum")
 
 
 # Rows that are fused, because their parts forget what they have in common.
@@ -524,26 +506,28 @@ def _logsumexp(
 ) -> Enclosed:
     """max x + log of a sum from 1 to n: that sum is right to n + 5 ulps or so, since
     u t exp(-t) < u for t = max x - x_i. Its inputs move it by their largest error."""
-    axes = axes_of(axis, x.lo.ndim)
-    count = math.prod(x.lo.shape[i] for i in axes)
+    flat, kept = _in_lines(x, axis)
+    count = flat.lo.shape[-1]
     with np.errstate(all="ignore"):
-        lo, hi = (np.logaddexp.reduce(_last(part, axes), axis=-1) for part in (x.lo, x.hi))
-        e = np.max(np.where(x.bad, np.inf, x.error), axis=axes)
+        lo, hi = (np.logaddexp.reduce(part, axis=-1) for part in (flat.lo, flat.hi))
+        e = np.max(np.where(flat.bad, np.inf, flat.error), axis=-1)
         own = rounding.library * (2 * count + 6 + 4 * math.log(count + 1))
         slop = 2.0**-48 * (np.maximum(np.abs(lo), np.abs(hi)) + count)
-    bad, undefined = np.any(x.bad, axis=axes), np.any(x.undefined, axis=axes)
+    bad, undefined = np.any(flat.bad, axis=-1), np.any(flat.undefined, axis=-1)
     zero = np.zeros(lo.shape)
     found = made(rounding, lo - slop, hi + slop, zero, up(e + own), bad, undefined)
-    if not keepdims:
-        return found
-    kept = tuple(1 if i in axes else n for i, n in enumerate(x.lo.shape))
-    return found.map(lambda part: part.reshape(kept))
+    return found.map(lambda part: part.reshape(kept)) if keepdims else found
 
 
-def _last(part: Any, axes: tuple[int, ...]) -> Any:
-    """The axes as one, the last."""
-    moved = np.moveaxis(part, axes, range(-len(axes), 0))
-    return moved.reshape(*moved.shape[: part.ndim - len(axes)], -1)
+def _in_lines(x: Enclosed, axis: Any) -> tuple[Enclosed, tuple[int, ...]]:
+    """x with the axes as one, the last; the shape of x with those at length 1."""
+    axes = axes_of(axis, x.lo.ndim)
+
+    def last(part: Any) -> Any:
+        moved = np.moveaxis(part, axes, range(-len(axes), 0))
+        return moved.reshape(*moved.shape[: part.ndim - len(axes)], -1)
+
+    return x.map(last), tuple(1 if i in axes else n for i, n in enumerate(x.lo.shape))
 
 
 @rule("log_softmax")
