@@ -9,11 +9,12 @@ wider run.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.evaluation import Operation
+from gradcheck_cli.domain.evaluation import Operation, Phase
 from gradcheck_cli.domain.program import CONSTANT, INPUT
 from gradcheck_cli.explain.blame.traces import Bad, Traces, not_a_number, not_finite, vanished, zero
 from gradcheck_cli.explain.blame.values import element, first_index
@@ -76,20 +77,31 @@ def _derivative(traces: Traces, bad: Bad) -> Operation | None:
 
 
 def _forward(traces: Traces, bad: Bad) -> Operation | None:
+    made = _first_made(traces, bad, derivative=False)
+    return None if made is None else forward_operation(traces, *made)
+
+
+def _tangent(traces: Traces, bad: Bad) -> Operation | None:
+    """Forward mode: the first node whose tangent is bad while the tangents that go in are good."""
+    made = _first_made(traces, bad, derivative=True)
+    return None if made is None else _operation(traces, "tangent", *made, made[0])
+
+
+def _first_made(traces: Traces, bad: Bad, derivative: bool) -> tuple[int, tuple[int, ...]] | None:
+    """The first node and element that is bad while those that go in are good."""
+    there = traces.narrow.derivatives if derivative else traces.narrow.values
+    masks = partial(traces.bad, bad, derivative=derivative)
     for index, node in enumerate(traces.program.nodes):
-        if node.op in (INPUT, CONSTANT) or index not in traces.narrow.values:
+        if node.op in (INPUT, CONSTANT) or index not in there:
             continue
-        mask = traces.bad(bad, index, derivative=False)
-        if np.any(mask) and not any(
-            np.any(traces.bad(bad, i, derivative=False)) for i in node.args
-        ):
-            return forward_operation(traces, index, first_index(mask))
+        if np.any(masks(index)) and not any(np.any(masks(i)) for i in node.args):
+            return index, first_index(masks(index))
     return None
 
 
 def forward_operation(traces: Traces, index: int, at: tuple[int, ...]) -> Operation:
     """Node `index` of the program at element `at`, as an operation."""
-    return _operation(traces, "forward", index, at, index, [], derivative=False)
+    return _operation(traces, "forward", index, at, index)
 
 
 def backward_place(traces: Traces, bad: Bad) -> tuple[int, int, tuple[int, ...]] | None:
@@ -123,36 +135,16 @@ def _backward(traces: Traces, bad: Bad) -> Operation | None:
     if found is None:
         return None
     index, arg, at = found
-    return _operation(traces, "backward", index, at, arg, [index], derivative=True)
-
-
-def _tangent(traces: Traces, bad: Bad) -> Operation | None:
-    """Forward mode: the first node whose tangent is bad while the tangents and values that go in
-    are good."""
-    for index, node in enumerate(traces.program.nodes):
-        if node.op in (INPUT, CONSTANT) or index not in traces.narrow.derivatives:
-            continue
-        mask = traces.bad(bad, index, derivative=True)
-        if not np.any(mask) or any(np.any(traces.bad(bad, i, derivative=True)) for i in node.args):
-            continue
-        at = first_index(mask)
-        return _operation(traces, "tangent", index, at, index, list(node.args), derivative=True)
-    return None
+    return _operation(traces, "backward", index, at, arg)
 
 
 def _operation(
-    traces: Traces,
-    phase: str,
-    index: int,
-    at: tuple[int, ...],
-    where: int,
-    moved: list[int],
-    *,
-    derivative: bool,
+    traces: Traces, phase: Phase, index: int, at: tuple[int, ...], where: int
 ) -> Operation:
     """Node `index`, which made element `at` of the value or derivative of node `where`; what went
-    in are the derivatives of `moved` and the node's arguments."""
-    node = traces.program.nodes[index]
+    in are the node's arguments, after the derivatives that this phase takes."""
+    node, derivative = traces.program.nodes[index], phase != "forward"
+    moved = {"forward": (), "backward": (index,), "tangent": node.args}[phase]
 
     def numbers(wider: bool) -> tuple[float, ...]:
         trace = traces.wide if wider else traces.narrow
@@ -170,7 +162,7 @@ def _operation(
     error = abs(result - exact) / float(traces.fmt.ulp(exact)) if both else np.inf
     return Operation(
         name=UNNAMED,
-        phase=phase,  # type: ignore[arg-type]
+        phase=phase,
         node=index,
         index=at,
         inputs=numbers(False),
