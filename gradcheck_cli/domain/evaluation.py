@@ -38,9 +38,9 @@ SECOND: tuple[Mode, ...] = tuple(COMPOSED)
 direction (`Problem.along`), which the innermost mode gives."""
 
 
-def order_of(mode: Mode) -> int:
+def order_of(mode: str) -> int:
     """How often a mode differentiates."""
-    return len(COMPOSED.get(mode, (mode,)))
+    return len(modes_in(mode))
 
 
 def modes_in(mode: str) -> tuple[Mode, ...]:

@@ -26,8 +26,8 @@ from gradcheck_cli.judge.failures import (
 )
 from gradcheck_cli.judge.findings import (
     engine_findings,
-    entries_of,
     finding,
+    finding_at,
     guard_findings,
     point_findings,
     source_of,
@@ -42,7 +42,7 @@ from gradcheck_cli.judge.outputs import (
     without_derivative,
 )
 from gradcheck_cli.judge.suspects import wide_of
-from gradcheck_cli.judge.wording import DERIVATIVES, documented_of
+from gradcheck_cli.judge.wording import DERIVATIVES, About, documented_of
 
 ROUGH = {
     PointKind.KINK: Verdict.KINK,
@@ -271,19 +271,8 @@ def _judge_missing(
             )
         places = np.argwhere(nonzero)
         places = places[np.argsort(-np.abs(block.value[nonzero]), kind="stable")]
-        entries, more = entries_of(case, evaluation.mode, name, block, places, None, None)
-        got.findings.append(
-            finding(
-                case,
-                code,
-                what,
-                evaluation=evaluation,
-                input=name,
-                entries=entries,
-                more=more,
-                truth_source=source_of(case, block),
-            )
-        )
+        about = About(case, evaluation.mode, name, block, places, evaluation)
+        got.findings.append(finding_at(about, code, what, truth_source=source_of(case, block)))
     of_point = Judged(np.zeros(block.kind.shape, np.int64), np.zeros(block.kind.shape))
     _merge_point(got, evaluation.mode, name, block, of_point)
     status: Status = "failed" if missing else "passed"
@@ -418,19 +407,10 @@ def _judge_approximation(case: Case, evaluation: Evaluation) -> tuple[list[Check
         checks.append(_check(case, evaluation, name, "passed", most, source, None, passed_by))
         if not np.any(off):
             continue
-        entries, more = entries_of(case, evaluation.mode, name, block, np.argwhere(off), g, ulps)
-        findings.append(
-            finding(
-                case,
-                Codes.DIFFERENCE_ERROR,
-                f"{evaluation.approximation}: {_size(g, block)}",
-                evaluation=evaluation,
-                input=name,
-                entries=entries,
-                more=more,
-                truth_source=source_of(case, block),
-            )
-        )
+        about = About(case, evaluation.mode, name, block, np.argwhere(off), evaluation)
+        message = f"{evaluation.approximation}: {_size(g, block)}"
+        code = Codes.DIFFERENCE_ERROR
+        findings.append(finding_at(about, code, message, g=g, ulps=ulps, truth_source=source))
     return checks, findings
 
 

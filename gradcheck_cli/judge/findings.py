@@ -156,6 +156,37 @@ def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
+def finding_at(
+    about: About,
+    code: str,
+    message: str,
+    *,
+    block: TruthBlock | None = None,
+    g: Array | None = None,
+    ulps: Array | None = None,
+    severity: Severity | None = None,
+    span: Span | None = None,
+    truth_source: str | None = None,
+) -> Finding:
+    """A finding of entries of a block, of which an engine gave `g`. `block` is the truth that they
+    show, where that is not all of it."""
+    case, name = about.case, about.name
+    shown = about.block if block is None else block
+    entries, more = entries_of(case, about.mode, name, shown, about.places, g, ulps)
+    return finding(
+        case,
+        code,
+        message,
+        severity=severity,
+        evaluation=about.evaluation,
+        input=name,
+        span=span,
+        entries=entries,
+        more=more,
+        truth_source=truth_source or source_of(case, about.block, about.places),
+    )
+
+
 def source_of(case: Case, block: TruthBlock, places: Array | None = None) -> str:
     """Where the truth of a block comes from, or that of its entries at `places` (k, 2). Nothing is
     confirmed but by a finite bar."""
@@ -197,19 +228,16 @@ def engine_findings(
             alone = ulps <= FEW_ULPS
             truth = replace(block, value=np.where(alone, np.nan, block.value))
             ulps = np.where(alone, np.nan, ulps)
-        entries, more = entries_of(case, mode, name, truth, places, g, ulps)
         about = About(case, mode, name, block, places, evaluation, judged.ulps, judged.in_float32)
-        found = finding(
-            case,
+        found = finding_at(
+            about,
             Codes.WRONG_SECOND_DERIVATIVE if second else row.code,
             row.says(about) + (f"; {BESIDE}" if _are_hidden(verdict, judged, places) else ""),
+            block=truth,
+            g=g,
+            ulps=ulps,
             severity=_severity(case, verdict, judged, places),
-            evaluation=evaluation,
-            input=name,
             span=documented.span if documented and verdict is Verdict.DOCUMENTED else None,
-            entries=entries,
-            more=more,
-            truth_source=source_of(case, block, places),
         )
         unseen = verdict is Verdict.WRONG and not second
         if unseen and np.all(unseen_in_float32(g, block, FORMATS[case.dtype])[tuple(places.T)]):
@@ -270,16 +298,8 @@ def point_findings(case: Case, masks: Mapping[tuple[Mode, str], Array]) -> Itera
             if not len(places) or (row.code, name) in seen:
                 continue
             seen.add((row.code, name))
-            entries, more = entries_of(case, mode, name, block, places, None, None)
-            yield finding(
-                case,
-                row.code,
-                row.says(About(case, mode, name, block, places)),
-                input=name,
-                entries=entries,
-                more=more,
-                truth_source=source_of(case, block, places),
-            )
+            about = About(case, mode, name, block, places)
+            yield finding_at(about, row.code, row.says(about))
 
 
 def guard_findings(case: Case) -> Iterable[Finding]:
@@ -293,20 +313,11 @@ def guard_findings(case: Case) -> Iterable[Finding]:
                 continue
             seen.add(name)
             block, places = truth.blocks[mode, name], np.argwhere(~np.isnan(without))
-            entries, more = entries_of(case, mode, name, block, places, None, None)
             number = float(without[tuple(places[0])])
             message = (
                 f"`{name}`: a bound before the pole of `{guard.pole}` makes the gradient zero; "
                 f"without the bound it is {number:.4g}"
             )
-            found = finding(
-                case,
-                Codes.CLIPPED_GRADIENT,
-                message,
-                input=name,
-                span=guard.span,
-                entries=entries,
-                more=more,
-                truth_source=source_of(case, block, places),
-            )
+            about = About(case, mode, name, block, places)
+            found = finding_at(about, Codes.CLIPPED_GRADIENT, message, span=guard.span)
             yield replace(found, place=guard.place)

@@ -6,7 +6,7 @@ import numpy as np
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
-from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, order_of
+from gradcheck_cli.domain.evaluation import SECOND, Evaluation, order_of
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.truth import Documented, PointKind, TruthBlock
 from gradcheck_cli.judge.kinks import misses
@@ -24,7 +24,7 @@ class About:
     """
 
     case: Case
-    mode: Mode
+    mode: str
     name: str
     block: TruthBlock
     places: Array
