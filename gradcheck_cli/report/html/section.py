@@ -153,22 +153,14 @@ def _fixes(group: Sequence[Finding]) -> Iterator[dict[str, Any]]:
     for finding, fix in seen.values():
         dtype = finding.dtype or "float64"
         yield {
-            "before": fix.before,
-            "after": fix.after,
-            "custom": fix.custom,
+            "fix": fix,
             "bars": [
                 ("before", *_bar(fix.ulps_before, dtype)),
                 ("after", *_bar(fix.ulps_after, dtype)),
             ],
             "value": None if fix.value is None else significant(fix.value, 9),
             "who": f"{finding.engine or ''} {dtype}".strip(),
-            "right": fix.right,
-            "points": fix.points,
-            "condition": fix.condition,
-            "kink": fix.kink,
             "searched": [] if fix.searched is None else list(searched_words(fix.searched)),
-            "rules": fix.rules,
-            "code": dict(fix.code),
         }
 
 
