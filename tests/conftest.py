@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import gc
 import os
 import sys
@@ -252,15 +253,15 @@ def pytest_collection() -> Iterator[Any]:
 
 
 def _freeze() -> None:
-    """Takes all objects from the collector, which lists none of them any more. Functions of tests
+    """Takes all objects from the collector, which finds none of them any more. Functions of tests
     may be layers: who looks for those of a file still finds them."""
     ours = [
         one
-        for one in gc.get_objects()
+        for one in gc.get_referrers(vars(builtins))
         if type(one) is FunctionType and one.__code__.co_filename.startswith(TESTS)
     ]
     gc.freeze()
-    rewriting.gc = SimpleNamespace(get_objects=lambda: [*ours, *gc.get_objects()])
+    rewriting.gc = SimpleNamespace(get_referrers=lambda one: [*ours, *gc.get_referrers(one)])
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,6 +7,7 @@ for that expression, and get their own back. What they hold and what holds them 
 from __future__ import annotations
 
 import ast
+import builtins
 import gc
 import linecache
 import os
@@ -171,9 +172,11 @@ def _codes(module: CodeType) -> dict[_Key, CodeType | None]:
 def _functions_of(path: str) -> Iterator[FunctionType]:
     """All functions that were defined in a file."""
     name = os.path.basename(path)
-    # No longer than that: CPython cannot finish a tuple that such a list holds as well.
-    functions = [one for one in gc.get_objects() if type(one) is FunctionType]
-    for one in functions:
+    # Every function refers to these. A list of all objects would hold the tuples that other threads
+    # are building, which CPython cannot finish then.
+    for one in gc.get_referrers(vars(builtins)):
+        if type(one) is not FunctionType:
+            continue
         file = one.__code__.co_filename
         if file.endswith(name) and os.path.abspath(file) == path:
             yield one

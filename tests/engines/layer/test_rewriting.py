@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.engines.layer import source_lines
 from gradcheck_cli.engines.layer.loading import _from_file
-from gradcheck_cli.engines.layer.rewriting import Expression, NotRewritable
+from gradcheck_cli.engines.layer.rewriting import Expression, NotRewritable, _functions_of
 from gradcheck_cli.engines.layer.source_lines import returned
 
 CODE = '''"""Functions of a user."""
@@ -150,6 +151,25 @@ def test_what_no_function_evaluates_cannot_be_rewritten(code: Any) -> None:
         Expression(place_of(code, "2.0"))
     with pytest.raises(NotRewritable, match="no separate expression"):
         Expression(place_of(code, "total + part"))
+
+
+def test_a_tuple_of_another_thread_can_be_finished(code: Any) -> None:
+    ended, found = threading.Event(), []
+
+    def build() -> None:
+        while not ended.is_set():
+            try:
+                tuple(number for number in range(40))
+            except SystemError as error:
+                found.append(error)
+
+    thread = threading.Thread(target=build)
+    thread.start()
+    for _ in range(5):
+        assert list(_functions_of(code.__file__))
+    ended.set()
+    thread.join()
+    assert found == []
 
 
 def test_a_file_that_has_changed_since_is_not_what_runs(code: Any) -> None:
