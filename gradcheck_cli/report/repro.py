@@ -226,7 +226,8 @@ def _kind(finding: Finding) -> type[_Derivative]:
         return _Derivative
     if finding.code == Codes.MODES_DISAGREE and finding.entries:
         return _BothModes
-    if finding.code == Codes.WRONG_SHAPE_OR_DTYPE and not finding.entries:
+    is_kind = finding.code in (Codes.WRONG_SHAPE_OR_DTYPE, Codes.ENGINE_RAISED)
+    if is_kind and not finding.entries:
         return _KindOfGradient
     if finding.code in OF_BEHAVIOUR and not finding.entries:
         return _Behaviour
@@ -365,6 +366,11 @@ class _Derivative:
         outer, inner = modes
         is_of_rows = inner == "reverse" and not (outer == "reverse" and self._is_layer)
         first, last = (rows, columns) if is_of_rows else (columns, rows)
+        return self._nested(modes, first, last)
+
+    def _nested(self, modes: tuple[Mode, ...], first: str, last: str) -> str:
+        """The inner mode by one entry (`first`), and the outer one by another, as an expression."""
+        outer, inner = modes
         if not (self.compiles and self.language is _TORCH):
             return f"by_{outer}(by_{inner}(value, {first}), {last})"
         inside = f"by_{'compiled_' * (inner == 'reverse')}{inner}(value, {first})"
@@ -412,19 +418,26 @@ class _Derivative:
 
 
 class _KindOfGradient(_Derivative):
-    """The part of a script that shows the dtype of a gradient, or how the framework refuses it."""
+    """The part of a script that shows the dtype of a gradient, or that the framework raises."""
 
     def parts(self) -> Iterator[str]:
-        mode: Mode = self.finding.mode or "reverse"  # type: ignore[assignment]
-        name = self.finding.input or next(
-            (name for name, one in self.inputs.items() if one.value.dtype.kind == "f"), ""
-        )
-        index = (0,) * self.inputs[name].value.ndim if mode == "forward" else ()
+        mode: Any = self.finding.mode or "reverse"
+        modes: tuple[Mode, ...] = COMPOSED.get(mode, (mode,))
+        name = self.finding.input
+        if name not in self.inputs:
+            name = next((n for n, one in self.inputs.items() if self._moves(n, one)), "")
+        if not name or len(modes) > 2:
+            raise NoScript("no input is differentiated" if not name else "it is a third derivative")
+        index = () if modes == ("reverse",) else (0,) * self.inputs[name].value.ndim
+        by = f"{name!r}, {index}"
+        gradient = f"by_{mode}(value, {by})" if len(modes) == 1 else self._nested(modes, by, by)
+        if (self.compiles and not self._is_torch) or self._is_compiled_whole(modes):
+            gradient = self.language.compiled.format(function=gradient)
+        yield "\n".join(part for part in self._objects(modes) if part)
         total = self.language.total.format(y=self.layer.call)
-        yield "\n".join(part for part in self._objects((mode,)) if part)
         yield f"\ndef value(inputs):\n    return {total}"
-        yield from ("\n" + rule for rule in self._rules((mode,)))
-        yield _KIND.format(gradient=f"by_{mode}(value, {name!r}, {index})(inputs)")
+        yield from ("\n" + rule for rule in self._rules(modes))
+        yield _KIND.format(gradient=f"{gradient}(inputs)")
 
     def end(self) -> str:
         finding = self.finding
@@ -486,7 +499,7 @@ _KIND = """
 try:
     computed = str({gradient}.dtype).rpartition(".")[2]
 except Exception as error:
-    computed = " ".join(str(error).split())
+    computed = str(error).strip().partition("\\n")[0]
 """
 
 

@@ -221,6 +221,29 @@ def test_a_gradient_that_the_framework_refuses(
     assert ran(found, replace(spec, implementations=(layer,)), capsys)[0] == 1
 
 
+RAISING = """
+import torch
+def loss(x):
+    return torch.nn.functional.multi_margin_loss(x[None], torch.tensor([1]))
+"""
+
+
+def test_what_the_framework_raises_in_any_mode(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "layer.py").write_text(RAISING)
+    layer = Implementation("torch", "layer.py:loss", str(tmp_path), Span(1, 1, 1, 2))
+    spec = replace(spec_of("x", {"x": [1.0, 2.0]}), implementations=(layer,))
+    twice = "RuntimeError: derivative for aten::multi_margin_loss_backward is not implemented"
+    found = replace(FINDING, code="GC701", input=None, entries=(), message=twice)
+    for mode, expected in (("reverse", 0), ("reverse-over-reverse", 1)):
+        with pytest.raises(SystemExit) as ended:
+            exec(compile(script(replace(found, mode=mode), spec), "repro.py", "exec"), {})
+        assert ended.value.code == expected
+    printed = capsys.readouterr().out
+    assert shows(printed[printed.rindex("GC701") :], found)
+
+
 def test_a_gradient_that_hangs_on_nothing_has_no_second_one() -> None:
     """Of a Function whose backward stops the gradient of what it saved."""
     script = _REVERSE_AGAIN + (
