@@ -58,7 +58,7 @@ def test_the_layer_that_is_unstable_has_the_fix_that_the_guide_shows() -> None:
     assert not run_here(stable, RunOptions()).findings
 
 
-def test_the_calls_run(folder: Path) -> None:
+def test_the_calls_run(folder: Path, forked: None) -> None:
     scope = {
         "x": torch.tensor([[0.5, 2.0, 1.0]]),
         "weight": torch.tensor([1.0, 0.5, 2.0]),
