@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from gradcheck_cli.cli.words import counted
-from gradcheck_cli.domain.cache_folder import cache_folder_of
 from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.folders import cache_folder_of
 
 
 @click.command()

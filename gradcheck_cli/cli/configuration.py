@@ -13,9 +13,9 @@ import click
 from gradcheck_cli.cli.settings import SETTINGS, Setting
 from gradcheck_cli.cli.words import did_you_mean
 from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.folders import working_folder_is_gone
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.report import SpecError
-from gradcheck_cli.domain.working_folder import was_deleted
 
 _BY_KEY = {key: setting for setting in SETTINGS for key in (setting.key, setting.name) if key}
 
@@ -88,7 +88,7 @@ def configuration_file(folder: Path | None = None) -> Path | None:
 
 
 def _candidates(folder: Path | None) -> list[Path]:
-    if folder is None and was_deleted():  # nothing is above it, either
+    if folder is None and working_folder_is_gone():  # nothing is above it, either
         return []
     folder = folder or Path.cwd()
     return [place / "pyproject.toml" for place in (folder, *folder.parents)]

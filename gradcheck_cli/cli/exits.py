@@ -26,7 +26,7 @@ from gradcheck_cli.domain.errors import (
     UsageError,
     interruption,
 )
-from gradcheck_cli.domain.working_folder import was_deleted
+from gradcheck_cli.domain.folders import working_folder_is_gone
 from gradcheck_cli.version import VERSION
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _guarded(app: click.Command, arguments: list[str]) -> int:
     except Exception as error:
         if (stopped := interruption(error)) is not None:
             return _interrupted(stopped)
-        if isinstance(error, FileNotFoundError) and was_deleted():
+        if isinstance(error, FileNotFoundError) and working_folder_is_gone():
             _say("the working folder was deleted", "change to another folder")
             return USAGE
         _internal(error, arguments)

@@ -103,13 +103,17 @@ def new_file(file: str, text: str) -> None:
     """Writes a file that is not there yet, and its folders. Raises UsageError."""
     if os.path.lexists(file):
         raise UsageError(f"{file} already exists", "name another file, or remove this one")
-    folder = os.path.dirname(file)
-    try:
-        os.makedirs(folder or os.curdir, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot make the folder {folder}: {write_reason(error)}") from error
+    make_folder(os.path.dirname(file) or os.curdir)
     with Output(file) as output:
         output.put(text)
+
+
+def make_folder(folder: str) -> None:
+    """Makes a folder, and those that it is in, where they are not there. Raises UsageError."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make the folder {folder}: {write_reason(error)}") from error
 
 
 def check_targets(outputs: Iterable[Output], inputs: Iterable[str]) -> None:

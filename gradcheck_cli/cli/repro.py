@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gradcheck_cli.cli.outputs import make_folder
 from gradcheck_cli.cli.streams import talk, write_reason
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.events import Event, SpecFinished
@@ -37,10 +38,7 @@ class Scripts:
         self._seed = seed
         self._specs: dict[tuple[str, str], Spec] = {}
         self._findings: list[tuple[Finding, Spec]] = []
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"cannot make the folder {folder}: {write_reason(error)}") from error
+        make_folder(folder)
 
     def noted(self, specs: Iterable[Spec]) -> Iterator[Spec]:
         """The specs, which a script is made of."""

@@ -12,13 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gradcheck_cli.domain.cache_folder import cache_folder_of
+from gradcheck_cli.domain.folders import cache_folder_of, working_folder_is_gone
 from gradcheck_cli.domain.options import LOCAL, RunOptions
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.domain.wire import Malformed, decode, encode
-from gradcheck_cli.domain.working_folder import was_deleted
 from gradcheck_cli.run.contents import Contents, lasts, layers_of
 
 KEPT_S = 30 * 24 * 3600.0  # an entry that no run has met for so long is removed
@@ -107,7 +106,7 @@ def usable(options: RunOptions) -> bool:
     device = options.device.resolve(None, "cpu")
     seen = options.show_framework_output or options.illustrated
     elsewhere = options.cluster not in ("", LOCAL)
-    return device == "cpu" and not (seen or elsewhere or was_deleted())
+    return device == "cpu" and not (seen or elsewhere or working_folder_is_gone())
 
 
 def clear(folder: Path | None = None) -> int:

@@ -22,8 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gradcheck_cli.domain.cache_folder import cache_folder_of
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.folders import cache_folder_of
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.base import COMPILER
 from gradcheck_cli.engines.eigen.diagnostics import first_error

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from gradcheck_cli.domain.working_folder import was_deleted
+from gradcheck_cli.domain.folders import working_folder_is_gone
 from gradcheck_cli.engines.entry_points import REFERENCE, targets
 from gradcheck_cli.run.workers import family
 
@@ -107,11 +107,11 @@ def mark_of(process: subprocess.Popen[bytes]) -> str:
 
 def _import_folders() -> list[str]:
     """Without those relative to a working folder that was deleted: nothing is in them."""
-    relative = not was_deleted()
+    relative = not working_folder_is_gone()
     return [os.path.abspath(path) for path in sys.path if relative or os.path.isabs(path)]
 
 
 def _working_folder() -> str | None:
     """Where a worker starts: here (None), or at the root where the working folder was deleted, in
     which not every framework can be imported."""
-    return os.path.abspath(os.sep) if was_deleted() else None
+    return os.path.abspath(os.sep) if working_folder_is_gone() else None

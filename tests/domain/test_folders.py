@@ -1,4 +1,4 @@
-"""The working folder, which another program may have deleted."""
+"""Folders that are not named by anybody."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gradcheck_cli.domain.working_folder import was_deleted
+from gradcheck_cli.domain.folders import working_folder_is_gone
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a folder in use cannot be deleted")
@@ -16,6 +16,6 @@ def test_it_is_there_until_it_is_deleted(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     with chdir(gone):
-        assert not was_deleted()
+        assert not working_folder_is_gone()
         gone.rmdir()
-        assert was_deleted()
+        assert working_folder_is_gone()
