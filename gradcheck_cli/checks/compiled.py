@@ -160,14 +160,17 @@ def _has(finding: Finding, entry: Entry | None) -> bool:
 
 
 def _is_lost(finding: Finding, entry: Entry | None, findings: Sequence[Finding]) -> bool:
-    """Whether one of `findings` says that the output is not finite to which an entry belongs. No
-    gradient is judged there."""
+    """Whether one of `findings` says that the output is not finite to which an entry belongs; of a
+    formula it names one output of all that may be lost, so that any may be. No gradient is judged
+    there."""
     what, how = (Codes.NON_FINITE_OUTPUT, finding.mode), finding.indexing
     lost = [one for one in findings if (one.code, one.mode) == what]
     if how is None or how.cotangents or entry is None:
         return bool(lost)
     place = entry.index[: how.output_axes]
-    return any(other.index == place for one in lost for other in one.entries)
+    return any(
+        not one.entries or any(other.index == place for other in one.entries) for one in lost
+    )
 
 
 def _compiled(finding: Finding, words: str, stage: str) -> Finding:
