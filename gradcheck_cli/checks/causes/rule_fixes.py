@@ -194,10 +194,12 @@ class RuleFixes:
         }
         dialect = dialect_of(self._framework)
         every = edits(returned, arrays, dialect.notation, sized=program.has_sizes)
-        tried = [run.seen(expression, [edit.whole for edit in every]).tried for run in runs]
-        for edit, *values in zip(every, *tried, strict=True):
-            if all(_is(value, one) for value, one in zip(values, right, strict=True)):
-                yield Correction(edit.place, Inline(edit.after, "", dialect.imports))
+        for run, one in zip(runs, right, strict=True):
+            if every:
+                tried = run.seen(expression, [edit.whole for edit in every]).tried
+                every = [e for e, value in zip(every, tried, strict=True) if _is(value, one)]
+        for edit in every:
+            yield Correction(edit.place, Inline(edit.after, "", dialect.imports))
         if program.has_sizes or program.has_shapes:
             return
         for place, own in returned.places:
@@ -211,15 +213,15 @@ class RuleFixes:
             return [self._moved(subject, FAR) for _ in range(FRESH)]
 
     def _is_right(self, values: Mapping[str, Array]) -> bool | None:
-        """Whether the function is right for the argument, as it now stands; None where it does not
-        run."""
+        """Whether the function is right for the argument, as it now stands, or for all if it has a
+        jvp; None where it does not run."""
         return where_it_runs(partial(self._is_right_where_it_runs, values), None)
 
     def _is_right_where_it_runs(self, values: Mapping[str, Array]) -> bool:
         mode: Mode = self._problem.modes[0]
         with closing(self._bound(values)) as subject:
             wrong = wrong_products(subject, self._problem.seed, mode)
-        return all(product.leaf != self._rule.name for product in wrong)
+        return not any(self._rule.is_jvp or product.leaf == self._rule.name for product in wrong)
 
     def _bound(self, values: Mapping[str, Array]) -> Subject:
         return self._subjects.bound(self._problem.dtype, values)

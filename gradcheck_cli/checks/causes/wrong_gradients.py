@@ -63,7 +63,8 @@ if TYPE_CHECKING:
 WRONG = (Codes.WRONG_GRADIENT, Codes.MISSING_GRADIENT, Codes.WRONG_SECOND_DERIVATIVE)
 
 Corrections: TypeAlias = "dict[tuple[Mode, str, str], TriedCorrection | None]"
-"""By mode, custom function and argument, what its rule has to return: it holds at every point."""
+"""By mode, custom function and argument, what its rule has to return: it holds at every point. Of a
+jvp it is one expression for all arguments, whatever mode it is run in."""
 
 DETACHED: CauseKind = "detached path"
 SOLVED: CauseKind = "iterative solution"
@@ -245,15 +246,14 @@ class WrongGradients:
         if traced is None or worst is None:
             return finding
         mode = finding.way
-        key = mode, one.call.name, one.name
+        rule = _rule(one.call, one.name, mode)
+        own: Mode = "forward" if rule.is_jvp else mode
+        key = own, one.call.name, "" if rule.is_jvp else one.name
         if key not in self._corrections:
             # reads the frameworks' tables of operations, for which a run without a fix has no use
             from gradcheck_cli.checks.causes.rule_fixes import RuleFixes
 
-            problem, rule = (
-                alone(self._problem, self._subject.dtype, one.call, mode),
-                _rule(one.call, one.name, mode),
-            )
+            problem = alone(self._problem, self._subject.dtype, one.call, own)
             fixes = RuleFixes(self._engine, problem, self._subject, rule)
             self._corrections[key] = where_it_runs(fixes.tried, None)
         tried = self._corrections[key]

@@ -195,7 +195,8 @@ class _Maker:
 
     def _scaled(self, term: ast.expr) -> Iterator[ast.expr]:
         """With another sign, or one factor more."""
-        yield ast.UnaryOp(ast.USub(), term)
+        if not isinstance(term, ast.UnaryOp):  # whose sign is taken away
+            yield ast.UnaryOp(ast.USub(), term)
         yield _twice(term)
         yield ast.BinOp(term, ast.Div(), ast.Constant(2))
         for factor in self._factors:

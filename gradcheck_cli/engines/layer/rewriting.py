@@ -23,6 +23,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import EngineFault
 
 _SEEN = "__gradcheck_seen__"
+_SHARED = "__gradcheck_shared__"
 _WHOLE = ""  # the text of an expression among those of its parts
 _PARTS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp, ast.UnaryOp)
 _SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -49,11 +50,7 @@ class Expression:
 
     def __init__(self, place: Place) -> None:
         path = os.path.abspath(place.source.path)
-        self._functions = [
-            function
-            for function in _functions_of(path)
-            if _reaches(function.__code__, place.span.line)
-        ]
+        self._functions = _functions_at(path, place.span.line)
         if not self._functions:
             raise NotRewritable(f"there is no function at {place.source.path}")
         self._path = self._functions[0].__code__.co_filename
@@ -94,7 +91,7 @@ class Expression:
         none. `others` are expressions that are tried where it stands. Raises NotRewritable."""
         found: list[Seen] = []
         parts: dict[str, Any] = {}
-        codes = [compile(text, self._path, "eval", dont_inherit=True) for text in others]
+        tried = _Together(others, self._path)
 
         def seen(text: str, value: Any) -> Any:
             parts[text] = numbers(value)
@@ -104,7 +101,7 @@ class Expression:
                 named = {name: one for name, one in {**parts, **near}.items() if one is not None}
                 whole = named.pop(_WHOLE, None)
                 if whole is not None:
-                    found.append(Seen(whole, named, [_tried(c, frame, numbers) for c in codes]))
+                    found.append(Seen(whole, named, tried.values(frame, numbers)))
                 parts.clear()
             return value
 
@@ -169,17 +166,42 @@ def _codes(module: CodeType) -> dict[_Key, CodeType | None]:
     return found
 
 
-def _functions_of(path: str) -> Iterator[FunctionType]:
-    """All functions that were defined in a file."""
+def _functions_at(path: str, line: int) -> list[FunctionType]:
+    """All functions that were defined around a line of a file."""
     name = os.path.basename(path)
+
+    def stands_there(one: Any) -> bool:
+        if type(one) is not FunctionType or not one.__code__.co_filename.endswith(name):
+            return False
+        own = os.path.abspath(one.__code__.co_filename) == path
+        return own and _reaches(one.__code__, line)
+
     # Every function refers to these. A list of all objects would hold the tuples that other threads
     # are building, which CPython cannot finish then.
-    for one in gc.get_referrers(vars(builtins)):
-        if type(one) is not FunctionType:
-            continue
-        file = one.__code__.co_filename
-        if file.endswith(name) and os.path.abspath(file) == path:
-            yield one
+    found = [one for one in gc.get_referrers(vars(builtins)) if stands_there(one)]
+    if not found and gc.get_freeze_count():  # the collector does not look through frozen objects
+        found = [one for one in _held(path) if stands_there(one)]
+    return found
+
+
+def _held(path: str) -> Iterator[Any]:
+    """What a module of this file holds, or a function that runs now, by any way that leads through
+    no other module."""
+    modules = [one for one in list(sys.modules.values()) if isinstance(one, ModuleType)]
+    known = {id(one) for one in modules} | {id(vars(one)) for one in modules}
+    roots: list[Any] = [
+        vars(one) for one in modules if os.path.abspath(str(vars(one).get("__file__"))) == path
+    ]
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        roots.append(frame.f_locals)
+        frame = frame.f_back
+    waiting = list(roots)  # which stay: of nothing that is `known` may the id be given away
+    while waiting:
+        found = [one for one in gc.get_referents(waiting.pop()) if id(one) not in known]
+        known.update(map(id, found))
+        waiting += found
+        yield from found
 
 
 def _reaches(code: CodeType, line: int) -> bool:
@@ -210,14 +232,49 @@ def _variables(found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
                 yield f"{name}.{attribute}", one
 
 
-def _tried(
-    code: CodeType, frame: FrameType, numbers: Callable[[Any], Array | None]
-) -> Array | None:
-    """The value that an expression has where a function stands; None where it raises."""
-    try:
-        return numbers(eval(code, frame.f_globals, frame.f_locals))
-    except Exception:  # nobody wrote it: it need not make sense
-        return None
+class _Together(ast.NodeTransformer):
+    """Expressions, most of which differ in one place: a part that several have runs once."""
+
+    def __init__(self, texts: Sequence[str], path: str) -> None:
+        self._path = path
+        self._parts: dict[str, CodeType] = {}
+        trees = [ast.parse(text, mode="eval").body for text in texts]
+        self._codes = [self._compiled(self.visit(tree)) for tree in trees]
+
+    def visit(self, node: ast.AST) -> Any:
+        if isinstance(node, _SCOPES):
+            return node  # its parts have variables of its own
+        if not isinstance(node, ast.Call | ast.BinOp):
+            return self.generic_visit(node)
+        text = ast.unparse(node)
+        if text not in self._parts:
+            self._parts[text] = self._compiled(self.generic_visit(node))
+        return ast.Call(ast.Name(_SHARED, ast.Load()), [ast.Constant(text)], [])
+
+    def _compiled(self, node: Any) -> CodeType:
+        whole = ast.fix_missing_locations(ast.Expression(node))
+        return compile(whole, self._path, "eval", dont_inherit=True)
+
+    def values(
+        self, frame: FrameType, numbers: Callable[[Any], Array | None]
+    ) -> list[Array | None]:
+        """What they are where a function stands; None for those that raise."""
+        known: dict[str, Any] = {}
+
+        def shared(text: str) -> Any:
+            if text not in known:
+                known[text] = eval(self._parts[text], frame.f_globals, variables)
+            return known[text]
+
+        variables = {**frame.f_locals, _SHARED: shared}
+
+        def value(code: CodeType) -> Array | None:
+            try:
+                return numbers(eval(code, frame.f_globals, variables))
+            except Exception:  # nobody wrote it: it need not make sense
+                return None
+
+        return [value(code) for code in self._codes]
 
 
 def _call(text: str, value: Any) -> ast.Call:

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from gradcheck_cli import check
+from gradcheck_cli.checks.causes.rule_fixes import RuleFixes
 from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.layer.declared import Declared, NotDeclarable
@@ -95,6 +96,29 @@ class HalvedMatmul(Matmul):
         return g @ b.T, 0.5 * (a.T @ g)
 
 
+class NegatedProduct(torch.autograd.Function):
+    """Whose jvp has the wrong sign."""
+
+    @staticmethod
+    def forward(a: Any, b: Any) -> Any:
+        return a * b
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        a, b = ctx.saved_tensors
+        return g * b, g * a
+
+    @staticmethod
+    def jvp(ctx: Any, s: Any, t: Any) -> Any:
+        a, b = ctx.saved_tensors
+        return -(s * b + a * t)
+
+
 matmul, halved = Matmul.apply, HalvedMatmul.apply
 
 
@@ -172,6 +196,23 @@ def test_a_layer_that_is_one_function_names_what_it_returns() -> None:
         "0.5 * (a.T @ g)",
         "factor 0.5",
     )
+
+
+def test_a_jvp_of_two_arguments_has_one_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches: list[RuleFixes] = []
+    search = RuleFixes.tried
+
+    def counted(self: RuleFixes) -> Any:
+        searches.append(self)
+        return search(self)
+
+    monkeypatch.setattr(RuleFixes, "tried", counted)
+    answer = examined(NegatedProduct, {"a": [0.3, 1.2], "b": [2.0, 0.7]}, modes=("forward",))
+    found = [finding for finding in answer.findings if finding.severity == "error"]
+    assert [(one.code, one.input) for one in found] == [("GC101", "a"), ("GC101", "b")]
+    fixes = [one.fix for one in found]
+    assert [fix and fix.after for fix in fixes] == ["s * b + a * t"] * 2
+    assert len(searches) == 1
 
 
 def test_a_large_function_is_told_by_products() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.engines.layer import source_lines
 from gradcheck_cli.engines.layer.loading import _from_file
-from gradcheck_cli.engines.layer.rewriting import Expression, NotRewritable, _functions_of
+from gradcheck_cli.engines.layer.rewriting import Expression, NotRewritable, _functions_at
 from gradcheck_cli.engines.layer.source_lines import returned
 
 CODE = '''"""Functions of a user."""
@@ -146,6 +147,36 @@ def test_attributes_are_seen_by_their_text(code: Any) -> None:
     assert set(seen[0].named) == {"self.weight", "x"}
 
 
+def test_parts_of_what_is_tried_run_once(code: Any) -> None:
+    calls: list[float] = []
+
+    def counted(x: float) -> float:
+        calls.append(x)
+        return x + 1
+
+    code.counted = counted
+    others = ["counted(x) * 2", "-counted(x) * 2", "x - counted(x)", "counted(y)", "unknown + x"]
+    others += ["sum(i for i in (1, 2)) + counted(x)"]
+    with Expression(place_of(code, "x * x")).watched(numbers, others) as seen:
+        code.square(3.0)
+    tried = [None if one is None else float(one) for one in seen[0].tried]
+    assert tried == [8.0, -8.0, -1.0, None, None, 7.0]
+    assert calls == [3.0]
+
+
+def test_functions_that_the_collector_does_not_list_are_found(code: Any) -> None:
+    gc.freeze()
+    try:
+        with Expression(place_of(code, "x * x")).written("x + 1", {}):
+            assert code.square(3.0) == 4.0
+        inner = code.made(2.0)
+        gc.freeze()
+        with Expression(place_of(code, "scale * x")).written("x", {}):
+            assert inner(3.0) == 3.0
+    finally:
+        gc.unfreeze()
+
+
 def test_what_no_function_evaluates_cannot_be_rewritten(code: Any) -> None:
     with pytest.raises(NotRewritable, match="there is no function"):
         Expression(place_of(code, "2.0"))
@@ -154,6 +185,7 @@ def test_what_no_function_evaluates_cannot_be_rewritten(code: Any) -> None:
 
 
 def test_a_tuple_of_another_thread_can_be_finished(code: Any) -> None:
+    line = place_of(code, "x * x").span.line
     ended, found = threading.Event(), []
 
     def build() -> None:
@@ -166,7 +198,7 @@ def test_a_tuple_of_another_thread_can_be_finished(code: Any) -> None:
     thread = threading.Thread(target=build)
     thread.start()
     for _ in range(5):
-        assert list(_functions_of(code.__file__))
+        assert _functions_at(code.__file__, line)
     ended.set()
     thread.join()
     assert found == []
