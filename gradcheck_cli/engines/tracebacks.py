@@ -47,6 +47,9 @@ _OF_THE_RUN = re.compile(
     r"\{\{(?:function_)?node [^{}]*\}\}\s*|\s*name: ?$|\[_XlaMustCompile=[^\]]*\]"
 )
 """What TensorFlow adds to its messages: where in its graphs, by names that change with each run."""
+_BOLD, _NORMAL = "\x1b[1m", "\x1b[0m"
+_OF_KERAS = re.compile(r"Exception encountered when calling .*?\x1b\[1m(?P<said>.*?)\x1b\[0m", re.S)
+"""What a layer of Keras raises: its own words are between others."""
 _DUMPED = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$')
 
 
@@ -121,7 +124,10 @@ def _cut(line: str) -> str:
 def one_line(error: BaseException) -> str:
     """The type of what was raised, and the first line of its message; two, if one announces the
     other."""
-    lines = _text_of(error).strip().splitlines()
+    text = _text_of(error)
+    if within := _OF_KERAS.match(text):
+        text = within["said"]
+    lines = text.strip().splitlines()
     said = [_OF_THE_RUN.sub("", line).strip() for line in lines[:2]]
     name = type(error).__name__
     if not said:
@@ -152,7 +158,8 @@ def short_traceback(error: BaseException, *, ours: bool = False) -> str:
         frames = everything
     lines = traceback.format_list(frames[-_SHOWN:])
     lines += traceback.format_exception_only(error)
-    told = [line for line in "".join(lines).splitlines() if line not in _ABOUT_TRACEBACKS]
+    text = "".join(lines).replace(_BOLD, "").replace(_NORMAL, "")
+    told = [line for line in text.splitlines() if line not in _ABOUT_TRACEBACKS]
     if len(told) > _MOST_LINES:
         told = [*told[:_MOST_LINES], "..."]
     return "\n".join(_cut(line) for line in told)

@@ -158,6 +158,17 @@ def test_what_changes_with_each_run_of_tensorflow_is_left_out(said: str, told: s
     assert one_line(ValueError(said)) == f"ValueError: {told}"
 
 
+def test_of_keras_the_words_of_the_layer_are_told() -> None:
+    error = RuntimeError(
+        "Exception encountered when calling Scale.call().\n\n\x1b[1mtoo deep\nby 3\x1b[0m\n\n"
+        "Arguments received by Scale.call():\n  • x=tf.Tensor(shape=(2,), dtype=float32)"
+    )
+    failure = as_failure(error)
+    assert failure.message == "RuntimeError: too deep"
+    assert "too deep\nby 3\n" in failure.detail
+    assert "Arguments received by Scale.call():" in failure.detail
+
+
 def test_line_that_announces_another_is_told_with_it() -> None:
     error = RuntimeError("backend='inductor' raised:\nValueError: no C++ compiler\nSet TORCH_LOGS")
     assert one_line(error) == "RuntimeError: backend='inductor' raised: ValueError: no C++ compiler"
