@@ -157,9 +157,11 @@ def of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) -
         if ran is not None:
             yield from of_the_first(bench.whole, values, ran)
         return
-    moves = {name: value - bench.leaves[name].kept for name, value in values.items()}
-    kept = {name: bench.gradient(bench.first, name) for name in moves}
+    kept = {name: bench.gradient(bench.first, name) for name in values}
     with np.errstate(all="ignore"):
+        moves = {name: value - bench.leaves[name].kept for name, value in values.items()}
+        # an infinity stays where it is
+        moves = {n: np.nan_to_num(move, posinf=0.0, neginf=0.0) for n, move in moves.items()}
         known = sum(float(np.sum(kept[name] * move.ravel())) for name, move in moves.items())
         grew = float(np.sum(bench.row * (there.output - bench.first.output)))
     if abs(grew - known) <= bench.half * max(abs(grew), abs(known)):

@@ -36,6 +36,11 @@ def test_what_is_shared_by_all_calls() -> None:
     assert "another forward run between" in found["GC605"]
 
 
+def test_an_infinite_input_is_moved_nowhere() -> None:
+    for x in (np.array([np.inf]), np.array([1.0, -np.inf]), np.array(np.inf)):
+        assert behaviour(lambda x: 2 * x, {"x": x}) == {}
+
+
 def test_gradients_that_are_added_up_are_no_chance() -> None:
     def adding(cls, ctx, g):
         cls.total = cls.total + g * torch.cos(ctx.saved_tensors[0])
