@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -82,6 +82,10 @@ class Admissible:
     @property
     def digits(self) -> str:
         return self._subject.digits
+
+    @property
+    def user_function(self) -> Any:
+        return self._subject.user_function
 
     @property
     def leaves(self) -> tuple[Leaf, ...]:

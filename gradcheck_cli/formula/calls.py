@@ -281,11 +281,18 @@ EXPRESSIONS[ast.Call] = _call
 
 
 def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**62
+    return isinstance(value, int) and not isinstance(value, bool) and not _is_large(value)
 
 
 def _wholes(value: Any) -> bool:
     return _whole(value) or (isinstance(value, tuple) and all(map(_whole, value)))
+
+
+def _is_large(value: Any) -> bool:
+    """Whether a whole number in it is larger than indices and shifts can be."""
+    if isinstance(value, tuple):
+        return any(map(_is_large, value))
+    return isinstance(value, int) and not -(2**62) < value < 2**62
 
 
 def _pairs(value: Any) -> bool:
@@ -319,6 +326,8 @@ def _fits(frame: Frame, op: str, name: str, value: Any, part: ast.expr, usage: s
     words = CHOICES.get(name)
     if accepts(value) and (words is None or value in words):
         return True
+    if _is_large(value):
+        wanted = "smaller than 2**62"
     if words is not None:
         wanted = f"{', '.join(map(_quoted, words[:-1]))} or {_quoted(words[-1])}"
         guess = did_you_mean(value, words) if isinstance(value, str) else ""

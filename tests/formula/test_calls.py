@@ -357,6 +357,11 @@ def test_what_fits_is_taken_as_it_stands(text: str, given: dict[str, object]) ->
             "8-16 `pad_width` of pad must be a whole number, a pair, or a pair for each axis, "
             "not (1.5, 0)",
         ),
+        ("roll(x, 10**30)", f"9-15 `shift` of roll must be smaller than 2**62, not {10**30}"),
+        (
+            "max_pool2d(images, (2, 2**62))",
+            f"20-30 `kernel_size` of max_pool2d must be smaller than 2**62, not (2, {2**62})",
+        ),
         ('gelu(x, "tanh")', '9-15 `approximate` of gelu must be True or False, not "tanh"'),
         ("sort(x, descending=1)", "20-21 `descending` of sort must be True or False, not 1"),
         ('var(x, correction="n")', '19-22 `correction` of var must be a number, not "n"'),

@@ -11,6 +11,7 @@ import numpy as np
 from gradcheck_cli.checks.behaviour.baseline import Apart, Bench, Fault, raised
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.engines.layer.caches import emptied
 from gradcheck_cli.engines.layer.subject import Call, CallResult
 
 BETWEEN = "with another forward run between a forward and its backward"
@@ -36,6 +37,7 @@ def remembered(bench: Bench) -> Iterator[Fault]:
             return
     if bench.ran_elsewhere is not None:
         yield from of_the_first(bench, *bench.ran_elsewhere)
+        yield from of_a_cache(bench, *bench.ran_elsewhere)
 
 
 def left_behind(bench: Bench) -> Iterator[Fault]:
@@ -176,6 +178,24 @@ def of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) -
             if own is not None and own.allows(slope):
                 yield Fault(Codes.STATEFUL_GRADIENT, FIRST.format(name=name), name)
                 return
+
+
+def of_a_cache(bench: Bench, values: Mapping[str, Array], there: CallResult) -> Iterator[Fault]:
+    """What a first call left in a dictionary or list that the layer captured: without it, the layer
+    does not run at other `values` as it ran `there`."""
+    with emptied(bench.subject.user_function) as refilled:
+        if refilled is None:
+            return
+        try:
+            ran = bench.run(Call(values=values))
+        except Exception:  # these arrays are its own, and no cache
+            return
+        name = refilled()
+    if name:
+        when = f"for an input while `{name}` is empty, and for the same input after another"
+        fault = _shown(when, bench.apart(ran, there, bench.tight(ran)))
+        if fault is not None:
+            yield fault
 
 
 def _shown(when: str, found: Apart | None) -> Fault | None:

@@ -73,14 +73,14 @@ def _leads_on(value: Any) -> bool:
         return True
     if isinstance(value, type | types.ModuleType) or not callable(value):
         return False
-    return _wraps(value) or _is_plain(value)
+    return _wraps(value) or is_plain(value)
 
 
 def _wraps(value: Any) -> bool:
     return hasattr(value, "__wrapped__")
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
     """Whether all of the object's classes are the user's own."""
     return not any(of_a_library(c.__module__) for c in type(value).__mro__[:-1])
 
@@ -106,7 +106,7 @@ def _reached(function: Any) -> Iterator[tuple[str, Any, Put | None]]:
         return
     if isinstance(function, types.MethodType):
         owner = function.__self__
-        if _is_plain(owner):
+        if is_plain(owner):
             yield from _attributes(owner)
         else:
             yield "self", owner, None

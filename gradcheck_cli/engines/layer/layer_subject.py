@@ -379,6 +379,10 @@ class LayerSubject(FrameworkLayer):
     @abstractmethod
     def functions(self) -> Sequence[CustomCall]: ...
 
+    @property
+    def user_function(self) -> Any:
+        return None
+
     def solvers(self) -> frozenset[str]:
         """None, where loops are not looked at."""
         return frozenset()

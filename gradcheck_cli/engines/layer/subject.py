@@ -267,6 +267,11 @@ class Subject(Protocol):
         """The calls of functions with a custom derivative on which the outputs depend, in order."""
         ...
 
+    @property
+    def user_function(self) -> Any:
+        """What the user handed over, as it is called; None where it captures nothing."""
+        ...
+
     def solvers(self) -> frozenset[str]:
         """The functions with a custom derivative that iterate until their numbers say that they are
         near enough, as far as they are seen."""

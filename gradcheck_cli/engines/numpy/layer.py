@@ -313,6 +313,10 @@ class NumpySubject(LayerSubject):
             self._backward(self._running, self._ran, self.cotangents(self.ones))
         return kind.watch.found()
 
+    @property
+    def user_function(self) -> Any:
+        return self._pair.forward
+
     def functions(self) -> Sequence[CustomCall]:
         """The pair, which is the layer."""
         backward = getattr(self._pair.backward, "__func__", self._pair.backward)

@@ -205,8 +205,8 @@ class _Search:
             return ""
         how = "exact arithmetic" if self._numbers.balls else "float64"
         return (
-            f"the same operations in {how} give {self.exactly:.9g}, so their rounding is not the "
-            "cause"
+            f"the same operations in {how} give {self.exactly:.9g}, so computing them exactly is "
+            "not enough"
         )
 
     def _error(self, value: float) -> float:

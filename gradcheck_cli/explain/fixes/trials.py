@@ -33,6 +33,7 @@ from gradcheck_cli.explain.fixes.candidates import propose
 
 NONE_HELPS = "neither a rewrite of the catalogue nor a custom gradient helps here"
 NO_DERIVATIVE = "there is no derivative here, so no fix can be proven"
+PARTLY_NONE = "one of these entries has no derivative, so no fix can be proven"
 NOT_TRIED = "no candidate could be tested: too few points around this one have a truth"
 DOES_NOT_FIT = "the exact result does not fit {}: no other formula helps"
 NOT_TAKEN = "a custom gradient would help, but {} supports none in {} mode"
@@ -156,7 +157,8 @@ class Trials:
                 return replace(finding, no_fix=DOES_NOT_FIT.format(self.case.dtype))
             grave = finding.code in UNSTABLE and finding.severity != "note"
             if grave and finding.engine is not None and _has_no_derivative(finding):
-                return replace(finding, no_fix=NO_DERIVATIVE)
+                partly = any(one.truth is not None for one in finding.entries)
+                return replace(finding, no_fix=PARTLY_NONE if partly else NO_DERIVATIVE)
             return finding
         mine = self._results[finding.engine, finding.mode]
         for number in best:

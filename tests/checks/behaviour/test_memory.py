@@ -191,3 +191,46 @@ class Averaging(Squares):
 def test_what_an_object_of_numpy_keeps_shows_in_its_second_call(layer, codes):
     found = g.check(layer(), X["x"], dtypes=["float64"])
     assert {one.code for one in found.findings if one.severity == "error"} == codes
+
+
+def keeping(container, key, made):
+    """x times what a first call put into the container."""
+
+    def layer(x):
+        if isinstance(container, list):
+            if not container:
+                container.append(made(x))
+            return x * container[0]
+        if key(x) not in container:
+            container[key(x)] = made(x)
+        return x * container[key(x)]
+
+    return layer
+
+
+@pytest.mark.parametrize(
+    ("container", "key"), [({}, lambda x: x.dtype), ({}, lambda x: "scale"), ([], None)]
+)
+def test_a_captured_container_keeps_the_first_input(container, key) -> None:
+    layer = keeping(container, key, lambda x: (x * 1.0).detach())
+    assert "while `container` is empty" in behaviour(layer, X)["GC605"]
+    assert len(container) == 1, "it is as it was"
+
+
+def test_what_a_cache_makes_of_the_shape_alone_is_no_memory() -> None:
+    layer = keeping({}, len, lambda x: torch.arange(len(x), dtype=x.dtype))
+    assert behaviour(layer, X) == {}
+
+
+def test_captured_weights_are_no_cache() -> None:
+    weights = [torch.tensor([2.0, 3.0]), torch.tensor([0.5, 0.1])]
+    named = {"w": torch.tensor([2.0, 3.0])}
+
+    def layer(x):
+        for weight in weights:
+            x = x * weight
+        return x * named["w"] if "w" in named else x
+
+    assert behaviour(layer, X) == {}
+    assert len(weights) == 2
+    assert list(named) == ["w"]

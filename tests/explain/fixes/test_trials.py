@@ -89,6 +89,15 @@ def test_what_is_still_infinite_is_not_mended(judged: Judge) -> None:
         assert finding.no_fix == trials.NO_DERIVATIVE
 
 
+def test_one_entry_without_a_derivative_is_said_to_be_one(judged: Judge) -> None:
+    """In forward mode a nan of one entry spoils the others, which have a derivative."""
+    both = ("reverse", "forward")
+    point = {"p": [0.5, 0.5, 0.0]}
+    found = fixed(judged("sum(xlogy(p, p))", point, engines=("torch",), modes=both))
+    reasons = {finding.mode: finding.no_fix for finding in found if finding.code == "GC201"}
+    assert reasons == {"reverse": trials.NO_DERIVATIVE, "forward": trials.PARTLY_NONE}
+
+
 def test_a_value_that_is_still_lost_is_not_mended(judged: Judge) -> None:
     found = fixed(judged("-log(-log(x))", {"x": 1.0}, engines=("reference",)))
     assert {finding.code for finding in found if finding.engine} == {"GC203"}

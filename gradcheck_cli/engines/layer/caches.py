@@ -1,0 +1,67 @@
+"""Dictionaries and lists in which a function of the user's keeps arrays between its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gradcheck_cli.engines.layer.capture import captures, is_plain
+
+
+@contextmanager
+def emptied(function: Any) -> Iterator[Callable[[], str] | None]:
+    """Meanwhile what `function` captured has no arrays in it. Gives a function that names the first
+    dictionary or list into which calls have put arrays again ("": none): what calls do not make
+    anew is no cache. None where there are no such arrays."""
+    known = captures(function) if is_plain(function) else ()
+    held: list[tuple[str, Any, Any]] = []
+    for capture in known:
+        if isinstance(capture.value, dict | list) and any(map(_is_array, _values(capture.value))):
+            held.append((capture.name, capture.value, capture.value.copy()))
+
+    def refilled() -> str:
+        return next((n for n, now, before in held if _is_as_full(now, before)), "")
+
+    for _, now, _ in held:
+        _put(now, _without_arrays(now))
+    try:
+        yield refilled if held else None
+    finally:
+        for _, now, before in held:
+            _put(now, before)
+
+
+def _without_arrays(container: Any) -> Any:
+    if isinstance(container, dict):
+        return {key: value for key, value in container.items() if not _is_array(value)}
+    return [value for value in container if not _is_array(value)]
+
+
+def _put(container: Any, content: Any) -> None:
+    container.clear()
+    (container.update if isinstance(container, dict) else container.extend)(content)
+
+
+def _values(container: Any) -> Collection[Any]:
+    return container.values() if isinstance(container, dict) else container
+
+
+def _is_as_full(now: Any, before: Any) -> bool:
+    """Whether it has arrays as before, in the same dtype: a call in another one makes others."""
+    if isinstance(before, dict):
+        kept = [(now.get(key), value) for key, value in before.items()]
+    else:
+        kept = list(zip(now, before, strict=False))
+    return any(_is_array(old) and _dtypes(new) == _dtypes(old) for new, old in kept)
+
+
+def _is_array(value: Any) -> bool:
+    return bool(_dtypes(value))
+
+
+def _dtypes(value: Any) -> list[Any]:
+    """Of all arrays in it."""
+    if isinstance(value, tuple | list):
+        return [dtype for part in value for dtype in _dtypes(part)]
+    return [value.dtype] if hasattr(value, "dtype") and hasattr(value, "shape") else []
