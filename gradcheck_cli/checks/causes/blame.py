@@ -77,7 +77,7 @@ class Blame:
         }
         renamed = [(was, now) for was, now in told if was.code != now.code]
         return tuple(
-            _as_in_reverse(finding, renamed, causes.get((finding.code, finding.input)))
+            self._as_in_reverse(finding, renamed, causes.get((finding.code, finding.input)))
             if finding.code in (*UNSTABLE, Codes.WRONG_GRADIENT) and finding.mode == "forward"
             else finding
             for _, finding in told
@@ -120,12 +120,41 @@ class Blame:
         """Whether the entry is as far off in the highest precision."""
         if self._highest is self._subject:
             return True
-        traced, worst = self._find(finding), finding.entries[0]
-        if traced is None or worst.truth is None or worst.computed is None:
+        worst, there = finding.entries[0], self._in_reverse(self._highest, finding)
+        if there is None or worst.truth is None or worst.computed is None:
             return False
-        found = self._highest.run(Call(cotangents=traced.row[None])).gradients.get(traced.leaf)
-        there = 0.0 if found is None else traced.of(found[0])
         return abs(there - worst.truth) >= SAME_ERROR * abs(worst.computed - worst.truth)
+
+    def _in_reverse(self, subject: Subject, finding: Finding) -> float | None:
+        """What reverse mode gives there for the worst entry, or along its direction."""
+        traced = self._find(finding)
+        if traced is None:
+            return None
+        found = subject.run(Call(cotangents=traced.row[None])).gradients.get(traced.leaf)
+        return 0.0 if found is None else traced.of(found[0])
+
+    def _as_in_reverse(
+        self,
+        finding: Finding,
+        renamed: Sequence[tuple[Finding, Finding]],
+        cause: Cause | None,
+    ) -> Finding:
+        """A finding of forward mode: what is the same wrong number in reverse mode has its name."""
+        for was, now in renamed:
+            if was.input == finding.input and self._is_so_in_reverse(finding):
+                proof = _in_forward_mode(now.cause)
+                return replace(
+                    finding, code=now.code, severity=now.severity, message=now.message, cause=proof
+                )
+        return replace(finding, cause=_in_forward_mode(cause)) if cause else finding
+
+    def _is_so_in_reverse(self, finding: Finding) -> bool:
+        worst = finding.entries[0] if finding.entries else None
+        if worst is None or worst.computed is None or worst.truth is None:
+            return False
+        there = self._in_reverse(self._subject, finding)
+        off = abs(worst.computed - worst.truth)
+        return there is not None and abs(worst.computed - there) <= SAME_ERROR * off
 
     def _is_no_rounding(self, finding: Finding) -> bool:
         """Whether the same operations, done exactly, give the same wrong number."""
@@ -207,30 +236,6 @@ class Blame:
         if self._recorded is None or self._recorded[0] != key:
             self._recorded = key, self._subject.record(row)
         return self._recorded[1]
-
-
-def _as_in_reverse(
-    finding: Finding, renamed: Sequence[tuple[Finding, Finding]], cause: Cause | None
-) -> Finding:
-    """A finding of forward mode: what is the same wrong number as in reverse mode has its name."""
-    for was, now in renamed:
-        if was.input == finding.input and _same_number(was, finding):
-            proof = _in_forward_mode(now.cause)
-            return replace(
-                finding, code=now.code, severity=now.severity, message=now.message, cause=proof
-            )
-    return replace(finding, cause=_in_forward_mode(cause)) if cause else finding
-
-
-def _same_number(one: Finding, other: Finding) -> bool:
-    """Whether the worst entries of both are the same one, and as far off."""
-    if not one.entries or not other.entries:
-        return False
-    a, b = one.entries[0], other.entries[0]
-    if a.computed is None or a.truth is None or b.computed is None:
-        return False
-    off = abs(a.computed - a.truth)
-    return a.index == b.index and bool(abs(a.computed - b.computed) <= SAME_ERROR * off)
 
 
 def _in_forward_mode(cause: Cause | None) -> Cause | None:

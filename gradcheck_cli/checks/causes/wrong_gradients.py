@@ -342,23 +342,27 @@ class WrongGradients:
         self, finding: Finding, traced: TracedEntry, cuts: Sequence[GradientBarrier]
     ) -> Cause | None:
         """What is cut, where none of it can be let through: differences give the entry as soon as
-        every number that leaves the graph stays what it is."""
+        every number that leaves the graph stays what it is, and not before."""
         worst = finding.entries[0]
         if finding.mode != "reverse" or self._designs or worst.computed is None:
             return None
+        assert worst.truth is not None
+        off = abs(worst.computed - worst.truth)
+
+        def is_given(subject: Subject) -> bool:
+            found, bar = entry_by_differences(subject, traced)
+            return max(bar, abs(found - worst.computed)) <= MATCHES * off
+
         every = Declared({0: ByDesign("", finding.span, detach="every cut")}, None, {})
         subject = Subjects(self._engine, self._problem).bound(self._subject.dtype)
         try:
             subject.hold(every)
-            found, bar = entry_by_differences(subject, traced) if every.any else (np.nan, np.inf)
+            if not every.any or not is_given(subject) or is_given(self._subject):
+                return None
         except NotDeclarable:
             return None
         finally:
             subject.close()
-        assert worst.truth is not None
-        off = abs(worst.computed - worst.truth)
-        if not max(bar, abs(found - worst.computed)) <= MATCHES * off:
-            return None
         return _constant(finding, next(iter(cuts), None))
 
     def _missing(self, finding: Finding) -> Cause | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -219,3 +220,28 @@ def test_a_layer_whose_truth_breaks_is_not_passed(monkeypatch: pytest.MonkeyPatc
     assert answer.failure is not None
     assert answer.failure.kind == "internal"
     assert "TypeError" in answer.failure.message
+
+
+class Guarded(nn.Module):
+    """At its bound, where float64 rounds the root to the number that it is compared with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.mix, self.last = nn.Linear(2, 3), nn.Linear(3, 2)
+
+    def forward(self, x: Any) -> Any:
+        root = x.var(0, correction=0).clamp(min=1e-5).sqrt()
+        root = root.masked_fill(root <= math.sqrt(1e-5), 0.0)
+        return self.last(self.mix(root + x))
+
+
+def test_what_rounding_decides_has_one_name_in_both_modes_and_for_captured_parameters() -> None:
+    x = [[0.3, 0.2], [0.3, 0.9]]
+    layer = Guarded()
+    for given in (layer, lambda x: layer(x)):
+        answer = examined(given, {"x": x}, modes=("reverse", "forward"), dtype="float64")
+        errors = [f for f in answer.findings if f.severity == "error"]
+        assert {f.code for f in errors} == {"GC301"}
+        assert {f.mode for f in errors} >= {"reverse"}
+        assert not any("not traced" in note for note in answer.notes)
