@@ -343,15 +343,15 @@ class WrongGradients:
     ) -> Cause | None:
         """What is cut, where none of it can be let through: differences give the entry as soon as
         every number that leaves the graph stays what it is, and not before."""
-        worst = finding.entries[0]
-        if finding.mode != "reverse" or self._designs or worst.computed is None:
+        worst, computed = finding.entries[0], finding.entries[0].computed
+        if finding.mode != "reverse" or self._designs or computed is None:
             return None
         assert worst.truth is not None
-        off = abs(worst.computed - worst.truth)
+        off = abs(computed - worst.truth)
 
         def is_given(subject: Subject) -> bool:
             found, bar = entry_by_differences(subject, traced)
-            return max(bar, abs(found - worst.computed)) <= MATCHES * off
+            return max(bar, abs(found - computed)) <= MATCHES * off
 
         every = Declared({0: ByDesign("", finding.span, detach="every cut")}, None, {})
         subject = Subjects(self._engine, self._problem).bound(self._subject.dtype)

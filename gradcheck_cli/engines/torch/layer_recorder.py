@@ -93,9 +93,9 @@ class LayerRecorder(TorchRecorder):
 
 def record(passes: Passes, place: Span) -> Recording:
     """One forward and one backward pass. Raises TooLarge, and what the user's code raises."""
-    recorder = LayerRecorder()
+    recorder, leaves = LayerRecorder(), _kept(passes.leaves)
     with recorder.recording():
-        slots = {name: recorder.slot(tensor) for name, tensor in passes.leaves.items()}
+        slots = {name: recorder.slot(tensor) for name, tensor in leaves.items()}
         outputs = passes.call()
         for output in outputs:
             recorder.gives(output)
@@ -109,11 +109,16 @@ def record(passes: Passes, place: Span) -> Recording:
 def record_forward(forward: ForwardPass, place: Span) -> Recording:
     """One forward pass, as far as can be in operations that have rows. Raises TooLarge, and what
     the user's code raises."""
-    recorder = LayerRecorder(composed=True)
+    recorder, leaves = LayerRecorder(composed=True), _kept(forward.leaves)
     with unfused(), recorder.recording():
-        slots = {name: recorder.slot(tensor) for name, tensor in forward.leaves.items()}
+        slots = {name: recorder.slot(tensor) for name, tensor in leaves.items()}
         made = [recorder.slot(output) for output in forward.call()]
     return as_recording(recorder.annotations, slots, {}, made, _row_of, place)
+
+
+def _kept(leaves: Mapping[str, Any]) -> dict[str, Any]:
+    """The leaves, with their numbers of now: a captured one gets its own `data` back afterwards."""
+    return {name: tensor.detach() for name, tensor in leaves.items()}
 
 
 def _row_of(name: str) -> Row | None:

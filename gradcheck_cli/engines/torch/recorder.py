@@ -70,12 +70,11 @@ class TorchRecorder(Observer):
         self._backward = True
 
     def slot(self, tensor: Any) -> int:
-        """The slot of a tensor; of one that was not seen yet, a new one: with its numbers of now,
-        as a captured parameter gets its own `data` back when the run is over."""
+        """The slot of a tensor; of one that was not seen yet, a new one."""
         key = _identity(tensor)
         slot = self._places.get(key)
         if slot is None:
-            slot = self._places[key] = self._new(tensor.detach())
+            slot = self._places[key] = self._new(tensor)
         return slot
 
     def _new(self, tensor: Any) -> int:
