@@ -7,11 +7,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from _pytest.pytester import SysModulesSnapshot
 
 from gradcheck_cli.cli.settings import SETTINGS
 from gradcheck_cli.testing.plugin import OPTIONS
@@ -99,8 +100,10 @@ Run = Callable[..., pytest.RunResult]
 
 
 @pytest.fixture
-def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, forked: None) -> Run:
-    """run(folder, *arguments): a run of pytest in this process."""
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, forked: None) -> Iterator[Run]:
+    """run(folder, *arguments): a run of pytest in this process. What it imports stays, but for its
+    tests: not every module can be imported twice."""
+    monkeypatch.setattr(SysModulesSnapshot, "restore", lambda self: None)
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setenv("COLUMNS", "120")
 
@@ -108,7 +111,8 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, forked: None
         monkeypatch.chdir(folder)
         return pytester.runpytest_inprocess(*PLUGIN, *WITHOUT, *arguments)
 
-    return run_there
+    yield run_there
+    sys.modules.pop("test_layers", None)
 
 
 def test_every_spec_is_an_item_and_every_item_has_its_outcome(everything: str) -> None:
