@@ -189,6 +189,10 @@ def polygamma(n: Any, x: Any, **how: Any) -> Any:
     return row("polygamma")(x, n=int(orders[0]))
 
 
+def towards_zero(x: Any) -> Any:
+    return row("sign")(x) * row("floor")(row("abs")(x))
+
+
 def transposed(x: Any) -> Any:
     """The transposed matrices of a stack."""
     return row("transpose")(x, axes=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
@@ -219,6 +223,14 @@ def eliminated(x: Any) -> Any:
     rest = row("getitem")(x, index=(..., slice(1, None), slice(1, None))) - left * right
     below = row("concatenate")(left, eliminated(rest), axis=-1)
     return row("concatenate")(top, below, axis=-2)
+
+
+def qr(x: Any, of_run: Any) -> tuple[Any, Any]:
+    """Both factors, whose signs are those that the second one has in the run."""
+    square = row("getitem")(x, index=(..., slice(None), slice(0, x.shape[-2])))
+    signs = np.where(np.diagonal(of_run, axis1=-2, axis2=-1) < 0, -1.0, 1.0)
+    q = row("qr_q")(square) * signs[..., None, :]
+    return q, row("triu")(row("matmul")(transposed(q), x))
 
 
 def towards(x: Any, of_run: Any, axis: int) -> Any:

@@ -16,7 +16,14 @@ from gradcheck_cli.engines.jax.kernels import indexing, matrices
 from gradcheck_cli.engines.jax.kernels.indexing import INDEXING
 from gradcheck_cli.engines.jax.kernels.matrices import MATRICES
 from gradcheck_cli.engines.jax.kernels.windows import WINDOWS
-from gradcheck_cli.engines.trace.exact_kernels import Kernel, as_numbers, finite, polygamma, row
+from gradcheck_cli.engines.trace.exact_kernels import (
+    Kernel,
+    as_numbers,
+    finite,
+    polygamma,
+    row,
+    towards_zero,
+)
 
 DATA_MOVEMENT = frozenset(
     [
@@ -87,10 +94,6 @@ def _running_logsumexp(x: Any, axis: int, reverse: bool, **how: Any) -> Any:
     top = row("stop_gradient")(row("max")(x, axis=axis, keepdims=True))
     sums = _running("cumsum")(row("exp")(x - top), axis, reverse)
     return top + row("log")(sums)
-
-
-def _towards_zero(x: Any) -> Any:
-    return row("sign")(x) * row("floor")(row("abs")(x))
 
 
 def _round(x: Any, rounding_method: Any, **how: Any) -> Any:
@@ -251,7 +254,7 @@ KERNELS: dict[str, Kernel] = {
     "convert_element_type": _convert,
     "dot_general": _dot_general,
     "is_finite": finite,
-    "rem": lambda a, b, **how: a - b * _towards_zero(row("divide")(a, b)),
+    "rem": lambda a, b, **how: a - b * towards_zero(row("divide")(a, b)),
     "round": _round,
     "reduce_precision": _reduce_precision,
     "polygamma": polygamma,

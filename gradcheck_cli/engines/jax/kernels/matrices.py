@@ -12,6 +12,7 @@ from gradcheck_cli.engines.trace.exact_kernels import (
     OfRun,
     eliminated,
     exchanged,
+    qr,
     row,
     towards,
     transposed,
@@ -37,10 +38,7 @@ def _lu(run: OfRun, x: Any, **how: Any) -> Any:
 def _qr(run: OfRun, x: Any, *, full_matrices: bool, **how: Any) -> Any:
     if full_matrices and x.shape[-2] > x.shape[-1]:
         raise TypeError("columns beyond those of the matrix are not supported")
-    square = row("getitem")(x, index=(..., slice(None), slice(0, x.shape[-2])))
-    signs = np.where(np.diagonal(run.results[1], axis1=-2, axis2=-1) < 0, -1.0, 1.0)
-    q = row("qr_q")(square) * signs[..., None, :]
-    return q, row("triu")(row("matmul")(transposed(q), x))
+    return qr(x, run.results[1])
 
 
 def _svd(run: OfRun, x: Any, *, full_matrices: bool, compute_uv: bool, **how: Any) -> Any:

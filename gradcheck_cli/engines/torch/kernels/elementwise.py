@@ -32,19 +32,15 @@ def _rsub(a: Any, b: Any, alpha: Any = 1) -> Any:
     return row("subtract")(b, scaled(a, alpha))
 
 
-def _towards_zero(x: Any) -> Any:
-    return row("sign")(x) * row("floor")(row("abs")(x))
-
-
 def _div(a: Any, b: Any, rounding_mode: str | None = None) -> Any:
     quotient = row("divide")(a, b)
     if rounding_mode is None:
         return quotient
-    return row("floor")(quotient) if rounding_mode == "floor" else _towards_zero(quotient)
+    return row("floor")(quotient) if rounding_mode == "floor" else exact.towards_zero(quotient)
 
 
 def _fmod(a: Any, b: Any) -> Any:
-    return a - b * _towards_zero(row("divide")(a, b))
+    return a - b * exact.towards_zero(row("divide")(a, b))
 
 
 def _round(x: Any, decimals: int = 0) -> Any:
@@ -134,7 +130,7 @@ ELEMENTWISE: dict[str, Kernel] = {
     **{name: row(ours) for name, ours in RENAMED.items()},
     "mul": _arithmetic("multiply"),
     **{"add": _add, "sub": _sub, "rsub": _rsub, "div": _div, "fmod": _fmod},
-    **{"round": _round, "trunc": _towards_zero, "clamp": clamped},
+    **{"round": _round, "trunc": exact.towards_zero, "clamp": clamped},
     "clamp_min": lambda x, min: clamped(x, min),
     "clamp_max": lambda x, max: clamped(x, None, max),
     **dict.fromkeys(("_to_copy", "to"), _cast),

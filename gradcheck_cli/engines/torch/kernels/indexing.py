@@ -13,7 +13,7 @@ import numpy as np
 
 from gradcheck_cli.engines.torch.kernels.elementwise import scaled
 from gradcheck_cli.engines.trace.exact_kernels import Kernel, row
-from gradcheck_cli.engines.trace.window_kernels import of_groups
+from gradcheck_cli.engines.trace.window_kernels import of_groups, padded
 
 Places = np.ndarray[Any, np.dtype[np.int64]]
 """Of elements of an array, flattened."""
@@ -118,11 +118,7 @@ def _index_fill(x: Any, dim: int, index: Places, value: Any) -> Any:
 def _pad(x: Any, pad: Sequence[int], value: Any = 0) -> Any:
     """From the last axis on, so many elements before and after; fewer than none cut some off."""
     pairs = [*zip(pad[::2], pad[1::2], strict=True)][::-1]
-    pairs = [(0, 0)] * (x.ndim - len(pairs)) + pairs
-    sizes = zip(pairs, x.shape, strict=True)
-    inner = tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in sizes)
-    widths = tuple((max(a, 0), max(b, 0)) for a, b in pairs)
-    return row("pad")(row("getitem")(x, index=inner), pad_width=widths, value=float(value))
+    return padded(x, [(0, 0)] * (x.ndim - len(pairs)) + pairs, float(value))
 
 
 def _segments(

@@ -154,13 +154,9 @@ def _lu_solve(packed: Any, pivots: Any, b: Any, *, left: bool = True, adjoint: b
 
 
 def _qr(run: OfRun, x: Any, mode: str = "reduced") -> Any:
-    """Of the table's factors, whose diagonal is positive, those with the signs of the run."""
     if mode == "complete" and x.shape[-2] > x.shape[-1]:
         raise TypeError("columns beyond those of the matrix are not supported")
-    square = row("getitem")(x, index=(..., slice(None), slice(0, x.shape[-2])))
-    signs = np.where(np.diagonal(run.results[1], axis1=-2, axis2=-1) < 0, -1.0, 1.0)
-    q = row("qr_q")(square) * signs[..., None, :]
-    r = row("triu")(row("matmul")(transposed(q), x))
+    q, r = exact.qr(x, run.results[1])
     return (np.empty(0) if mode == "r" else q), r
 
 

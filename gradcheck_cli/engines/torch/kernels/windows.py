@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.engines.trace.exact_kernels import Kernel, OfRun, row
-from gradcheck_cli.engines.trace.window_kernels import Windows, joined, pooled, starting
+from gradcheck_cli.engines.trace.window_kernels import (
+    Windows,
+    convolution,
+    joined,
+    pooled,
+    starting,
+)
 
 
 def _convolution(
@@ -27,14 +33,15 @@ def _convolution(
     spatial = weight.ndim - 2
     batched = x if x.ndim == weight.ndim else row("expand_dims")(x, axis=0)
     how = {"stride": tuple(stride), "padding": tuple(padding), "dilation": tuple(dilation)}
+    how["output_padding"] = tuple(output_padding)
     inside = all(more < step for more, step in zip(output_padding, stride, strict=True))
-    if not transposed and spatial <= 2:
-        y = row("conv1d" if spatial == 1 else "conv2d")(batched, weight, groups=groups, **how)
-    elif transposed and spatial == 2 and inside:
-        how["output_padding"] = tuple(output_padding)
+    if not transposed:
+        around = [(before, before) for before in padding]
+        y = convolution(batched, weight, stride, around, dilation, groups)
+    elif spatial == 2 and inside:
         y = row("conv_transpose2d")(batched, weight, groups=groups, **how)
     else:
-        y = _by_matrices(batched, weight, groups, transposed, output_padding, **how)
+        y = _by_matrices(batched, weight, groups, **how)
     if bias is not None:
         y = y + row("reshape")(bias, shape=(-1, *(1,) * spatial))
     return y if x.ndim == weight.ndim else row("squeeze")(y, axis=0)
@@ -44,34 +51,25 @@ def _by_matrices(
     x: Any,
     weight: Any,
     groups: int,
-    transposed: bool,
-    output_padding: Sequence[int],
     stride: Sequence[int],
     padding: Sequence[int],
     dilation: Sequence[int],
+    output_padding: Sequence[int],
 ) -> Any:
-    """A convolution over any number of axes: the elements under each window, times the weights."""
+    """A transposed convolution over any number of axes: the elements that come to each place, times
+    the weights."""
     sizes, kernel = x.shape[2:], weight.shape[2:]
     geometry = zip(sizes, kernel, stride, padding, dilation, output_padding, strict=True)
-    tables = [_transposed(*axis) if transposed else _strided(*axis[:-1]) for axis in geometry]
+    tables = [_transposed(*axis) for axis in geometry]
     table = np.array(joined(tables, sizes))
     pool = row("pad")(
         row("reshape")(x, shape=(*x.shape[:2], -1)), pad_width=((0, 0), (0, 0), (0, 1))
     )
     taken = row("take")(pool, table, axis=2)  # batch, channel, place, element of the window
     grouped = row("reshape")(taken, shape=(x.shape[0], groups, -1, *table.shape))
-    if transposed:
-        per = row("reshape")(weight, shape=(groups, -1, weight.shape[1], table.shape[1]))
-        y = row("einsum")(grouped, per, subscripts="ngcpk,gcok->ngop")
-    else:
-        per = row("reshape")(weight, shape=(groups, -1, weight.shape[1], table.shape[1]))
-        y = row("einsum")(grouped, per, subscripts="ngcpk,gock->ngop")
+    per = row("reshape")(weight, shape=(groups, -1, weight.shape[1], table.shape[1]))
+    y = row("einsum")(grouped, per, subscripts="ngcpk,gcok->ngop")
     return row("reshape")(y, shape=(x.shape[0], -1, *(len(windows) for windows in tables)))
-
-
-def _strided(size: int, kernel: int, stride: int, padding: int, dilation: int = 1) -> Windows:
-    places = (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
-    return starting([i * stride - padding for i in range(places)], size, kernel, dilation)
 
 
 def _transposed(
