@@ -1,8 +1,9 @@
 """Searches of layers: their own code is run at points, and every witness is examined as a run does.
 
 The forward that is lifted at the point of the file says where to look, and what is about right.
-Where it cannot be lifted, points are drawn, and the layer itself in float64 says so. Nothing is
-proven: the code may branch where nobody has looked.
+Where it cannot be lifted, points are drawn, and the layer itself in float64 says so. Something is
+proven where the engine shows that the layer runs the same operations for all inputs
+(`Subject.gradient_program`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.layer.isolation import surroundings
+from gradcheck_cli.engines.layer.lifting import Lifted
 from gradcheck_cli.engines.layer.loading import on_the_path
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal
@@ -36,7 +38,12 @@ from gradcheck_cli.search.searching import Searching
 from gradcheck_cli.search.truths import Failing
 
 _WIDE = "float64"
-UNPROVEN = "a layer is only run at points, and nothing is proven about its code"
+LATER_CALLS = "the layer runs other operations in later calls"
+SAME_OPERATIONS = (
+    "the layer, at the shapes of the file, runs the recorded operations in each call: its code runs"
+    " on tensors without numbers"
+)
+_DRAWN = 2  # points beside the corners at which a layer has to execute the same
 
 
 class _LayerRunner(Runner):
@@ -45,7 +52,7 @@ class _LayerRunner(Runner):
     def __init__(self, subject: Subject, engine: str, spec: Spec, domain: Domain) -> None:
         super().__init__(engine, spec.program, domain, spec.wrt)
         self.batched = None
-        self._subject = subject
+        self.subject = subject
         self._leaves = {word_of(leaf.name): leaf.name for leaf in subject.leaves}
 
     def singly(self, points: Ordinals) -> Steps[Answers]:
@@ -54,17 +61,15 @@ class _LayerRunner(Runner):
 
     def answers(self, points: Ordinals) -> Answers:
         """The value and the gradient at points (N, D)."""
-        size = sum(one.size for one in self._subject.outputs)
+        size = sum(one.size for one in self.subject.outputs)
         shapes = {name: self.domain_size(name) for name in self.wrt}
         value = np.full((len(points), size), np.nan)
         gradients = {n: np.full((len(points), size, k), np.nan) for n, k in shapes.items()}
         answered = np.zeros(len(points), np.bool_)
         for number, point in enumerate(points):
-            values = self.domain.values(point)
-            own = {self._leaves[n]: values[n] for n in self.domain.shapes if n in self._leaves}
-            call = Call(values=own, cotangents=np.eye(size))
+            call = Call(values=self.given(point), cotangents=np.eye(size))
             try:
-                found = self._subject.run(call)
+                found = self.subject.run(call)
             except Exception as error:  # of a user's code, at a point that it does not take
                 raise_if_internal(error)
                 continue
@@ -75,6 +80,11 @@ class _LayerRunner(Runner):
                 given = found.gradients.get(self._leaves[name])
                 gradient[number] = 0.0 if given is None else given
         return Answers(value, gradients, answered)
+
+    def given(self, point: Ordinals) -> dict[str, Array]:
+        """The searched leaves at a point (D,), by their own names."""
+        values = self.domain.values(point)
+        return {self._leaves[n]: values[n] for n in self.domain.shapes if n in self._leaves}
 
     def domain_size(self, name: str) -> int:
         """How many elements an input has."""
@@ -101,13 +111,39 @@ class LayerSearching(Searching):
         self._engine = engine
         self._problem = problem
         self._is_lifted = spec.program is not problem.spec.program
-        self._runner = _LayerRunner(subjects[0], name, spec, domain)
+        self._runner: _LayerRunner = _LayerRunner(subjects[0], name, spec, domain)
         self._wide = _LayerRunner(subjects[1], name, spec, domain)
         self._examined: dict[bytes, list[Failing]] = {}
 
     def _ask_for_the_program(self) -> Steps[None]:
         yield from ()
-        self._gradient = GradientProgram(reason=UNPROVEN)
+        self._gradient = self._recorded()
+
+    def _recorded(self) -> GradientProgram:
+        """What the layer executes, if it is the same at all points."""
+        domain = self._domain
+        drawn = self._rng.integers(domain.low, domain.high, (_DRAWN, domain.size), endpoint=True)
+        points = [self._runner.given(point) for point in (domain.low, domain.high, *drawn)]
+        return self._wide.subject.gradient_program(self._runner.subject, [*points[0]], points)
+
+    def _formula(self) -> Program:
+        """The value, as the layer computes it."""
+        program = self._gradient.program
+        assert program is not None
+        value = program.outputs[0]
+        assert value is not None
+        inputs = {name: place for name, place in program.inputs.items() if place <= value}
+        return replace(program, nodes=program.nodes[: value + 1], inputs=inputs, outputs=(value,))
+
+    def _run_leaves(self) -> Steps[None]:
+        """No truth is certified for a layer. Instead the proof is given up where the layer, which
+        was called often by now, executes something else than before."""
+        yield from ()
+        if self._proof is not None and not _same(self._gradient, self._recorded()):
+            self._proof, self._why = None, LATER_CALLS
+
+    def _assumptions(self) -> tuple[str, ...]:
+        return (*super()._assumptions(), SAME_OPERATIONS)
 
     def _estimate(self, points: Ordinals, runner: Runner | None = None) -> Answers:
         if self._is_lifted:
@@ -137,6 +173,14 @@ class LayerSearching(Searching):
                 one for one in _failing(answer.findings, *value) if sizes[one.kind][0] > 0
             ]
         return self._examined[key]
+
+
+def _same(one: GradientProgram, other: GradientProgram) -> bool:
+    """Whether both are the same operations, with the same numbers beside the inputs."""
+    if one.program is None or other.program is None:
+        return False
+    mine, theirs = (Lifted(x.program, x.constants) for x in (one, other) if x.program is not None)
+    return mine.computes_as(theirs)
 
 
 def _failing(findings: tuple[Finding, ...], value: Array, right: Array) -> Iterator[Failing]:
@@ -186,6 +230,9 @@ def _lifted(subject: Subject, otherwise: Program) -> tuple[Program, Mapping[str,
     try:
         lifted = subject.lift().whole()
     except EngineFault:
+        return otherwise, {}
+    except Exception as error:  # of a user's code that needs a graph, as one with hooks does
+        raise_if_internal(error)
         return otherwise, {}
     return lifted.program, lifted.constants
 

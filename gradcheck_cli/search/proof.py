@@ -8,6 +8,7 @@ whole domain, for every engine that rounds as `Rounding` says.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -51,17 +52,18 @@ class Proof:
     ) -> None:
         assert gradient.program is not None
         fmt = domain.format
-        self._domain = domain
+        constants = {**domain.still, **gradient.constants}
+        self._domain = domain = replace(domain, still=constants)
         self._rounding = rounding
         self._wrt = wrt
-        self._formula = BoxProgram(formula, domain.still, fmt, rounding)
-        constants = {**domain.still, **gradient.constants}
+        self._formula = BoxProgram(formula, constants, fmt, rounding)
         self._gradient = BoxProgram(gradient.program, constants, fmt, rounding)
         self._half, self._eps = half(fmt), eps(fmt)
         self._exact = formula
         self._asked, self._excuses = 0, 0  # boxes of which a bend was asked, and was enough
         self._low = self._high = np.zeros((0, domain.size), np.int64)
         self._kinds = np.zeros(0, np.uint8)
+        self._left = self._low, self._high, self._kinds  # boxes that are split no more
         self._leaves: list[tuple[Ordinals, np.uint8]] = []  # points at which kinds stay open
         self.boxes = 0
         self.run = 0  # leaves that were run, because no bound decides there
@@ -73,11 +75,26 @@ class Proof:
         return bends(self._exact, self._domain, self._wrt, self._rounding)
 
     def drop(self, kinds: Iterable[Kind]) -> None:
-        """Splits no more boxes for these kinds."""
+        """Forgets where these kinds may happen."""
         mask = _ALL & ~_mask(kinds)
         self._kinds = self._kinds & mask
         self._keep(self._kinds != 0)
+        low, high, left = self._left
+        self._left = low, high, left & mask
         self._leaves = [(point, bits & mask) for point, bits in self._leaves if bits & mask]
+
+    def give_up(self, kinds: Iterable[Kind]) -> None:
+        """Splits no more boxes for these kinds: they stay open where they are."""
+        mask = _mask(kinds)
+        mine = (self._kinds & mask) != 0
+        low, high, left = self._left
+        self._left = (
+            np.concatenate([low, self._low[mine]]),
+            np.concatenate([high, self._high[mine]]),
+            np.concatenate([left, self._kinds[mine] & mask]),
+        )
+        self._kinds = self._kinds & ~mask
+        self._keep(self._kinds != 0)
 
     def advance(self, budget: Budget, most: int) -> None:
         """Encloses and splits boxes until the budget is spent, or `most` of them."""
@@ -93,7 +110,7 @@ class Proof:
     def is_open(self, kind: Kind) -> bool:
         """Whether the kind may happen somewhere, as far as is known."""
         bit = _BIT[kind]
-        return bool(np.any(self._kinds & bit)) or any(bits & bit for _, bits in self._leaves)
+        return self.has_boxes(kind) or any(bits & bit for _, bits in self._leaves)
 
     def leaves(self) -> Ordinals:
         """Single points (N, D) at which kinds are open."""
@@ -112,31 +129,33 @@ class Proof:
 
     def has_boxes(self, kind: Kind) -> bool:
         """Whether it may happen in a box that can be split."""
-        return bool(np.any(self._kinds & _BIT[kind]))
+        return bool(np.any(self._boxes(kind)[2]))
+
+    def _boxes(self, kind: Kind) -> tuple[Ordinals, Ordinals, Array]:
+        """All boxes, and in which of them it may happen."""
+        (low, high, left), bit = self._left, _BIT[kind]
+        kinds = np.concatenate([self._kinds, left])
+        whole = np.concatenate([self._low, low]), np.concatenate([self._high, high])
+        return *whole, (kinds & bit) != 0
 
     @property
     def open_count(self) -> int:
         """How many boxes have open kinds."""
-        return len(self._low) + len(self._leaves)
+        return len(self._low) + int(np.count_nonzero(self._left[2])) + len(self._leaves)
 
-    def open_share(self) -> float:
-        """The part of the domain, in ordinals, that lies in boxes with open kinds; each kind
-        counts."""
+    def open_share(self, kind: Kind) -> float:
+        """The part of the domain, in ordinals, that lies in boxes in which it may happen."""
+        low, high, mine = self._boxes(kind)
         whole = self._domain.high.astype(np.float64) - self._domain.low + 1
-        width = self._high.astype(np.float64) - self._low + 1
-        kinds = np.bitwise_count(self._kinds)
-        return float(np.sum(np.prod(width / whole, axis=1) * kinds))
+        width = high[mine].astype(np.float64) - low[mine] + 1
+        return float(np.sum(np.prod(width / whole, axis=1)))
 
     def open_boxes(self, kind: Kind) -> tuple[Ordinals, Ordinals]:
         """The least and the largest ordinals (N, D) of the boxes in which it may happen."""
-        bit = _BIT[kind]
-        mine = (self._kinds & bit) != 0
-        points = [point for point, bits in self._leaves if bits & bit]
+        low, high, mine = self._boxes(kind)
+        points = [point for point, bits in self._leaves if bits & _BIT[kind]]
         leaves = np.array(points, np.int64).reshape(-1, self._domain.size)
-        return (
-            np.concatenate([self._low[mine], leaves]),
-            np.concatenate([self._high[mine], leaves]),
-        )
+        return np.concatenate([low[mine], leaves]), np.concatenate([high[mine], leaves])
 
     def _keep(self, mine: Array) -> None:
         self._low, self._high = self._low[mine], self._high[mine]

@@ -17,6 +17,7 @@ from gradcheck_cli.checks.protocol import Ask, Steps
 from gradcheck_cli.domain.draws import generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Failure
+from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.search import (
     KINDS,
     ErrorLine,
@@ -59,7 +60,7 @@ _ROUNDS = 6  # of proof and directed search, at most
 _FIRST_BOXES = 1024  # of the first attempt of a proof, which decides most that is safe
 _BOXES = 2000  # of the next; each turn doubles them
 _SLICE_S: Seconds = 1.0  # for one turn
-_STUCK = 2  # turns without progress after which a proof is given up
+_STUCK = 2  # turns without progress after which the proof of a kind is given up
 _SHRINKS: Enough = 0.75  # part of the open share that one turn must leave behind
 _FOR_REGIONS: Enough = 0.5  # of the budget, at least: for the regions of all kinds that were found
 _SIMPLER_S: Seconds = 0.5  # for simpler witnesses
@@ -105,7 +106,7 @@ class Searching:
         self._estimators: dict[int, Estimator] = {}  # by the size of their batch
         self._leaves_run: set[bytes] = set()
         self._why = ""  # why nothing is proven
-        self._stuck = 0  # turns in which the proof did not advance
+        self._stuck = dict.fromkeys(KINDS, 0)  # turns in which the proof did not advance
         self._answers = False  # whether the engine answers; before that, no proof counts
         self._probed = False  # before that, none either
         self._start()
@@ -176,18 +177,26 @@ class Searching:
             return
         rounding = Rounding.of(self._format, engine in LOOSE)
         try:
-            self._proof = Proof(self._domain, self._exact, self._gradient, self._spec.wrt, rounding)
+            formula = self._formula()
+            self._proof = Proof(self._domain, formula, self._gradient, self._spec.wrt, rounding)
         except (Exceeds, NotBatched) as reason:
             self._why = str(reason)
 
+    def _formula(self) -> Program:
+        """What says where a proof finds the value and the derivatives defined."""
+        return self._exact
+
     def _prove_on(self, most: int) -> None:
-        """Goes on with the proof as long as its open part shrinks."""
-        if self._proof is None or self._stuck >= _STUCK:
+        """Goes on with the proof of each kind as long as its open part shrinks."""
+        proof = self._proof
+        if proof is None:
             return
-        before = self._proof.open_share()
+        before = {kind: proof.open_share(kind) for kind in self._open()}
         self._prove(most)
-        shrinks = self._proof.open_share() < _SHRINKS * before
-        self._stuck = 0 if shrinks else self._stuck + 1
+        for kind, share in before.items():
+            shrinks = proof.open_share(kind) < _SHRINKS * share
+            self._stuck[kind] = 0 if shrinks else self._stuck[kind] + 1
+        proof.give_up(kind for kind, turns in self._stuck.items() if turns >= _STUCK)
 
     def _prove(self, most: int) -> None:
         """Works on the proof for the kinds without a verdict."""
@@ -489,7 +498,7 @@ class Searching:
         return SearchAnswer(
             searches,
             open_boxes=self._proof.open_count,
-            proven=1 - self._proof.open_share() / len(KINDS),
+            proven=1 - sum(map(self._proof.open_share, KINDS)) / len(KINDS),
         )
 
     def _search(self, kind: Kind, seconds: float) -> Search:

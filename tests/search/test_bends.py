@@ -23,3 +23,18 @@ def test_the_second_derivative_times_x_is_enclosed_from_below() -> None:
 def test_of_many_numbers_there_is_none() -> None:
     spec = spec_of("{x: {value: [1, 1, 1, 1, 1], domain: [0, 2]}}", "sum(x * x)")
     assert bends(spec.program, domain_in(spec), spec.wrt, ROUNDING) == []
+
+
+def test_an_axis_may_be_a_tuple() -> None:
+    one, other = (
+        spec_of("{x: {value: [1, 2], domain: [0.5, 2]}}", f"logsumexp(x * x, axis={axis})")
+        for axis in ("(0,)", "0")
+    )
+    domain = domain_in(one)
+    low, high = domain.low[None], domain.low[None] + 1000
+    moves = [
+        [bend.moves(domain, low, high) for bend in bends(spec.program, domain, spec.wrt, ROUNDING)]
+        for spec in (one, other)
+    ]
+    assert moves[0] == moves[1]
+    assert len(moves[0]) == 2

@@ -1,6 +1,13 @@
 import pytest
 
-from .searched import searched, spec_of
+from gradcheck_cli.domain.search import KINDS
+from gradcheck_cli.engines.kit.gradient_program import engine_program
+from gradcheck_cli.search.budget import Budget
+from gradcheck_cli.search.enclosures.enclosed import Rounding
+from gradcheck_cli.search.proof import Proof
+from gradcheck_cli.search.runs import Runner
+
+from .searched import domain_in, reference, searched, spec_of
 
 ALL = {"undefined", "value-nonfinite", "gradient-nonfinite", "gradient-underflow-to-zero"}
 ALL |= {"gradient-inaccurate", "value-inaccurate"}
@@ -53,3 +60,23 @@ def test_what_is_infinite_for_certain_is_not_inaccurate(monkeypatch: pytest.Monk
     found = proven("{x: {value: -85, domain: [-100, -80]}}", "1 / exp(x)", monkeypatch)
     assert "value-inaccurate" in found
     assert "value-nonfinite" not in found
+
+
+def test_a_kind_that_is_given_up_stays_open_and_takes_no_boxes_from_others() -> None:
+    spec = spec_of("{x: {value: 1, domain: [-20, 20]}}", "sin(x) * exp(-x * x)")
+    domain = domain_in(spec)
+    question = Runner("reference", spec.program, domain, spec.wrt).whole()
+    gradient = engine_program(reference(), question)
+    rounding = Rounding.of(domain.format, loose=False)
+    proof = Proof(domain, spec.program, gradient, spec.wrt, rounding)
+    hard = {kind for kind in KINDS if proof.is_open(kind)}
+    assert "value-inaccurate" in hard
+    share = proof.open_share("value-inaccurate")
+    proof.give_up(["value-inaccurate"])
+    assert proof.open_share("value-inaccurate") == share > 0
+    proof.advance(Budget(5.0), 4000)
+    assert proof.is_open("value-inaccurate")
+    assert proof.open_share("value-inaccurate") == share
+    assert len(proof.open_boxes("value-inaccurate")[0]) > 1
+    proof.drop(hard)
+    assert proof.open_count == 0

@@ -13,6 +13,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode, modes_in
+from gradcheck_cli.domain.search import GradientProgram
 from gradcheck_cli.engines.derivatives import (
     forward_over_forward,
     forward_over_reverse,
@@ -372,6 +373,13 @@ class LayerSubject(FrameworkLayer):
         from gradcheck_cli.engines.layer.lifting import lifted
 
         return lifted(self.record_forward(), self.leaves, self.request.implementation.span)
+
+    def gradient_program(
+        self, narrow: Any, searched: Sequence[str], points: Sequence[Mapping[str, Array]]
+    ) -> GradientProgram:
+        return GradientProgram(
+            reason="it is not known whether the layer runs other operations elsewhere"
+        )
 
     @abstractmethod
     def casts(self) -> Sequence[Cast]: ...

@@ -15,6 +15,7 @@ from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.search import GradientProgram
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.casts import Cast
@@ -243,6 +244,14 @@ class Subject(Protocol):
     def lift(self) -> Lifted:
         """The forward, as it runs at the leaves' own values, as a program of the op table. Raises
         Unsupported, `recording.TooLarge` and `lifting.NotLifted`."""
+        ...
+
+    def gradient_program(
+        self, narrow: Subject, searched: Sequence[str], points: Sequence[Mapping[str, Array]]
+    ) -> GradientProgram:
+        """The operations for the value and the whole gradient, for all numbers of the leaves
+        `searched`; `narrow` is the same layer in the dtype in question, which is run at `points`,
+        too. The answer has a reason in place of a program where other numbers may have others."""
         ...
 
     def seen(

@@ -13,6 +13,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import LARGE, MANY, Leaf, compact
 from gradcheck_cli.domain.placement import HOST
+from gradcheck_cli.domain.search import GradientProgram
 from gradcheck_cli.engines.derivatives import Targets
 from gradcheck_cli.engines.errors import Unsupported, WrongKind
 from gradcheck_cli.engines.layer.binding import OWN, Arranged, arrange, called, required_of
@@ -571,6 +572,13 @@ class TorchSubject(LayerSubject):
 
         with self.forward_pass() as forward:
             return record_forward(forward, self.request.implementation.span)
+
+    def gradient_program(
+        self, narrow: Any, searched: Sequence[str], points: Sequence[Mapping[str, Array]]
+    ) -> GradientProgram:
+        from gradcheck_cli.engines.torch.layer_program import layer_program
+
+        return layer_program(self, narrow, searched, points)
 
     def casts(self) -> Sequence[Cast]:
         from gradcheck_cli.engines.torch.casts import watched

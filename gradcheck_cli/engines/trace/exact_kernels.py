@@ -55,7 +55,7 @@ def on_balls(kernel: Kernel, args: Sequence[High]) -> list[High]:
 def finite(x: Any, **how: Any) -> Any:
     """Whether numbers are finite: all that there are. A program that holds for other numbers, too,
     says x = x."""
-    if is_symbol(x) and not x.writer.public:
+    if holds_elsewhere(x):
         return row("equal")(x, x)
     return is_finite(getattr(x, "value", x))
 
@@ -71,6 +71,11 @@ def is_finite(x: High) -> Array:
 def is_symbol(x: Any) -> bool:
     """Whether it is a `symbols.Symbol`: an array of a program that is being written."""
     return hasattr(x, "writer")
+
+
+def holds_elsewhere(x: Any) -> bool:
+    """Whether it is a symbol of a program that holds for other numbers, too."""
+    return is_symbol(x) and not x.writer.public
 
 
 def plain(y: Any) -> High:

@@ -464,10 +464,18 @@ def _peak(x: Enclosed, axis: int) -> tuple[Bounds, Bounds, int]:
     return e, span, x.lo.shape[axis]
 
 
+def _only_axis(axis: Any) -> int:
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    if len(axes) != 1:
+        raise no_rule("softmax along several axes")
+    return int(axes[0])
+
+
 @rule("softmax")
-def _softmax(rounding: Rounding, x: Enclosed, *, axis: int = -1) -> Enclosed:
+def _softmax(rounding: Rounding, x: Enclosed, *, axis: Any = -1) -> Enclosed:
     """p_i = 1 / sum exp(x_j - x_i): least where x_i is least and all others are largest. Computed
     as exp(x_i - max x) / sum; the differences round by u of their size."""
+    axis = _only_axis(axis)
     e, span, count = _peak(x, axis)
     u = rounding.unit
     with np.errstate(all="ignore"):
@@ -531,8 +539,9 @@ def _in_lines(x: Enclosed, axis: Any) -> tuple[Enclosed, tuple[int, ...]]:
 
 
 @rule("log_softmax")
-def _log_softmax(rounding: Rounding, x: Enclosed, *, axis: int = -1) -> Enclosed:
+def _log_softmax(rounding: Rounding, x: Enclosed, *, axis: Any = -1) -> Enclosed:
     """-log sum exp(x_j - x_i), computed as (x_i - max x) - log(sum): both parts are below 0."""
+    axis = _only_axis(axis)
     e, span, count = _peak(x, axis)
     with np.errstate(all="ignore"):
         lo = np.log(_shares(x.lo, x.hi, axis))

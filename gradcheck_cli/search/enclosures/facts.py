@@ -187,11 +187,8 @@ class _Finder:
 
     def _same_axis(self, node: Node, shares: Node) -> bool:
         rank = len(shares.shape)
-        axis = node.keywords.get("axis")
-        axes = axis if isinstance(axis, tuple) else (axis,)
-        return len(axes) == 1 and (
-            rank == 1 if axes[0] is None else axes[0] % rank == shares.keywords["axis"] % rank
-        )
+        axes = axes_of(node.keywords.get("axis"), rank)
+        return len(axes) == 1 and axes == axes_of(shares.keywords["axis"], rank)
 
 
 def _whole(groups: Any, beside: Any, axis: Any) -> bool:

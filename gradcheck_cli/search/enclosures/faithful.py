@@ -13,17 +13,20 @@ from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
 
 _TORCH = """
 _log_softmax _log_softmax_backward_data _softmax _softmax_backward_data _to_copy _unsafe_view abs
-acos acosh add alias amax amin arctan asin asinh atan atan2 atanh binary_cross_entropy_with_logits
-bitwise_and bitwise_not bitwise_or bmm cat clamp clamp_max clamp_min clone cos cosh cumsum detach
-digamma div dot elu elu_backward eq erf erfc exp exp2 expand expm1 fill flip full_like ge gelu
-gelu_backward gt hardtanh hardtanh_backward huber_loss huber_loss_backward hypot index_select le
-leaky_relu leaky_relu_backward lgamma linalg_vector_norm log log10 log1p log2 log_sigmoid_backward
+acos acosh add addmm alias amax amin arange arctan asin asinh atan atan2 atanh binary_cross_entropy
+binary_cross_entropy_backward binary_cross_entropy_with_logits bitwise_and bitwise_not bitwise_or
+bmm cat clamp clamp_max clamp_min clone cos cosh cumsum detach diagonal digamma div dot elu
+elu_backward eq erf erfc exp exp2 expand expm1 fill flip full full_like gather ge gelu gelu_backward
+gt hardtanh hardtanh_backward huber_loss huber_loss_backward hypot index index_select le leaky_relu
+leaky_relu_backward lgamma lift_fresh linalg_vector_norm log log10 log1p log2 log_sigmoid_backward
 logaddexp logical_and logical_not logical_or logit logit_backward logsumexp lt masked_fill max
-maximum mean min minimum mish mm mse_loss mse_loss_backward mul mv ne neg new_zeros ones_like
-permute polygamma pow reciprocal relu repeat reshape roll rsqrt rsub select select_backward sgn
-sigmoid sigmoid_backward sign silu silu_backward sin sinc sinh slice slice_backward softplus
-softplus_backward special_entr sqrt squeeze stack std sub sum t tan tanh tanh_backward
-threshold_backward to transpose unsqueeze var view where xlogy zeros_like
+maximum mean min minimum mish mm movedim mse_loss mse_loss_backward mul mv native_layer_norm
+native_layer_norm_backward ne neg new_full new_zeros nll_loss_backward nll_loss_forward ones
+ones_like permute polygamma pow reciprocal relu repeat reshape roll rsqrt rsub scalar_tensor select
+select_backward select_scatter sgn sigmoid sigmoid_backward sign silu silu_backward sin sinc sinh
+slice slice_backward softplus softplus_backward special_entr split split_with_sizes sqrt squeeze
+stack std sub sum t tan tanh tanh_backward threshold_backward to transpose tril triu unbind
+unsqueeze var view where xlogy zeros zeros_like
 """
 _JAX = """
 abs acos acosh add add_any and asin asinh atan atan2 atanh broadcast_in_dim cbrt clamp concatenate

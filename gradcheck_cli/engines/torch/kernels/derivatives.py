@@ -3,9 +3,13 @@ operations in ATen's order, which a search relies on (`search.faithful`)."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
+
 from gradcheck_cli.engines.torch.kernels.elementwise import clamped
+from gradcheck_cli.engines.torch.kernels.losses import BOUNDED_BELOW
 from gradcheck_cli.engines.trace import exact_kernels as exact
 from gradcheck_cli.engines.trace.exact_kernels import Kernel, row
 
@@ -69,6 +73,10 @@ def _layer_norm(
     inner, outer = tuple(range(rank, x.ndim)), tuple(range(rank))
     y = (x - mean) * scale
     scaled = g if weight is None else g * weight
+    if exact.holds_elsewhere(x):
+        along = _as_the_kernel_has_it(scaled, x, mean, scale, inner)
+        bars = along, row("sum")(g * y, axis=outer), row("sum")(g, axis=outer)
+        return tuple(bar for bar, asked in zip(bars, wanted, strict=True) if asked)
     average = row("mean")(scaled, axis=inner, keepdims=True)
     along = y * row("mean")(scaled * y, axis=inner, keepdims=True)
     bars = (
@@ -79,14 +87,49 @@ def _layer_norm(
     return tuple(bar for bar, asked in zip(bars, wanted, strict=True) if asked)
 
 
+def _as_the_kernel_has_it(g: Any, x: Any, mean: Any, scale: Any, axes: tuple[int, ...]) -> Any:
+    """The derivative of a normalisation as a line in x, which loses more digits where the mean is
+    large. (`LayerNormBackward` in aten/src/ATen/native/cpu/layer_norm_kernel.cpp.)"""
+    share = 1 / math.prod(x.shape[i] for i in axes)
+    products, total = (row("sum")(part, axis=axes, keepdims=True) for part in (g * x, g))
+    slope = (total * mean - products) * scale * scale * scale * share
+    return scale * g + slope * x + (-slope * mean - total * scale * share)
+
+
+def _nll(
+    g: Any,
+    log_p: Any,
+    labels: Any,
+    weight: Any,
+    reduction: int,
+    ignore_index: int,
+    total: Any,
+) -> Any:
+    axis = min(log_p.ndim - 1, 1)
+    kept = labels != ignore_index
+    places = np.expand_dims(np.where(kept, labels, 0), axis)
+    at_label = np.zeros(log_p.shape, np.bool_)
+    np.put_along_axis(at_label, places, np.expand_dims(kept, axis), axis)
+    along = g / total if reduction == 1 else g
+    if reduction == 0:
+        along = row("reshape")(along, shape=places.shape)
+    along = -along
+    if weight is not None:
+        along = along * row("reshape")(weight, shape=(-1, *(1,) * (log_p.ndim - 1 - axis)))
+    return row("where")(at_label, along, 0.0)
+
+
 def _cross_entropy(g: Any, p: Any, y: Any, weight: Any = None, reduction: int = 1) -> Any:
     slope = (p - y) / (p * (1 - p))
+    if exact.holds_elsewhere(p):
+        slope = row("where")(p * (1 - p) >= BOUNDED_BELOW, slope, np.inf)
     slope = slope if weight is None else slope * weight
     return g * slope / (p.size if reduction == 1 else 1)
 
 
 DERIVATIVES: dict[str, Kernel] = {
     "binary_cross_entropy_backward": _cross_entropy,
+    **dict.fromkeys(("nll_loss_backward", "nll_loss2d_backward"), _nll),
     "silu_backward": _silu,
     "gelu_backward": _gelu,
     "elu_backward": _elu,

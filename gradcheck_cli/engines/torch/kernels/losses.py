@@ -8,7 +8,11 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.trace.exact_kernels import Kernel, row
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, holds_elsewhere, moved, row
+
+BOUNDED_BELOW = 2.0**-39
+"""Of p (1 - p): from here on PyTorch's cross entropy of probabilities is what it is named after.
+Its logarithms are at least -100, and its derivative divides by at least 1e-12 (2^-39.9)."""
 
 
 def _averaged(x: Any, reduction: int) -> Any:
@@ -17,8 +21,11 @@ def _averaged(x: Any, reduction: int) -> Any:
 
 
 def _cross_entropy(p: Any, y: Any, weight: Any = None, reduction: int = 1) -> Any:
-    """Without the bounds that the kernel puts to its logarithms: they are its deviation."""
+    """Without the bounds that the kernel puts to its logarithms: they are its deviation. A program
+    that holds elsewhere has no number where they may count."""
     terms = -(row("xlogy")(y, p) + row("xlog1py")(1 - y, -p))
+    if holds_elsewhere(p):
+        terms = row("where")(p * (1 - p) >= BOUNDED_BELOW, terms, np.inf)
     return _averaged(terms if weight is None else terms * weight, reduction)
 
 
@@ -54,15 +61,22 @@ def _nll(log_p: Any, labels: Array, weight: Any, reduction: int, ignore_index: i
     axis = min(log_p.ndim - 1, 1)
     kept = labels != ignore_index
     places = np.where(kept, labels, 0)
-    chosen = row("take_along_axis")(log_p, np.expand_dims(places, axis), axis=axis)
-    weights: Any = kept.astype(np.float64)
+    places_of = np.expand_dims(places, axis)
+    if holds_elsewhere(log_p):
+        (chosen,) = moved(lambda of: [np.take_along_axis(of[0], places_of, axis)], [log_p])
+    else:
+        chosen = row("take_along_axis")(log_p, places_of, axis=axis)
+    weights: Any = np.asarray(kept, np.float64)
     if weight is not None:
         weights = row("take")(weight, places, axis=0) * weights
     terms = -row("reshape")(chosen, shape=labels.shape) * weights
+    count: Any = None
+    if holds_elsewhere(log_p) and isinstance(weights, np.ndarray):
+        count = log_p.writer.constant(np.asarray(0.0 if reduction == 0 else weights.sum()))
     if reduction == 0:
-        return terms, None
+        return terms, count
     total = row("sum")(terms)
-    return (total / weights.sum() if reduction == 1 else total), None
+    return (total / weights.sum() if reduction == 1 else total), count
 
 
 def _ctc(

@@ -22,7 +22,21 @@ from gradcheck_cli.engines.trace.exact_kernels import (
 
 
 def _addmm(c: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+    if any(map(exact.holds_elsewhere, (a, b, c))) and alpha == beta == 1 and a.ndim == 2:
+        return _one_sum(c, a, b)
     return scaled(row("matmul")(a, b), alpha) + scaled(c, beta)
+
+
+def _one_sum(c: Any, a: Any, b: Any) -> Any:
+    """c + a b of two matrices, where c may be added at any time."""
+    (rows, inner), columns = a.shape, b.shape[1]
+    left, right = (
+        row("reshape")(x, shape=shape)
+        for x, shape in ((a, (rows, inner, 1)), (b, (1, inner, columns)))
+    )
+    added = row("broadcast_to")(c, shape=(rows, columns))
+    added = row("reshape")(added, shape=(rows, 1, columns))
+    return row("sum")(row("concatenate")(left * right, added, axis=1), axis=1)
 
 
 def _addbmm(c: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:

@@ -1,0 +1,399 @@
+"""The value and the whole gradient of a layer of PyTorch, as a program that holds for all inputs.
+
+A recorded run shows what one run did. That every other run does the same follows from a run on
+tensors without numbers (`FakeTensorMode`): code that cannot read a number cannot choose by it.
+What else a layer may do is looked for, and refused: anything by which its gradient would not be
+the derivative of its value, or by which two calls would differ.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.layer import word_of
+from gradcheck_cli.domain.search import GradientProgram
+from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.layer.layer_subject import LayerSubject
+from gradcheck_cli.engines.layer.lifting import NotLifted, lifted_outputs
+from gradcheck_cli.engines.layer.source_lines import Places
+from gradcheck_cli.engines.layer.subject import Call
+from gradcheck_cli.engines.torch.calls import tensors, written
+from gradcheck_cli.engines.torch.kernels import RANDOM
+from gradcheck_cli.engines.torch.recorder import TorchRecorder
+from gradcheck_cli.engines.tracebacks import raise_if_internal
+
+Signature = tuple[Any, ...]
+"""An operation that was run: its name, and all that it was given but the numbers of tensors."""
+
+_BUILT_IN = re.compile(r"[A-Z]\w*Backward\d+")
+"""Nodes of autograd's graph whose derivatives are PyTorch's own."""
+_STATED = torch.autograd.function.BackwardCFunction
+
+_FORBIDDEN = frozenset(
+    [
+        *("grad_fn", "register_hook", "register_post_accumulate_grad_hook", "_backward_hooks"),
+        *("data_ptr", "storage", "untyped_storage", "_typed_storage", "__dlpack__", "map_"),
+        *("__reduce_ex__", "__repr__", "__format__", "apply_", "map2_"),
+    ]
+)
+"""Of tensors: with these a layer changes gradients where no operation shows it, or reaches numbers
+where no operation is run."""
+_UNWRITTEN = frozenset(("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"))
+_SAME_ARRAY = frozenset(("aten.detach.default", "aten.lift_fresh.default"))
+"""Operations that give the array that they are given. Tensors without numbers need others of
+them."""
+
+
+def layer_program(
+    wide: LayerSubject,
+    narrow: LayerSubject,
+    searched: Sequence[str],
+    points: Sequence[Mapping[str, Array]],
+) -> GradientProgram:
+    """What the layer executes for its value and all of its gradient, for all numbers of the inputs
+    `searched`. It is recorded in float64 (`wide`), and compared with runs in the dtype (`narrow`),
+    at its own inputs and at `points`. The answer has a reason in place of a program where that
+    cannot be said."""
+    try:
+        with np.errstate(all="ignore"):
+            return _program(wide, narrow, searched, points)
+    except EngineFault as fault:
+        return GradientProgram(reason=str(fault))
+    except Exception as error:  # of a user's code, at other inputs or on tensors without numbers
+        raise_if_internal(error)
+        said = (str(error).strip() or type(error).__name__).splitlines()[0]
+        return GradientProgram(reason=f"the layer cannot be run without numbers: {said}")
+
+
+def _program(
+    wide: LayerSubject,
+    narrow: LayerSubject,
+    searched: Sequence[str],
+    points: Sequence[Mapping[str, Array]],
+) -> GradientProgram:
+    _refuse_what_is_not_looked_at(narrow, searched)
+    _refuse_effects(narrow)
+    recorder = TorchRecorder()
+    recorded = _Run(wide, {}, recorder)
+    plain = _Run(narrow, {})
+    if recorded.signatures != plain.signatures:
+        raise NotLifted("the layer runs other operations in float64")
+    _refuse_other_numbers(recorded.constants, plain.constants, FORMATS[narrow.dtype])
+    for at in points:
+        there = _Run(narrow, at)
+        if there.signatures != plain.signatures:
+            raise NotLifted("the layer runs other operations for other inputs")
+        _refuse_other_numbers(plain.constants, there.constants, FORMATS[narrow.dtype])
+    without = _without_numbers(narrow)
+    if without != plain.signatures:
+        raise NotLifted("the layer runs other operations on tensors without numbers")
+    named = recorded.leaves.items()
+    inputs = {word_of(name): slot for name, slot in named if slot is not None}
+    span = wide.request.implementation.span
+    lifted = lifted_outputs(recorder.execution, inputs, recorded.results, span)
+    return GradientProgram(lifted.program, lifted.constants)
+
+
+def _refuse_what_is_not_looked_at(subject: LayerSubject, searched: Sequence[str]) -> None:
+    if torch.get_float32_matmul_precision() != "highest" or torch.full((1,), 1e-40).mul(1).eq(0):
+        raise NotLifted("PyTorch was set to round products to fewer digits, or to flush numbers")
+    if subject.fw.array(np.zeros(1)).device.type != "cpu":
+        raise NotLifted("how this device rounds is not known")
+    if subject.stages:
+        raise NotLifted("kernels of a compiled layer are not known")
+    if len(subject.outputs) != 1 or any(leaf.is_complex for leaf in subject.leaves):
+        raise NotLifted("nothing is proven about layers with several outputs or complex numbers")
+    if subject.outputs[0].dtype != subject.dtype:
+        raise NotLifted(f"its output is {subject.outputs[0].dtype}")
+    if not set(searched) <= {leaf.name for leaf in subject.leaves if leaf.role == "input"}:
+        raise NotLifted("nothing is proven about numbers that the layer holds")
+
+
+def _refuse_effects(subject: LayerSubject) -> None:
+    """What a call leaves behind, and what it draws, the next call may depend on."""
+    size = subject.outputs[0].size
+    found = subject.run(Call(cotangents=np.eye(size), watch=True))
+    if found.random:
+        raise NotLifted("the layer draws random numbers")
+    changed = (*found.changed, *found.changed_later, *found.accumulated)
+    if changed or found.upstream_changed:
+        raise NotLifted(f"the layer writes to `{changed[0] if changed else 'its cotangent'}`")
+
+
+def _refuse_other_numbers(wide: Sequence[Array], narrow: Sequence[Array], fmt: FloatFormat) -> None:
+    """Numbers that depend on no input may be rounded to the dtype once, as literals are."""
+    for there, here in zip(wide, narrow, strict=True):
+        if np.array_equal(there, here, equal_nan=True):
+            continue
+        if np.array_equal(fmt.round(there), here, equal_nan=True):
+            continue
+        raise NotLifted("a number of its own differs between float64 and the dtype, or two calls")
+
+
+class _Run:
+    """One forward pass, and a backward pass for each entry of the output.
+
+    `signatures` has what was run, `constants` the tensors that it took and that depend on no leaf,
+    `results` the recorded slots of the value and, row by row, of the gradients; `leaves`
+    those of the leaves."""
+
+    def __init__(
+        self,
+        subject: LayerSubject,
+        at: Mapping[str, Array],
+        recorder: TorchRecorder | None = None,
+    ) -> None:
+        self.results: list[int | None] = []
+        self.leaves: dict[str, int | None] = {}
+        watch = _Watch(subject)
+        rows = [subject.cotangents(row) for row in np.eye(subject.outputs[0].size)]
+        with subject.ready(at), ExitStack() as stack:
+            if recorder is not None:
+                stack.enter_context(recorder.recording())
+            inputs = subject.inputs(at, subject.wrt)
+            leaves = {leaf.name: subject.primal(leaf.name, inputs) for leaf in subject.leaves}
+            found = _passes(subject, inputs, rows, watch, list(leaves.values()))
+            if recorder is not None:
+                self.leaves = {name: recorder.slot_of(leaf) for name, leaf in leaves.items()}
+                for slot in self.leaves.values():  # a captured tensor has other numbers afterwards
+                    if slot is not None:
+                        recorder.execution.values(slot)
+                self.results = [None if y is None else recorder.slot_of(y) for y in found]
+        self.signatures, self.constants = watch.signatures, watch.constants
+
+
+def _without_numbers(subject: LayerSubject) -> list[Signature]:
+    """The same of tensors without numbers. Raises NotLifted where something was tried that needs
+    them, even if the layer went on without."""
+    watch, calls = _Watch(subject, has_numbers=False), _Calls()
+    rows = [subject.cotangents(row) for row in np.eye(subject.outputs[0].size)]
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with subject.ready({}):
+        inputs: Any = subject.inputs({}, subject.wrt)
+        for name in inputs:
+            real = inputs.leaves[name]
+            leaf = mode.from_tensor(real.detach()).requires_grad_(real.requires_grad)
+            with mode:
+                handed = leaf.clone() if real.requires_grad else leaf
+            inputs.leaves[name], inputs[name] = leaf, handed
+            if getattr(handed, "constant", None) is not None:
+                raise NotLifted("an input keeps its numbers")
+        leaves = [subject.primal(leaf.name, inputs) for leaf in subject.leaves]
+        try:
+            with mode, calls.in_one_thread():
+                _passes(subject, inputs, rows, watch, leaves, calls)
+        finally:
+            if calls.refusal:
+                raise NotLifted(calls.refusal)
+    return watch.signatures
+
+
+def _passes(
+    subject: LayerSubject,
+    inputs: Mapping[str, Any],
+    rows: Sequence[Sequence[Any]],
+    watch: _Watch,
+    leaves: Sequence[Any],
+    calls: AbstractContextManager[Any] | None = None,
+) -> list[Any]:
+    """The value and the gradients by each row. Raises NotLifted where a gradient is not made by
+    PyTorch alone."""
+    watch.depend([*leaves, *inputs.values()])
+    around = nullcontext() if calls is None else calls
+    with watch, around:
+        (y,), vjp = subject.vjp(inputs, subject.wrt)
+    _refuse_cut(y, leaves)
+    found = [y]
+    watch.derive()
+    with watch, around:
+        for place, bars in enumerate(rows):
+            found += subject.pass_back(vjp, bars, place + 1 < len(rows))
+    if watch.refusal:
+        raise NotLifted(watch.refusal)
+    return found
+
+
+def _refuse_cut(y: Any, leaves: Sequence[Any]) -> None:
+    """Looks for derivatives that are stated by a user, and for others than the leaves' ends."""
+    if any(leaf._backward_hooks or leaf._post_accumulate_grad_hooks for leaf in leaves):
+        raise NotLifted("a hook may change a gradient")
+    known = {id(leaf) for leaf in leaves}
+    waiting, seen = [y.grad_fn], set()
+    if y.grad_fn is None:
+        raise NotLifted("the output does not require a gradient")
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        name = node.name()
+        if name.endswith("AccumulateGrad"):
+            if id(node.variable) not in known:
+                raise NotLifted("the layer begins a graph of its own")
+        elif isinstance(node, _STATED) or not _BUILT_IN.fullmatch(name):
+            raise NotLifted(f"the derivative of `{name}` is not PyTorch's own")
+        waiting += [following for following, _ in node.next_functions]
+
+
+class _Watch(TorchDispatchMode):  # type: ignore[misc]
+    """Writes down the operations. `refusal` says of the first that no program can stand for, what
+    that is: it draws, it writes in the forward pass, it has another dtype, it needs numbers where
+    there are none, or it goes on with a number whose derivative was cut off."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __init__(self, subject: LayerSubject, has_numbers: bool = True) -> None:
+        super().__init__()
+        self._has_numbers = has_numbers
+        self.signatures: list[Signature] = []
+        self.constants: list[Array] = []
+        self.refusal = ""
+        self._dtype = getattr(torch, subject.dtype)
+        self._depending: dict[int, tuple[bool, Any]] = {}  # by their memory, which is held
+        self._backward = False
+        self._places = Places(__name__)
+
+    def depend(self, leaves: Sequence[Any]) -> None:
+        """These depend on the inputs."""
+        for leaf in leaves:
+            self._note(leaf, leaf.requires_grad)
+
+    def derive(self) -> None:
+        """What follows is the backward pass."""
+        self._backward = True
+
+    def _note(self, tensor: Any, is_differentiable: bool) -> None:
+        """The tensor depends on leaves, by a path of floating numbers or not."""
+        storage = tensor.untyped_storage()
+        self._depending[storage._cdata] = is_differentiable, storage
+
+    def _depends(self, tensor: Any) -> bool:
+        return tensor.untyped_storage()._cdata in self._depending
+
+    def _has_derivative(self, tensor: Any) -> bool:
+        by_floats, _ = self._depending.get(tensor.untyped_storage()._cdata, (False, None))
+        return by_floats and tensor.is_floating_point()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        try:
+            result = func(*args, **kwargs)
+        except Exception:
+            self.refusal = self.refusal or f"`{func}` depends on the numbers of the run"
+            raise
+        name = str(func)
+        if name.startswith("prim"):
+            return result
+        given, made = list(tensors([*args, *kwargs.values()])), list(tensors(result))
+        depending = [x for x in given if self._depends(x)]
+        moving = [x for x in depending if self._has_derivative(x)]
+        self.refusal = self.refusal or self._refused(func, name, depending, moving, made)
+        for y in made if depending else ():
+            self._note(y, bool(moving))
+        if name not in _SAME_ARRAY:
+            self._write(name, args, kwargs, made)
+            if depending and self._has_numbers:
+                self.constants += [_numbers(x) for x in given if not self._depends(x)]
+        return result
+
+    def _refused(
+        self,
+        func: Any,
+        name: str,
+        depending: Sequence[Any],
+        moving: Sequence[Any],
+        made: Sequence[Any],
+    ) -> str:
+        packet = name.split(".")[1].rstrip("_") if "." in name else name
+        if packet in RANDOM or packet in _UNWRITTEN:
+            return f"`{name}` gives other numbers in each call"
+        floating = [y for y in made if y.is_floating_point()]
+        if depending and any(y.dtype is not self._dtype for y in floating):
+            return f"`{name}` gives another dtype than that of the search"
+        if self._backward:
+            stated = self._places.running() is not None
+            return "a user's code runs in the backward pass" if stated else ""
+        if written(func):
+            return f"`{name}` writes to an array"
+        cut = floating and any(not x.requires_grad for x in moving)
+        if cut and name not in _SAME_ARRAY:
+            return f"`{name}` takes a number whose derivative was cut off"
+        hooked = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+        return "hooks may change what is saved for the derivative" if hooked else ""
+
+    def _write(self, name: str, args: Any, kwargs: Mapping[str, Any], made: Sequence[Any]) -> None:
+        head, _, overload = name.rpartition(".")
+        forms = tuple((key, self._form(x)) for key, x in kwargs.items())
+        self.signatures.append(
+            (head.rstrip("_"), overload, self._form(args), forms, self._form(made))
+        )
+
+    def _form(self, x: Any) -> Any:
+        """What is given, without numbers of tensors, and with one word for the dtype. Tensors that
+        depend on no leaf may have any: their numbers are compared."""
+        if isinstance(x, torch.Tensor):
+            any_float = x.is_floating_point() and not self._depends(x)
+            return tuple(x.shape), "number" if any_float else self._form(x.dtype)
+        if isinstance(x, (list, tuple)):
+            return tuple(map(self._form, x))
+        if x is self._dtype:
+            return "dtype"
+        return repr(x) if isinstance(x, (bool, int, float, str, torch.dtype)) else type(x).__name__
+
+
+class _Calls(TorchFunctionMode):  # type: ignore[misc]
+    """Notes functions of PyTorch that failed, whoever caught that, and those that are forbidden."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refusal = ""
+
+    @contextmanager
+    def in_one_thread(self) -> Iterator[None]:
+        """Notes threads, in which nothing is noted."""
+        start = threading.Thread.start
+
+        def noted(thread: threading.Thread) -> None:
+            self.refusal = "nothing is proven about a layer that starts threads"
+            start(thread)
+
+        threading.Thread.start = noted  # type: ignore[assignment, method-assign]
+        try:
+            yield
+        finally:
+            threading.Thread.start = start  # type: ignore[method-assign]
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        names = {getattr(func, "__name__", ""), getattr(_owner(func), "__name__", "")}
+        if names & _FORBIDDEN:
+            name = (names & _FORBIDDEN).pop()
+            self.refusal = f"nothing is proven about a layer that calls `{name}`"
+            raise TypeError(f"{name} of a tensor without numbers")  # some would crash
+        try:
+            return func(*args, **(kwargs or {}))
+        except Exception:
+            self.refusal = self.refusal or f"`{max(names)}` depends on the numbers of the run"
+            raise
+
+
+def _owner(func: Any) -> Any:
+    """The property that `__get__` and `__set__` are of."""
+    return getattr(func, "__self__", None)
+
+
+def _numbers(tensor: Any) -> Array:
+    found: Array = tensor.detach().double().numpy(force=True)
+    return found
