@@ -37,7 +37,7 @@ def remembered(bench: Bench) -> Iterator[Fault]:
             return
     if bench.ran_elsewhere is not None:
         yield from of_the_first(bench, *bench.ran_elsewhere)
-        yield from of_a_cache(bench, *bench.ran_elsewhere)
+        yield from of_a_cache(bench, bench.ran_elsewhere[0])
 
 
 def left_behind(bench: Bench) -> Iterator[Fault]:
@@ -180,22 +180,27 @@ def of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) -
                 return
 
 
-def of_a_cache(bench: Bench, values: Mapping[str, Array], there: CallResult) -> Iterator[Fault]:
-    """What a first call left in a dictionary or list that the layer captured: without it, the layer
-    does not run at other `values` as it ran `there`."""
-    with emptied(bench.subject.user_function) as refilled:
-        if refilled is None:
+def of_a_cache(bench: Bench, values: Mapping[str, Array]) -> Iterator[Fault]:
+    """What a first call leaves in a dictionary or list that the layer captured shows in a call at
+    other `values`."""
+    function = bench.subject.user_function
+    try:
+        with emptied(function) as refilled:
+            if refilled is None:
+                return
+            bench.run()
+            name = refilled()
+            later = bench.run(Call(values=values)) if name else None
+        if later is None:
             return
-        try:
-            ran = bench.run(Call(values=values))
-        except Exception:  # these arrays are its own, and no cache
-            return
-        name = refilled()
-    if name:
-        when = f"for an input while `{name}` is empty, and for the same input after another"
-        fault = _shown(when, bench.apart(ran, there, bench.tight(ran)))
-        if fault is not None:
-            yield fault
+        with emptied(function):
+            first = bench.run(Call(values=values))
+    except Exception:  # these arrays are its own, and no cache
+        return
+    when = f"for an input while `{name}` is empty, and for the same input after another"
+    fault = _shown(when, bench.apart(first, later, bench.tight(first)))
+    if fault is not None:
+        yield fault
 
 
 def _shown(when: str, found: Apart | None) -> Fault | None:

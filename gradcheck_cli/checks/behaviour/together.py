@@ -62,7 +62,7 @@ def _doubts(bench: Bench) -> Iterator[Doubt]:
         yield Doubt()
         return
     values, there = other
-    if any(of_the_first(bench, values, there)) or any(of_a_cache(bench, values, there)):
+    if any(of_the_first(bench, values, there)) or any(of_a_cache(bench, values)):
         yield Doubt((remembered,))
     yield from _of_a_fresh_layer(bench, values, there)
     del there, other  # the next passes need its memory

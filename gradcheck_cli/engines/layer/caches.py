@@ -14,11 +14,11 @@ def emptied(function: Any) -> Iterator[Callable[[], str] | None]:
     """Meanwhile what `function` captured has no arrays in it. Gives a function that names the first
     dictionary or list into which calls have put arrays again ("": none): what calls do not make
     anew is no cache. None where there are no such arrays."""
-    known = captures(function) if is_plain(function) else ()
-    held: list[tuple[str, Any, Any]] = []
-    for capture in known:
-        if isinstance(capture.value, dict | list) and any(map(_is_array, _values(capture.value))):
-            held.append((capture.name, capture.value, capture.value.copy()))
+    held = [
+        (name, container, container.copy())
+        for name, container in (_reached(function) if is_plain(function) else ())
+        if isinstance(container, dict | list) and any(map(_is_array, _values(container)))
+    ]
 
     def refilled() -> str:
         return next((n for n, now, before in held if _is_as_full(now, before)), "")
@@ -30,6 +30,16 @@ def emptied(function: Any) -> Iterator[Callable[[], str] | None]:
     finally:
         for _, now, before in held:
             _put(now, before)
+
+
+def _reached(function: Any) -> Iterator[tuple[str, Any]]:
+    """What it captured, and what the class of its object has for all of them."""
+    for capture in captures(function):
+        yield capture.name, capture.value
+    owner = getattr(function, "__self__", function)
+    for cls in type(owner).__mro__ if is_plain(owner) else ():
+        for name, value in vars(cls).items():
+            yield f"{cls.__name__}.{name}", value
 
 
 def _without_arrays(container: Any) -> Any:
@@ -48,20 +58,15 @@ def _values(container: Any) -> Collection[Any]:
 
 
 def _is_as_full(now: Any, before: Any) -> bool:
-    """Whether it has arrays as before, in the same dtype: a call in another one makes others."""
+    """Whether it has an array again where it had one."""
     if isinstance(before, dict):
         kept = [(now.get(key), value) for key, value in before.items()]
     else:
         kept = list(zip(now, before, strict=False))
-    return any(_is_array(old) and _dtypes(new) == _dtypes(old) for new, old in kept)
+    return any(_is_array(new) and _is_array(old) for new, old in kept)
 
 
 def _is_array(value: Any) -> bool:
-    return bool(_dtypes(value))
-
-
-def _dtypes(value: Any) -> list[Any]:
-    """Of all arrays in it."""
     if isinstance(value, tuple | list):
-        return [dtype for part in value for dtype in _dtypes(part)]
-    return [value.dtype] if hasattr(value, "dtype") and hasattr(value, "shape") else []
+        return any(map(_is_array, value))
+    return hasattr(value, "dtype") and hasattr(value, "shape")

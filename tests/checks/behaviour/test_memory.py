@@ -222,6 +222,21 @@ def test_what_a_cache_makes_of_the_shape_alone_is_no_memory() -> None:
     assert behaviour(layer, X) == {}
 
 
+def test_what_a_class_shares_keeps_the_first_input_in_any_dtype() -> None:
+    class Scaled:
+        shared: dict[str, np.ndarray] = {}  # noqa: RUF012
+
+        def forward(self, x):
+            self.shared.setdefault("scale", np.abs(x).max() * np.ones(1, x.dtype))
+            return x * self.shared["scale"]
+
+        def backward(self, upstream):
+            return upstream * self.shared["scale"]
+
+    report = g.check(Scaled(), X["x"])
+    assert {finding.code for finding in report.findings} == {"GC605"}
+
+
 def test_captured_weights_are_no_cache() -> None:
     weights = [torch.tensor([2.0, 3.0]), torch.tensor([0.5, 0.1])]
     named = {"w": torch.tensor([2.0, 3.0])}
