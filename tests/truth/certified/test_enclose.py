@@ -35,8 +35,8 @@ def certificates(
     dtype: str = "float64",
     modes: Sequence[Mode] = ("reverse",),
     projection: Projection | None = None,
-    budget: float = enclose.BUDGET,
     of: Callable[..., dict[tuple[Mode, str], Certificate]] = certify,
+    **budget: float,
 ) -> dict[tuple[Mode, str], Certificate]:
     arrays = {name: array(value) for name, value in inputs.items()}
     fmt = FORMATS[dtype]
@@ -49,7 +49,7 @@ def certificates(
         dtype=dtype,
         projections={mode: projection or Projection() for mode in modes},
     )
-    return of(request, budget)
+    return of(request, **budget)
 
 
 def one(formula: str, x: Any, dtype: str = "float64", **options: Any) -> Certificate:
