@@ -15,6 +15,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.search import GradientProgram
 from gradcheck_cli.domain.spec import Input
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.errors import Unsupported
@@ -181,6 +182,11 @@ class Admissible:
 
     def record(self, row: Array) -> Recording:
         raise Unsupported(WHOLE)
+
+    def gradient_program(
+        self, narrow: Subject, searched: Sequence[str], points: Sequence[Mapping[str, Array]]
+    ) -> GradientProgram:
+        return GradientProgram(reason=WHOLE)
 
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]:
         plain, cuts = self._subject.uncut(row)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from gradcheck_cli import UsageError, check
+from gradcheck_cli.checks.admissible import Admissible
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.report import SpecResult
 from gradcheck_cli.run.in_process import run_here
@@ -143,3 +144,10 @@ def test_in_python() -> None:
     ):
         with pytest.raises(UsageError, match=words):
             check(norm, x, kinds=kinds)
+
+
+def test_no_search_proves_anything_of_a_layer_whose_inputs_have_kinds() -> None:
+    layer = object.__new__(Admissible)  # what it says does not depend on the layer
+    found = layer.gradient_program(layer, ["R"], [])
+    assert found.program is None
+    assert found.reason == "not traced: an input has a kind"
