@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.place import Place
-from gradcheck_cli.engines.layer import source_lines
+from gradcheck_cli.engines.layer import rewriting, source_lines
 from gradcheck_cli.engines.layer.loading import _from_file
 from gradcheck_cli.engines.layer.rewriting import Expression, NotRewritable, _functions_at
 from gradcheck_cli.engines.layer.source_lines import returned
@@ -164,7 +164,10 @@ def test_parts_of_what_is_tried_run_once(code: Any) -> None:
     assert calls == [3.0]
 
 
-def test_functions_that_the_collector_does_not_list_are_found(code: Any) -> None:
+def test_functions_that_the_collector_does_not_list_are_found(
+    code: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rewriting, "gc", gc)  # as it is but for tests
     gc.freeze()
     try:
         with Expression(place_of(code, "x * x")).written("x + 1", {}):
