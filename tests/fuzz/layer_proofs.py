@@ -34,7 +34,7 @@ from gradcheck_cli.search.kinds import suspects
 from gradcheck_cli.search.layers import layer_searching
 from gradcheck_cli.search.probes import probes
 from gradcheck_cli.search.truths import PointTruth
-from tests.fuzz.proofs import Counterexample
+from tests.fuzz.proofs import Counterexample, drawn_points
 
 _UNARY = (
     *("torch.exp({})", "torch.log({})", "torch.sqrt({})", "torch.tanh({})", "torch.sigmoid({})"),
@@ -120,7 +120,7 @@ class Attack:
         self, layer: Any, searching: Any, proven: list[Kind], turn: int, text: str
     ) -> None:
         domain: Domain = searching._domain
-        points = self._points(domain)
+        points = drawn_points(domain, _MANY, self._rng)
         if not turn:
             special = probes(domain, (), self._rng)[:_MANY]
             points[: len(special)] = special
@@ -148,14 +148,6 @@ class Attack:
                         f"{text} in {domain.dtype}: {kind} at {values['x']}: {one.entry} is"
                         f" {one.computed}, truth {one.truth}"
                     )
-
-    def _points(self, domain: Domain) -> Ordinals:
-        """Points uniform in their count, and beside the ends."""
-        shape = (_MANY, domain.size)
-        drawn = self._rng.integers(domain.low, domain.high + 1, size=shape, dtype=np.int64)
-        ends = np.where(self._rng.random(shape) < 0.5, domain.low, domain.high)
-        near = domain.inside(ends + self._rng.integers(-1000, 1000, size=shape))
-        return np.where(self._rng.random(shape) < 0.8, drawn, near)
 
 
 def _filled(form: str, inner: str) -> str:

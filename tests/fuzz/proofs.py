@@ -79,6 +79,15 @@ class Counterexample(Exception):
     """A point that fails where a proof says that none does."""
 
 
+def drawn_points(domain: Domain, count: int, rng: np.random.Generator) -> Ordinals:
+    """Points (count, size) uniform in their number, and beside the ends."""
+    shape = (count, domain.size)
+    drawn = rng.integers(domain.low, domain.high + 1, size=shape, dtype=np.int64)
+    ends = np.where(rng.random(shape) < 0.5, domain.low, domain.high)
+    near = domain.inside(ends + rng.integers(-1000, 1000, size=shape))
+    return np.where(rng.random(shape) < 0.8, drawn, near)
+
+
 class Attack:
     """Searches of random specs on an engine of this process, and the points that contradict."""
 
@@ -151,7 +160,7 @@ class Attack:
         if runner.batched is None:
             return
         estimator = Estimator(runner.batched, spec.wrt, domain.dtype)
-        points = self._points(domain)
+        points = drawn_points(domain, _MANY, self._rng)
         if not turn:
             special = probes(domain, (), self._rng)[:_MANY]
             points[: len(special)] = special
@@ -175,14 +184,6 @@ class Attack:
                     f"{spec.program.text} in {runner.domain.dtype}: {kind} at {values}:"
                     f" {one.entry} is {one.computed}, truth {one.truth}"
                 )
-
-    def _points(self, domain: Domain) -> Ordinals:
-        """Points uniform in their count, and beside the ends."""
-        shape = (_MANY, domain.size)
-        drawn = self._rng.integers(domain.low, domain.high + 1, size=shape, dtype=np.int64)
-        ends = np.where(self._rng.random(shape) < 0.5, domain.low, domain.high)
-        near = domain.inside(ends + self._rng.integers(-1000, 1000, size=shape))
-        return np.where(self._rng.random(shape) < 0.8, drawn, near)
 
     def _driven(self, steps: Steps[Any]) -> Any:
         answers = None
