@@ -197,10 +197,10 @@ class WrongGradients:
             phase="backward",
             span=finding.span,
             text=solver,
-            detail=f"`{solver}` iterates until its numbers are near enough: its value and its "
-            "stated derivative are approximations",
-            story=f"`{solver}` states the derivative of what it solves for; the truth is that of "
-            "the iterations that ran",
+            detail=f"`{solver}` stops iterating at a tolerance: its value and its custom "
+            "derivative are approximations",
+            story=f"the custom derivative of `{solver}` is that of the exact solution; the truth "
+            "is the derivative of the iterations that ran",
             kind=SOLVED,
             proof=f"the loop of `{solver}` ends by a comparison of its own numbers",
         )

@@ -60,8 +60,8 @@ CAUSES: dict[CauseKind, str] = {
     "wrong rule": "The custom derivative is not the derivative of the function.",
     "detached path": "A value that depends on the input is taken out of the graph, so its "
     "derivative is lost.",
-    "iterative solution": "The function iterates until its numbers are near enough, and its stated "
-    "derivative is that of the solution, which both only approach.",
+    "iterative solution": "The function stops iterating at a tolerance, and its custom "
+    "derivative is that of the exact solution. Both are approximations.",
     "operation's rule": "The framework's rule for the operation is not its derivative.",
     "convention at a kink": "Several operations are at kinks, where their derivatives are "
     "conventions. The kinks cancel, so the whole has a derivative, but the conventions do not add "
