@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import gc
 import os
 import sys
@@ -10,7 +9,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import hypothesis
@@ -29,7 +27,6 @@ from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.domain.spec import Input, Spec, Tolerance
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.base import Engine
-from gradcheck_cli.engines.layer import rewriting
 from gradcheck_cli.engines.registry import engines as registered_engines
 from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.run.plan import make_plan
@@ -248,22 +245,8 @@ def pytest_collection() -> Iterator[Any]:
         return (yield)
     finally:
         sys.dont_write_bytecode = before
-        _freeze()
+        gc.freeze()
         gc.enable()
-
-
-def _freeze() -> None:
-    """Takes all objects from the collector, which finds none of them any more. Functions of tests
-    may be layers: they are found without a walk through all that pytest holds."""
-    ours = [
-        one
-        for one in gc.get_referrers(vars(builtins))
-        if type(one) is FunctionType and one.__code__.co_filename.startswith(TESTS)
-    ]
-    gc.freeze()
-    rewriting.gc = SimpleNamespace(
-        get_referrers=lambda one: [*ours, *gc.get_referrers(one)], get_freeze_count=lambda: 0
-    )
 
 
 @pytest.hookimpl(wrapper=True)

@@ -148,7 +148,8 @@ class _LayerFixes:
         subject = self._layer.highest
         try:
             if place not in self._expressions:
-                self._expressions[place] = Expression(place)
+                callers = subject.user_function, self._layer.narrow.user_function
+                self._expressions[place] = Expression(place, *callers)
             expression = self._expressions[place]
             calls = [Call(self._moved(values), tracking=False) for values in points]
             runs = [partial(subject.run, call) for call in calls]

@@ -153,7 +153,8 @@ class RuleFixes:
 
     def _expression(self, place: Place) -> Expression:
         if place not in self._expressions:
-            self._expressions[place] = Expression(place)
+            callers = self._layer.user_function, self._rule.function
+            self._expressions[place] = Expression(place, *callers)
         return self._expressions[place]
 
     def _program(self, subject: Subject) -> RuleProgram | None:

@@ -7,7 +7,6 @@ for that expression, and get their own back. What they hold and what holds them 
 from __future__ import annotations
 
 import ast
-import builtins
 import gc
 import linecache
 import os
@@ -21,6 +20,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.place import Place, Span
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.tracebacks import LIBRARIES, OURS, REFERENCE
 
 _SEEN = "__gradcheck_seen__"
 _SHARED = "__gradcheck_shared__"
@@ -46,11 +46,11 @@ class Seen:
 
 
 class Expression:
-    """An expression in a file of the user's. Raises NotRewritable."""
+    """An expression in a file that one of the `callers` evaluates. Raises NotRewritable."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, *callers: Any) -> None:
         path = os.path.abspath(place.source.path)
-        self._functions = _functions_at(path, place.span.line)
+        self._functions = _functions_at(path, place.span.line, callers)
         if not self._functions:
             raise NotRewritable(f"there is no function at {place.source.path}")
         self._path = self._functions[0].__code__.co_filename
@@ -166,42 +166,42 @@ def _codes(module: CodeType) -> dict[_Key, CodeType | None]:
     return found
 
 
-def _functions_at(path: str, line: int) -> list[FunctionType]:
-    """All functions that were defined around a line of a file."""
-    name = os.path.basename(path)
-
-    def stands_there(one: Any) -> bool:
-        if type(one) is not FunctionType or not one.__code__.co_filename.endswith(name):
-            return False
-        own = os.path.abspath(one.__code__.co_filename) == path
-        return own and _reaches(one.__code__, line)
-
-    # Every function refers to these. A list of all objects would hold the tuples that other threads
-    # are building, which CPython cannot finish then.
-    found = [one for one in gc.get_referrers(vars(builtins)) if stands_there(one)]
-    if not found and gc.get_freeze_count():  # the collector does not look through frozen objects
-        found = [one for one in _held(path) if stands_there(one)]
-    return found
-
-
-def _held(path: str) -> Iterator[Any]:
-    """What a module of this file holds, or a function that runs now, by any way that leads through
-    no other module."""
-    modules = [one for one in list(sys.modules.values()) if isinstance(one, ModuleType)]
-    known = {id(one) for one in modules} | {id(vars(one)) for one in modules}
-    roots: list[Any] = [
-        vars(one) for one in modules if os.path.abspath(str(vars(one).get("__file__"))) == path
+def _functions_at(path: str, line: int, callers: Sequence[Any]) -> list[FunctionType]:
+    """The functions that were defined around a line of a file, and that a caller can reach."""
+    return [
+        one
+        for one in _held(path, callers)
+        if type(one) is FunctionType
+        and os.path.abspath(one.__code__.co_filename) == path
+        and _reaches(one.__code__, line)
     ]
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        roots.append(frame.f_locals)
-        frame = frame.f_back
-    waiting = list(roots)  # which stay: of nothing that is `known` may the id be given away
-    while waiting:
-        found = [one for one in gc.get_referents(waiting.pop()) if id(one) not in known]
+
+
+def _held(path: str, callers: Sequence[Any]) -> Iterator[Any]:
+    """What callers and the module of this file hold, by any way through no module of a library."""
+    modules = [one for one in list(sys.modules.values()) if isinstance(one, ModuleType)]
+    others = [one for one in modules if not _is_users(one)]
+    known = {id(one) for one in others} | {id(vars(one)) for one in others}
+    waiting: list[Any] = [  # they stay: of nothing that is `known` may the id be given away
+        *callers,
+        *(vars(one) for one in modules if _file_of(one) == path),
+    ]
+    for one in waiting:
+        yield one
+        found = [held for held in gc.get_referents(one) if id(held) not in known]
         known.update(map(id, found))
         waiting += found
-        yield from found
+
+
+def _file_of(module: ModuleType) -> str:
+    return os.path.abspath(str(vars(module).get("__file__")))
+
+
+def _is_users(module: ModuleType) -> bool:
+    if module.__name__ == "__main__":  # which has no file where it is typed in
+        return True
+    file = vars(module).get("__file__")
+    return isinstance(file, str) and not file.startswith((*LIBRARIES, OURS, REFERENCE))
 
 
 def _reaches(code: CodeType, line: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import threading
 from collections.abc import Callable
@@ -12,9 +13,9 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.place import Place
-from gradcheck_cli.engines.layer import rewriting, source_lines
+from gradcheck_cli.engines.layer import source_lines
 from gradcheck_cli.engines.layer.loading import _from_file
-from gradcheck_cli.engines.layer.rewriting import Expression, NotRewritable, _functions_at
+from gradcheck_cli.engines.layer.rewriting import Expression, NotRewritable
 from gradcheck_cli.engines.layer.source_lines import returned
 
 CODE = '''"""Functions of a user."""
@@ -105,7 +106,7 @@ def test_several_lines_are_one_expression(code: Any) -> None:
 
 def test_functions_that_were_made_before_and_are_made_meanwhile_change(code: Any) -> None:
     before = code.made(2.0)
-    expression = Expression(place_of(code, "scale * x"))
+    expression = Expression(place_of(code, "scale * x"), before)
     with expression.written("scale + x", {}):
         during = code.made(5.0)
         assert (before(3.0), during(3.0)) == (5.0, 8.0)
@@ -114,7 +115,7 @@ def test_functions_that_were_made_before_and_are_made_meanwhile_change(code: Any
 
 def test_a_closure_keeps_what_it_holds(code: Any) -> None:
     inner = code.made(2.0)
-    with Expression(place_of(code, "scale * x")).written("x + 1", {}):
+    with Expression(place_of(code, "scale * x"), inner).written("x + 1", {}):
         assert inner(3.0) == 4.0
     assert inner(3.0) == 6.0
 
@@ -164,18 +165,13 @@ def test_parts_of_what_is_tried_run_once(code: Any) -> None:
     assert calls == [3.0]
 
 
-def test_functions_that_the_collector_does_not_list_are_found(
-    code: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rewriting, "gc", gc)  # as it is but for tests
+def test_functions_that_only_the_layer_holds_are_found(code: Any) -> None:
+    inner, other = code.made(2.0), code.made(2.0)
     gc.freeze()
     try:
-        with Expression(place_of(code, "x * x")).written("x + 1", {}):
-            assert code.square(3.0) == 4.0
-        inner = code.made(2.0)
-        gc.freeze()
-        with Expression(place_of(code, "scale * x")).written("x", {}):
-            assert inner(3.0) == 3.0
+        holder = [functools.partial(inner)]
+        with Expression(place_of(code, "scale * x"), holder).written("x", {}):
+            assert (inner(3.0), other(3.0)) == (3.0, 6.0)
     finally:
         gc.unfreeze()
 
@@ -188,7 +184,7 @@ def test_what_no_function_evaluates_cannot_be_rewritten(code: Any) -> None:
 
 
 def test_a_tuple_of_another_thread_can_be_finished(code: Any) -> None:
-    line = place_of(code, "x * x").span.line
+    place = place_of(code, "x * x")
     ended, found = threading.Event(), []
 
     def build() -> None:
@@ -201,7 +197,7 @@ def test_a_tuple_of_another_thread_can_be_finished(code: Any) -> None:
     thread = threading.Thread(target=build)
     thread.start()
     for _ in range(5):
-        assert _functions_at(code.__file__, line)
+        assert Expression(place)._functions
     ended.set()
     thread.join()
     assert found == []
