@@ -12,7 +12,13 @@ import torch
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.execution import High
 from gradcheck_cli.engines.torch.kernels import CHOSEN, FOURIER, KERNELS
-from gradcheck_cli.engines.trace.exact_kernels import OfRun, moved, on_balls
+from gradcheck_cli.engines.trace.exact_kernels import (
+    OfRun,
+    holds_elsewhere,
+    moved,
+    on_balls,
+    row,
+)
 
 _AS_BITS = torch.ops.aten.view.dtype
 
@@ -125,7 +131,8 @@ class Call:
         """The operation on arrays of `arb`; None where it has none. What the run
         chose by its numbers stays chosen."""
         if moves and self._func is not _AS_BITS:
-            return partial(moved, self.wide)
+            is_view = getattr(self._func, "is_view", False)
+            return partial(moved if is_view else _copied, self.wide)
         if name not in KERNELS and name not in CHOSEN:
             return None
         if self.is_complex() and name not in FOURIER:
@@ -138,12 +145,25 @@ class Call:
             else:
                 made = KERNELS[name](*args, **kwargs)
             if not isinstance(made, tuple):
-                return made
+                return _own(made, given)
             return tuple(
                 [of_run if y is None else y for y, of_run in zip(made, run().results, strict=True)]
             )
 
         return partial(on_balls, on_given)
+
+
+def _copied(move: Callable[[Any], Any], given: Sequence[High]) -> list[High]:
+    """What is moved to an array of its own."""
+    return [_own(y, given) for y in moved(move, given)]
+
+
+def _own(made: Any, given: Sequence[High]) -> Any:
+    """A copy as a node of its own where the program holds for other numbers, too: its layout may
+    be another one, for which a kernel adds in another order, or takes another loop."""
+    if holds_elsewhere(made) and any(made is x for x in given):
+        return row("reshape")(made, shape=made.shape)
+    return made
 
 
 def as_tensor(values: Any) -> Any:

@@ -7,9 +7,10 @@ in common.
     sum(g softmax(x)) lies between the least and the largest g
 
 `facts_of` finds them in a program; each narrows the exact range of a node. `merged` makes one node
-of those that compute the same, so that a product of equal factors is seen to be a square, and says
-x >= y in place of x = maximum(x, y). `signed` says of a root that its argument is not below 0 as it
-is computed, either: squares and their sums, quotients and products are not, however they round.
+of those that have the same number as computed, too, so that a product of equal factors is seen to
+be a square, and says x >= y in place of x = maximum(x, y). `signed` says of a root that its
+argument is not below 0 as it is computed, either: squares and their sums, quotients and products
+are not, however they round.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 
 from gradcheck_cli.domain.program import CONSTANT, Node, Program, ProgramCopy
 from gradcheck_cli.search.enclosures.enclosed import Enclosed
-from gradcheck_cli.search.enclosures.faithful import kernel_of
+from gradcheck_cli.search.enclosures.faithful import identity
 from reference_engine.rules import axes_of
 from reference_engine.traced import ROWS
 
@@ -33,15 +34,17 @@ Fact = Callable[[Enclosed, list[Any]], Enclosed]
 
 
 def merged(program: Program) -> Program:
-    """The program, where nodes that compute the same from the same are one."""
+    """The program, where nodes of one kernel that compute the same from the same are one. Two
+    kernels may round differently, and one kernel, too, on a copy with another layout."""
     copy = ProgramCopy(program)
     known: dict[Any, int] = {}
     for index, old in enumerate(program.nodes):
         node = _ordered(copy.moved(old), copy.nodes)
-        choice = kernel_of(node) if node.op == "where" else ""  # it may be an approximation
+        kernel = identity(node)
         keywords = repr(sorted(node.keywords.items()))
-        key = (node.op, node.args, keywords, repr(node.value), node.kind, choice)
-        if node.custom is not None or not (node.args or node.value is not None):
+        key = (node.op, node.args, keywords, repr(node.value), node.kind, kernel)
+        alone = node.custom is not None or kernel is None
+        if alone or not (node.args or node.value is not None):
             key = (str(len(copy.nodes)), (), "", "", "", "")
         if key not in known:
             known[key] = copy.add(node)

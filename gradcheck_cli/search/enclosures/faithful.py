@@ -50,6 +50,8 @@ _FAITHFUL = {
     "jax": frozenset(_JAX.split()),
     "tensorflow": frozenset(_TENSORFLOW.split()),
 }
+_KERNELS = frozenset().union(*_FAITHFUL.values())
+_COPIES = frozenset(f"aten.{name}" for name in ["_to_copy", "clone", "to"])
 ADDS_IN_ANY_ORDER = "AddN"
 """A kernel that is restated as sums of two, in one order."""
 _ROWS_THEMSELVES = "reference"
@@ -78,6 +80,15 @@ def unfaithful(program: Program, engine: str) -> str:
         if kernel_of(node) not in known:
             return f"how `{node.text}` rounds is not known"
     return ""
+
+
+def identity(node: Node) -> str | None:
+    """What decides which digits a node has, beside its row and the numbers that it takes: its
+    kernel. None for a copy, whose layout the program does not show."""
+    kernel = kernel_of(node)
+    if kernel in _COPIES and node.op == "reshape":
+        return None
+    return node.text if kernel in _KERNELS else ""
 
 
 def kernel_of(node: Node) -> str:

@@ -22,7 +22,9 @@ from gradcheck_cli.engines.trace.exact_kernels import (
 
 
 def _addmm(c: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
-    if any(map(exact.holds_elsewhere, (a, b, c))) and alpha == beta == 1 and a.ndim == 2:
+    if any(map(exact.holds_elsewhere, (a, b, c))):
+        if alpha != 1 or beta != 1 or a.ndim != 2:
+            raise ValueError("where its factors are multiplied is not known")
         return _one_sum(c, a, b)
     return scaled(row("matmul")(a, b), alpha) + scaled(c, beta)
 
