@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("path", metavar="SPEC")
-@click.option("--code", help="The code of the finding; default: the first error.")
+@click.option("--code", help="The code of the finding; default: the first error with numbers.")
 @click.option("--engine", type=Engines(), help="The engine; default: all engines of a run.")
 @click.option(
     "--repro",

@@ -85,7 +85,7 @@ class Case:
     cost was requested and could not be computed. `settled`: what is not simply right loses little,
     whatever rounding may cost (`judge.lose_little`). `stages` are those of the engines' compilers,
     from nothing compiled to everything. What is complex has pairs along its last axis: the real and
-    the imaginary parts.
+    the imaginary parts. `along` is the direction of third derivatives (`Problem.along`).
     """
 
     spec: Spec
@@ -108,6 +108,7 @@ class Case:
     stages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     complex_leaves: frozenset[str] = frozenset()
     complex_output: bool = False
+    along: Mapping[str, Array] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

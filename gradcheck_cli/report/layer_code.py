@@ -41,16 +41,13 @@ def layer_code(
         raise NoScript("its layer needs a setup")
     if not place.endswith(".py") or not target or any("[" in name for name in inputs):
         raise NoScript("its layer is no function or class of one file")
-    path = Path(layer.file)
-    tree = ast.parse(path.read_text("utf-8"))
+    tree = ast.parse(Path(layer.file).read_text("utf-8"))
     root = target.partition(".")[0]
     node = next((one for one in tree.body if root in _bound(one)), None)
     if node is None:
         raise NoScript(f"{place} does not define {root}")
-    needed = _needed(tree, root)
-    is_own = all(_is_known(one, framework) for one in needed)
-    source = "\n\n".join(map(ast.unparse, needed)) if is_own else _imported(path, root)
-    kind = _Kind(layer, target, _lineage(tree, node) if target == root else ())
+    source = source_of(layer, tree, (root,), framework)
+    kind = _Kind(layer, target, lineage(tree, node) if target == root else ())
     seeds = framework == "torch" and ("rand" in source or "dropout" in source or kind.is_made)
     seeded = f"torch.manual_seed({seed})" if seeds else ""
     made = "\n".join(line for line in (seeded, kind.made(framework, dtype)) if line)
@@ -59,14 +56,23 @@ def layer_code(
     return LayerCode(source, made, kind.name, kind.call(inputs))
 
 
-def _lineage(tree: ast.Module, node: ast.stmt) -> tuple[ast.stmt, ...]:
+def source_of(
+    layer: Implementation, tree: ast.Module, roots: tuple[str, ...], framework: str
+) -> str:
+    """The statements of the layer's module that define `roots`, or an import of these."""
+    needed = _needed(tree, roots)
+    is_own = all(_is_known(one, framework) for one in needed)
+    return "\n\n".join(map(ast.unparse, needed)) if is_own else _imported(Path(layer.file), roots)
+
+
+def lineage(tree: ast.Module, node: ast.stmt) -> tuple[ast.stmt, ...]:
     """The definition, and those of the classes of the module that it inherits from, the nearest
     first."""
     found, bases = [node], node.bases if isinstance(node, ast.ClassDef) else []
     for name in map(ast.unparse, bases):
         for one in tree.body:
             if isinstance(one, ast.ClassDef) and one.name == name and one is not node:
-                found += _lineage(tree, one)
+                found += lineage(tree, one)
     return tuple(found)
 
 
@@ -82,12 +88,12 @@ def _bound(node: ast.stmt) -> Iterator[str]:
             yield from (one.id for one in stored if isinstance(one.ctx, ast.Store))
 
 
-def _needed(tree: ast.Module, root: str) -> list[ast.stmt]:
-    """The statements of the module, in order, that bind `root`, those that these read from, and
+def _needed(tree: ast.Module, roots: tuple[str, ...]) -> list[ast.stmt]:
+    """The statements of the module, in order, that bind `roots`, those that these read from, and
     those that add something to them, as `defvjp` adds a rule to a custom derivative."""
     imports = (node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
     modules = {name for node in imports for name in _bound(node)}
-    wanted, seen = {root}, set[str]()
+    wanted, seen = set(roots), set[str]()
     found: set[int] = set()
     while wanted - seen:
         name = (wanted - seen).pop()
@@ -126,14 +132,14 @@ def _is_known(node: ast.stmt, framework: str) -> bool:
     return True
 
 
-def _imported(path: Path, root: str) -> str:
+def _imported(path: Path, roots: tuple[str, ...]) -> str:
     folder = os.path.abspath(path.parent)
     return "\n".join(
         (
             f"# The layer is imported from {path.name}: this script needs that file, and what the",
             "# file imports.",
             f"sys.path.insert(0, {folder!r})",
-            f"from {path.stem} import {root}",
+            f"from {path.stem} import {', '.join(roots)}",
         )
     )
 
@@ -216,12 +222,7 @@ class _Kind:
             case ast.FunctionDef():
                 return _placed(self.node) or None
             case ast.ClassDef():
-                methods = {
-                    one.name: one
-                    for node in reversed(self.lineage)
-                    for one in getattr(node, "body", ())
-                    if isinstance(one, ast.FunctionDef)
-                }
+                methods = methods_of(self.lineage)
                 call = next((methods[name] for name in _CALLS if name in methods), None)
                 if call is None:
                     return None
@@ -229,6 +230,16 @@ class _Kind:
                 skip = "setup_context" not in methods if static else True
                 return dict([*_placed(call).items()][int(skip) :])
         return None
+
+
+def methods_of(lineage: tuple[ast.stmt, ...]) -> dict[str, ast.FunctionDef]:
+    """Those of a class, the first of its lineage, and those that it inherits."""
+    return {
+        one.name: one
+        for node in reversed(lineage)
+        for one in getattr(node, "body", ())
+        if isinstance(one, ast.FunctionDef)
+    }
 
 
 def _placed(node: ast.FunctionDef) -> dict[str, bool]:

@@ -3,9 +3,12 @@ and exits with 1."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.codes import CODES, Codes
@@ -17,15 +20,16 @@ from gradcheck_cli.domain.report import Entry, Finding
 from gradcheck_cli.domain.spec import Input, Spec
 from gradcheck_cli.explain.fixes.code import code_of
 from gradcheck_cli.report.layer_code import LayerCode, NoScript, layer_code
+from gradcheck_cli.report.numpy_code import PairCode, pair_code
 from gradcheck_cli.report.repro_behaviour import OF_BEHAVIOUR, Behaviour
 
 
 @dataclass(frozen=True, slots=True)
 class Language:
     """How a framework says it: what it imports, its version, an array, a product of arrays as one
-    array, the sum of an array, the number in that, and how it compiles a function. `reverse` and
-    `forward` define `by_reverse` and `by_forward`: the derivative of a function of all inputs by
-    one entry of one of them."""
+    array, the sum of an array, the number in that, the numbers of an array as a list, and how it
+    compiles a function. `reverse` and `forward` define `by_reverse` and `by_forward`: the
+    derivative of a function of all inputs by one entry of one of them."""
 
     imports: str
     version: str
@@ -33,6 +37,7 @@ class Language:
     product: str
     total: str
     number: str
+    numbers: str
     compiled: str
     reverse: str
     forward: str
@@ -46,6 +51,7 @@ _TORCH = Language(
     product="({y}.reshape(-1) * y_bar).sum()",
     total="{y}.sum()",
     number="{array}.item()",
+    numbers="{array}.reshape(-1).tolist()",
     compiled="torch.compile({function})",
     reverse="""
 def by_reverse(function, name, index):
@@ -114,6 +120,17 @@ def by_reverse(function, name, index):
 """
 """Reverse mode of PyTorch by compiled autograd."""
 
+_ALONG = """
+def along_directions(function):
+    def derivative(inputs):
+        terms = [(u, by_{inner}(function, *entry)(inputs)) for entry, u in directions.items()]
+        known = [u * x_bar for u, x_bar in terms if x_bar is not None]
+        return sum(known) if known else None
+
+    return derivative
+"""
+"""The derivative along a direction of all inputs, which the third derivative is of."""
+
 _TENSORFLOW = Language(
     imports="import tensorflow as tf",
     version='"tensorflow", tf.__version__',
@@ -121,6 +138,7 @@ _TENSORFLOW = Language(
     product="tf.reduce_sum(tf.reshape({y}, [-1]) * y_bar)",
     total="tf.reduce_sum({y})",
     number="float({array})",
+    numbers="tf.reshape({array}, [-1]).numpy().tolist()",
     compiled="tf.function({function}, jit_compile=True)",
     reverse="""
 def by_reverse(function, name, index):
@@ -153,6 +171,7 @@ _JAX = Language(
     product="({y}.reshape(-1) * y_bar).sum()",
     total="{y}.sum()",
     number="float({array})",
+    numbers="{array}.reshape(-1).tolist()",
     compiled="jax.jit({function})",
     reverse="""
 def by_reverse(function, name, index):
@@ -172,8 +191,28 @@ def by_forward(function, name, index):
 """,
     before='jax.config.update("jax_enable_x64", True)',
 )
-_LANGUAGES = {"torch": _TORCH, "tensorflow": _TENSORFLOW, "jax": _JAX}
+_NUMPY = Language(
+    imports="import numpy as np",
+    version='"numpy", np.__version__',
+    array="np.array({value}, dtype=np.{dtype})",
+    product="",
+    total="",
+    number="float({array})",
+    numbers="np.ravel({array}).tolist()",
+    compiled="",
+    reverse="",
+    forward="",
+)
+"""It has no derivatives: a script calls the layer's own backward."""
 
+_LANGUAGES = {"torch": _TORCH, "tensorflow": _TENSORFLOW, "jax": _JAX, "numpy": _NUMPY}
+_FRAMEWORK_OF = {**FRAMEWORK_OF, "numpy": "numpy"}
+
+_OF_A_KIND = (
+    Codes.WRONG_SHAPE_OR_DTYPE,
+    Codes.ENGINE_RAISED,
+    Codes.WRONG_SECOND_DERIVATIVE,  # which the framework refuses
+)
 _OF_OUTPUTS = (Codes.WRONG_OUTPUT, Codes.NON_FINITE_OUTPUT, Codes.UNSTABLE_OUTPUT)
 _MIXED = COMPOSED["forward-over-reverse"]
 _DTYPES = {"i": "int64", "b": "bool"}
@@ -197,10 +236,10 @@ _MISSING = "sys.exit(0 if computed is not None else 1)\n"
 def script(finding: Finding, spec: Spec, seed: int = 0) -> str:
     """The script. Raises NoScript where none can show the finding."""
     engine = finding.engine or ""
-    if engine not in FRAMEWORK_OF:
-        raise NoScript(f"there are scripts for {', '.join(FRAMEWORK_OF)}")
+    if engine not in _FRAMEWORK_OF:
+        raise NoScript(f"there are scripts for {', '.join(_FRAMEWORK_OF)}")
     kind = _kind(finding)
-    framework = FRAMEWORK_OF[engine]
+    framework = _FRAMEWORK_OF[engine]
     language, compiles = _LANGUAGES[framework], engine in UNCOMPILED
     if kind is _Behaviour and finding.dtype is None:
         finding = replace(finding, dtype="float64")  # that layers are looked at in, if they can
@@ -219,15 +258,17 @@ def script(finding: Finding, spec: Spec, seed: int = 0) -> str:
 
 def _kind(finding: Finding) -> type[_Derivative]:
     """What kind of script a finding takes. Raises NoScript."""
+    is_pair = finding.engine == "numpy"
+    if is_pair and not (finding.entries and finding.entries[0].truth is not None):
+        raise NoScript("it has no number whose true value is known")
     has_number = bool(finding.entries) and finding.entries[0].computed is not None
-    if has_number and finding.code == Codes.NON_FINITE_OUTPUT:
-        return _Derivative  # whatever it should be
+    if finding.code == Codes.NON_FINITE_OUTPUT:  # whatever it should be
+        return _Derivative if has_number else _LostOutput
     if finding.entries and finding.entries[0].truth is not None:
-        return _Derivative
+        return _OfPair if is_pair else _Derivative
     if finding.code == Codes.MODES_DISAGREE and finding.entries:
         return _BothModes
-    is_kind = finding.code in (Codes.WRONG_SHAPE_OR_DTYPE, Codes.ENGINE_RAISED)
-    if is_kind and not finding.entries:
+    if finding.code in _OF_A_KIND and not finding.entries:
         return _KindOfGradient
     if finding.code in OF_BEHAVIOUR and not finding.entries:
         return _Behaviour
@@ -244,7 +285,8 @@ def shows(printed: str, finding: Finding) -> bool:
         if words.endswith(")"):  # after the number, which is of a cotangent of its own
             words = words.partition(" (")[2].removesuffix(")")
         said = " ".join(finding.message.split())
-        return f" is {words}," in said or (" " in words and words in said)
+        is_first = re.match(rf"{re.escape(words)}(?![\w.])", said.partition(" is ")[2])
+        return f" is {words}," in said or is_first is not None or (" " in words and words in said)
     entry = finding.entries[0]
     if entry.computed is None or number in ("", "None"):
         return bool(number) and entry.computed is None and number == "None"
@@ -254,9 +296,14 @@ def shows(printed: str, finding: Finding) -> bool:
 def _function(finding: Finding, spec: Spec, framework: str, seed: int) -> LayerCode:
     """What is differentiated: the formula in the framework's words, or the user's layer."""
     for layer in spec.implementations:
+        if layer.engine == finding.engine == "numpy":
+            return pair_code(layer, list(spec.inputs))
         if layer.engine == finding.engine:
             return layer_code(layer, framework, finding.dtype or "", list(spec.inputs), seed)
-    source = code_of(spec.program).get(framework)
+    mode = finding.mode or ""
+    # A function of JAX has one stated rule, and a Function of PyTorch those of both modes.
+    forward = mode == "forward" or (framework == "torch" and "forward" in mode)
+    source = code_of(spec.program, forward).get(framework)
     if source is None:
         raise NoScript(f"{framework} cannot express an operation of the formula")
     return LayerCode(source, "", "f", "f(**inputs)")
@@ -324,6 +371,8 @@ class _Derivative:
             value = _number(list(self.finding.cotangent))
             array = language.array.format(value=value, dtype=self.finding.dtype, leaf="")
             yield f"y_bar = {array}"
+        if len(modes) > 2:
+            yield f"directions = {self._directions()}"
 
     def _rules(self, modes: tuple[Mode, ...]) -> Iterator[str]:
         """The definitions of the transforms, those of PyTorch as its engines take them."""
@@ -338,6 +387,8 @@ class _Derivative:
         if "forward" in modes:
             dual = self._is_torch and not self.compiles and modes in (("forward",), _MIXED)
             yield _DUAL if dual else self.language.forward
+        if len(modes) > 2:
+            yield _ALONG.format(inner="compiled_reverse" if compiles else "reverse")
 
     def _first_order(self, modes: tuple[Mode, ...]) -> tuple[str, tuple[int, ...]]:
         """The derivative as an expression, and the index of the output that is differentiated."""
@@ -355,28 +406,37 @@ class _Derivative:
         of the block's rows, of a layer in reverse over reverse that of its columns; where forward
         mode is, it moves along its columns."""
         finding, index = self.finding, self.finding.entries[0].index
-        if len(modes) > 2:
-            raise NoScript("it is a third derivative")
         block = HessianBlock.named(finding.input or "", list(self.spec.inputs))
         axes = [self.inputs[name].value.ndim for name in (block.rows, block.columns)]
         if len(index) != sum(axes):
             raise NoScript("it is a product with random directions")
         rows = f"{block.rows!r}, {index[: axes[0]]}"
         columns = f"{block.columns!r}, {index[axes[0] :]}"
-        outer, inner = modes
+        outer, inner, *_ = modes
         is_of_rows = inner == "reverse" and not (outer == "reverse" and self._is_layer)
         first, last = (rows, columns) if is_of_rows else (columns, rows)
         return self._nested(modes, first, last)
 
     def _nested(self, modes: tuple[Mode, ...], first: str, last: str) -> str:
-        """The inner mode by one entry (`first`), and the outer one by another, as an expression."""
-        outer, inner = modes
+        """The inner mode by one entry (`first`), and the outer one by another, as an expression: of
+        the value, or third order of its derivative along a direction."""
+        outer, inner, *_ = modes
+        value = "along_directions(value)" if len(modes) > 2 else "value"
         if not (self.compiles and self.language is _TORCH):
-            return f"by_{outer}(by_{inner}(value, {first}), {last})"
-        inside = f"by_{'compiled_' * (inner == 'reverse')}{inner}(value, {first})"
+            return f"by_{outer}(by_{inner}({value}, {first}), {last})"
+        inside = f"by_{'compiled_' * (inner == 'reverse')}{inner}({value}, {first})"
         if outer == "reverse":
             inside = self.language.compiled.format(function=inside)
         return f"by_{outer}({inside}, {last})"
+
+    def _directions(self) -> dict[tuple[str, tuple[int, ...]], float]:
+        """How far each entry of each input moves."""
+        moving = {name: np.shape(self.inputs[name].value) for name in self.finding.along}
+        return {
+            (name, tuple(map(int, np.unravel_index(place, shape))) if shape else ()): u
+            for name, shape in moving.items()
+            for place, u in enumerate(self.finding.along[name])
+        }
 
     @property
     def _is_layer(self) -> bool:
@@ -445,6 +505,41 @@ class _KindOfGradient(_Derivative):
         truth = f"{finding.dtype}, as its input" if finding.mode else "a gradient as its input is"
         end = _END.format(title=title, version=self.language.version, truth=truth, known="")
         return end + f"sys.exit(0 if computed == {finding.dtype!r} else 1)\n"
+
+
+class _OfPair(_Derivative):
+    """The part of a script that runs a forward and a backward of NumPy."""
+
+    def parts(self) -> Iterator[str]:
+        finding, layer = self.finding, self.layer
+        assert isinstance(layer, PairCode)
+        yield "\n".join(part for part in (layer.made, *self._rows()) if part)
+        if finding.code in _OF_OUTPUTS and finding.input is None:
+            yield f"y = {layer.call}\n{layer.settled}"
+            yield f"computed = float(np.asarray(y)[{finding.entries[0].index}])"
+            return
+        _, output = self._first_order(("reverse",))
+        index = finding.entries[0].index[len(output) :]
+        floating = [name for name, one in self.inputs.items() if one.value.dtype.kind == "f"]
+        yield layer.run(finding.input or "", output, index, floating)
+
+
+class _LostOutput(_Derivative):
+    """The part of a script that shows the first number of the output that is none."""
+
+    def parts(self) -> Iterator[str]:
+        yield "\n".join(part for part in self._objects(()) if part)
+        value = f"(lambda inputs: {self.layer.call})"
+        if self.compiles and not self._is_torch:
+            value = self.language.compiled.format(function=value)
+        numbers = self.language.numbers.format(array=f"{value}(inputs)")
+        yield f"\nnumbers = {numbers}"
+        yield "computed = next((y for y in numbers if not abs(y) < float('inf')), numbers[0])"
+
+    def end(self) -> str:
+        title, version = _title(self.finding), self.language.version
+        why = self.finding.message.partition(": ")[2] or "not known"
+        return _END.format(title=title, version=version, truth=why, known="") + _NOT_FINITE
 
 
 class _BothModes(_Derivative):

@@ -336,6 +336,7 @@ def _look_at(
         named=plan.named,
         named_modes=plan.named_modes,
         seed=plan.seed,
+        along=function.along or {},
         stages={name: found.stages for name, found in engines.items()},
     )
     problems: dict[str, tuple[Problem, ...]] = {}

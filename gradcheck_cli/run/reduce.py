@@ -125,11 +125,12 @@ def _key(made: tuple[str, Spec]) -> str:
 
 
 def _first(findings: Iterable[Finding], code: str | None) -> Finding | None:
-    """The first finding with the code (None: the first error), of a framework where there is one:
-    nobody else can be sent a report."""
+    """The first finding with the code (None: that of the first error with numbers, or else of the
+    first error), of a framework where there is one: nobody else can be sent a report."""
     wanted = [one for one in findings if _is(one, code)]
     if code is None and wanted:
-        wanted = [one for one in wanted if one.code == wanted[0].code]
+        first = next((one for one in wanted if one.entries), wanted[0])
+        wanted = [one for one in wanted if one.code == first.code]
     return min(wanted, key=lambda one: one.engine not in FRAMEWORK_OF, default=None)
 
 

@@ -13,8 +13,9 @@ from gradcheck_cli.cli.reduce import _spec
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.place import Span
+from gradcheck_cli.domain.report import Entry, Finding
 from gradcheck_cli.report.repro import script
-from gradcheck_cli.run.reduce import reduce, smaller
+from gradcheck_cli.run.reduce import _first, reduce, smaller
 from gradcheck_cli.specfile import read
 from tests.conftest import spec_of
 
@@ -83,6 +84,15 @@ def test_a_finding_about_two_engines_keeps_both() -> None:
     (again,), mistakes = read(str(PLANTED), _spec(found))
     assert mistakes == []
     assert [one.engine for one in again.implementations] == ["torch", "numpy"]
+
+
+def test_without_a_code_a_number_is_reduced_rather_than_a_time_out() -> None:
+    slow = Finding("GC703", "error", "", Span(1, 1, 1, 2), "torch")
+    wrong = replace(slow, code="GC101", entries=(Entry(index=(), computed=0.0, truth=1.0),))
+    warned = replace(wrong, code="GC302", severity="warning")
+    assert _first([slow, warned, wrong], None) is wrong
+    assert _first([slow, warned], None) is slow
+    assert _first([slow, wrong], "GC703") is slow
 
 
 def test_a_framework_is_preferred_to_which_a_report_can_be_sent() -> None:

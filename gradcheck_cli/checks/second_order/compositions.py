@@ -284,6 +284,7 @@ class HessianCase(LayerCase):
         case = layer.case({mode: projection}, (evaluation,), found, wide)
         return replace(
             case,
+            along={plain_name(name): u for name, u in hessian.along.items()},
             spec=replace(case.spec, wrt=tuple(plain_name(leaf.name) for leaf in hessian.leaves)),
             values={plain_name(name): value for name, value in case.values.items()},
         )

@@ -7,6 +7,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.domain.program import CONSTANT, CustomGradient, Node, Program
@@ -24,12 +25,13 @@ from gradcheck_cli.formula.printing import Printer
 from gradcheck_cli.formula.program import used_inputs
 
 
-def code_of(part: Program) -> dict[str, str]:
-    """The source of `f` for every framework that has words for all of its operations."""
+def code_of(part: Program, forward: bool = False) -> dict[str, str]:
+    """The source of `f` for every framework that has words for all of its operations. `forward`: it
+    is for forward mode, which has a rule of its own where the user stated one."""
     found: dict[str, str] = {}
     for dialect in DIALECTS:
         try:
-            found[dialect.name] = _Module(dialect).source(part)
+            found[dialect.name] = _Module(dialect, forward).source(part)
         except CannotSay:
             continue
     return found
@@ -68,8 +70,9 @@ def inline(part: Program, framework: str) -> Inline | None:
 class _Module:
     """The source of one fix: imports, helper functions, and `f`."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, forward: bool = False) -> None:
         self.dialect = dialect
+        self.forward = forward
         self._helpers: dict[str, str] = {}
 
     def source(self, part: Program) -> str:
@@ -243,4 +246,9 @@ class _Writer(Printer):
         forward = list(_Writer(rule.forward, self._module, inputs).body())
         backward = list(_Writer(rule.vjp, self._module, list(rule.vjp.inputs)).body())
         upstream = next(iter(rule.vjp.inputs))
-        yield from self._module.dialect.custom(Custom(name, inputs, forward, backward, upstream))
+        custom = Custom(name, inputs, forward, backward, upstream)
+        if rule.jvp is not None and self._module.forward:
+            tangents = list(rule.jvp.inputs)[: len(inputs)]
+            push = list(_Writer(rule.jvp, self._module, list(rule.jvp.inputs)).body())
+            custom = replace(custom, tangents=tangents, push=push)
+        yield from self._module.dialect.custom(custom)

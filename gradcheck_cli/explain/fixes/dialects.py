@@ -28,13 +28,16 @@ class CannotSay(Exception):
 @dataclass(frozen=True, slots=True)
 class Custom:
     """A function with a custom derivative: its name, its inputs, the bodies of both passes, and the
-    name of what comes back."""
+    name of what comes back. `push` is the body of its rule of forward mode, which takes `tangents`;
+    empty: it has none."""
 
     name: str
     inputs: Sequence[str]
     forward: Sequence[str]
     backward: Sequence[str]
     upstream: str
+    tangents: Sequence[str] = ()
+    push: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +94,32 @@ def _torch_custom(made: Custom) -> Iterator[str]:
     saved = f"({listed},)" if len(made.inputs) == 1 else listed
     yield f"class {_class_name(made.name)}(torch.autograd.Function):"
     yield "    @staticmethod"
-    yield f"    def forward(ctx, {listed}):"
-    yield f"        ctx.save_for_backward({listed})"
-    yield from _indented(made.forward, 8)
+    if made.push:  # torch.func wants what is saved apart
+        yield f"    def forward({listed}):"
+        yield from _indented(made.forward, 8)
+        yield ""
+        yield "    @staticmethod"
+        yield "    def setup_context(ctx, inputs, output):"
+        yield "        ctx.save_for_backward(*inputs)"
+        yield "        ctx.save_for_forward(*inputs)"
+    else:
+        yield f"    def forward(ctx, {listed}):"
+        yield f"        ctx.save_for_backward({listed})"
+        yield from _indented(made.forward, 8)
     yield ""
     yield "    @staticmethod"
     yield f"    def backward(ctx, {made.upstream}):"
     yield f"        {saved} = ctx.saved_tensors"
     yield from _indented(made.backward, 8)
+    if not made.push:
+        return
+    yield ""
+    yield "    @staticmethod"
+    yield f"    def jvp(ctx, {', '.join(made.tangents)}):"
+    yield f"        {saved} = ctx.saved_tensors"
+    for x_dot, x in zip(made.tangents, made.inputs, strict=True):
+        yield f"        {x_dot} = torch.zeros_like({x}) if {x_dot} is None else {x_dot}"
+    yield from _indented(made.push, 8)
 
 
 def _tensorflow_custom(made: Custom) -> Iterator[str]:
@@ -113,16 +134,33 @@ def _tensorflow_custom(made: Custom) -> Iterator[str]:
 
 
 def _jax_custom(made: Custom) -> Iterator[str]:
-    """The backward pass gives a tuple, also of one."""
+    """The backward pass gives a tuple, also of one. A function has one rule."""
     listed = ", ".join(made.inputs)
     saved = f"({listed},)" if len(made.inputs) == 1 else f"({listed})"
+    if made.push:
+        tangents = ", ".join(made.tangents)
+        yield "@jax.custom_jvp"
+        yield f"def {made.name}({listed}):"
+        yield from _indented(made.forward, 4)
+        yield ""
+        yield ""
+        yield f"@{made.name}.defjvp"
+        yield f"def {made.name}_jvp(primals, tangents):"
+        yield f"    {saved} = primals"
+        yield f"    {saved.replace(listed, tangents)} = tangents"
+        *before, last = made.push
+        yield from _indented(before, 4)
+        yield f"    return {made.name}({listed}), {last.removeprefix('return ')}"
+        return
     yield "@jax.custom_vjp"
     yield f"def {made.name}({listed}):"
     yield from _indented(made.forward, 4)
     yield ""
     yield ""
     yield f"def {made.name}_forward({listed}):"
-    yield f"    return {made.name}({listed}), {saved}"
+    *before, last = made.forward  # not a call of the function, which has no rule of forward mode
+    yield from _indented(before, 4)
+    yield f"    return {last.removeprefix('return ')}, {saved}"
     yield ""
     yield ""
     yield f"def {made.name}_backward(saved, {made.upstream}):"

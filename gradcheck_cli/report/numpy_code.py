@@ -1,0 +1,158 @@
+"""A NumPy pair as code that a script can have: a run of its forward, then one of its backward."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gradcheck_cli.domain.implementation import Implementation
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.engines.layer.binding import BadCall
+from gradcheck_cli.engines.numpy.pair import OUTPUTS, Convention, Pair, convention
+from gradcheck_cli.report.layer_code import LayerCode, NoScript, lineage, methods_of, source_of
+
+_RUN = """
+y = {forward}
+{settled}
+y_bar = np.zeros(np.shape(y), np.asarray(y).dtype)
+y_bar[{output}] = 1
+gradients = {backward}
+if isinstance(gradients, dict):
+    keys = ({name!r}, "d" + {name!r}, "d_" + {name!r}, "grad_" + {name!r})
+    gradient = next((gradients[key] for key in keys if key in gradients), None)
+elif isinstance(gradients, (tuple, list)):
+    gradient = gradients[{floating} if len(gradients) == {count} else {place}]
+else:
+    gradient = gradients
+computed = None if gradient is None else float(np.asarray(gradient)[{index}])
+"""
+
+
+class _Code(str):
+    """An expression where `repr` is to write one."""
+
+    __repr__ = str.__str__
+
+
+@dataclass(frozen=True, slots=True)
+class PairCode(LayerCode):
+    """`backward` is the call of the backward, which reads `y_bar`, and `settled` the statement
+    between the two calls; `order` are the inputs in the order of forward's arguments."""
+
+    backward: str
+    settled: str
+    order: tuple[str, ...]
+
+    def run(
+        self, name: str, output: tuple[int, ...], index: tuple[int, ...], floating: Sequence[str]
+    ) -> str:
+        """The statements that set `computed`: an entry of the gradient of an input, of one output.
+        `floating` are the inputs that may have a gradient. Raises NoScript."""
+        if name not in self.order:
+            raise NoScript(f"`{name}` is no input")
+        names = [one for one in self.order if one in floating]
+        return _RUN.format(
+            forward=self.call,
+            settled=self.settled,
+            backward=self.backward,
+            name=name,
+            output=output,
+            index=index,
+            floating=names.index(name),
+            count=len(names),
+            place=self.order.index(name),
+        )
+
+
+def pair_code(layer: Implementation, inputs: Sequence[str]) -> PairCode:
+    """The code of a pair that a spec names. Raises NoScript."""
+    place, _, target = layer.target.partition(":")
+    if layer.setup.imports or layer.setup.environment or not place.endswith(".py") or not target:
+        raise NoScript("its layer is no pair of one file that needs no setup")
+    tree = ast.parse(Path(layer.file).read_text("utf-8"))
+    halves = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef)}
+    forward, backward = (f"{target}_{half}" for half in ("forward", "backward"))
+    made, owner = "", None
+    if forward in halves and backward in halves:
+        source = source_of(layer, tree, (forward, backward), "numpy")
+        pair = Pair(_stub(halves[forward]), _stub(halves[backward]))
+    else:
+        node = next((one for one in tree.body if _is_class(one, target)), None)
+        methods = {} if node is None else methods_of(lineage(tree, node))
+        if not {"forward", "backward"} <= methods.keys():
+            raise NoScript(f"{place} does not define {target} as a pair")
+        source = source_of(layer, tree, (target,), "numpy")
+        given = [*map(repr, layer.args), *(f"{k}={v!r}" for k, v in layer.kwargs.items())]
+        made, owner = f"layer = {target}({', '.join(given)})", target
+        forward, backward = "layer.forward", "layer.backward"
+        pair = Pair(_stub(methods["forward"]), _stub(methods["backward"]), owner)
+    fixed = ((), {}) if owner else (layer.args, dict(layer.kwargs))
+    try:
+        found = convention(pair, list(inputs), *fixed)
+    except BadCall as error:
+        raise NoScript(str(error)) from error
+    args, kwargs = found.arguments({name: _Code(f"inputs[{name!r}]") for name in inputs})
+    call = f"{forward}({_listed(args, kwargs)})"
+    pulled = f"{backward}({_listed(['y_bar', *_rest(found)], found.extra)})"
+    return PairCode(source, made, "layer", call, pulled, _settled(found), found.order)
+
+
+def _settled(found: Convention) -> str:
+    """What makes `y`, and `cache` where there is one, of what forward gave."""
+    if found.style == "cache":
+        return "y, cache = y"
+    if found.style == "input or cache":
+        first = f"inputs[{found.order[0]!r}]"
+        return f"y, cache = y if isinstance(y, tuple) else (y, {first})"
+    return "y = y[0] if isinstance(y, tuple) else y"
+
+
+def _rest(found: Convention) -> list[_Code]:
+    """What backward takes after the upstream gradient. Raises NoScript."""
+    if found.style == "upstreams":
+        raise NoScript("its backward takes several upstream gradients")
+    if found.style == "upstream":
+        return []
+    if found.style in ("cache", "input or cache"):
+        return [_Code("cache")]
+    names = found.rest if found.by_name else found.order
+    outputs = set(OUTPUTS) - set(found.order)
+    return [_Code("y" if name in outputs else f"inputs[{name!r}]") for name in names]
+
+
+def _listed(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    given = [one if isinstance(one, str) else repr(one) for one in args]
+    return ", ".join([*given, *(f"{name}={value!r}" for name, value in kwargs.items())])
+
+
+def _is_class(node: ast.stmt, name: str) -> bool:
+    return isinstance(node, ast.ClassDef) and node.name == name
+
+
+def _stub(node: ast.FunctionDef) -> Callable[..., Any]:
+    """A function with the parameters of this one and nothing else: whether a default is None
+    counts, its value does not."""
+    static = any(ast.unparse(one) == "staticmethod" for one in node.decorator_list)
+    given = node.args
+    is_method = not static and given.args and given.args[0].arg == "self"
+    defaults = [_default(one) for one in given.defaults]
+    keywords = [one and _default(one) for one in given.kw_defaults]
+    bare = ast.arguments(
+        posonlyargs=[ast.arg(one.arg) for one in given.posonlyargs],
+        args=[ast.arg(one.arg) for one in given.args[bool(is_method) :]],
+        vararg=given.vararg and ast.arg(given.vararg.arg),
+        kwonlyargs=[ast.arg(one.arg) for one in given.kwonlyargs],
+        kw_defaults=keywords,
+        kwarg=given.kwarg and ast.arg(given.kwarg.arg),
+        defaults=defaults,
+    )
+    made = ast.Expression(ast.Lambda(bare, ast.Constant(None)))
+    stub: Callable[..., Any] = eval(compile(ast.fix_missing_locations(made), "<stub>", "eval"))
+    return stub
+
+
+def _default(node: ast.expr) -> ast.expr:
+    is_none = isinstance(node, ast.Constant) and node.value is None
+    return ast.Constant(None if is_none else 0)
