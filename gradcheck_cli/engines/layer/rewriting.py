@@ -17,7 +17,7 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.place import Place, Span
+from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.tracebacks import LIBRARIES, OURS, REFERENCE
@@ -27,6 +27,7 @@ _SHARED = "__gradcheck_shared__"
 _WHOLE = ""  # the text of an expression among those of its parts
 _PARTS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp, ast.UnaryOp)
 _SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _Key = tuple[str, int]  # of a function in a file: its qualified name, its first line
 
 
@@ -54,21 +55,48 @@ class Expression:
         if not self._functions:
             raise NotRewritable(f"there is no function at {place.source.path}")
         self._path = self._functions[0].__code__.co_filename
-        self._text = "".join(linecache.getlines(self._path))
+        self._lines: list[bytes] = [line.encode() for line in linecache.getlines(self._path)]
         self._span = place.span
         try:
-            self._own = _codes(compile(self._text, self._path, "exec", dont_inherit=True))
+            module = ast.parse(b"".join(self._lines))
+            self._text = self._statement(module)
+            # a call of what a module imports is compiled in another way than other calls
+            self._imports = list(_imports(module))
+            self._own = _codes(self._compiled(ast.parse(self._text)))
         except SyntaxError as error:
             raise NotRewritable(f"{place.source.path} cannot be read") from error
         self._found()
 
+    def _statement(self, module: ast.Module) -> str:
+        """The statement of the module that has the expression in it, on its own lines."""
+        for node in module.body:
+            decorators = getattr(node, "decorator_list", ())
+            first, last = min(one.lineno for one in (node, *decorators)), node.end_lineno or 0
+            if first <= self._span.line <= last:
+                own = b"".join(self._lines[first - 1 : last])
+                return str("\n" * (first - 1) + own.decode())
+        return ""
+
+    def _compiled(self, statement: ast.Module) -> CodeType:
+        module = ast.Module([*self._imports, *statement.body], [])
+        return compile(module, self._path, "exec", dont_inherit=True)
+
     def _found(self) -> tuple[ast.Module, ast.expr]:
-        """The file and the expression in it, made anew."""
+        """The statement and the expression in it, made anew."""
         tree = ast.parse(self._text)
         for node in ast.walk(tree):
-            if isinstance(node, ast.expr) and _stands_at(node, self._text, self._span):
+            if isinstance(node, ast.expr) and self._stands_at(node):
                 return tree, node
         raise NotRewritable("there is no separate expression there")
+
+    def _stands_at(self, node: ast.expr) -> bool:
+        span = self._span
+        if (node.lineno, node.end_lineno) != (span.line, span.end_line):
+            return False
+        first, last = (self._lines[line - 1].decode() for line in (span.line, span.end_line))
+        begin = len(first[: span.column - 1].encode())
+        end = len(last[: span.end_column - 1].encode())
+        return (node.col_offset, node.end_col_offset) == (begin, end)
 
     @contextmanager
     def written(self, text: str, names: Mapping[str, Any]) -> Iterator[None]:
@@ -106,7 +134,7 @@ class Expression:
             return value
 
         def watch(expression: ast.expr) -> ast.expr:
-            return _call(_WHOLE, _Watch(self._text).generic_visit(expression))
+            return _call(_WHOLE, _Watch(self._lines).generic_visit(expression))
 
         with self._replaced(watch, {_SEEN: seen}):
             yield found
@@ -117,8 +145,7 @@ class Expression:
     ) -> Iterator[None]:
         tree, old = self._found()
         new = _Replace(old, make(old)).visit(tree)
-        module = compile(ast.fix_missing_locations(new), self._path, "exec", dont_inherit=True)
-        codes = _codes(module)
+        codes = _codes(self._compiled(ast.fix_missing_locations(new)))
         changed: list[tuple[FunctionType, CodeType]] = []
         added: list[tuple[dict[str, Any], str]] = []
         try:
@@ -154,6 +181,15 @@ def _key(code: CodeType) -> _Key:
     return code.co_qualname, code.co_firstlineno
 
 
+def _imports(scope: ast.AST) -> Iterator[ast.stmt]:
+    """The imports of a module outside its functions and classes."""
+    for node in ast.iter_child_nodes(scope):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif isinstance(node, ast.stmt | ast.ExceptHandler) and not isinstance(node, _DEFINITIONS):
+            yield from _imports(node)
+
+
 def _codes(module: CodeType) -> dict[_Key, CodeType | None]:
     """The code of every function; None where two cannot be told apart."""
     found: dict[_Key, CodeType | None] = {}
@@ -178,16 +214,19 @@ def _functions_at(path: str, line: int, callers: Sequence[Any]) -> list[Function
 
 
 def _held(path: str, callers: Sequence[Any]) -> Iterator[Any]:
-    """What callers and the module of this file hold, by any way through no module of a library."""
+    """What callers and the module of this file hold, by any way through no module or class of a
+    library."""
     modules = [one for one in list(sys.modules.values()) if isinstance(one, ModuleType)]
-    others = [one for one in modules if not _is_users(one)]
-    known = {id(one) for one in others} | {id(vars(one)) for one in others}
+    others = {one.__name__: one for one in modules if not _is_users(one)}
+    known = {id(one) for one in others.values()} | {id(vars(one)) for one in others.values()}
     waiting: list[Any] = [  # they stay: of nothing that is `known` may the id be given away
         *callers,
         *(vars(one) for one in modules if _file_of(one) == path),
     ]
     for one in waiting:
         yield one
+        if isinstance(one, type) and one.__module__ in others:
+            continue
         found = [held for held in gc.get_referents(one) if id(held) not in known]
         known.update(map(id, found))
         waiting += found
@@ -209,16 +248,6 @@ def _reaches(code: CodeType, line: int) -> bool:
     return any(number == line for *_, number in code.co_lines()) or any(
         isinstance(inner, CodeType) and _reaches(inner, line) for inner in code.co_consts
     )
-
-
-def _stands_at(node: ast.expr, text: str, span: Span) -> bool:
-    if (node.lineno, node.end_lineno) != (span.line, span.end_line):
-        return False
-    lines = text.splitlines()
-    first, last = lines[span.line - 1], lines[span.end_line - 1]
-    begin = len(first[: span.column - 1].encode())
-    end = len(last[: span.end_column - 1].encode())
-    return (node.col_offset, node.end_col_offset) == (begin, end)
 
 
 def _variables(found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -292,16 +321,23 @@ class _Replace(ast.NodeTransformer):
 
 
 class _Watch(ast.NodeTransformer):
-    """Every part of an expression that is a value of its own, seen by its text."""
+    """Every part of an expression that is a value of its own, seen by its text in the `lines` of
+    its file."""
 
-    def __init__(self, source: str) -> None:
-        self._source = source
+    def __init__(self, lines: Sequence[bytes]) -> None:
+        self._lines = lines
 
     def visit(self, node: ast.AST) -> Any:
         if isinstance(node, _SCOPES):
             return node
-        text = ast.get_source_segment(self._source, node) if isinstance(node, _PARTS) else None
+        text = self._text(node) if isinstance(node, _PARTS) else None
         seen = self.generic_visit(node)
         if text is None or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
             return seen
-        return ast.copy_location(_call(" ".join(text.split()), seen), node)
+        return ast.copy_location(_call(text, seen), node)
+
+    def _text(self, node: ast.expr) -> str:
+        lines = self._lines[node.lineno - 1 : node.end_lineno]
+        lines = [*lines[:-1], lines[-1][: node.end_col_offset]]
+        text = b"".join([lines[0][node.col_offset :], *lines[1:]]).decode()
+        return " ".join(text.split())

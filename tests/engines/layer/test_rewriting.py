@@ -55,6 +55,17 @@ def made(scale):
 
 
 square = lambda x: x * x
+tools = Layer()
+
+
+def called(x):
+    return tools.forward(x * 2)
+
+
+def importing():
+    import math as tools
+
+    return tools
 '''
 
 
@@ -111,6 +122,11 @@ def test_functions_that_were_made_before_and_are_made_meanwhile_change(code: Any
         during = code.made(5.0)
         assert (before(3.0), during(3.0)) == (5.0, 8.0)
     assert before(3.0) == 6.0
+
+
+def test_an_import_in_another_function_changes_nothing(code: Any) -> None:
+    with Expression(place_of(code, "x * 2")).written("x / 3", {}):
+        assert code.called(1.0) == 1.0
 
 
 def test_a_closure_keeps_what_it_holds(code: Any) -> None:
