@@ -10,10 +10,8 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.jax.walk import Walk
-from gradcheck_cli.engines.layer.custom import GradientBarrier
+from gradcheck_cli.engines.layer.custom import MOST_CUTS, GradientBarrier
 from gradcheck_cli.engines.layer.source_lines import Places
-
-MOST_CUTS = 16  # that are let through, each in a run of its own
 
 
 def uncut(

@@ -123,6 +123,7 @@ class Lines:
 
 
 MOST_BOUNDS = 16  # that are lifted, each in a run of its own
+MOST_CUTS = 16  # that are let through, each in a run of its own
 
 NEAR_POLES: Step = 2.0**-9
 """How far from a pole a bound stands that is there for its sake. An epsilon is written as 1e-3 or

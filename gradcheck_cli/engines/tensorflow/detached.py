@@ -14,11 +14,9 @@ from tensorflow.python import pywrap_tfe
 from tensorflow.python.ops import gen_array_ops
 
 from gradcheck_cli.domain.place import Place
-from gradcheck_cli.engines.layer.custom import GradientBarrier
+from gradcheck_cli.engines.layer.custom import MOST_CUTS, GradientBarrier
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.temporarily import temporarily
-
-MOST_CUTS = 16  # that are let through, each in a run of its own
 
 
 @contextmanager

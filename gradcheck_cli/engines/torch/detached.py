@@ -18,10 +18,8 @@ from torch.utils._pytree import tree_leaves
 
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.engines.layer.custom import GradientBarrier
+from gradcheck_cli.engines.layer.custom import MOST_CUTS, GradientBarrier
 from gradcheck_cli.engines.layer.source_lines import Places
-
-MOST_CUTS = 16  # that are let through, each in a run of its own
 
 _DATA = torch.Tensor.data.__get__
 _SWITCH = torch._C._set_grad_enabled  # which is a call like all others
