@@ -495,11 +495,16 @@ def _softmax(rounding: Rounding, x: Enclosed, *, axis: Any = -1) -> Enclosed:
 
 def _shares(own: Bounds, others: Bounds, axis: int) -> Bounds:
     """1 / (1 + sum over the others of exp(x_j - x_i))."""
+    return np.exp(_log_shares(own, others, axis))
+
+
+def _log_shares(own: Bounds, others: Bounds, axis: int) -> Bounds:
+    """Its logarithm, of shares that are too small for float64, too."""
     size = own.shape[axis]
     own, others = np.moveaxis(own, axis, -1), np.moveaxis(others, axis, -1)
-    apart = np.exp(others[..., None, :] - own[..., :, None])
-    apart[..., np.arange(size), np.arange(size)] = 1.0
-    return np.moveaxis(1 / np.sum(apart, axis=-1), -1, axis)
+    apart = others[..., None, :] - own[..., :, None]
+    apart[..., np.arange(size), np.arange(size)] = 0.0
+    return np.moveaxis(-np.logaddexp.reduce(apart, axis=-1), -1, axis)
 
 
 def _any(x: Enclosed, axis: int) -> tuple[Any, Any]:
@@ -544,10 +549,7 @@ def _log_softmax(rounding: Rounding, x: Enclosed, *, axis: Any = -1) -> Enclosed
     axis = _only_axis(axis)
     e, span, count = _peak(x, axis)
     with np.errstate(all="ignore"):
-        lo = np.log(_shares(x.lo, x.hi, axis))
-        hi = np.log(_shares(x.hi, x.lo, axis))
-        least = x.lo - np.max(x.hi, axis=axis, keepdims=True) - math.log(count)
-        lo = np.maximum(np.nan_to_num(lo, neginf=-np.inf), least - 1e-12 * np.abs(least))
+        lo, hi = _log_shares(x.lo, x.hi, axis), _log_shares(x.hi, x.lo, axis)
         slop = 2.0**-46 * (1 + count + np.abs(span))
         own = rounding.library * (2 * count + 6 + 4 * math.log(count + 1))
         a = up(2 * e + own)
