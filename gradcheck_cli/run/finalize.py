@@ -66,7 +66,8 @@ def settle(
     """`every_engine` are all that would run by default, were they installed. `known` has how often
     each fingerprint is left out as known already; what is left out is taken from it."""
     spec = plan.spec
-    checks, findings = _through_the_gate(plan, found.checks, found.findings)
+    compiled = _failed_by_compilers(found.checks, found.findings)
+    checks, findings = _through_the_gate(plan, compiled, found.findings)
     readings: Sequence[Reading] = found.readings
     if any(one.is_complex for one in spec.inputs.values()):
         checks, findings = _in_complex(checks), _in_complex(findings)
@@ -97,6 +98,23 @@ def settle(
         curve=found.curve,
         line=spec.span.line,
     )
+
+
+def _failed_by_compilers(checks: Sequence[Check], findings: Iterable[Finding]) -> list[Check]:
+    """The checks, of which those fail whose numbers alone would pass: a loss of digits is an error
+    (GC108) where the compiler alone is to blame."""
+    wrong = {
+        (one.engine, one.dtype, one.mode, one.input, one.point)
+        for one in findings
+        if one.code == Codes.COMPILED_GRADIENT
+    }
+    return [
+        replace(one, status="failed")
+        if one.status == "passed"
+        and (one.engine, one.dtype, one.mode, one.input, one.point) in wrong
+        else one
+        for one in checks
+    ]
 
 
 def _through_the_gate(

@@ -13,7 +13,7 @@ import pytest
 from gradcheck_cli.domain.evaluation import Training
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.domain.report import Finding, SpecResult
+from gradcheck_cli.domain.report import Check, Finding, Pass, Rule, SpecResult
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.run.finalize import Found, settle, training_result
@@ -222,3 +222,15 @@ def test_a_file_of_any_name_can_be_repeated(path: str, word: str, spec: Read) ->
     one = replace(one, source=replace(one.source, path=path))
     (bare,) = _settled(one, [_found(engine=None, dtype=None, mode=None)]).findings
     assert bare.repeat == f"gradcheck run {word} --seed 0"
+
+
+@pytest.mark.parametrize("rule", ["some digits", "invisible", "overflow"])
+def test_a_loss_that_is_the_compilers_alone_fails_its_check(spec: Read, rule: Rule) -> None:
+    """GC108 stands in the place of the finding that would have had to report the loss."""
+    passed = Check("torch", "float32", "reverse", "x", "passed", passed_by=(Pass(rule, 3, 1000.0),))
+    other = replace(passed, mode="forward", passed_by=())
+    plan = make_plan(spec(TEXT), RunOptions(), engines())
+    found = Found([passed, other], [_found("GC108", stage="Inductor")])
+    result = settle(plan, RunOptions(), (), found)
+    assert [one.code for one in result.findings] == ["GC108"]
+    assert [one.status for one in result.checks] == ["failed", "passed"]
