@@ -16,8 +16,8 @@ from typing import Any, Literal, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import Array, as_dtype, is_narrow
 from reference_engine.errors import ShapeError
+from reference_engine.floats import Array, as_dtype, is_narrow
 from reference_engine.reads import EVERYTHING, RESULT
 from reference_engine.traced import ROWS, Traced, Value, shape_of
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import Array
 from reference_engine.errors import GraphFreed, ShapeError
+from reference_engine.floats import Array
 from reference_engine.traced import (
     CONSTANT_LEVEL,
     ROWS,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import as_dtype
+from reference_engine.floats import as_dtype
 from reference_engine.tape import Leaf, Node, check_cotangent, pull_back
 from reference_engine.traced import CONSTANT_LEVEL, USER_LEVEL, Traced, Value, float_value, to_array
 

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import Array, is_float
+from reference_engine.floats import Array, is_float
 
 Value: TypeAlias = Any  # a NumPy array or number, a Tensor or a Dual
 

@@ -17,6 +17,7 @@ import numpy as np
 from flint import arb
 
 from reference_engine.arithmetic.arbs import Objects, Undecided, unwrap
+from reference_engine.arithmetic.constants import SELU_LEFT, SELU_SCALE
 
 _ties: ContextVar[set[str] | None] = ContextVar("rows that stood on a tie or a kink", default=None)
 
@@ -240,8 +241,6 @@ def _elu(x: Objects, alpha: float = 1.0) -> Any:
 
 
 def _selu(x: Objects) -> Any:
-    from reference_engine.ops.activations import SELU_LEFT, SELU_SCALE
-
     scale, left = SELU_SCALE.ball(), SELU_LEFT.ball()
     return np.frompyfunc(
         lambda one: scale * one if _sign_of(one) > 0 else left * one.expm1(), 1, 1

@@ -63,3 +63,8 @@ def product(a: Constant, b: Constant) -> Constant:
 def inverse_square_root(n: int) -> Constant:
     """1 / sqrt(n)"""
     return Constant(1 / math.sqrt(n), lambda: 1 / _arb(n).sqrt())
+
+
+SELU_ALPHA = decimal("1.6732632423543772848170429916717")
+SELU_SCALE = decimal("1.0507009873554804934193349852946")
+SELU_LEFT = product(SELU_SCALE, SELU_ALPHA)

@@ -11,7 +11,7 @@ and `where` holds both of its branches: a derivative on a kink holds those of bo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from typing import Any
@@ -32,6 +32,13 @@ UNIT = 2.0**-53
 GROWN = 1 + 32 * UNIT  # a radius is computed in less than 30 operations
 TINY = 2.0**-960  # more than what underflows, and still normal after some products
 BITS = 80  # of the balls that stand in where a row has no float enclosure
+
+FLOAT_ENCLOSURES: dict[str, Callable[..., Any]] = {}
+"""Row -> its value on float balls, called with balls, numbers and arrays and the row's keywords;
+`float_enclosures` fills it. A row that is missing is enclosed number by number, as `balls` does."""
+
+OF_DOUBTFUL: dict[str, Callable[..., Any]] = {}
+"""The rows that take comparisons of which some are open; `float_enclosures` fills it."""
 
 _ties_matter: ContextVar[bool] = ContextVar("whether equal numbers are a tie", default=True)
 
@@ -111,8 +118,6 @@ class FloatBall(Traced):
 
     def apply(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Value:
         """The operation on balls. Raises Undecided and NotInBalls."""
-        from reference_engine.arithmetic.float_enclosures import FLOAT_ENCLOSURES
-
         if op.family == "custom":
             return op.raw(*args)
         found = FLOAT_ENCLOSURES.get(op.name)
@@ -141,8 +146,6 @@ class Doubtful(Traced):
     def apply(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Value:
         """The operations on comparisons that leave doubts where they were; raises Undecided for any
         other."""
-        from reference_engine.arithmetic.float_choices import OF_DOUBTFUL
-
         found = OF_DOUBTFUL.get(op.name)
         if found is None:
             raise Undecided("two balls overlap")

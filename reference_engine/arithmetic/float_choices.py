@@ -221,7 +221,7 @@ CHOICES: dict[str, Callable[..., Any]] = {
     "logical_not": lambda x: _not(truths_of(x)),
 }
 
-OF_DOUBTFUL: dict[str, Callable[..., Any]] = {
+DECIDING: dict[str, Callable[..., Any]] = {
     **{name: CHOICES[name] for name in ("where", "logical_and", "logical_or", "logical_not")},
     "sum": _number_of,
 }

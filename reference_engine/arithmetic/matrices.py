@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import Array
+from reference_engine.floats import Array
 
 Shape = tuple[int, ...]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import Array, ArrayFunction, in_float32, weak_pair
+from reference_engine.floats import Array, ArrayFunction, in_float32, weak_pair
 
 SQRT_2 = math.sqrt(2)
 SQRT_PI = math.sqrt(math.pi)

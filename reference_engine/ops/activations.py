@@ -7,8 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.constants import TWO_SQRT_2_OVER_PI, decimal, product
-from reference_engine.arithmetic.floats import in_float32
+from reference_engine.arithmetic.constants import (
+    SELU_LEFT,
+    SELU_SCALE,
+    TWO_SQRT_2_OVER_PI,
+    decimal,
+)
+from reference_engine.floats import in_float32
 from reference_engine.op import Op, Point, composite, in_both, row
 from reference_engine.ops.exponential import exp, sigmoid, softplus, tanh
 from reference_engine.ops.selection import clip, greater, greater_equal, less, logical_and, where
@@ -110,10 +115,6 @@ elu: Op = row(
     source="Clevert, Unterthiner, Hochreiter, Fast and accurate deep network learning by "
     "exponential linear units (ICLR 2016)",
 )
-
-SELU_ALPHA = decimal("1.6732632423543772848170429916717")
-SELU_SCALE = decimal("1.0507009873554804934193349852946")
-SELU_LEFT = product(SELU_SCALE, SELU_ALPHA)
 
 
 @in_float32

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import in_float32, pair_in_float32, weak_pair, weakly_typed
+from reference_engine.floats import in_float32, pair_in_float32, weak_pair, weakly_typed
 from reference_engine.op import Op, Point, internal, row
 from reference_engine.ops.exponential import log
 from reference_engine.ops.selection import equal, greater_equal, logical_and, sign, where

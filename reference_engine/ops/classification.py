@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import Array, all_in_float32, in_float32
+from reference_engine.floats import Array, all_in_float32, in_float32
 from reference_engine.op import Composite, Op, Rounding, composite, internal
 from reference_engine.ops.losses import REDUCED, reduced
 from reference_engine.ops.neural import log_softmax, logsumexp, softmax

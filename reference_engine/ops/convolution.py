@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from reference_engine.arithmetic.floats import Array, all_in_float32
 from reference_engine.errors import Shape, ShapeError
+from reference_engine.floats import Array, all_in_float32
 from reference_engine.op import REQUIRED, Composite, Op, Rounding, composite, internal, row
 from reference_engine.rules import Multilinear
 from reference_engine.traced import Value, shape_of

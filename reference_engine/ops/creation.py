@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import as_dtype
+from reference_engine.floats import as_dtype
 from reference_engine.op import Op, Rounding, row
 
 ROUNDING: Rounding = "none"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import all_in_float32, in_float32
+from reference_engine.floats import all_in_float32, in_float32
 from reference_engine.op import Op, Point, internal, row
 from reference_engine.ops.arithmetic import divide
 from reference_engine.ops.indexing import getitem

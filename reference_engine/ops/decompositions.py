@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import Array, in_float32
 from reference_engine.arithmetic.matrices import (
     Shape,
     check_square,
@@ -23,6 +22,7 @@ from reference_engine.arithmetic.matrices import (
     symmetric_part,
 )
 from reference_engine.errors import ShapeError
+from reference_engine.floats import Array, in_float32
 from reference_engine.op import Op, Point, Rounding, row, several
 from reference_engine.ops.linalg import matmul, swapped, symmetric_of
 from reference_engine.ops.reductions import sum_

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import Array, in_float32
 from reference_engine.arithmetic.matrices import Shape, check_square, each_matrix, swap
+from reference_engine.floats import Array, in_float32
 from reference_engine.op import Op, Point, Rounding, internal, row, several
 from reference_engine.ops.decompositions import svd_u, svd_vh, svdvals
 from reference_engine.ops.indexing import getitem

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from reference_engine.arithmetic.constants import LOG2_E, LOG10_E, LOG_2
-from reference_engine.arithmetic.floats import in_float32, pair_in_float32, weakly_typed
+from reference_engine.floats import in_float32, pair_in_float32, weakly_typed
 from reference_engine.op import Op, Point, in_both, internal, row
 from reference_engine.ops.selection import equal, less_equal, logical_and, where
 from reference_engine.rules import Elementwise

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import Array, in_float32
 from reference_engine.arithmetic.matrices import (
     Shape,
     check_square,
@@ -18,6 +17,7 @@ from reference_engine.arithmetic.matrices import (
     square_shape,
     symmetric_part,
 )
+from reference_engine.floats import Array, in_float32
 from reference_engine.op import Op, Point, Rounding, row, several
 from reference_engine.ops.indexing import getitem
 from reference_engine.ops.linalg import matmul, swapped, symmetric_of

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import Array, all_in_float32, as_dtype
 from reference_engine.errors import ShapeError
+from reference_engine.floats import Array, all_in_float32, as_dtype
 from reference_engine.op import REQUIRED, Op, Rounding, Several, internal, row, several
 from reference_engine.rules import JointlyLinear, Linear, axes_of
 from reference_engine.traced import Value, shape_of, to_array

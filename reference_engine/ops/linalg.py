@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import all_in_float32, is_narrow
 from reference_engine.errors import ShapeError
+from reference_engine.floats import all_in_float32, is_narrow
 from reference_engine.op import REQUIRED, Op, Rounding, composite, row
 from reference_engine.ops.arithmetic import multiply
 from reference_engine.ops.selection import where

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import all_in_float32
+from reference_engine.floats import all_in_float32
 from reference_engine.op import Composite, Op, Point, Rounding, composite, internal
 from reference_engine.ops.arithmetic import abs_, divide, square
 from reference_engine.ops.exponential import log, log1p, sigmoid, softplus, tanh

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import Array, all_in_float32, in_float32
 from reference_engine.arithmetic.matrices import (
     check_square,
     each_matrix,
@@ -12,6 +11,7 @@ from reference_engine.arithmetic.matrices import (
     square_shape,
 )
 from reference_engine.errors import ShapeError
+from reference_engine.floats import Array, all_in_float32, in_float32
 from reference_engine.op import Op, Point, Rounding, composite, internal, row
 from reference_engine.ops.indexing import concatenate, getitem
 from reference_engine.ops.linalg import matmul, swapped

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import Array, in_float32
+from reference_engine.floats import Array, in_float32
 from reference_engine.op import Op, Point, row
 from reference_engine.ops.reductions import sum_
 from reference_engine.ops.selection import where

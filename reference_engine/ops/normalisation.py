@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import in_float32
+from reference_engine.floats import in_float32
 from reference_engine.op import Composite, Op, Point, Rounding, composite, internal
 from reference_engine.ops.arithmetic import divide, sqrt, square
 from reference_engine.ops.control import stop_gradient

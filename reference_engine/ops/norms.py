@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import Array, in_float32
+from reference_engine.floats import Array, in_float32
 from reference_engine.op import Op, Point, internal, row
 from reference_engine.ops.arithmetic import abs_, divide
 from reference_engine.ops.control import astype

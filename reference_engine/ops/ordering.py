@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import Array, in_float32
+from reference_engine.floats import Array, in_float32
 from reference_engine.op import REQUIRED, Op, Point, Rounding, Several, row, several
 from reference_engine.ops.indexing import take_along_axis
 from reference_engine.ops.reductions import count_along, shared

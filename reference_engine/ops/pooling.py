@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import Array
 from reference_engine.errors import Shape, ShapeError
+from reference_engine.floats import Array
 from reference_engine.op import REQUIRED, Composite, Op, Point, Rounding, composite, internal
 from reference_engine.ops.arithmetic import divide
 from reference_engine.ops.convolution import Windows, fold_into, unfolded, windows_over

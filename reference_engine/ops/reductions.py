@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import in_float32
+from reference_engine.floats import in_float32
 from reference_engine.op import Op, Point, Rounding, internal, row
 from reference_engine.ops.arithmetic import divide
 from reference_engine.ops.control import astype

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import weak_pair, weakly_typed
+from reference_engine.floats import weak_pair, weakly_typed
 from reference_engine.op import Op, Point, Rounding, row
 from reference_engine.rules import Elementwise
 from reference_engine.traced import Value

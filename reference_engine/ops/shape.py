@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import in_float32
+from reference_engine.floats import in_float32
 from reference_engine.op import Op, Rounding, row
 from reference_engine.rules import Linear, Tangents
 from reference_engine.traced import ROWS, Value, shape_of

@@ -12,8 +12,8 @@ import numpy as np
 
 from reference_engine.arithmetic import special as values
 from reference_engine.arithmetic.constants import TWO_OVER_SQRT_PI
-from reference_engine.arithmetic.floats import in_float32
 from reference_engine.arithmetic.special import scipy_special
+from reference_engine.floats import in_float32
 from reference_engine.op import REQUIRED, Op, Point, internal, row
 from reference_engine.ops.exponential import log
 from reference_engine.rules import Elementwise

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.floats import Array, in_float32, weakly_typed
+from reference_engine.floats import Array, in_float32, weakly_typed
 from reference_engine.op import REQUIRED, Op, Point, in_both, internal, row
 from reference_engine.ops.arithmetic import hypot, hypot_slope, sqrt
 from reference_engine.rules import Elementwise

@@ -113,7 +113,7 @@ def _elu_grad(g: Any, y: Any, **how: Any) -> Any:
 
 
 def _selu_grad(g: Any, y: Any, **how: Any) -> Any:
-    from reference_engine.ops.activations import SELU_LEFT, SELU_SCALE
+    from reference_engine.arithmetic.constants import SELU_LEFT, SELU_SCALE
 
     left = g * (y + SELU_LEFT)
     return row("where")(row("less")(y, 0.0), left, g * SELU_SCALE)

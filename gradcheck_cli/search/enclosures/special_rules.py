@@ -32,6 +32,7 @@ from gradcheck_cli.search.enclosures.rules import (
     rule,
     subtract,
 )
+from reference_engine.arithmetic.constants import SELU_ALPHA, SELU_SCALE
 
 _NARROW_ERF = 2.0**-21
 """Absolute. In half precision PyTorch takes formula 7.1.26 of Abramowitz and Stegun, off by
@@ -39,7 +40,6 @@ _NARROW_ERF = 2.0**-21
 _TRIGAMMA = 2.0**-29
 """Relative. PyTorch's series is off by 2^-31.5 in float64."""
 _LEAST_GAMMA = 1.4616321449683623  # where lgamma is least above 0
-_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 _SUBNORMAL = 2.3e-308  # below that SciPy gives 0
 
 
@@ -151,8 +151,8 @@ def _elu(rounding: Rounding, x: Enclosed, *, alpha: float = 1.0) -> Enclosed:
 @rule("selu")
 def _selu(rounding: Rounding, x: Enclosed) -> Enclosed:
     """A multiple of elu."""
-    found = _elu(rounding, x, alpha=_SELU_ALPHA)
-    return multiply(rounding, found, literals(rounding, np.full(x.lo.shape, _SELU_SCALE)))
+    found = _elu(rounding, x, alpha=float(SELU_ALPHA))
+    return multiply(rounding, found, literals(rounding, np.full(x.lo.shape, float(SELU_SCALE))))
 
 
 @rule("softsign")

@@ -41,19 +41,19 @@ class _FloatNodes(Nodes):
     """The nodes of a program on float balls."""
 
     def exactly(self, value: Any) -> Any:
-        from reference_engine.arithmetic.float_balls import exactly_floats
+        from reference_engine.arithmetic.float_enclosures import exactly_floats
 
         return exactly_floats(value)
 
     def watched(self, still: bool, noted: bool) -> AbstractContextManager[set[str]]:
-        from reference_engine.arithmetic.float_balls import standing
+        from reference_engine.arithmetic.float_enclosures import standing
 
         return standing() if still else nullcontext(set())
 
     def moved(self, node: Node, value: Any) -> None:
         """Raises Undecided on a jump."""
         from reference_engine.arithmetic.arbs import Undecided
-        from reference_engine.arithmetic.float_balls import Doubtful, FloatBall
+        from reference_engine.arithmetic.float_enclosures import Doubtful, FloatBall
         from reference_engine.traced import Traced
 
         bottom = value
@@ -94,7 +94,7 @@ class EnclosedProducts:
         wrt: tuple[str, ...],
         radii: Mapping[str, Array] | None = None,
     ) -> None:
-        from reference_engine.arithmetic.float_balls import Singly
+        from reference_engine.arithmetic.float_enclosures import Singly
 
         self._program = inlined(program)
         moves = moving(self._program, wrt)
@@ -133,7 +133,7 @@ class EnclosedProducts:
 
     def _variables(self) -> dict[str, Any]:
         """The inputs at the bottom of a new tape."""
-        from reference_engine.arithmetic.float_balls import exactly_floats
+        from reference_engine.arithmetic.float_enclosures import exactly_floats
         from reference_engine.tape import Node
         from reference_engine.traced import new_level
 
@@ -151,7 +151,7 @@ class EnclosedProducts:
     ) -> tuple[Any, int]:
         """The derivative along the tangents, None where nothing moves, and its size; on the tape of
         the `variables`."""
-        from reference_engine.arithmetic.float_balls import exactly_floats
+        from reference_engine.arithmetic.float_enclosures import exactly_floats
         from reference_engine.dual import Dual
         from reference_engine.traced import new_level
 
@@ -165,7 +165,7 @@ class EnclosedProducts:
         return (y.tangent if isinstance(y, Dual) and y.level == level else None), y.size
 
     def _run(self, moved: Mapping[str, Any]) -> Any:
-        from reference_engine.arithmetic.float_balls import FloatBall, exactly_floats
+        from reference_engine.arithmetic.float_enclosures import FloatBall, exactly_floats
 
         def given(name: str) -> Any:
             if name in moved:
@@ -183,7 +183,7 @@ def _pulled_back(
     y: Any, cotangent: Array, variables: Mapping[str, Any]
 ) -> dict[str, EnclosedArray]:
     """cotangent @ (dy / dx) of each of the variables; y is None where none of them moves it."""
-    from reference_engine.arithmetic.float_balls import exactly_floats
+    from reference_engine.arithmetic.float_enclosures import exactly_floats
     from reference_engine.tape import pull_back
 
     seeds = [] if y is None else [(y, exactly_floats(np.reshape(cotangent, y.shape)))]
@@ -194,7 +194,7 @@ def _pulled_back(
 def _flat(found: Any, size: int) -> EnclosedArray:
     if found is None:
         return EnclosedArray(np.zeros(size), np.zeros(size))
-    from reference_engine.arithmetic.float_balls import as_float_ball
+    from reference_engine.arithmetic.float_enclosures import as_float_ball
 
     ball = as_float_ball(found)
     return EnclosedArray(ball.value.reshape(-1), ball.radii.reshape(-1))

@@ -7,7 +7,7 @@ import pytest
 from flint import arb
 
 from reference_engine.arithmetic.arbs import NotInBalls, Undecided
-from reference_engine.arithmetic.float_balls import (
+from reference_engine.arithmetic.float_enclosures import (
     FloatBall,
     Singly,
     exactly_floats,

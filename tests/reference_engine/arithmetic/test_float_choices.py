@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from reference_engine.arithmetic.arbs import Undecided
-from reference_engine.arithmetic.float_balls import (
+from reference_engine.arithmetic.float_enclosures import (
     Doubtful,
     FloatBall,
     exactly_floats,

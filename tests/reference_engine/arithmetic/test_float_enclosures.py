@@ -8,7 +8,7 @@ import numpy as np
 from flint import arb
 
 from reference_engine.arithmetic.arbs import NotInBalls, Undecided, precision
-from reference_engine.arithmetic.float_balls import FloatBall, as_float_ball, exactly_floats
+from reference_engine.arithmetic.float_enclosures import FloatBall, as_float_ball, exactly_floats
 from reference_engine.enclosing import ball_vjp
 from reference_engine.op import INTERNAL, TABLE
 from reference_engine.tape import Node, pull_back

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reference_engine.arithmetic.float_balls import FloatBall, exactly_floats
+from reference_engine.arithmetic.float_enclosures import FloatBall, exactly_floats
 from reference_engine.traced import ROWS
 
 

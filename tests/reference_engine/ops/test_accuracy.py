@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from reference_engine import grad, jvp, vjp
-from reference_engine.arithmetic.floats import as_dtype
+from reference_engine.floats import as_dtype
 from reference_engine.op import INTERNAL, TABLE
 from tests.every import by_family, every
 from tests.reference_engine.exactly import derivative

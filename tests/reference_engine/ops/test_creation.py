@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from reference_engine import arange, eye, full, full_like, grad, ones, sum, zeros
-from reference_engine.arithmetic.floats import as_dtype
 from reference_engine.errors import ShapeError
+from reference_engine.floats import as_dtype
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int64"])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from reference_engine import cummax, cummin, cumprod, cumsum, grad, hessian, jvp, sum
-from reference_engine.arithmetic.floats import as_dtype
 from reference_engine.errors import ShapeError
+from reference_engine.floats import as_dtype
 
 
 def test_cumprod_with_zeros_in_first_and_second_order() -> None:

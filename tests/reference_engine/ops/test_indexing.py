@@ -17,8 +17,8 @@ from reference_engine import (
     tensor,
     vjp,
 )
-from reference_engine.arithmetic.floats import as_dtype
 from reference_engine.errors import ShapeError
+from reference_engine.floats import as_dtype
 
 X = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from reference_engine import jvp, vjp
-from reference_engine.arithmetic.floats import as_dtype
+from reference_engine.floats import as_dtype
 from reference_engine.op import INTERNAL, TABLE, Op, Point
 from tests.every import by_family
 

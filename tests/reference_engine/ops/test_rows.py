@@ -9,7 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from reference_engine import grad, jvp, vjp
-from reference_engine.arithmetic.floats import as_dtype
+from reference_engine.floats import as_dtype
 from reference_engine.op import INTERNAL, TABLE, Op
 from tests.every import by_family, every
 from tests.reference_engine.samples import RANDOM, SAMPLES, Sample

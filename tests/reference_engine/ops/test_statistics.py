@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from reference_engine import grad, jvp, std, var
-from reference_engine.arithmetic.floats import as_dtype
+from reference_engine.floats import as_dtype
 
 DEVIATIONS = np.array([3.0, -1.0, 0.0, 2.0, -5.0, 1.0])
 

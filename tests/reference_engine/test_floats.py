@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reference_engine.arithmetic.floats import as_dtype, is_float, is_narrow
+from reference_engine.floats import as_dtype, is_float, is_narrow
 from reference_engine.op import TABLE
 
 
