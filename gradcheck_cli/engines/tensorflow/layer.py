@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from gradcheck_cli.domain.evaluation import Mode
     from gradcheck_cli.engines.layer.recording import Recording
     from gradcheck_cli.engines.tensorflow.unsimplified import Elsewhere
+
+R = TypeVar("R")
 
 
 class TensorFlowSubject(LayerSubject):
@@ -313,12 +315,10 @@ class TensorFlowSubject(LayerSubject):
     # Passes
 
     def run(self, call: Call) -> CallResult:
-        here = super().run
-        return self._elsewhere.ran(self.wrt, "run", call) if self._elsewhere else here(call)
+        return self._in_its_process(super().run, call)
 
     def jvp(self, tangents: Mapping[str, Array]) -> Array | None:
-        here = super().jvp
-        return self._elsewhere.ran(self.wrt, "jvp", tangents) if self._elsewhere else here(tangents)
+        return self._in_its_process(super().jvp, tangents)
 
     def hvp(
         self,
@@ -327,15 +327,19 @@ class TensorFlowSubject(LayerSubject):
         tangents: Mapping[str, Array],
         along: Mapping[str, Array] | None = None,
     ) -> dict[str, Array | None]:
-        given, here = (mode, row, tangents, along), super().hvp
-        return self._elsewhere.ran(self.wrt, "hvp", *given) if self._elsewhere else here(*given)
+        return self._in_its_process(super().hvp, mode, row, tangents, along)
 
     def second_tangent(
         self, row: Array, firsts: Mapping[str, Array], tangents: Mapping[str, Array]
     ) -> float | None:
-        given, here = (row, firsts, tangents), super().second_tangent
-        elsewhere = self._elsewhere
-        return elsewhere.ran(self.wrt, "second_tangent", *given) if elsewhere else here(*given)
+        return self._in_its_process(super().second_tangent, row, firsts, tangents)
+
+    def _in_its_process(self, method: Callable[..., R], *args: Any) -> R:
+        """What a method returns, in the process of the stage, where that has one of its own."""
+        if self._elsewhere is None:
+            return method(*args)
+        found: R = self._elsewhere.ran(self.wrt, method.__name__, *args)
+        return found
 
     def evaluated(
         self, what: str, names: tuple[str, ...], function: Callable[..., Any]
