@@ -96,8 +96,8 @@ def _expm1(rounding: Rounding, x: Enclosed) -> Enclosed:
         ends = np.expm1(x.lo), np.expm1(x.hi)
         e = moved(x)
         a = np.where(e == 0, 0.0, up(np.exp(x.hi) * np.expm1(e)))
-    least = steady(rounding)
-    return library(rounding, x, ends, np.zeros(a.shape), a, least=least, within=(-1.0, np.inf))
+    zero, flush = np.zeros(a.shape), rounding.flush
+    return library(rounding, x, ends, zero, a, within=(-1.0, np.inf), plain=flush)
 
 
 def _log_like(function: Any, shift: float, scale: float = 1.0) -> Rule:
@@ -113,15 +113,17 @@ def _log_like(function: Any, shift: float, scale: float = 1.0) -> Rule:
             a = np.where(e == 0, 0.0, up(-np.log1p(-e) * scale))
         ends = tuple(np.nan_to_num(end, nan=-np.inf, posinf=np.inf, neginf=-np.inf) for end in ends)
         zero = np.zeros(a.shape)
-        whole = library(rounding, x, ends, zero, a, bad, pole, least=steady(rounding))
+        least = None if shift else steady(rounding)
+        plain = rounding.flush and shift > 0
+        whole = library(rounding, x, ends, zero, a, bad, pole, least=least, plain=plain)
         return replace(whole, bad=whole.bad | soft)
 
     return found
 
 
 def steady(rounding: Rounding) -> float:
-    """What a function costs near its zero, whose small results are its small arguments, and are
-    computed as twice a half of them."""
+    """What a function costs near its zero, if it is computed as twice a half of its argument, as
+    JAX's asin is. Others give their small arguments, which are flushed at the end alone."""
     return 2 * rounding.normal if rounding.flush else rounding.library_least
 
 
@@ -137,8 +139,8 @@ def _concave(function: Any, within: tuple[float, float]) -> Rule:
     def found(rounding: Rounding, x: Enclosed) -> Enclosed:
         with np.errstate(all="ignore"):
             ends = function(x.lo), function(x.hi)
-        least = steady(rounding)
-        return library(rounding, x, ends, along(x.d), x.a, least=least, within=within)
+        flush = rounding.flush
+        return library(rounding, x, ends, along(x.d), x.a, within=within, plain=flush)
 
     return found
 
@@ -210,8 +212,8 @@ def _wave(function: Any, crest: float, trough: float) -> Rule:
             lo = np.where(_meets(x, trough), -1.0, lo)
             far = ~(x.most < 2.0**40)
         ends = np.where(far, -1.0, lo), np.where(far, 1.0, hi)
-        zero, least = np.zeros(x.lo.shape), steady(rounding)
-        return library(rounding, x, ends, zero, moved(x), least=least, within=(-1.0, 1.0))
+        zero, flush = np.zeros(x.lo.shape), rounding.flush
+        return library(rounding, x, ends, zero, moved(x), within=(-1.0, 1.0), plain=flush)
 
     return found
 
@@ -247,7 +249,7 @@ def _sinh(rounding: Rounding, x: Enclosed) -> Enclosed:
         e = moved(x)
         a = np.where(e == 0, 0.0, up(np.cosh(x.most + e) * e))
         d = 2 * x.most * rounding.unit
-    return library(rounding, x, ends, d, a, _beyond_exp(rounding, x), least=steady(rounding))
+    return library(rounding, x, ends, d, a, _beyond_exp(rounding, x), plain=rounding.flush)
 
 
 def _beyond_exp(rounding: Rounding, x: Enclosed) -> Flags:
@@ -269,7 +271,7 @@ def _tan(rounding: Rounding, x: Enclosed) -> Enclosed:
         steepest = 1 + np.maximum(np.tan(wide.lo) ** 2, np.tan(wide.hi) ** 2)
         a = np.where(e == 0, 0.0, up(e * steepest * (1 + 1e-6)))
     zero = np.zeros(a.shape)
-    return library(rounding, x, ends, zero, a, pole | real, real, least=steady(rounding))
+    return library(rounding, x, ends, zero, a, pole | real, real, plain=rounding.flush)
 
 
 def _on_one(function: Any, falls: bool) -> Rule:
@@ -313,9 +315,9 @@ def _atanh(rounding: Rounding, x: Enclosed) -> Enclosed:
         ends = np.arctanh(np.clip(x.lo, -1, 1)), np.arctanh(np.clip(x.hi, -1, 1))
         a = np.where(e == 0, 0.0, up(e / ((1 - most) * (1 + most))))
         bad = ~(most < 1)
-    zero, least = np.zeros(a.shape), steady(rounding)
+    zero = np.zeros(a.shape)
     a = np.where(bad, np.inf, a)
-    return library(rounding, x, ends, zero, a, bad, x.most >= 1, least=least)
+    return library(rounding, x, ends, zero, a, bad, x.most >= 1, plain=rounding.flush)
 
 
 @rule("acosh")

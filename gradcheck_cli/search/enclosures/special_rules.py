@@ -53,8 +53,8 @@ def _erf(rounding: Rounding, x: Enclosed) -> Enclosed:
     a = up(1.13 * x.a) + (_NARROW_ERF if narrow else 0.0)
     with np.errstate(all="ignore"):  # TensorFlow has nan where x^2 overflows
         bad = rounding.loose & ~(up(x.most + moved(x)) ** 2 < rounding.largest)
-    a, least = np.where(bad, np.inf, a), steady(rounding)
-    return library(rounding, x, ends, along(x.d), a, bad, least=least, within=(-1.0, 1.0))
+    a, flush = np.where(bad, np.inf, a), rounding.flush
+    return library(rounding, x, ends, along(x.d), a, bad, within=(-1.0, 1.0), plain=flush)
 
 
 @rule("erfc")
