@@ -113,9 +113,9 @@ def _log_like(function: Any, shift: float, scale: float = 1.0) -> Rule:
             a = np.where(e == 0, 0.0, up(-np.log1p(-e) * scale))
         ends = tuple(np.nan_to_num(end, nan=-np.inf, posinf=np.inf, neginf=-np.inf) for end in ends)
         zero = np.zeros(a.shape)
-        least = None if shift else steady(rounding)
+        lost = None if shift else steady(rounding)
         plain = rounding.flush and shift > 0
-        whole = library(rounding, x, ends, zero, a, bad, pole, least=least, plain=plain)
+        whole = library(rounding, x, ends, zero, a, bad, pole, least=lost, plain=plain)
         return replace(whole, bad=whole.bad | soft)
 
     return found
