@@ -258,6 +258,14 @@ def _stop_gradient(rounding: Rounding, x: Any) -> Any:
     return x
 
 
+@rule("astype")
+def _astype(rounding: Rounding, x: Enclosed, *, dtype: Any) -> Enclosed:
+    """A mask, or a number of elements, as a number of the dtype."""
+    if np.dtype(dtype).kind != "f":
+        raise no_rule(f"astype of {dtype}")
+    return x
+
+
 @rule("sign")
 def _sign(rounding: Rounding, x: Enclosed) -> Enclosed:
     """Off by 2 where the engine may see the other sign. It has a jump at 0."""

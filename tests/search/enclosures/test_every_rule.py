@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcheck_cli.search.enclosures.array_rules import MOVES
+from gradcheck_cli.search.enclosures.array_rules import MOVES, as_enclosed
 from gradcheck_cli.search.enclosures.enclosed import Enclosed, Exceeds, Rounding
 from gradcheck_cli.search.enclosures.rules import RULES
 from reference_engine.arithmetic.arbs import Undecided, precision
@@ -38,7 +38,7 @@ ARRAYS: list[tuple[str, tuple[Shape, ...], dict[str, Any]]] = [
 SHARES = ("bce_terms", "kl_terms")  # of numbers between 0 and 1
 PARTS = {"dot": "matmul"}  # a row that means something else of a batch
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
-LOGIC = ("logical_and", "logical_or", "logical_not", "where", "sign")
+LOGIC = ("logical_and", "logical_or", "logical_not", "where", "sign", "astype")
 
 
 def test_every_rule_is_tried() -> None:
@@ -148,6 +148,9 @@ def test_what_is_chosen_is_one_of_both() -> None:
             assert np.all((found.lo <= value) & (value <= found.hi)), name
             allowed = (found.d * np.abs(value) + found.a) * (1 + 1e-12)
             assert np.all(found.bad | (np.abs(near - value) <= allowed)), name
+        found = RULES["astype"](ROUNDING, as_enclosed(above), dtype=np.float64)
+        assert np.all((found.lo <= (at_c > 0)) & ((at_c > 0) <= found.hi))
+        assert np.all(np.abs((near_c > 0) * 1.0 - (at_c > 0)) <= found.a)
         found = RULES["sign"](ROUNDING, c)
         value = np.sign(at_c)
         assert np.all((found.lo <= value) & (value <= found.hi))
@@ -157,3 +160,5 @@ def test_what_is_chosen_is_one_of_both() -> None:
 def test_a_row_without_a_rule_is_told() -> None:
     with pytest.raises(Exceeds):
         RULES["norm"](ROUNDING, boxes(np.random.default_rng(0), (1, 3), False), ord=1, axis=1)
+    with pytest.raises(Exceeds):
+        RULES["astype"](ROUNDING, boxes(np.random.default_rng(0), (3,), False), dtype=np.int64)
