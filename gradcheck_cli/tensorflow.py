@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.testing.api import check
 from gradcheck_cli.testing.report import CheckReport
 from gradcheck_cli.testing.values import dtype_name
@@ -48,6 +49,8 @@ def compute_gradient(
     """
     import tensorflow as tf
 
+    if isinstance(x, list | tuple) and not x:
+        raise UsageError("`x` is empty: there is no gradient to check")
     theoretical, numerical = tf.test.compute_gradient(f, x, delta)
     values = [tf.convert_to_tensor(one) for one in x]
     dtypes = {dtype_name(one) for one in values if one.dtype.is_floating or one.dtype.is_complex}

@@ -10,6 +10,7 @@ import pytest
 from jax.test_util import check_grads as jax_check_grads
 
 from gradcheck_cli import GradientError
+from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.jax import check_grads
 from gradcheck_cli.testing import drop_in
 
@@ -66,6 +67,25 @@ def test_what_has_no_meaning_here_is_warned_of(monkeypatch, recwarn) -> None:
     caught = [one for one in recwarn if "is ignored" in str(one.message)]
     assert [str(one.message).split("`")[1] for one in caught] == ["eps", "lin", "order"]
     assert {one.filename for one in caught} == {__file__}
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"modes": ["fwd", "rv"]}, r"`modes\[1\]`: text `rv` is not valid"),
+        ({"modes": []}, "`modes` needs at least 1 entry"),
+        ({"order": "2"}, "`order` must be a whole number, not text `2`"),
+        ({"order": 0}, "`order` must be at least 1"),
+        ({"args": 1.5}, "`args` is 1.5, not a tuple"),
+        ({"args": ()}, "no argument is floating or complex"),
+        ({"args": (3, None)}, "no argument is floating or complex"),
+        ({"atol": -1.0}, "`tolerance.atol.float32` must be at least 0"),
+    ],
+)
+def test_arguments_that_would_check_nothing_are_refused(changed, words) -> None:
+    """JAX's own passes some of them: a mode that it does not know is not checked."""
+    with pytest.raises(UsageError, match=words):
+        check_grads(jnp.sin, **{"args": (X,), "order": 1, **changed})
 
 
 @pytest.mark.exhaustive

@@ -77,7 +77,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+        unknown = args and not args[0].startswith("-") and args[0] not in COMMANDS
+        if unknown and not ctx.resilient_parsing:  # what completion does
             meant = ELSEWHERE.get(args[0])
             hint = f" {meant}" if meant else did_you_mean(args[0], COMMANDS)
             raise click.UsageError(f"there is no command `{args[0]}`.{hint}", ctx)

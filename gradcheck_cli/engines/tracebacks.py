@@ -6,7 +6,7 @@ import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gradcheck_cli.domain.evaluation import Failure, FailureKind
@@ -169,22 +169,40 @@ def short_dump(words: str) -> str:
     """The last words of a process that crashed: faulthandler's dump of every thread is cut down to
     the error and the frames that are not ours of the thread that it struck, innermost first."""
     lines = words.splitlines()
-    starts = [i for i, line in enumerate(lines) if line.startswith("Fatal Python error:")]
-    if not starts:
+    start = _start_of_dump(lines)
+    if start is None:
         return words
-    start = starts[-1]
+    theirs, own = _struck(lines[start + 1 :])
+    shown = own[:_SHOWN] or theirs[:_SHOWN]
+    if own and theirs[0] != own[0]:
+        shown = [theirs[0], *own[: _SHOWN - 1]]
+    return "\n".join([*lines[max(start - _SHOWN, 0) : start + 1], *shown])
+
+
+def struck_line(words: str) -> tuple[str, int] | None:
+    """The user's file and line in which a process crashed, by its last words."""
+    lines = words.splitlines()
+    start = _start_of_dump(lines)
+    own = [] if start is None else _struck(lines[start + 1 :])[1]
+    found = _DUMPED.match(own[0]) if own else None
+    return (found["file"], int(found["line"])) if found else None
+
+
+def _start_of_dump(lines: Sequence[str]) -> int | None:
+    starts = [i for i, line in enumerate(lines) if line.startswith("Fatal Python error:")]
+    return starts[-1] if starts else None
+
+
+def _struck(lines: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The frames of the first thread in a dump that are not ours, and those of no library."""
     frames: list[str] = []
-    for line in lines[start + 1 :]:
+    for line in lines:
         if _DUMPED.match(line):
             frames.append(line)
         elif frames:
             break  # the next thread, or the list of extension modules
     theirs = [line for line in frames if not _file(line).startswith((OURS, "<frozen"))]
-    own = [line for line in theirs if not _file(line).startswith(LIBRARIES)]
-    shown = own[:_SHOWN] or theirs[:_SHOWN]
-    if own and theirs[0] != own[0]:
-        shown = [theirs[0], *own[: _SHOWN - 1]]
-    return "\n".join([*lines[max(start - _SHOWN, 0) : start + 1], *shown])
+    return theirs, [line for line in theirs if not _file(line).startswith(LIBRARIES)]
 
 
 def _file(line: str) -> str:

@@ -8,7 +8,7 @@ from typing import TextIO
 
 from rich.text import Text
 
-from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.codes import Codes, Families
 from gradcheck_cli.domain.report import Finding, Report, SpecResult
 from gradcheck_cli.report import ReportWriter
 from gradcheck_cli.report.blocks import error_block, finding_block, finding_in_brief
@@ -76,9 +76,26 @@ class Writer(ReportWriter):
 
 
 def _says_little(group: Sequence[Finding], groups: Sequence[Sequence[Finding]]) -> bool:
-    """Whether one line is enough: for a note, and for a derivative that does not exist where the
-    output is no number."""
+    """Whether one line is enough: for a note, and for what follows from an output that is no
+    number: that it has no derivative, and a gradient that the same operation spoils."""
     first = group[0]
-    undefined = [g[0].point for g in groups if g[0].code == Codes.NON_FINITE_OUTPUT]
-    follows = first.code == Codes.UNDEFINED_DERIVATIVE and first.point in undefined
-    return first.severity == "note" or follows
+    if first.severity == "note":
+        return True
+    outputs = [g[0] for g in groups if g[0].code == Codes.NON_FINITE_OUTPUT and g[0] is not first]
+    return any(
+        first.point == output.point
+        and (
+            first.code == Codes.UNDEFINED_DERIVATIVE
+            or (_spoils(output) is not None and _spoils(first) == _spoils(output))
+        )
+        for output in outputs
+        if first.allowed or not output.allowed
+    )
+
+
+def _spoils(finding: Finding) -> tuple[object, ...] | None:
+    """The operation to blame for a value or a gradient that is not finite."""
+    cause = finding.cause
+    if cause is None or cause.span is None or not finding.code.startswith(Families.NOT_FINITE):
+        return None
+    return (cause.op, cause.span, cause.source)

@@ -166,6 +166,7 @@ def _plain(detail: ErrorDetails, path: Path, schema: Any, collector: Collector) 
 _LIMITS: dict[str, Callable[[dict[str, Any]], str]] = {
     "greater_than": lambda ctx: f"must be above {ctx['gt']:g}",
     "greater_than_equal": lambda ctx: f"must be at least {ctx['ge']:g}",
+    "less_than": lambda ctx: f"must be below {ctx['lt']:g}",
     "less_than_equal": lambda ctx: f"must be at most {ctx['le']:g}",
     "finite_number": lambda ctx: "must be a finite number",
     "too_short": lambda ctx: _length(ctx["min_length"], "at least"),

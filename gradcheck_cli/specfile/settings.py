@@ -3,6 +3,7 @@ training."""
 
 from __future__ import annotations
 
+import json
 import keyword
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,16 +13,20 @@ from pydantic_core import ValidationError
 from gradcheck_cli.domain.codes import CODES, Codes, Families
 from gradcheck_cli.domain.engines import SHIPPED
 from gradcheck_cli.domain.errors import UsageError
-from gradcheck_cli.domain.place import Span
+from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.report import SpecError
 from gradcheck_cli.domain.search import SEARCH_S
 from gradcheck_cli.domain.spec import Allow, Tolerance, Train
 from gradcheck_cli.domain.synonyms import did_you_mean, nearest
 from gradcheck_cli.formula import used_inputs
+from gradcheck_cli.specfile import problems
 from gradcheck_cli.specfile.collect import Collector, Path, listed, locate
 from gradcheck_cli.specfile.input_model import COMPLEX_TYPES
 from gradcheck_cli.specfile.inputs import Inputs
-from gradcheck_cli.specfile.model import validator
+from gradcheck_cli.specfile.model import spec_schema, validator
+from gradcheck_cli.specfile.text import Lines
+from gradcheck_cli.specfile.yaml_tree import documents
 
 RESERVED = frozenset(keyword.kwlist)
 
@@ -79,9 +84,7 @@ def checked_settings(chosen: Mapping[str, Any], span: Span) -> dict[str, Any]:
     try:
         validator().validate_python({"inputs": {"x": 1.0}, "model": "x", **plain})
     except ValidationError as error:
-        first = error.errors()[0]
-        key = str(first["loc"][0])
-        raise UsageError(f"`{key}` is {chosen.get(key)!r}: {first['msg']}") from None
+        raise _refusal(error, plain) from None
     made: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()}
     if "tolerance" in made:
         made["tolerance"] = _tolerance(made["tolerance"])
@@ -92,6 +95,19 @@ def checked_settings(chosen: Mapping[str, Any], span: Span) -> dict[str, Any]:
                 help = did_you_mean(allow.code, CODES)
                 raise UsageError(f"`{allow.code}` is not the code of a finding", help)
     return made
+
+
+def _refusal(error: ValidationError, settings: Mapping[str, Any]) -> UsageError:
+    """The first mistake, in the words that a spec with these settings would get."""
+    text = json.dumps(settings, default=str)
+    root = documents(text)[0].root
+    assert root is not None
+    found: list[SpecError] = []
+    problems.report(error, Collector(Source("", text), Lines(text), root, found), spec_schema())
+    first = found[0]
+    short = f"`{first.key.rpartition('.')[2]}` "
+    says = first.message.removeprefix(short)
+    return UsageError(f"`{first.key}`{' ' if says != first.message else ': '}{says}", first.help)
 
 
 def _tuple(data: Mapping[str, Any], key: str) -> tuple[str, ...] | None:

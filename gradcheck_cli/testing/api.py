@@ -101,6 +101,8 @@ def check(
     The report has `passed` and `findings`, and as text it is the output of `gradcheck run`. Raises
     UsageError if the call itself is invalid; an exception in the layer is a finding.
     """
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise UsageError(f"`seed` is {seed!r}, not a whole number that is at least 0")
     settings = {
         "dtypes": chosen(dtypes, FORMATS),
         "modes": chosen(modes, FIRST_ORDER),
@@ -108,7 +110,7 @@ def check(
         "wrt": wrt,
         "power": power,
         "tolerance": tolerance,
-        "allow": list(allow) or None,
+        "allow": allow if isinstance(allow, str) else list(allow) or None,
         "device": device,
         "matmul_precision": matmul_precision,
     }

@@ -247,6 +247,11 @@ def engine_of(layer: Any, values: Iterable[Any]) -> str:
         raise UsageError(f"the values belong to several frameworks: {', '.join(sorted(found))}")
     if found:
         return found.pop()
+    if not values:
+        raise UsageError(
+            "no input was given, and the layer does not say which framework it belongs to",
+            "the arguments of the call follow the layer: check(layer, x)",
+        )
     raise UsageError(
         "neither the layer nor its inputs say which framework they belong to",
         "a NumPy function needs backward=...; otherwise name the framework: engines='torch'",

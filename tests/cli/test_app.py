@@ -64,6 +64,7 @@ def test_a_command_of_another_tool_leads_on(word: str, tmp_path: Path) -> None:
         ("gradcheck run --report js", ["json=", "jsonl="]),
         ("gradcheck explain GC20", ["GC201", "GC202", "GC203"]),
         ("gradcheck ops softm", ["softmax"]),
+        ("gradcheck rnu --", []),
     ],
 )
 def test_what_is_completed(typed: str, completed: list[str], tmp_path: Path) -> None:
@@ -72,7 +73,7 @@ def test_what_is_completed(typed: str, completed: list[str], tmp_path: Path) -> 
         place = {"COMP_CWORD": typed.split()[-1]} if shell == "fish" else {}
         env = {"_GRADCHECK_COMPLETE": f"{shell}_complete", **words, **place}
         screen = call_here(cwd=tmp_path, env=env)
-        assert screen.code == 0
+        assert (screen.code, screen.err) == (0, "")
         lines = [line.removeprefix("plain,").partition("\t")[0] for line in screen.out.splitlines()]
         assert [line for line in lines if line in completed] == completed
 

@@ -86,6 +86,20 @@ def test_a_failure_looks_like_the_picture() -> None:
     ]
 
 
+def test_what_an_output_that_is_no_number_spoils_with_it_is_one_line() -> None:
+    """But not where somebody accepts the output alone, or another operation is to blame."""
+    result = samples.reciprocal_exp()
+    gradient = result.findings[0]
+    output = replace(gradient, code="GC203", input=None, entries=())
+    title = "\nerror[GC201] nan-gradient"
+    assert title not in only(replace(result, findings=(output, gradient)))
+    assert "      error[GC201] nan-gradient" in only(replace(result, findings=(output, gradient)))
+    other = replace(gradient, cause=replace(gradient.cause, op="log"))
+    accepted = replace(output, allowed=True, reason="known")
+    for findings in ((output, other), (accepted, gradient)):
+        assert title in only(replace(result, findings=findings))
+
+
 def test_a_pattern_is_named() -> None:
     assert "  hint  pattern: wrong sign\n" in only(samples.wrong_sign())
 

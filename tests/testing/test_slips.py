@@ -63,6 +63,12 @@ def test_a_tuple_of_all_inputs_is_taken_apart_where_it_can_be_nothing_else() -> 
         (lambda m: check(m, X * np.nan), "`input` contains nan", "`wrt`"),
         (lambda m: check(m, X, engines=["torch", "jax"]), "a layer has one engine", "torch"),
         (lambda m: check(m, X, allow=[{"code": "gc602", "reason": "x"}]), "`gc602`", "GC602"),
+        (lambda m: check(m, X, allow="GC602"), "`allow` must be a list", "[GC602]"),
+        (lambda m: check(m, X, dtypes="float23"), "`dtypes[0]`: text `float23`", "`float32`?"),
+        (lambda m: check(m, X, wrt="input"), "`wrt` must be a list", "[input]"),
+        (lambda m: check(m, X, power=2), "`power` must be below 1", ""),
+        (lambda m: check(m, X, seed="a"), "`seed` is 'a', not a whole number", ""),
+        (lambda m: check(lambda x: x), "no input was given", "check(layer, x)"),
     ],
 )
 def test_a_slip_is_answered_in_words_of_the_call(call, words, help) -> None:

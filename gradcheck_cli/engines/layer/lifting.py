@@ -269,7 +269,8 @@ class _LayerLifting(_Lifting):
         output = parts[0]
         if not isinstance(output, Symbol):
             raise NotLifted(
-                "none of the operations that were seen connects the inputs to the output"
+                "no operation that was seen leads from an input to the output, so that its "
+                "gradient would be zero"
             )
         return Lifted(self._writer.program(output), self._writer.constants, tuple(self._islands))
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from gradcheck_cli.domain.place import Place, Source, Span
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.engines.tracebacks import LIBRARIES, OURS
+from gradcheck_cli.engines.tracebacks import LIBRARIES, OURS, struck_line
 
 FRAMEWORKS = ("torch", "tensorflow", "keras", "numpy", "jax", "jaxlib")
 """Packages whose lines are nobody's to change; those of other libraries are better than none."""
@@ -79,6 +79,16 @@ def raised_at(error: BaseException) -> Place | None:
         stack.insert(0, (trace.tb_frame.f_code, trace.tb_lasti))
         trace = trace.tb_next
     return Places().kept([code for code, _ in stack], [instruction for _, instruction in stack])
+
+
+def crashed_at(words: str) -> Place | None:
+    """The user's line in which a process crashed, by its last words; None where there is none."""
+    path, number = struck_line(words) or ("", 0)
+    text = linecache.getline(path, number).rstrip() if path else ""
+    if not text:
+        return None
+    span = Span(number, len(text) - len(text.lstrip()) + 1, number, len(text) + 1)
+    return Place(Source(shown(path), text, number), span, text.strip())
 
 
 def lines(stack: Iterable[tuple[CodeType, int]]) -> Iterator[tuple[str, int]]:

@@ -71,11 +71,14 @@ def failed(engine: str, question: object, failure: Failure) -> Any:
 
 
 def unanswered(engine: str, questions: Sequence[Any], failure: Failure) -> Iterator[Any]:
-    """The answers to questions of which the first was worked on when the worker failed: they all
-    say so."""
-    failure = replace(failure, message=f"{failure.message} (in {_what(questions[0])})")
-    for question in questions:
-        yield failed(engine, question, failure)
+    """The answers to questions of which the first was worked on when the worker failed: all others
+    say which that was. (Of answers with a dtype it is plain, and they are told together.)"""
+    first, *others = questions
+    where = replace(failure, message=f"{failure.message} (in {_what(first)})")
+    plain = isinstance(first, Problem | TrainingProblem | LayerProblem)
+    yield failed(engine, first, failure if plain else where)
+    for question in others:
+        yield failed(engine, question, where)
 
 
 def _what(question: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from functools import lru_cache
 from operator import methodcaller
@@ -10,7 +11,14 @@ from typing import Any
 from torch.autograd.function import once_differentiable
 
 from gradcheck_cli.domain.place import Place
-from gradcheck_cli.engines.layer.source_lines import Places, calling, ending, returned, storing
+from gradcheck_cli.engines.layer.source_lines import (
+    Places,
+    calling,
+    crashed_at,
+    ending,
+    returned,
+    storing,
+)
 
 
 def stretch(place: Place | None) -> str:
@@ -44,6 +52,17 @@ def test_lines_that_an_expression_spans_are_one_text() -> None:
     )
     assert stretch(found) == 'list( map(methodcaller("running"), [Places()]), )'
     assert found.span.end_line == found.span.line + 2
+
+
+def test_a_crash_is_at_the_users_line_and_not_at_that_of_a_library() -> None:
+    number = one.__code__.co_firstlineno + 1
+    dump = "Fatal Python error: Segmentation fault\n"
+    assert crashed_at(dump) is None
+    dump += f'  File "{ctypes.__file__}", line 519 in string_at\n'
+    assert crashed_at(dump) is None
+    place = crashed_at(f'{dump}  File "{__file__}", line {number} in one')
+    assert stretch(place) == "x = 1.0"
+    assert crashed_at(f'{dump}  File "nowhere.py", line 1 in one') is None
 
 
 def one() -> Any:
