@@ -63,14 +63,16 @@ class Changes:
 
 def _since(revision: str) -> str:
     """The commit at which the revision and this branch parted; without one, the revision."""
-    commit = _git("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}").strip()
+    asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    commit = _git(*asked, silence=f"there is no commit `{revision}`").strip()
     try:
         return _git("merge-base", commit, "HEAD").strip()
     except UsageError:  # histories that have nothing in common
         return commit
 
 
-def _git(*arguments: str, cwd: str | None = None) -> str:
+def _git(*arguments: str, cwd: str | None = None, silence: str = "git failed") -> str:
+    """What git prints. Raises UsageError with what it says, or with what its `silence` means."""
     try:
         done = subprocess.run(
             ("git", *arguments), cwd=cwd, capture_output=True, check=False, stdin=subprocess.DEVNULL
@@ -80,6 +82,7 @@ def _git(*arguments: str, cwd: str | None = None) -> str:
             "--changed-since needs git", "without it, everything is checked"
         ) from error
     if done.returncode:
-        words = os.fsdecode(done.stderr).strip().splitlines() or [f"exit code {done.returncode}"]
-        raise UsageError(f"--changed-since: git says: {words[0].removeprefix('fatal: ')}")
+        words = os.fsdecode(done.stderr).strip().splitlines()
+        said = f"git says: {words[0].removeprefix('fatal: ')}" if words else silence
+        raise UsageError(f"--changed-since: {said}")
     return os.fsdecode(done.stdout)

@@ -116,7 +116,10 @@ def entries_table(group: Sequence[Finding], result: SpecResult, style: Style) ->
         return []
     wrap = (1,) if table.tell_apart else ()
     spare = () if style.verbose else ("finite difference",)
-    lines = table_lines(table.header, table.rows, style, indent=2, wrap=wrap, spare=spare)
+    truth = [column for column, name in enumerate(table.header) if name.startswith("truth")]
+    lines = table_lines(
+        table.header, table.rows, style, indent=2, wrap=wrap, spare=spare, titles=truth
+    )
     if table.more:
         noun = "entry" if table.more == 1 else "entries"
         picture = _picture(group[0], result, style) if table.more > MANY else []

@@ -20,24 +20,27 @@ def table_lines(
     indent: int = 0,
     wrap: Collection[int] = (),
     spare: Collection[str] = (),
+    titles: Collection[int] = (),
 ) -> list[Text]:
     """Columns as wide as their widest cell.
 
-    Where that is wider than the screen, the columns `wrap` (of prose) are made narrower, down to
-    their longest word; if that is not enough, the columns called `spare`, which stand to the right
-    of those, are left out; and then the table is stacked, one value a line.
+    Where that is wider than the screen, the columns `wrap` (of prose) and `titles` (where only the
+    header is) are made narrower, down to their longest word; if that is not enough, the columns
+    called `spare`, which stand to the right of those, are left out; and then the table is stacked,
+    one value a line.
     """
     shown = [[plain(cell) for cell in row] for row in rows]
     columns = range(len(header))
     widths = [max(cell_len(row[column]) for row in (header, *shown)) for column in columns]
     room = style.width - indent - _GAP * (len(widths) - 1)
     least = {column: max(_NARROWEST, _longest_word(header, shown, column)) for column in wrap}
-    while sum(widths) > room and (wide := [c for c in wrap if widths[c] > least[c]]):
+    least.update({column: _longest_word(header, shown, column) for column in titles})
+    while sum(widths) > room and (wide := [c for c in least if widths[c] > least[c]]):
         widths[max(wide, key=lambda column: widths[column])] -= 1
     kept = [column for column in columns if header[column] not in spare]
     if sum(widths) > room and len(kept) < len(columns):
         narrow = [[row[column] for column in kept] for row in (header, *rows)]
-        return table_lines(narrow[0], narrow[1:], style, indent, wrap)
+        return table_lines(narrow[0], narrow[1:], style, indent, wrap, titles=titles)
     if sum(widths) > room:
         return _stacked(header, shown, indent, style.width)
     lines = []

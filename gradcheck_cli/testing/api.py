@@ -101,6 +101,7 @@ def check(
     The report has `passed` and `findings`, and as text it is the output of `gradcheck run`. Raises
     UsageError if the call itself is invalid; an exception in the layer is a finding.
     """
+    __tracebackhide__ = True
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise UsageError(f"`seed` is {seed!r}, not a whole number that is at least 0")
     settings = {
@@ -110,7 +111,7 @@ def check(
         "wrt": wrt,
         "power": power,
         "tolerance": tolerance,
-        "allow": allow if isinstance(allow, str) else list(allow) or None,
+        "allow": allow or None,
         "device": device,
         "matmul_precision": matmul_precision,
     }
@@ -139,7 +140,7 @@ def check(
     except UsageError as error:
         if error.help:
             error.add_note(f"help: {error.help}")
-        raise
+        raise error.with_traceback(None) from None  # the mistake is in the call
 
 
 def assert_gradients(layer: Any, /, *inputs: Any, fail_on: str = "error", **options: Any) -> None:

@@ -73,6 +73,8 @@ def figure(result: SpecResult) -> Any:
         )
         place.locator_params(integer=True)
         drawn.colorbar(image, ax=place, label="log10 of the error in ulps")
+    if "inline" in pyplot.get_backend():  # a notebook shows what is open, and what a cell returns
+        pyplot.close(drawn)
     return drawn
 
 

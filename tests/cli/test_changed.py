@@ -101,7 +101,7 @@ def test_a_revision_that_is_none(revision: str, folder: Path) -> None:
         revision = "HEAD"
     screen = run(folder, revision)
     assert (screen.code, screen.out) == (2, "")
-    assert "--changed-since: git says: " in screen.err
+    assert screen.err == f"error: --changed-since: there is no commit `{revision}`\n"
     assert not (folder / "stolen").exists()
 
 

@@ -213,7 +213,7 @@ def test_a_formula_is_checked_as_in_a_spec() -> None:
     ("call", "words"),
     [
         (lambda x: check(Square, x, dtype=["float32"]), "there is no option `dtype`"),
-        (lambda x: check(Square, x, dtypes=["float31"]), "`dtypes` is ['float31']"),
+        (lambda x: check(Square, x, dtypes=["float31"]), "`dtypes[0]`: text `float31`"),
         (lambda x: check(Square, x, x), "takes 1 argument, but 2 were given"),
         (lambda x: check(3, x), "an object of type int cannot be called"),
         (lambda x: check(Square, x, x=x), "`x` is given twice"),

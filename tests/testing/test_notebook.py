@@ -92,11 +92,20 @@ def test_a_row_for_each_entry(report: CheckReport, monkeypatch: pytest.MonkeyPat
     assert row["ulps"] > 1e15
 
 
-def test_a_map_for_each_input(report: CheckReport, monkeypatch: pytest.MonkeyPatch) -> None:
-    pyplot = module("matplotlib.pyplot", subplots=subplots)
+@pytest.mark.parametrize("backend", ["agg", "module://matplotlib_inline.backend_inline"])
+def test_a_map_for_each_input(
+    backend: str, report: CheckReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cell that returns it shows it once: a notebook shows every figure that is left open."""
+    closed: list[Figure] = []
+    pyplot = module(
+        "matplotlib.pyplot", subplots=subplots, get_backend=lambda: backend, close=closed.append
+    )
     monkeypatch.setitem(sys.modules, "matplotlib", module("matplotlib", pyplot=pyplot))
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", pyplot)
-    (axes,) = report.plot().axes[0]
+    figure = report.plot()
+    assert closed == ([figure] if "inline" in backend else [])
+    (axes,) = figure.axes[0]
     assert axes.words == {
         "title": "x: numpy float64 reverse",
         "xlabel": "entry of x",

@@ -76,6 +76,8 @@ def test_a_slip_is_answered_in_words_of_the_call(call, words, help) -> None:
         call(torch.nn.Linear(3, 2))
     assert words in str(caught.value)
     assert help in caught.value.help
+    files = [frame.path for frame in caught.traceback]
+    assert [str(file) for file in files[:-1]] == [__file__] * 2, "no frames below check itself"
 
 
 def test_an_argument_of_the_layer_is_no_slip() -> None:

@@ -53,9 +53,10 @@ class Places:
         for code, instruction in zip(codes, instructions, strict=True):
             if code.co_filename.startswith(OURS):
                 break
-            if not code.co_filename.startswith((*LIBRARIES, "<frozen")):
+            frozen = code.co_filename.startswith("<frozen")
+            if not frozen and not code.co_filename.startswith(LIBRARIES):
                 return self._at(code, instruction)
-            if theirs is None and not _in_a_framework(code.co_filename):
+            if theirs is None and not frozen and not _in_a_framework(code.co_filename):
                 theirs = code, instruction
         return None if theirs is None else self._at(*theirs)
 
@@ -72,7 +73,11 @@ class Places:
 
 
 def raised_at(error: BaseException) -> Place | None:
-    """The innermost expression of the user's in which it was raised; None where there is none."""
+    """The innermost expression of the user's in which it was raised, or the line that is no Python;
+    None where there is none."""
+    unread = isinstance(error, SyntaxError) and _line(error.filename or "", error.lineno or 0)
+    if unread:
+        return unread
     stack: list[tuple[CodeType, int]] = []
     trace = error.__traceback__
     while trace is not None:
@@ -83,7 +88,11 @@ def raised_at(error: BaseException) -> Place | None:
 
 def crashed_at(words: str) -> Place | None:
     """The user's line in which a process crashed, by its last words; None where there is none."""
-    path, number = struck_line(words) or ("", 0)
+    return _line(*struck_line(words) or ("", 0))
+
+
+def _line(path: str, number: int) -> Place | None:
+    """A whole line of a file; None where there is none."""
     text = linecache.getline(path, number).rstrip() if path else ""
     if not text:
         return None

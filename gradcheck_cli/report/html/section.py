@@ -145,7 +145,8 @@ def _source_lines(line: Any, number: int, start: int, end: int) -> Iterator[dict
 
 
 def _fixes(group: Sequence[Finding]) -> Iterator[dict[str, Any]]:
-    """Each fix once: what to write, how far off it was before and after, and where it was tried."""
+    """Each fix once: what to write, how far off it was before and after (nobody knows where there
+    is no derivative), and where it was tried."""
     seen: dict[str, tuple[Finding, Fix]] = {}
     for finding in group:
         if finding.fix is not None:
@@ -154,7 +155,9 @@ def _fixes(group: Sequence[Finding]) -> Iterator[dict[str, Any]]:
         dtype = finding.dtype or "float64"
         yield {
             "fix": fix,
-            "bars": [
+            "bars": []
+            if fix.ulps_after is None
+            else [
                 ("before", *_bar(fix.ulps_before, dtype)),
                 ("after", *_bar(fix.ulps_after, dtype)),
             ],

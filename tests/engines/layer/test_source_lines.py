@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import runpy
 from collections.abc import Callable
 from functools import lru_cache
 from operator import methodcaller
+from pathlib import Path
 from typing import Any
 
+import pytest
 from torch.autograd.function import once_differentiable
 
 from gradcheck_cli.domain.place import Place
@@ -16,6 +19,7 @@ from gradcheck_cli.engines.layer.source_lines import (
     calling,
     crashed_at,
     ending,
+    raised_at,
     returned,
     storing,
 )
@@ -63,6 +67,17 @@ def test_a_crash_is_at_the_users_line_and_not_at_that_of_a_library() -> None:
     place = crashed_at(f'{dump}  File "{__file__}", line {number} in one')
     assert stretch(place) == "x = 1.0"
     assert crashed_at(f'{dump}  File "nowhere.py", line 1 in one') is None
+
+
+def test_a_line_that_is_no_python_is_where_a_syntax_error_was_raised(tmp_path: Path) -> None:
+    """And never a line of what imports it."""
+    (tmp_path / "broken.py").write_text("x = 1\nif x\n")
+    with pytest.raises(SyntaxError) as caught:
+        runpy.run_path(str(tmp_path / "broken.py"))
+    assert stretch(raised_at(caught.value)) == "if x"
+    with pytest.raises(SyntaxError) as caught:
+        eval("1 +")
+    assert stretch(raised_at(caught.value)) == 'eval("1 +")'
 
 
 def one() -> Any:

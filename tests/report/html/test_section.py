@@ -51,6 +51,14 @@ def test_fixes_have_bars_of_the_digits_that_are_wrong() -> None:
     assert after < before <= 100
 
 
+def test_a_fix_where_nobody_knows_the_truth_has_no_bars() -> None:
+    """Or "no number" would be said of what the fix gives."""
+    fix = replace(samples.tried_fix(), ulps_before=None, ulps_after=None, value=None)
+    finding = replace(samples.nan_finding("torch"), fix=fix)
+    values = section(replace(samples.reciprocal_exp(), findings=(finding,)), 0)
+    assert values["findings"][0]["fixes"][0]["bars"] == []
+
+
 def test_each_engine_has_its_story() -> None:
     torch, jax = samples.nan_finding("torch"), samples.nan_finding("tensorflow")
     assert jax.cause is not None
