@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.report.layer_code import NoScript
 
 LIMIT_S = 300.0
+NAMED = 3  # scripts that one reason is given for; the others are counted
 
 
 class NotShown(Exception):
@@ -63,9 +64,13 @@ class Scripts:
         scripts = "1 script" if count == 1 else f"{count} scripts"
         were = "was run, and shows its" if count == 1 else "were run, and each shows its"
         talk(f"{self._folder}: {scripts} {were} finding" if count else f"{self._folder}: no script")
+        without: dict[str, list[str]] = {}
         for (finding, spec), failure in zip(own, failures, strict=True):
             if failure is not None:
-                talk(f"no script {_name(finding, spec)}: {failure}")
+                without.setdefault(failure, []).append(_name(finding, spec))
+        for failure, names in without.items():
+            more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+            talk(f"no script {', '.join(names[:NAMED])}{more}: {failure}")
 
     def _made(self, finding: Finding, spec: Spec) -> str | NoScript:
         """The script of a finding, or why there is none."""

@@ -58,3 +58,13 @@ def test_a_folder_that_cannot_be_made_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot make the folder"):
         Scripts(str(tmp_path / "file"), seed=0)
+
+
+def test_one_reason_is_given_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scripts = Scripts(str(tmp_path), seed=0)
+    assert list(scripts.noted([SPEC])) == [SPEC]
+    several = tuple(replace(FINDING, engine="symbolic", point=point) for point in range(5))
+    scripts.hear(SpecFinished(SpecResult(SPEC.name, SPEC.source, "failed", findings=several)))
+    scripts.end()
+    (line,) = (line for line in capsys.readouterr().err.splitlines() if "there are scripts" in line)
+    assert "point2-GC101.py and 2 more: " in line
