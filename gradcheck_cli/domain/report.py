@@ -177,7 +177,7 @@ class Finding:
     unseen: bool = False  # by float32, in whose digits the error is lost
     stage: str = ""  # of a compiler, where that is to blame
     cotangent: tuple[float, ...] = ()  # flattened: of the outputs whose product has a Hessian
-    along: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # `Case.along`, flattened
+    along: tuple[tuple[str, tuple[float, ...]], ...] = ()  # `Case.along`, flattened
 
     @property
     def worst(self) -> Entry | None:

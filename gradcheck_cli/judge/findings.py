@@ -56,7 +56,7 @@ def finding(
         more=more,
         indexing=_indexing(case, evaluation, input) if entries and input else None,
         cotangent=_cotangent(case, evaluation) if entries else (),
-        along={name: tuple(map(float, u.ravel())) for name, u in case.along.items()},
+        along=tuple((name, tuple(map(float, u.ravel()))) for name, u in case.along.items()),
         truth_source=truth_source,
         detail=detail,
     )

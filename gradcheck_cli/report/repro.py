@@ -431,11 +431,10 @@ class _Derivative:
 
     def _directions(self) -> dict[tuple[str, tuple[int, ...]], float]:
         """How far each entry of each input moves."""
-        moving = {name: np.shape(self.inputs[name].value) for name in self.finding.along}
         return {
-            (name, tuple(map(int, np.unravel_index(place, shape))) if shape else ()): u
-            for name, shape in moving.items()
-            for place, u in enumerate(self.finding.along[name])
+            (name, place): u
+            for name, numbers in self.finding.along
+            for place, u in zip(np.ndindex(self.inputs[name].value.shape), numbers, strict=True)
         }
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,18 @@ def test_index_of_a_second_derivative(columns: Any, index: tuple[int, ...]) -> N
         projections={"reverse-over-reverse": Projection(columns=columns)},
     )
     assert entry_index(made, "reverse-over-reverse", "x.y", 3, 2) == index
+
+
+@pytest.mark.parametrize("along", [{}, {"x": np.ones(2), "y": np.array(1.0)}])
+def test_a_finding_can_be_a_key(along: Mapping[str, Any]) -> None:
+    made = case(
+        [answer({"x": [1.0, 2.0]})],
+        {"x": block([1.0, 1.0])},
+        formula="sum(x)",
+        inputs={"x": np.ones(2)},
+    )
+    (finding,) = findings(replace(made, along=along))
+    assert {finding: 1}[replace(finding)] == 1
 
 
 def test_worst_entries_come_first_and_the_rest_is_counted() -> None:

@@ -115,7 +115,7 @@ def test_a_third_derivative_begins_along_a_direction(
         mode=f"{outer}-over-reverse-over-reverse",
         input="x.x",
         entries=(Entry(index=(1, 1), computed=0.0, truth=18.0),),
-        along={"x": (1.0, 2.0), "y": (0.5,)},
+        along=(("x", (1.0, 2.0)), ("y", (0.5,))),
     )
     assert ran(found, SPEC, capsys) == (0, "18.0")
 
