@@ -66,6 +66,10 @@ ROUNDINGS: Final = OPERATIONS**0.5
 """Times the rounding of the inputs. Random errors of OPERATIONS operations add up to this. Used by:
 checks, truth."""
 
+TAIL: Final = 8.0
+"""Times the root mean square of roundings: not one of 1e14 Gaussian numbers is so far out. Used by:
+checks."""
+
 BENIGN: Final = 8.0
 """Times half an ulp of every input, or of the result. An operation whose rounding moves the result
 by no more is benign: the dot product of a well-conditioned problem reaches 2 to 4. Used by:

@@ -3,6 +3,7 @@ those in the highest precision than rounding explains."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
@@ -18,6 +19,7 @@ from gradcheck_cli.domain.thresholds import (
     FEW_ULPS,
     FIRST_ORDER_SLACK,
     ROUNDINGS,
+    TAIL,
     Step,
 )
 from gradcheck_cli.engines.layer.subject import Call, Spare, Subject
@@ -30,6 +32,9 @@ from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.probes import dot, parts
 
 STIR: Step = 0.94  # of the bits stay: a few ulps, which round everything on the way anew
+MANY = (
+    2**12
+)  # errors: one of them that is alone adds an eighth of itself to TAIL times their spread
 KEPT = 32  # entries of one product that are judged: the ones that are off most
 
 
@@ -57,7 +62,8 @@ class Errors:
     are off by more than FEW_ULPS. An entry of a product that cancels to nothing is measured against
     the `usual` size of entries. Of the arrays only the entries at `worse` are kept, where they are
     `mine`, and should be `right`: those that are not explained by what rounding costs an entry of
-    usual size (`cost`). `explained` is the largest error of the others."""
+    usual size (`cost`). `explained` is the largest error of the others. `spread` is the root of the
+    mean square of all errors."""
 
     def __init__(
         self,
@@ -69,22 +75,36 @@ class Errors:
         self._fmt = fmt
         self.usual = _usual(right)
         self.largest, self.explained, self.count = 0.0, 0.0, 0
+        squares = 0.0
         usual, places = np.array([cost(self.usual)]), [np.zeros(0, dtype=int)]
         with np.errstate(all="ignore"):
             for inside in parts(right.size):
                 wide, value = np.asarray(mine[inside], np.float64), right[inside]
+                off = np.abs(wide - value)
+                squares += dot(off, off)
+                looked_at = self._large(off, value)
+                if not looked_at.size:
+                    continue
+                wide, value = wide[looked_at], value[looked_at]
                 felt = self.felt(wide, value)
                 worse = np.flatnonzero(~(felt <= FEW_ULPS) & np.isfinite(value))
                 self.count += worse.size
                 beyond = ~self._explained(wide[worse], value[worse], usual)
-                places.append(worse[beyond] + inside.start)
+                places.append(looked_at[worse[beyond]] + inside.start)
                 finite = np.isfinite(felt)
                 self.largest = float(np.max(felt, initial=self.largest, where=finite))
                 finite[worse[beyond]] = False
                 self.explained = float(np.max(felt, initial=self.explained, where=finite))
+        self.spread = math.sqrt(squares / max(right.size, 1))
         self.worse = np.concatenate(places)
         self.mine = np.asarray(mine[self.worse], np.float64)
         self.right = right[self.worse]
+
+    def _large(self, off: Float, right: Float) -> Array:
+        """Places of all errors that count, or may be larger than those before: an ulp is no less
+        than a unit roundoff of its number, and half as much where that does not fit the format."""
+        least = min(FEW_ULPS, self.explained) * self._fmt.unit_roundoff / 2
+        return np.flatnonzero(~(off <= least * np.fmax(np.abs(right), self.usual)))
 
     def felt(self, mine: Float, right: Float) -> Float:
         """The errors of some entries in ulps."""
@@ -175,8 +195,20 @@ class Rounding:
         return max(unit * size, self._usual_costs.get(name, 0.0))
 
     def _left_by_usual(self, every: Mapping[str, Errors]) -> dict[str, Errors]:
-        costs = {name: np.array([self._usual(name, one.usual)]) for name, one in every.items()}
+        costs = {
+            name: np.array([max(self._usual(name, one.usual), self._by_spread(name, one))])
+            for name, one in every.items()
+        }
         return self._unexplained(every, costs)
+
+    def _by_spread(self, name: str, errors: Errors) -> float:
+        """What rounding costs a usual entry by the errors of all entries, of which there are so
+        many that none sets their spread, where rounding explains that: as much as explains the
+        largest of them."""
+        unit = FORMATS[self._problem.dtype].unit_roundoff
+        bar = FIRST_ORDER_SLACK * ROUNDINGS
+        usually = self._leaves[name].size >= MANY and errors.spread <= bar * unit * errors.usual
+        return TAIL * errors.spread / bar if usually else 0.0
 
     def _costs(
         self, k: int, every: Mapping[str, Errors], sums: Mapping[str, Float]

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.thresholds import SHOWS
-from gradcheck_cli.truth.layers.projections import TARGET, Projections
+from gradcheck_cli.truth.layers.projections import Projections
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.probes import CLOSE, LEAST, SQUARE, smallest, smallest_single
 from gradcheck_cli.truth.numerics.verify_first import Probe
@@ -30,12 +30,12 @@ class Promise:
 
     def needed(self, directions: int, power: float) -> float:
         """The bar, as a part of the gradient, with which so many directions keep the promise."""
-        return TARGET / (SHOWS * smallest(directions, len(self._truth.rows), power))
+        return self._truth.target / (SHOWS * smallest(directions, self._truth.drawn, power))
 
     def kept(self, power: float) -> bool:
-        """Whether an error of TARGET of the gradient, whatever its pattern, would have been found
-        with this probability."""
-        return self._part(power) <= TARGET
+        """Whether an error of the `target` of the gradient, whatever its pattern, would have been
+        found with this probability."""
+        return self._part(power) <= self._truth.target
 
     def says_nothing(self, power: float) -> bool:
         """Whether values have so few digits that a gradient which has nothing in common with the
@@ -93,10 +93,10 @@ class Promise:
         if norm == 0:
             return 0.0
         widest = float(np.max(self._limits()))
-        return widest * smallest(len(self._looks), len(self._truth.rows), power) / norm
+        return widest * smallest(len(self._looks), self._truth.drawn, power) / norm
 
     def _single(self, power: float) -> float:
-        return smallest_single(self._limits(), power)
+        return smallest_single(self._limits(), self._truth.drawn, power)
 
     def _limits(self) -> Float:
         """What shows in each product, (cotangents, directions)."""
@@ -107,7 +107,7 @@ class Promise:
         """The norm of all of J. Its squared products with cotangents are SQUARE times as large in
         the mean, but for the only cotangent of a single number."""
         found = float(self.squares[int(self._truth.draws.by_entry)])
-        return math.sqrt(found if len(self._truth.rows) == 1 else found / SQUARE)
+        return math.sqrt(found / SQUARE if self._truth.drawn else found)
 
     def _output(self) -> float:
         """The largest of several outputs, whose cotangents are that much smaller."""
@@ -133,7 +133,7 @@ class EntryPromise(Promise):
     def caught(self, power: float) -> dict[str, float]:
         """By leaf, the error of a single entry that would have been found for certain: cotangents
         are no smaller than LEAST."""
-        shown = self._output() / (LEAST if len(self._truth.rows) > 1 else 1.0)
+        shown = self._output() / (LEAST if self._truth.drawn else 1.0)
         return {
             name: float(np.max(self._of_entries[name], initial=0.0)) * shown
             for name in self._moving()
@@ -157,6 +157,6 @@ class EntryPromise(Promise):
         norm = self._norm()
         if norm == 0:
             return 0.0
-        count = len(self._truth.rows)
-        factor = 1.0 if count == 1 else CLOSE * (1 - power) ** (-1 / count)
+        count = self._truth.drawn
+        factor = CLOSE * (1 - power) ** (-1 / count) if count else 1.0
         return factor * math.sqrt(float(self._truth.squares(self._of_entries)[0])) / norm

@@ -19,7 +19,7 @@ from gradcheck_cli.truth.layers.safe_values import moved_inside, values_of
 from gradcheck_cli.truth.numerics.differences import Estimate, Float
 from gradcheck_cli.truth.numerics.directions import Sampled, Slope, Values, room
 from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
-from gradcheck_cli.truth.numerics.probes import Draws, dot, parts
+from gradcheck_cli.truth.numerics.probes import MANY, Draws, dot, parts
 from gradcheck_cli.truth.numerics.verify_first import (
     FEWER,
     FIRST_LEVEL,
@@ -38,6 +38,8 @@ from gradcheck_cli.truth.numerics.verify_first import (
 TOGETHER = 2**18  # entries of all inputs that are moved in one call to the layer
 # Of an entry of ordinary size: what steps are refined for, where rounding lets them.
 TARGET: Enough = 1e-6
+# Of the norm of a gradient with MANY entries: a fifth of one entry of ordinary size among 1e7.
+TARGET_OF_MANY: Enough = 2.0**-14
 
 # Of a product: what bars are where nothing is in the way of long steps.
 USUAL: Enough = 2.0**-36
@@ -71,6 +73,8 @@ class Projections:
         self.output = self.value({})
         entries = sum(leaf.size for leaf in self.leaves)
         self.rows = self.draws.cotangents(self.subject.outputs, self.output, entries)
+        self.drawn = len(self.rows) if self.output.size > 1 else 0  # cotangents, as `smallest` has
+        self.target = TARGET_OF_MANY if entries > MANY else TARGET
         self._measured: Float | None = None
         self._known: dict[tuple[int, bool], dict[float, Float]] = {}
 
@@ -215,7 +219,9 @@ class Projections:
                 there, flat = used.get(name), value.reshape(-1)
                 there = np.empty(weights.size) if there is None else there
                 for inside in parts(weights.size):
-                    part = np.multiply(weights[inside], step, out=there[inside], dtype=np.float64)
+                    part = there[inside]
+                    part[:] = weights[inside]
+                    part *= step
                     part += flat[inside]
                 found[name] = there.reshape(value.shape)
                 if together < 2:
@@ -307,8 +313,11 @@ class Projections:
     def _relative(self) -> float:
         """What steps are refined for: products are larger than an entry by the root of the number
         of entries. No more than what bars usually are."""
-        entries = sum(leaf.size for leaf in self.leaves) * self.output.size
-        return min(max(TARGET / (4 * math.sqrt(max(entries, 1))), USUAL), self.wanted)
+        entries = sum(leaf.size for leaf in self.leaves)
+        if entries > MANY:  # what is wanted of the whole is all that can be had
+            return min(RELATIVE, self.wanted)
+        each = TARGET / (4 * math.sqrt(max(entries * self.output.size, 1)))
+        return min(max(each, USUAL), self.wanted)
 
     def glance(
         self,

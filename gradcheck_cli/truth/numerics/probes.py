@@ -17,8 +17,7 @@ from gradcheck_cli.engines.layer.subject import Output
 from gradcheck_cli.truth.numerics.differences import Float
 
 COTANGENTS = 4
-MANY = 2**21  # entries of leaves: each further cotangent takes as long as all differences do
-FEW_COTANGENTS = 2  # for so many: along one direction they find nearly as much
+MANY = 2**21  # entries of leaves: for so many a second cotangent takes as long as all differences
 MOST_DIRECTIONS = 8
 # Numbers are drawn evenly from -1 .. 1 and moved away from 0 by LEAST: none hides an entry. They
 # have a density, so that no combination of them cancels but by chance.
@@ -99,7 +98,7 @@ class Draws:
         there is but one, 1."""
         if values.size == 1:
             return np.ones((1, 1))
-        rows = np.empty((FEW_COTANGENTS if entries > MANY else COTANGENTS, values.size))
+        rows = np.empty((1 if entries > MANY else COTANGENTS, values.size))
         for place, output in enumerate(outputs):
             inside = slice(output.start, output.start + output.size)
             scale = 1 / scale_of(values[inside]) if len(outputs) > 1 else 1.0
@@ -116,13 +115,13 @@ class Draws:
 
     def _parts_drawn(self, seed: list[int], size: int) -> Iterator[tuple[slice, Float]]:
         rng = np.random.default_rng(seed)
+        # of many numbers the 24 bits that float32 holds are enough
+        dtype = np.float32 if size > REMEMBERED else np.float64
         for inside in parts(size):
-            part = rng.random(inside.stop - inside.start)
+            part = rng.random(inside.stop - inside.start, dtype)
             part *= 2
             part -= 1
-            part += np.copysign(LEAST, part)
-            if size > REMEMBERED:  # of many numbers the 24 bits that float32 holds are enough
-                part = part.astype(np.float32).astype(np.float64)
+            part += np.copysign(dtype(LEAST), part)
             yield inside, self._fmt.round(part)
 
 
@@ -146,9 +145,9 @@ def _all_small(limit: float, directions: int, cotangents: int) -> float:
     over normed columns e, so that E h(|v^T E|^2) is at most E h((v^T e)^2) for convex h; with h
     linear from 3 t^2 down, and 0 beyond, |v^T E| <= t has a chance of at most sqrt(3) CLOSE t. The
     largest of all |v^T E| is then no smaller than the largest of as many even draws x from 0 .. 1
-    over sqrt(3) CLOSE. The only cotangent of a single number is 1, and |v^T E| is the norm.
+    over sqrt(3) CLOSE. For a single number none is drawn: it is 1, and |v^T E| is the norm.
     """
-    if cotangents == 1:
+    if cotangents == 0:
         return float(min(1.0, CLOSE * limit) ** directions)
     c, k, d = min(1.0, math.sqrt(3) * CLOSE**2 * limit), cotangents, directions
     # the mean of min(1, c / x)^d over the largest x of k draws, whose density is k x^(k - 1)
@@ -159,7 +158,8 @@ def _all_small(limit: float, directions: int, cotangents: int) -> float:
 @cache
 def smallest(directions: int, cotangents: int, power: float) -> float:
     """The norm of the smallest error that is missed with a probability of no more than
-    1 - `power`, in units of the tolerance."""
+    1 - `power`, in units of the tolerance. So many `cotangents` are drawn: none for a single
+    number."""
     low, high = 0.0, 40.0  # as a power of two
     for _ in range(24):
         middle = (low + high) / 2
@@ -170,15 +170,15 @@ def smallest(directions: int, cotangents: int, power: float) -> float:
     return float(2.0**high)
 
 
-def smallest_single(limits: Float, power: float) -> float:
+def smallest_single(limits: Float, cotangents: int, power: float) -> float:
     """The smallest error of a single entry that is missed with a probability of no more than
     1 - `power`, where its product with cotangent k and direction d shows beyond limits[k, d].
 
     Directions move the entry by LEAST at least, so that it is missed where no v_k, which are drawn
-    evenly from LEAST on, is beyond the least limit of its products. Where the only cotangent is 1,
+    evenly from LEAST on, is beyond the least limit of its products. Where no `cotangents` are drawn
     directions take their place.
     """
-    reach = limits[0] if len(limits) == 1 else np.min(limits, axis=1) / LEAST
+    reach = np.min(limits, axis=1) / LEAST if cotangents else limits[0]
     low, high = float(np.min(reach)) / (2 * LEAST + 1), float(np.min(reach)) / LEAST
     for _ in range(24):
         middle = (low + high) / 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations
 
+from gradcheck_cli.checks.behaviour import checks
 from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.checks.failures import drop_implied, with_failure
 from tests.checks.making import behaviour, examined, layer_problem, torch_engine
@@ -307,3 +308,31 @@ def test_a_backward_that_frees_what_it_kept_is_no_error() -> None:
 
     (finding,) = examined(Freeing, X, behaviour=True).findings
     assert (finding.code, finding.severity) == ("GC605", "warning")
+
+
+@pytest.mark.parametrize("is_parameter", [False, True])
+def test_a_large_layer_is_run_in_float64_only_where_something_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, is_parameter: bool
+) -> None:
+    monkeypatch.setattr(checks, "LARGE", 1000)
+    numbers = RNG.standard_normal((40, 40))
+    used: list[torch.dtype] = []
+    factors: Iterator[int] = itertools.repeat(1)
+
+    def product(x: Any, w: Any) -> Any:
+        used.append(x.dtype)
+        return torch.tanh(x @ w) * next(factors)
+
+    class Layer(nn.Linear):
+        def forward(self, x: Any) -> Any:
+            return product(x, self.weight)
+
+    layer, inputs = product, {"x": numbers[:2], "w": numbers}
+    if is_parameter:
+        layer, inputs = Layer(40, 40, bias=False), {"x": numbers[:2]}
+    assert behaviour(layer, inputs, dtype="float32") == {}
+    # how many parameters there are is known when they are bound
+    assert used.count(torch.float64) == is_parameter
+    factors = itertools.count(1)
+    assert "GC602" in behaviour(layer, inputs, dtype="float32")
+    assert used.count(torch.float64) > 2

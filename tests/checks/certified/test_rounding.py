@@ -1,9 +1,15 @@
 """What a narrow dtype may lose of the entries of a product."""
 
-import numpy as np
+from types import SimpleNamespace
+from typing import Any
 
-from gradcheck_cli.checks.certified.rounding import Errors
+import numpy as np
+import pytest
+
+from gradcheck_cli.checks.certified.rounding import MANY, Errors, Rounding
+from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.truth.numerics.probes import PART
 
 FMT = FORMATS["float32"]
@@ -48,3 +54,21 @@ def test_an_entry_that_cancels_is_compared_with_the_others() -> None:
     mine = right.copy()
     mine[0] += 2 * UNIT
     assert Errors(mine, right, FMT).count == 0
+
+
+@pytest.mark.parametrize(
+    ("spread", "worst", "explained"), [(5, 30, True), (5, 90, False), (40, 90, False)]
+)
+def test_a_spread_that_rounding_explains_explains_the_largest_of_many_errors(
+    spread: float, worst: float, explained: bool
+) -> None:
+    """One error far beyond all others is no rounding, nor is a wide spread (in unit roundoffs)."""
+    leaf = Leaf("w", "parameter", np.ones(MANY), True)
+    truth: Any = SimpleNamespace(leaves=[leaf])
+    problem: Any = SimpleNamespace(dtype="float32")
+    right = np.full(MANY, 1.0)
+    mine = right + UNIT * spread * signs(np.random.default_rng(0), MANY)
+    mine[7] = 1 + UNIT * worst
+    found = Errors(mine, right, FMT)
+    left = Rounding(problem, problem, truth)._left_by_usual({"w": found})
+    assert (not left) == explained
