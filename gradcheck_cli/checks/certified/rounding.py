@@ -32,9 +32,7 @@ from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.probes import dot, parts
 
 STIR: Step = 0.94  # of the bits stay: a few ulps, which round everything on the way anew
-MANY = (
-    2**12
-)  # errors: one of them that is alone adds an eighth of itself to TAIL times their spread
+MANY = 2**12  # errors: one that is alone adds an eighth of itself to TAIL times their spread
 KEPT = 32  # entries of one product that are judged: the ones that are off most
 
 

@@ -1,0 +1,55 @@
+"""What the check of a large layer takes, counted in runs of the layer: on no machine is it busy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from gradcheck_cli.checks.behaviour import checks
+from gradcheck_cli.checks.certified import rounding
+from gradcheck_cli.truth.certified import enclosed_products
+from gradcheck_cli.truth.layers import projections
+from gradcheck_cli.truth.numerics import probes
+from tests.checks.making import behaviour, examined
+
+COST = {torch.float32: 1, torch.float64: 2}
+MOST = 72  # forward runs in float32, of which a backward pass takes two: 65 were counted
+
+
+@pytest.mark.usefixtures("is_large")
+def test_a_right_layer_of_one_matrix_takes_few_runs() -> None:
+    spent: list[int] = []
+
+    def layer(x: Any, w: Any) -> Any:
+        y = torch.tanh(x @ w)
+        spent.append(COST[x.dtype])
+        if y.requires_grad:
+            y.register_hook(lambda g: spent.append(2 * COST[g.dtype]))
+        if torch.autograd.forward_ad._current_level >= 0:
+            spent.append(COST[x.dtype])
+        return y
+
+    rng = np.random.default_rng(0)
+    inputs = {"x": rng.standard_normal((8, 64)), "w": rng.standard_normal((64, 64)) / 8}
+    answer = examined(layer, inputs, dtype="float32")
+    assert not answer.findings
+    assert "checked along 1 random direction and 1 cotangent" in "\n".join(answer.notes)
+    assert behaviour(layer, inputs, dtype="float32") == {}
+    assert sum(spent) <= MOST
+
+
+@pytest.fixture
+def is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers of a few thousand numbers are looked at as large ones are."""
+    for module, name in (
+        (checks, "LARGE"),
+        (probes, "MANY"),
+        (projections, "MANY"),
+        (projections, "LARGE"),
+        (rounding, "MANY"),
+        (enclosed_products, "MOST_NUMBERS"),
+    ):
+        monkeypatch.setattr(module, name, 1000)
