@@ -2,10 +2,10 @@
 
     python benchmarks/large_layer.py [PARAMETERS]
 
-The layer is a dense one of PyTorch in float32, with a batch of 64. Its memory is that of its arrays,
-of which limits are multiples; a step of training takes twice that, with all gradients. A smaller
-layer is checked before, so that imports are not counted. Ends with 1 where the check finds anything,
-as the layer is right, or costs more than the limits.
+The layer is a dense one of PyTorch in float32, with a batch of 64. Its memory is that of its
+arrays, of which limits are multiples; a step of training takes twice that, with all gradients. A
+smaller layer is checked before, so that imports are not counted. Ends with 1 where the check finds
+anything, as the layer is right, or costs more than the limits.
 """
 
 from __future__ import annotations
