@@ -420,10 +420,6 @@ class JaxSubject(LayerSubject):
             watch(call, leaves, self.wrt, bars, casts, self.request.uncast)
         return casts.found()
 
-    @property
-    def user_function(self) -> Any:
-        return self._function
-
     def functions(self) -> Sequence[CustomCall]:
         from gradcheck_cli.engines.jax.custom_functions import custom_calls
 

@@ -61,6 +61,8 @@ class LayerSubject(FrameworkLayer):
     """`subject.Subject` of a layer that a framework has bound: its values, gradients and second
     derivatives, and what is inside it."""
 
+    _function: Any = None  # what the user handed over, as it is called, where that is Python
+
     # Values
 
     def value(self, values: Mapping[str, Array]) -> Array:
@@ -389,7 +391,7 @@ class LayerSubject(FrameworkLayer):
 
     @property
     def user_function(self) -> Any:
-        return None
+        return self._function
 
     def solvers(self) -> frozenset[str]:
         """None, where loops are not looked at."""

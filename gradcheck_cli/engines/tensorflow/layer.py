@@ -409,10 +409,6 @@ class TensorFlowSubject(LayerSubject):
         with self.passes(self.ones) as passes:
             return watched(passes, self.dtype)
 
-    @property
-    def user_function(self) -> Any:
-        return self._function
-
     def functions(self) -> Sequence[CustomCall]:
         from gradcheck_cli.engines.tensorflow.custom_functions import custom_calls
 

@@ -586,10 +586,6 @@ class TorchSubject(LayerSubject):
         with self.passes(self.ones) as passes:
             return watched(passes, self.dtype)
 
-    @property
-    def user_function(self) -> Any:
-        return self._function
-
     def functions(self) -> Sequence[CustomCall]:
         from gradcheck_cli.engines.torch.custom_functions import custom_calls
 
