@@ -141,6 +141,11 @@ _LENGTHS = (
     "sqrt(sum(a ** 2) * sum(b ** 2))",
 )
 
+_A, _B = (f"where(norm({name}) > 0, {name}, 1)" for name in "ab")
+_SAFE_COSINE = (
+    f"where((norm(a) > 0) & (norm(b) > 0), sum({_A} * {_B}) / (norm({_A}) * norm({_B})), 0)"
+)
+
 RULES: tuple[Rewrite, ...] = (
     rule("sqrt(x ** 2)", "abs(x)"),
     rule("abs(x ** 2)", "x ** 2"),
@@ -188,6 +193,16 @@ RULES: tuple[Rewrite, ...] = (
     ),
     *(
         rule(f"1 - sum(a * b) / {lengths}", "sum((a / norm(a) - b / norm(b)) ** 2) / 2")
+        for lengths in _LENGTHS
+    ),
+    *(
+        rule(
+            f"{product} / {lengths}",
+            _SAFE_COSINE,
+            kink="0 where norm(a) * norm(b) == 0",
+            text=f"{product} / {lengths} -> the same in a double where, 0 where a or b is 0",
+        )
+        for product in ("sum(a * b)", "dot(a, b)")
         for lengths in _LENGTHS
     ),
     rule("sqrt(a ** 2 + b ** 2 + e ** 2)", "hypot(hypot(a, b), e)"),

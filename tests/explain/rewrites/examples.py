@@ -494,6 +494,17 @@ EXAMPLES: Mapping[str, Example] = {
             "sqrt(sum(a ** 2) * sum(b ** 2))",
         )
     },
+    **{
+        f"{product} / {lengths} -> the same in a double where, 0 where a or b is 0": Example(
+            f"where(sum(b) > 0, {product} / {lengths}, 0)", {"a": [1.0, 2.0], "b": [0.0, 0.0]}
+        )
+        for product in ("sum(a * b)", "dot(a, b)")
+        for lengths in (
+            "(norm(a) * norm(b))",
+            "(sqrt(sum(a ** 2)) * sqrt(sum(b ** 2)))",
+            "sqrt(sum(a ** 2) * sum(b ** 2))",
+        )
+    },
     "digamma(x) - log(x) -> -(1 + (1 - 1 / (10 * x ** 2)) / (6 * x)) / (2 * x)": Example(
         "digamma(x) - log(x)", {"x": 1e4}
     ),
