@@ -21,6 +21,7 @@ from gradcheck_cli.checks.second_order.enclosed_hessian import (
     enclosed_alone,
     enclosed_hessian,
     is_settled,
+    with_more_bits,
 )
 from gradcheck_cli.checks.second_order.hessian import Given, Hessian, block_name, plain_name
 from gradcheck_cli.checks.small import is_small
@@ -315,6 +316,8 @@ class HessianCase(LayerCase):
             self._balls = enclosed_hessian(program, hessian.row, hessian.directions)
         if not self._balls:
             return None
+        if costs:  # something is not simply right
+            self._balls = with_more_bits(program, hessian.row, hessian.directions, self._balls)
         if hessian.along or (is_settled(self._balls) and not costs):
             blocks = {key: enclosed_alone(ball) for key, ball in self._balls.items()}
             why: Mapping[tuple[str, str], str] = {}

@@ -1,16 +1,24 @@
-"""The Hessian of a large lifted layer along directions, enclosed in balls of float64."""
+"""The Hessian of a large lifted layer along directions, enclosed: in balls of float64, or with more
+bits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from gradcheck_cli.checks.certified.enclosed_rows import granted
 from gradcheck_cli.checks.certified.program_truth import ProgramTruth
+from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.evaluation import Mode, Projection
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
+from gradcheck_cli.engines.kit.walker import rounded
+from gradcheck_cli.truth.certified.enclose import certify
 from gradcheck_cli.truth.certified.enclosed_products import EnclosedArray, TooManyNumbers
+
+MODE: Mode = "reverse-over-reverse"  # of any composition, as all have the same Hessian
 
 EnclosedBlocks = dict[tuple[str, str], EnclosedArray]
 """By leaf and leaf, (n, directions)."""
@@ -37,6 +45,29 @@ def enclosed_hessian(
     except (NotInBalls, TooManyNumbers, Undecided):
         return {}
     return found
+
+
+def with_more_bits(
+    program: ProgramTruth, row: Array, directions: Mapping[str, Array], found: EnclosedBlocks
+) -> EnclosedBlocks:
+    """The blocks that `enclosed_hessian` found, with entries of the certified Hessian in place of
+    wide ones, where few operations give it: terms that cancel leave float64 no digits, and neither
+    do they leave the differences that would be the truth instead."""
+    if is_settled(found) or program.radii:  # radii: numbers that no bits make narrower
+        return found
+    projection = Projection(row[None], directions)
+    request = replace(program.request({MODE: projection}, tuple(directions)), dtype="float64")
+    certificates = certify(replace(request, program=rounded(request.program, request.dtype)))
+    blocks = {}
+    for (first, second), wide in found.items():
+        name = str(HessianBlock(program.words[first], program.words[second]))
+        one = certificates[MODE, name]
+        better = one.sure & ~_is_narrow(wide)
+        exact = EnclosedArray(one.value, one.radius)
+        blocks[first, second] = EnclosedArray(
+            np.where(better, one.value, wide.value), np.where(better, granted(exact), wide.radius)
+        )
+    return blocks
 
 
 def is_settled(blocks: EnclosedBlocks) -> bool:
