@@ -53,7 +53,6 @@ class Whole(Gradients):
         if isinstance(program, LiftedTruth) and program.has_islands:
             self.program, self._partly = None, program
         self._uncast = uncast
-        self._suspect_entries: Mapping[tuple[str, str], Array] | None = None
         self._output: Array | None = None  # of the narrow layer, as reverse mode ran it
         self._truth = CallableTruth(
             layer.highest,
@@ -72,6 +71,10 @@ class Whole(Gradients):
     def unsure(self) -> bool:
         return self._truth.unsure
 
+    @property
+    def is_certified(self) -> bool:
+        return self.program is not None and not self._uncast
+
     def made(self, costs: bool = False) -> Case:
         layer = self.layer
         modes: dict[Mode, Mapping[str, Array] | None] = {"reverse": None}
@@ -88,7 +91,7 @@ class Whole(Gradients):
         wide: Evaluations = {}
         if layer.highest is not layer.narrow and (costs or not sure):
             wide = self._wide()
-            wide |= self.pushed_again(layer.highest) if costs and not self._suspect_entries else {}
+            wide |= self.pushed_again(layer.highest) if costs and not self.suspect_entries else {}
         if self._partly is not None:
             truth = self._narrowed(self._partly, truth)
         self.notes += [f"{layer.name}: {words}" for words in self._truth.notes]
@@ -102,12 +105,12 @@ class Whole(Gradients):
         program = self.program
         if program is None:
             return None
-        truth = program.truth(projections, costs, self._suspect_entries)
+        truth = program.truth(projections, costs, self.suspect_entries)
         if not isinstance(program, LiftedTruth):
             return truth
         sure = program.is_sure(truth)
         some = any(np.any(block.certified) for block in truth.blocks.values())
-        beside = costs and self._suspect_entries is None
+        beside = costs and self.suspect_entries is None
         taken = beside or not sure or program.searches
         agrees = not some or self._agrees(program, truth, taken)
         if not some or not agrees:
@@ -175,7 +178,7 @@ class Whole(Gradients):
         compared with those in the highest precision, too."""
         layer = self.layer
         suspected = suspect_entries(self.case)
-        if self.program is None or self._uncast or suspected is None:
+        if not self.is_certified or suspected is None:
             return False
         if layer.highest is not layer.narrow and not self.case.wide:  # it was not asked so far
             self.case = replace(self.case, wide=self._wide(suspected))
@@ -193,16 +196,6 @@ class Whole(Gradients):
         return lose_little(case, suspected)
 
     def cost_of_rounding(self) -> Steps[Case]:
-        """Of the program, at first for the suspect entries alone, without differences beside their
-        certificates: the judge is only stricter then, and most of what is suspect is right."""
-        if self.program is not None and not self._uncast:
-            self._suspect_entries = suspect_entries(self.case)
-        if self._suspect_entries is not None:
-            case = self.costed()
-            self._suspect_entries = None
-            if not is_suspect(case):
-                self.suspected = True
-                return case
         case = yield from super().cost_of_rounding()
         if is_suspect(case) and not self._uncast and self._judge_as_float32():
             return self.costed()

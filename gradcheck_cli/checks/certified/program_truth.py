@@ -80,20 +80,34 @@ class ProgramTruth:
         )
 
     def second_order(
-        self, mode: Mode, projection: Projection, leaves: Sequence[str], costs: bool
+        self,
+        mode: Mode,
+        projection: Projection,
+        leaves: Sequence[str],
+        costs: bool,
+        suspects: Mapping[tuple[str, str], Array] | None = None,
     ) -> tuple[Truth, dict[tuple[str, str], TruthBlock]]:
         """The truth about the Hessian of one composition, and its blocks by pairs of `leaves`;
-        compositions that have the same numbers share it."""
-        key = (order_of(mode), _contents(projection), tuple(blocks_in(mode, leaves)), costs)
-        if key not in self._second:
-            self._second[key] = self._computed({mode: projection}, tuple(leaves), costs)
-        found = _as_of(mode, self._second[key])
-        words = self.words
-        blocks = {
-            (block.rows, block.columns): found.blocks[mode, str(named)]
+        compositions that have the same numbers share it. `suspects` are masks by such pairs."""
+        names = {
+            (block.rows, block.columns): str(
+                HessianBlock(self.words[block.rows], self.words[block.columns])
+            )
             for block in blocks_in(mode, leaves)
-            for named in (HessianBlock(words[block.rows], words[block.columns]),)
         }
+        key = (order_of(mode), _contents(projection), tuple(names))
+        known = self._second.get((*key, False))
+        if known is not None:
+            known = _as_of(mode, known)
+        found = self._second.get((*key, costs)) if suspects is None else None
+        if found is None:
+            masks = suspects and {(mode, names[pair]): mask for pair, mask in suspects.items()}
+            request = self.request({mode: projection}, tuple(leaves))
+            found = compute(replace(request, conditioning=costs, known=known, suspects=masks))
+            if suspects is None:
+                self._second[*key, costs] = found
+        found = _as_of(mode, found)
+        blocks = {pair: found.blocks[mode, name] for pair, name in names.items()}
         return replace(found, origin=self.origin), blocks
 
     def derivative(self, along: Mapping[str, Array]) -> ProgramTruth:

@@ -48,6 +48,7 @@ from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.source_lines import raised_at
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal, short_traceback
+from gradcheck_cli.judge import lose_little, suspect_entries
 from gradcheck_cli.truth.certified.enclosed_products import EnclosedArray
 from gradcheck_cli.truth.formulas.compute import NOT_CERTIFIED
 from gradcheck_cli.truth.formulas.directional_program import NoDirectional
@@ -205,6 +206,14 @@ class HessianCase(LayerCase):
     def unsure(self) -> bool:
         return self._truth.unsure
 
+    @property
+    def is_certified(self) -> bool:
+        return self._program is not None and not self._balls
+
+    def is_settled(self) -> bool:
+        suspected = suspect_entries(self.case) if self.is_certified else None
+        return suspected is not None and lose_little(self.case, suspected)
+
     def again(self, subject: Subject) -> Evaluations:
         blocks = where_it_runs(lambda: self._hessian.blocks(subject), None)
         if blocks is None:  # the truth decides alone
@@ -301,7 +310,10 @@ class HessianCase(LayerCase):
         columns = None if hessian.whole else hessian.directions
         projection = Projection(rows, columns, hessian.firsts or None)
         leaves = [leaf.name for leaf in hessian.leaves]
-        truth, blocks = program.second_order(self._mode, projection, leaves, costs)
+        suspects = self.suspect_entries and {
+            key: self.suspect_entries[self._mode, block_name(key)] for key in hessian.keys
+        }
+        truth, blocks = program.second_order(self._mode, projection, leaves, costs, suspects)
         if not hessian.along and not is_certified(blocks.values()):
             self._program = None
             return None

@@ -62,7 +62,22 @@ def compute(request: TruthRequest) -> Truth:
         truth = with_costs(truth, request, engine)
         if request.suspects is None:
             truth = replace(truth, documented=documented(request, engine))
+        else:
+            truth = _with_natural_scale(truth, request, engine)
     return replace(truth, duration_s=time.perf_counter() - started)
+
+
+def _with_natural_scale(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> Truth:
+    """The truth without differences, which show how steep a function is, with the size that is
+    natural for its derivatives: an entry that is exactly 0 has no other."""
+    work = Work(request, engine, inlined(request.program), np.zeros_like(truth.output))
+    blocks = {
+        (mode, name): replace(
+            block, scale=np.fmax(block.scale, _natural_size(work, name, block.value.shape))
+        )
+        for (mode, name), block in truth.blocks.items()
+    }
+    return replace(truth, blocks=blocks)
 
 
 def _wants_differences(request: TruthRequest) -> bool:
