@@ -101,7 +101,7 @@ this in float32. Used by: checks."""
 
 USUAL_EXPONENT: Final = 0.25
 """Part of the range of exponents. Numbers within it have a fourth power, so the squares and cubes
-in derivatives (x^-2, y^3, 1 / (1 + x^2)) stay within the range. Used by: judge."""
+in derivatives (x^-2, y^3, 1 / (1 + x^2)) stay within the range. Used by: judge, truth."""
 
 DIFFERENT_GRADIENTS: Final = 2.0**-26
 """Part of a gradient. Two float64 gradients that differ by more belong to different functions:

@@ -109,7 +109,7 @@ def test_costs_are_found_for_suspects_and_for_all_where_these_do_not_explain_the
     costed = Whole.costed
 
     def counted(self: Whole) -> Any:
-        asked.append(self._suspect_entries is not None)
+        asked.append(self.suspect_entries is not None)
         return costed(self)
 
     monkeypatch.setattr(Whole, "costed", counted)

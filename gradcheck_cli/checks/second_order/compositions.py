@@ -311,7 +311,9 @@ class HessianCase(LayerCase):
         projection = Projection(rows, columns, hessian.firsts or None)
         leaves = [leaf.name for leaf in hessian.leaves]
         suspects = self.suspect_entries and {
-            key: self.suspect_entries[self._mode, block_name(key)] for key in hessian.keys
+            key: self.suspect_entries[name]
+            for key in hessian.keys
+            if (name := (self._mode, block_name(key))) in self.suspect_entries
         }
         truth, blocks = program.second_order(self._mode, projection, leaves, costs, suspects)
         if not hessian.along and not is_certified(blocks.values()):

@@ -13,7 +13,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.program import Node, Program
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.thresholds import DECIDABLE
+from gradcheck_cli.domain.thresholds import DECIDABLE, USUAL_EXPONENT
 from gradcheck_cli.truth.certified.ball_program import Nodes
 from gradcheck_cli.truth.plain import inlined, moving
 
@@ -73,10 +73,13 @@ class EnclosedArray:
     radius: Array
 
     def is_narrow(self, natural: Array) -> Array:
-        """Whether the radii say enough, beside the numbers or beside their `natural` size."""
-        digits = DECIDABLE * FORMATS["float64"].bits
+        """Whether the radii say enough, beside the numbers or beside their `natural` size. A zero
+        is known where no number of a usual exponent is as small as its radius."""
+        fmt = FORMATS["float64"]
+        least = 2.0 ** -(USUAL_EXPONENT * fmt.max_exponent)
         with np.errstate(all="ignore"):
-            return np.asarray(self.radius <= 2.0**-digits * np.fmax(np.abs(self.value), natural))
+            size = np.fmax(np.fmax(np.abs(self.value), natural), least)
+            return np.asarray(self.radius <= 2.0 ** -(DECIDABLE * fmt.bits) * size)
 
 
 class EnclosedProducts:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from gradcheck_cli.checks.second_order.compositions import HessianCase
 from gradcheck_cli.truth.layers.second_order import SecondTruth
 from tests.checks.making import examined
 
@@ -85,6 +86,31 @@ def test_backwards_that_are_differentiated(layer: Any, words: str | None, dtype:
     assert words is None or words in found[0].message
     status = {check.mode: check.status for check in answer.checks}
     assert status == {"reverse": "passed", SECOND[1]: "passed" if words is None else "failed"}
+
+
+@pytest.mark.parametrize(
+    ("layer", "names", "looks"),
+    [
+        # zero, and what rounding leaves of terms; by y there is no derivative
+        (lambda x, y: (x**3 / (x * x)).sum() + y.sum(), "xy", [True]),
+        (Half, "x", [True, False]),
+    ],
+)
+def test_rounding_is_weighed_for_suspects_and_for_all_where_that_does_not_explain_them(
+    layer: Any, names: str, looks: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+    costed = HessianCase.costed
+
+    def counted(self: HessianCase) -> Any:
+        asked.append(self.suspect_entries is not None)
+        return costed(self)
+
+    monkeypatch.setattr(HessianCase, "costed", counted)
+    answer = examined(layer, dict.fromkeys(names, X), modes=SECOND)
+    assert answer.failure is None
+    assert asked == looks
+    assert bool(answer.findings) == (looks == [True, False])
 
 
 def test_what_raises_is_no_engine_error() -> None:

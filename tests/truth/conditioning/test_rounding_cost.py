@@ -154,6 +154,7 @@ def test_costs_of_suspects_alone_are_no_larger_than_those_of_all(size: int, exac
         assert np.all(mine <= 2 * theirs)  # of random draws, fewer of them
         if exact:
             assert np.all(mine[wanted] == theirs[wanted])
+    assert np.all((costs.scale > 0) & (costs.scale <= all_costs.scale))
     assert not np.any(costs.condition[0])  # another row
     np.testing.assert_array_equal(costs.value, all_costs.value)
     assert np.all(np.isnan(costs.difference))
