@@ -31,9 +31,9 @@ unsqueeze var view where xlogy zeros zeros_like
 _JAX = """
 abs acos acosh add add_any and asin asinh atan atan2 atanh broadcast_in_dim cbrt clamp concatenate
 convert_element_type copy copy_p cos cosh cumprod cumsum digamma div dot_general eq erf erfc exp
-exp2 expand_dims expm1 ge gt integer_pow is_finite le lgamma log log1p logistic lt max min mul ne
-neg not or pad polygamma pow reduce_max reduce_min reduce_sum reshape rev rsqrt select_n sign sin
-sinh slice sqrt square squeeze stop_gradient sub tan tanh transpose
+exp2 expand_dims expm1 gather ge gt integer_pow is_finite le lgamma log log1p logistic lt max min
+mul ne neg not or pad polygamma pow reduce_max reduce_min reduce_sum reshape rev rsqrt select_n sign
+sin sinh slice sqrt square squeeze stop_gradient sub tan tanh transpose
 """
 _TENSORFLOW = """
 Abs Acos Acosh Add AddN AddV2 Asin Asinh Atan Atan2 Atanh BatchMatMulV2 BroadcastTo Cast ClipByValue
