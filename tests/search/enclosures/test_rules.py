@@ -25,7 +25,12 @@ MASKS = ("less", "greater", "equal", "logical", "where", "not_equal", "sign")
 NAMES = sorted(name for name in RULES if ROWS_OF[name].elementwise and not name.startswith(MASKS))
 EXTREMES = (0.0, 1e-45, 1e-39, 1e-20, 1e-4, 0.3, 0.9999999, 1.0, 1.5707963, 3.0, 88.7, 1e10, 3e38)
 FLOAT32 = FORMATS["float32"]
-KEYWORDS = {"clip": {"min": -0.5, "max": 2.0}, "polygamma": {"n": 1}, "elu": {"alpha": 1.5}}
+KEYWORDS = {
+    "clip": {"min": -0.5, "max": 2.0},
+    "polygamma": {"n": 1},
+    "elu": {"alpha": 1.5},
+    "astype": {"dtype": np.float64},
+}
 
 
 def boxes(rng: np.random.Generator, count: int) -> list[tuple[float, float, float, float]]:
