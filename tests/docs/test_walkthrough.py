@@ -104,3 +104,8 @@ def test_a_command_that_cannot_run_is_refused(tmp_path: Path) -> None:
 )
 def test_dots_stand_for_lines_that_are_left_out(shown: str, same: bool) -> None:
     assert agrees(shown, "a 2\nb\nc\n") is same
+
+
+def test_a_slow_machine_prints_the_same_words() -> None:
+    assert agrees("3 passed in 4.87s", "3 passed in 68.98s (0:01:08)")
+    assert not agrees("3 passed in 4.87s", "3 passed in 68.98s (slow)")
