@@ -21,7 +21,7 @@ from reference_engine.op import INTERNAL, TABLE
 from reference_engine.traced import ROWS
 
 ROWS_OF = {**TABLE, **INTERNAL}
-MASKS = ("less", "greater", "equal", "logical", "where", "not_equal", "sign", "astype")
+MASKS = ("less", "greater", "equal", "logical", "where", "not_equal", "sign")
 NAMES = sorted(name for name in RULES if ROWS_OF[name].elementwise and not name.startswith(MASKS))
 EXTREMES = (0.0, 1e-45, 1e-39, 1e-20, 1e-4, 0.3, 0.9999999, 1.0, 1.5707963, 3.0, 88.7, 1e10, 3e38)
 FLOAT32 = FORMATS["float32"]
