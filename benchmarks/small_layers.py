@@ -3,9 +3,10 @@
     python benchmarks/small_layers.py [--repeats N]
 
 Prints for each layer the milliseconds of processor time of torch's slow mode, of `check` in the
-same dtype and mode, and of `check` without options (two dtypes, both modes), and how many times
-torch's these are. All run in turn on one thread of one process: a busy machine slows all. Ends
-with 1 where a layer takes more times torch's than `SAME` and `DEFAULT` allow.
+same dtype and mode, and of `check` without options (two dtypes, both modes), how many times
+torch's these are, and how often each of the three runs the layer forward. All run in turn on one
+thread of one process: a busy machine slows all. Ends with 1 where a layer takes more times torch's
+than `SAME` and `DEFAULT` allow.
 """
 
 from __future__ import annotations
@@ -80,13 +81,38 @@ def milliseconds(call: Callable[[], object], repeats: int) -> float:
     return 1e3 * statistics.median(taken)
 
 
+def forward_runs(layer: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> str:
+    """How often torch's check, `check` in the same dtype and mode, and `check` run the layer."""
+    runs = 0
+
+    def counted(*given: torch.Tensor) -> Any:
+        nonlocal runs
+        runs += 1
+        return layer(*given)
+
+    found = []
+    for call in (
+        partial(torch.autograd.gradcheck, counted, inputs),
+        partial(check, counted, *inputs, dtypes=["float64"], modes=["reverse"]),
+        partial(check, counted, *inputs),
+    ):
+        call()  # the program of a layer is recorded at its first check
+        runs = 0
+        call()
+        found.append(f"{runs:3}")
+    return " ".join(found)
+
+
 def main() -> None:
     torch.set_num_threads(1)
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--repeats", type=int, default=9)
     repeats = parser.parse_args().repeats
     assert all(check(layer, *inputs).passed for layer, inputs in layers().values())
-    print(f"{'layer':14} {'torch':>8} {'same':>8} {'times':>6} {'default':>8} {'times':>6}")
+    print(
+        f"{'layer':14} {'torch':>8} {'same':>8} {'times':>6} {'default':>8} {'times':>6}   "
+        "forward runs"
+    )
     worst = [0.0, 0.0]
     for name, (layer, inputs) in layers().items():
         slow = milliseconds(partial(torch.autograd.gradcheck, layer, inputs), repeats)
@@ -95,7 +121,7 @@ def main() -> None:
         default = milliseconds(partial(check, layer, *inputs), repeats)
         print(
             f"{name:14} {slow:8.2f} {same:8.2f} {same / slow:6.1f} {default:8.2f} "
-            f"{default / slow:6.1f}"
+            f"{default / slow:6.1f}   {forward_runs(layer, inputs)}"
         )
         worst = [max(worst[0], same / slow), max(worst[1], default / slow)]
     if worst[0] > SAME or worst[1] > DEFAULT:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from gradcheck_cli import check
 from gradcheck_cli.testing.layers import name_of, place_of
 
 
@@ -86,3 +87,21 @@ def test_the_file_of_a_module_is_read_once(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("inspect.getsourcelines", pytest.fail)
     _, span = place_of(Doubled())
     assert span.line > 1
+
+
+@pytest.mark.parametrize(("inputs", "sets"), [(1, 1), (2, 2), (3, 3)])
+def test_a_check_has_a_budget_of_runs(inputs: int, sets: int) -> None:
+    """That of docs/internals.md; `torch.autograd.gradcheck` needs two for each entry, and two
+    more."""
+    runs = 0
+
+    def layer(*given: torch.Tensor) -> torch.Tensor:
+        nonlocal runs
+        runs += 1
+        return torch.sin(sum(given[1:], given[0]))
+
+    point = [torch.linspace(0.3, 1.1, 4, dtype=torch.float64) + i for i in range(inputs)]
+    for recording in (1, 0):
+        runs = 0
+        assert check(layer, *point, dtypes=["float64"], modes=["reverse"]).passed
+        assert runs == 16 + sets + recording
