@@ -15,9 +15,10 @@ import os
 import secrets
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from tests.fuzz.backwards import Backwards
-from tests.fuzz.driver import Fuzzer, fuzz_at_once
+from tests.fuzz.driver import Fuzzer, Processes, fuzz
 from tests.fuzz.formulas import Formulas
 from tests.fuzz.layers import Layers
 from tests.fuzz.oddities import Oddities
@@ -56,12 +57,15 @@ def main(arguments: list[str]) -> int:
     seed = secrets.randbelow(1 << 32) if chosen.seed is None else chosen.seed
     print(f"seed {seed}", flush=True)
     told = []
-    for name in chosen.kinds or FUZZERS:
-        make, share = FUZZERS[name]
-        count = round(share * chosen.times) if chosen.inputs is None else chosen.inputs
-        indices = range(count) if chosen.only is None else [chosen.only]
-        told.append(fuzz_at_once(make, seed, indices, chosen.jobs))
-        print(told[-1], flush=True)
+    with Processes(chosen.jobs) if chosen.only is None else nullcontext() as processes:
+        for name in chosen.kinds or FUZZERS:
+            make, share = FUZZERS[name]
+            if processes is None:
+                told.append(fuzz(make(), seed, [[chosen.only]]))
+            else:
+                count = round(share * chosen.times) if chosen.inputs is None else chosen.inputs
+                told.append(processes.fuzz(make, seed, range(count)))
+            print(told[-1], flush=True)
     findings = sum(len(figures.findings) for figures in told)
     inputs, seconds = sum(f.inputs for f in told), sum(f.seconds for f in told)
     processor = sum(figures.processor for figures in told)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import multiprocessing
 import os
 import sys
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TextIO, TypeVar
+from typing import Any, Protocol, TextIO, TypeVar
 
 import numpy as np
 
@@ -20,6 +22,9 @@ Input = TypeVar("Input")
 
 FINDINGS = Path(".fuzz")
 """Where failing inputs are written, in the folder that the fuzzer was started in."""
+
+BATCH = 20
+"""Inputs that are checked together, at most; so much later another process may end."""
 
 
 @dataclass(frozen=True)
@@ -85,36 +90,61 @@ def drawn(seed: int, name: str, index: int) -> np.random.Generator:
     return np.random.default_rng([seed, zlib.crc32(name.encode()), index])
 
 
-def fuzz_at_once(
-    make: Callable[[], Fuzzer], seed: int, indices: Sequence[int], jobs: int
-) -> Figures:
-    """Checks the inputs in so many processes, each in its turn; prints as `fuzz` does."""
-    if min(jobs, len(indices)) <= 1:
-        return _fuzz_part(make, seed, indices)
-    with ProcessPoolExecutor(jobs) as processes:
-        parts = [
-            processes.submit(_fuzz_part, make, seed, indices[first::jobs]) for first in range(jobs)
-        ]
+class Processes(AbstractContextManager["Processes"]):
+    """Several processes that check inputs at once."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._taken: Any = multiprocessing.Value("q", 0)
+        self._pool = ProcessPoolExecutor(jobs, initializer=_begin, initargs=(self._taken,))
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
+
+    def fuzz(self, make: Callable[[], Fuzzer], seed: int, indices: Sequence[int]) -> Figures:
+        """Checks the inputs, a batch by whoever is free; prints as `fuzz` does."""
+        self._taken.value = 0
+        given = make, seed, indices, min(BATCH, math.ceil(len(indices) / self._jobs))
+        parts = [self._pool.submit(_fuzz_part, *given) for _ in range(self._jobs)]
         figures = parts[0].result()
         for part in parts[1:]:
             figures.add(part.result())
-    return figures
+        return figures
 
 
-def _fuzz_part(make: Callable[[], Fuzzer], seed: int, indices: Sequence[int]) -> Figures:
-    return fuzz(make(), seed, indices, sys.stdout)
+_taken: Any = None
+"""How many inputs of the kind are taken, in all processes of a pool."""
+
+
+def _begin(taken: Any) -> None:
+    global _taken
+    _taken = taken
+
+
+def _fuzz_part(make: Callable[[], Fuzzer], seed: int, indices: Sequence[int], size: int) -> Figures:
+    return fuzz(make(), seed, _next_batches(indices, size))
+
+
+def _next_batches(indices: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    """Batches that no other process takes."""
+    while True:
+        with _taken.get_lock():
+            first = _taken.value
+            _taken.value += size
+        if first >= len(indices):
+            return
+        yield indices[first : first + size]
 
 
 def fuzz(
-    fuzzer: Fuzzer, seed: int, indices: Sequence[int], out: TextIO, batch: int = 40
+    fuzzer: Fuzzer, seed: int, parts: Iterable[Sequence[int]], out: TextIO = sys.stdout
 ) -> Figures:
-    """Checks the inputs in batches; each finding is printed when it comes, with the command that
+    """Checks the inputs of each part; each finding is printed when it comes, with the command that
     repeats it, and its input is written to a file."""
     figures = Figures(fuzzer.name)
     start, used = time.monotonic(), _processor_seconds()
     with fuzzer:
-        for first in range(0, len(indices), batch):
-            chosen = indices[first : first + batch]
+        for chosen in parts:
             for finding in fuzzer.check(seed, chosen):
                 figures.findings.append(finding)
                 print(_told(fuzzer.name, seed, finding), file=out, flush=True)

@@ -1,8 +1,11 @@
 """Hostile layers beside innocent ones: one spec's trouble is its own.
 
-Each input is a run of three specs of one framework: a layer that misbehaves (`hostile.BEHAVIOURS`)
-at the first, second or last place, a right layer and a wrong one. The innocent ones must get what
-they get alone, the hostile one what it deserves; the run ends with 0 or 1, and nothing survives it.
+Each input is a layer that misbehaves (`hostile.BEHAVIOURS`), at the first, second or last place of
+a run beside a right layer and a wrong one. The innocent ones must get what they get alone, the
+hostile one what it deserves; the run ends with 0 or 1, and nothing survives it.
+
+Most of a run is the import of its framework, so up to `TOGETHER` hostile layers share one. If
+something is wrong with it, each of them runs again without the others.
 """
 
 from __future__ import annotations
@@ -14,20 +17,23 @@ import sys
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.cli.calling import environment
 from tests.fuzz.driver import Finding, drawn
-from tests.fuzz.hostile import BEHAVIOURS, IMPORTS, MARK, PAIRS, Behaviour, source
+from tests.fuzz.hostile import BEHAVIOURS, IMPORTS, MARK, PAIRS, source
 
 TOKEN = "GRADCHECK_FUZZ_TOKEN"
 """A variable of the environment by which what a run started is known."""
 
-_LIMIT_S = 240.0  # for a run of three small layers, on a machine that is busy
+TOGETHER = 4
+"""Hostile layers of one framework in a run."""
+
+_LIMIT_S = 240.0  # for a run of a few small layers, on a machine that is busy
 _ENDING_S = 10.0  # for processes to be gone after the run has ended
 
 _INNOCENT = {
@@ -104,6 +110,14 @@ def right_backward(upstream, x):
 _NAMES = ("right", "wrong")
 
 
+class Hostile(NamedTuple):
+    """A layer that misbehaves: how, at which call, and its place among the innocent ones."""
+
+    name: str
+    call: int
+    place: int
+
+
 class Layers:
     """The fuzzer of hostile layers."""
 
@@ -130,25 +144,38 @@ class Layers:
         return framework, name, int(rng.choice([1, 2, 3, 7, 20, 60])), int(rng.integers(3))
 
     def check(self, seed: int, indices: Sequence[int]) -> Iterator[Finding]:
-        inputs = [self.input(seed, index) for index in indices]
-        for framework in dict.fromkeys(framework for framework, *_ in inputs):
-            alone(framework)
-        for index, (framework, name, call, place) in zip(indices, inputs, strict=True):
-            faults = faults_of(framework, name, call, place)
+        by_framework: dict[str, dict[int, Hostile]] = {}
+        for index in indices:
+            framework, *hostile = self.input(seed, index)
+            by_framework.setdefault(framework, {})[index] = Hostile(*hostile)
             self.counted[framework] += 1
-            if faults:
-                where = f"{name}, call {call}, place {place}, {framework}"
-                says = "\n  ".join([f"{where}:", *faults])
-                yield Finding(index, says, source(BEHAVIOURS[name], framework, call), ".py")
+        for framework, hostile_of in by_framework.items():
+            chosen = list(hostile_of)
+            for first in range(0, len(chosen), TOGETHER):
+                group = {index: hostile_of[index] for index in chosen[first : first + TOGETHER]}
+                yield from self._findings(framework, group)
+
+    def _findings(self, framework: str, group: Mapping[int, Hostile]) -> Iterator[Finding]:
+        faults = faults_of(framework, *group.values())
+        if not faults:
+            return
+        found = [
+            (index, [one], told)
+            for index, one in group.items()
+            if (told := faults if len(group) == 1 else faults_of(framework, one))
+        ]
+        for index, which, told in found or [(min(group), [*group.values()], faults)]:
+            where = "; ".join(f"{one.name}, call {one.call}, place {one.place}" for one in which)
+            text = "\n\n".join(source(BEHAVIOURS[one.name], framework, one.call) for one in which)
+            yield Finding(index, "\n  ".join([f"{where}, {framework}:", *told]), text, ".py")
 
 
-def faults_of(framework: str, name: str, call: int, place: int) -> list[str]:
-    """What is wrong with a run beside such a layer, in sentences."""
-    behaviour = BEHAVIOURS[name]
+def faults_of(framework: str, *hostile: Hostile) -> list[str]:
+    """What is wrong with a run beside such layers, in sentences."""
     with TemporaryDirectory() as folder:
-        _write(Path(folder), framework, (behaviour, call, place))
+        _write(Path(folder), framework, hostile)
         report, faults = run_in(Path(folder))
-        met = (Path(folder) / f"hostile.py.{MARK}").exists()
+        met = [(Path(folder) / f"hostile{k}.py.{MARK}").exists() for k in range(len(hostile))]
     if report is None:
         return faults
     found = _verdicts(report)
@@ -156,13 +183,14 @@ def faults_of(framework: str, name: str, call: int, place: int) -> list[str]:
         if found.get(innocent) != alone(framework)[innocent]:
             told = f"`{innocent}` gets {found.get(innocent)}, alone {alone(framework)[innocent]}"
             faults.append(told)
-    hostile = found.get("hostile")
-    if hostile is None:
-        faults.append("the hostile layer has no verdict")
-    elif behaviour.expects == "finding" and met and hostile[0] == "passed":
-        faults.append(f"nothing is said of the hostile layer: {hostile}")
-    elif behaviour.expects == "quiet" and hostile[0] != "passed":
-        faults.append(f"the layer is right, and gets {hostile}")
+    for k, one in enumerate(hostile):
+        expects, verdict = BEHAVIOURS[one.name].expects, found.get(f"hostile{k}")
+        if verdict is None:
+            faults.append(f"`{one.name}` has no verdict")
+        elif expects == "finding" and met[k] and verdict[0] == "passed":
+            faults.append(f"`{one.name}` passes: {verdict}")
+        elif expects == "quiet" and verdict[0] != "passed":
+            faults.append(f"`{one.name}` is right, and gets {verdict}")
     return faults
 
 
@@ -170,34 +198,32 @@ def faults_of(framework: str, name: str, call: int, place: int) -> list[str]:
 def alone(framework: str) -> dict[str, Any]:
     """What the innocent layers get without a hostile one."""
     with TemporaryDirectory() as folder:
-        _write(Path(folder), framework, None)
+        _write(Path(folder), framework, ())
         report, faults = run_in(Path(folder))
     assert report is not None, faults
     assert not faults, faults
     found = _verdicts(report)
     assert found["right"][0] == "passed", found
-    assert found["wrong"][0] == "failed", found
+    assert any(code == "GC101" for code, *_ in found["wrong"][1]), found
     return found
 
 
-def _write(folder: Path, framework: str, hostile: tuple[Behaviour, int, int] | None) -> None:
+def _write(folder: Path, framework: str, hostile: Sequence[Hostile]) -> None:
     (folder / "innocent.py").write_text(_INNOCENT[framework], "utf-8")
-    specs = [
-        f"name: {name}\ninputs: {{x: [0.3, -1.2]}}\n"
-        f"implementations: {{{framework}: 'innocent.py:{name}'}}\n"
-        for name in _NAMES
-    ]
-    if hostile is not None:
-        behaviour, call, place = hostile
-        target = "pair" if framework in PAIRS else "layer"
-        (folder / "hostile.py").write_text(source(behaviour, framework, call), "utf-8")
-        spec = (
-            "name: hostile\ninputs: {x: [0.3, -1.2]}\n"
-            f"implementations: {{{framework}: 'hostile.py:{target}'}}\n{behaviour.keys}\n"
-        )
-        specs.insert(place, spec)
+    specs = [_spec(name, framework, f"innocent.py:{name}") for name in _NAMES]
+    target = "pair" if framework in PAIRS else "layer"
+    for k, (name, call, place) in enumerate(hostile):
+        behaviour, file = BEHAVIOURS[name], f"hostile{k}"
+        (folder / f"{file}.py").write_text(source(behaviour, framework, call), "utf-8")
+        spec = _spec(file, framework, f"{file}.py:{target}")
+        specs.insert(place, f"{spec}{behaviour.keys}\n")
     for number, spec in enumerate(specs):
         (folder / f"{number}.yaml").write_text(spec, "utf-8")
+
+
+def _spec(name: str, framework: str, target: str) -> str:
+    implementations = f"{{{framework}: '{target}'}}"
+    return f"name: {name}\ninputs: {{x: [0.3, -1.2]}}\nimplementations: {implementations}\n"
 
 
 def _verdicts(report: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz import __main__ as command
-from tests.fuzz.driver import Finding, drawn, fuzz, fuzz_at_once, shrunk
+from tests.fuzz.driver import Finding, Processes, drawn, fuzz, shrunk
 
 
 class Odd:
@@ -39,7 +39,7 @@ def test_a_finding_has_a_file_and_the_command_that_repeats_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     out = io.StringIO()
-    figures = fuzz(Odd(), 7, range(4), out, batch=3)
+    figures = fuzz(Odd(), 7, [range(3), range(3, 4)], out)
     assert (figures.inputs, len(figures.findings)) == (4, 2)
     assert Path(".fuzz/odd-7-3.txt").read_text("utf-8") == "3\n"
     assert "python -m tests.fuzz odd --seed 7 --only 3" in out.getvalue()
@@ -51,9 +51,12 @@ def test_several_processes_check_each_input_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    figures = fuzz_at_once(Odd, 7, range(11), 2)
-    assert figures.inputs == figures.counted["seen"] == 11
-    assert sorted(finding.index for finding in figures.findings) == [1, 3, 5, 7, 9]
+    with Processes(2) as processes:
+        for count in (11, 3, 0):
+            figures = processes.fuzz(Odd, 7, range(count))
+            assert figures.inputs == figures.counted["seen"] == count
+            found = sorted(finding.index for finding in figures.findings)
+            assert found == list(range(1, count, 2))
 
 
 @pytest.mark.parametrize(("only", "code"), [(2, 0), (3, 1)])

@@ -11,7 +11,7 @@ import pytest
 
 from tests.fuzz import layers
 from tests.fuzz.hostile import BEHAVIOURS, IMPORTS, source
-from tests.fuzz.layers import TOKEN, Layers, faults_of, survivors
+from tests.fuzz.layers import TOKEN, Hostile, Layers, faults_of, survivors
 
 ALONE = {"right": ("passed", []), "wrong": ("failed", [("GC101", "float32", "reverse")])}
 
@@ -25,7 +25,7 @@ def _result(name: str, status: str, *codes: str) -> dict[str, Any]:
     ("hostile", "wrong", "told"),
     [
         ("failed", ["GC101"], []),
-        ("passed", ["GC101"], ["nothing is said of the hostile layer"]),
+        ("passed", ["GC101"], ["`returns None` passes"]),
         ("failed", [], ["`wrong` gets"]),
         ("failed", ["GC701"], ["`wrong` gets"]),
     ],
@@ -34,9 +34,9 @@ def test_verdicts_that_are_not_those_alone_are_found(
     monkeypatch: pytest.MonkeyPatch, hostile: str, wrong: list[str], told: list[str]
 ) -> None:
     def ran(folder: Path) -> tuple[Any, list[str]]:
-        (folder / "hostile.py.met").touch()
+        (folder / "hostile0.py.met").touch()
         results = [
-            _result("hostile", hostile, *(["GC109"] if hostile == "failed" else [])),
+            _result("hostile0", hostile, *(["GC109"] if hostile == "failed" else [])),
             _result("right", "passed"),
             _result("wrong", "failed" if wrong else "passed", *wrong),
         ]
@@ -44,9 +44,23 @@ def test_verdicts_that_are_not_those_alone_are_found(
 
     monkeypatch.setattr(layers, "run_in", ran)
     monkeypatch.setattr(layers, "alone", lambda framework: ALONE)
-    faults = faults_of("torch", "returns None", 1, 0)
+    faults = faults_of("torch", Hostile("returns None", 1, 0))
     assert len(faults) == len(told)
     assert all(fault.startswith(start) for fault, start in zip(faults, told, strict=True))
+
+
+@pytest.mark.parametrize(("culprits", "found"), [({"b"}, [1]), (set(), [0]), ({"a", "c"}, [0, 2])])
+def test_a_fault_of_a_shared_run_is_that_of_who_has_it_alone(
+    monkeypatch: pytest.MonkeyPatch, culprits: set[str], found: list[int]
+) -> None:
+    monkeypatch.setattr(layers, "BEHAVIOURS", dict.fromkeys("abc", BEHAVIOURS["stays quiet"]))
+    group = {k: Hostile(name, 1, 0) for k, name in enumerate("abc")}
+
+    def faults(framework: str, *hostile: Hostile) -> list[str]:
+        return ["bad"] if len(hostile) == 3 or hostile[0].name in culprits else []
+
+    monkeypatch.setattr(layers, "faults_of", faults)
+    assert [finding.index for finding in Layers()._findings("torch", group)] == found
 
 
 def test_what_a_run_leaves_running_is_found_and_ended() -> None:
