@@ -157,7 +157,12 @@ class _Examination:
     points."""
 
     def __init__(
-        self, engine: Engine, problem: LayerProblem, blaming: bool, corrections: Corrections
+        self,
+        engine: Engine,
+        problem: LayerProblem,
+        blaming: bool,
+        corrections: Corrections,
+        subjects: Subjects | None = None,
     ) -> None:
         self._corrections = corrections
         self._engine = engine
@@ -165,7 +170,7 @@ class _Examination:
         self._problem = problem
         self._notes: dict[str, None] = {}  # in order, each once
         self._surrogates: dict[str, Surrogate] = {}
-        self._subjects = Subjects(engine, problem)
+        self._subjects = subjects or Subjects(engine, problem)
         self._judging = problem  # by the digits of its dtype
         self._program: ProgramTruth | None = None  # whose truth is that of the layer
         self._has_judged_value = False  # with what rounding may cost it
@@ -191,10 +196,20 @@ class _Examination:
             self._notes.update(self._subjects.notes)
             self._bind_what_was_left(bind)
             return self._restated(self._driven())
+        except Exception as error:
+            raise_if_internal(error)
+            if not self._subjects.stays_narrow(self._narrow, self._highest):
+                raise
+            return self._again()
         finally:
             self._narrow.close()
             if self._highest is not self._narrow:
                 self._highest.close()
+
+    def _again(self) -> LayerAnswer:
+        """The answer without the highest precision, in which only the derivative does not run."""
+        given = self._engine, self._problem, self._blaming, self._corrections
+        return _Examination(*given, self._subjects).answer()
 
     def _bind_what_was_left(self, bind: Callable[[], Subject]) -> None:
         """Binds the layer anew where its first call left arrays in it, which later calls find in

@@ -49,6 +49,7 @@ class Subjects:
         }
         self.kinds = kinds_of(problem.spec.points[problem.point])
         self._origin = dict(self._inputs)
+        self._narrow_only = False
 
     def keep(self, kinds: Mapping[str, Kind]) -> None:
         """From now on these leaves, of which a layer reads one triangle, stay of these kinds."""
@@ -120,7 +121,7 @@ class Subjects:
         """The layer in float64, or in the problem's dtype (that is `narrow`, where it is given)
         where it does not run there."""
         dtype = self._problem.dtype
-        if dtype == "float64":
+        if dtype == "float64" or self._narrow_only:
             return narrow or self.bound(dtype)
         try:
             wide = self.bound("float64")
@@ -146,6 +147,26 @@ class Subjects:
         wide.close()
         return narrow or self.bound(dtype)
 
+    def stays_narrow(self, narrow: Subject, wide: Subject) -> bool:
+        """Whether the derivative runs in the problem's dtype and raises in the wider one, which is
+        left alone from now on: what fails there says nothing about the layer in its own dtype."""
+        if narrow is wide or not where_it_runs(lambda: _has_derivative(narrow), False):
+            return False
+        try:
+            _has_derivative(wide)
+        except Exception as error:
+            raise_if_internal(error)
+            words = f"{type(error).__name__}: {error}".splitlines()[0]
+            note = f"its derivative runs in {narrow.dtype} only ({words}): checked in it"
+            self.notes[note] = None
+            self._narrow_only = True
+        return self._narrow_only
+
+
+def _has_derivative(subject: Subject) -> bool:
+    subject.run(Call(cotangents=np.ones((1, subject.value({}).size))))
+    return True
+
 
 BESIDE = (
     "the layer runs at the given point, but raised at a nearby point, where differences are "
@@ -169,9 +190,9 @@ def raised_beside(engine: Engine, problem: LayerProblem, failure: Failure) -> Fa
             on_the_path(problem.implementation),
             closing(Subjects(engine, problem).bound(problem.dtype)) as subject,
         ):
-            size = subject.value({}).size
+            subject.value({})
             runs = True
-            subject.run(Call(cotangents=np.ones((1, size))))
+            _has_derivative(subject)
     except (Exception, SystemExit):  # at the point itself, which the failure says already
         return replace(failure, message=BACKWARD + failure.message) if runs else failure
     return replace(failure, detail="\n".join(filter(None, (failure.detail, BESIDE))))

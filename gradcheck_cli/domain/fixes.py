@@ -93,10 +93,12 @@ class Trial:
 @dataclass(frozen=True, slots=True)
 class Screened:
     """The answer to a FixRequest: candidates that are worth an engine's time, best first.
-    `untried`: too few points had a truth to try any."""
+    `untried`: too few points had a truth to try any. `late`: none was found in the time that a
+    search may take."""
 
     trials: tuple[Trial, ...]
     untried: bool = False
+    late: bool = False
 
 
 def met(target: Target, numbers: Array, fmt: FloatFormat) -> Array:

@@ -74,6 +74,26 @@ def test_a_layer_of_one_precision_is_checked_in_that_and_left_out_in_others() ->
     )
 
 
+@pytest.mark.parametrize(("factor", "codes"), [(1.0, set()), (1.5, {"GC101"})])
+def test_a_derivative_that_runs_in_one_precision_is_checked_in_that(
+    factor: float, codes: set[str]
+) -> None:
+    def backward(up: Any, x: Any, y: Any, out: Any) -> Any:
+        if x.dtype != np.float32:
+            raise TypeError("my backward takes float32")
+        return up * y * np.float32(factor), up * x
+
+    layer = SimpleNamespace(forward=PRODUCT.forward, backward=backward)
+    narrow = examined(layer, dtype="float32")
+    assert narrow.failure is None
+    assert {finding.code for finding in narrow.findings if finding.severity == "error"} == codes
+    told = any(note.startswith("its derivative runs in float32 only") for note in narrow.notes)
+    assert told == bool(codes)  # a right one needs no other precision
+    wide = examined(layer)
+    assert wide.failure is not None
+    assert "my backward takes float32" in wide.failure.message
+
+
 @pytest.mark.parametrize("call", [1, 2])
 def test_a_layer_that_raises_once_is_not_one_of_a_lower_precision(call: int) -> None:
     calls = []

@@ -18,7 +18,6 @@ from gradcheck_cli.engines.jax.modes import (
     NO_LOOP,
     LayerJax,
     advising,
-    check_columns,
     no_gradient,
     no_jvp,
 )
@@ -30,7 +29,7 @@ from gradcheck_cli.engines.layer.capture import Capture, captures
 from gradcheck_cli.engines.layer.casts import Cast, Watch
 from gradcheck_cli.engines.layer.declared import Declared
 from gradcheck_cli.engines.layer.isolation import Randomness
-from gradcheck_cli.engines.layer.layer_subject import LayerSubject
+from gradcheck_cli.engines.layer.layer_subject import LayerSubject, check_columns
 from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
 from gradcheck_cli.engines.layer.results import Results
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout, Output, SubjectRequest
@@ -327,7 +326,7 @@ class JaxSubject(LayerSubject):
                 if not self.request.forward or NO_LOOP not in str(error):
                     raise
             self.mode = "forward"  # there is no other
-        check_columns(sum(inputs[name].size for name in wrt))
+        check_columns("JAX", sum(inputs[name].size for name in wrt))
         arrays = self._values_at(inputs)
         self._interleave(call)
         used = np.zeros(rows.shape[1])

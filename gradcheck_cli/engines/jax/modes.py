@@ -10,8 +10,6 @@ from gradcheck_cli.engines.derivatives import Function, VJPFunction
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.jax.framework import Jax, JaxVJP
 
-MOST_COLUMNS = 1024  # for one gradient of a layer without a reverse mode: seconds
-
 NO_LOOP = "Reverse-mode differentiation does not work for lax.while_loop"
 _NO_TRANSPOSE = "Transpose rule (for reverse-mode differentiation)"  # and that there is none
 _NO_COTANGENT = "so the shapes do not match"  # how JAX's ValueError of a custom_vjp ends
@@ -36,15 +34,6 @@ class LayerJax(Jax):
         made = JaxVJP(self, function, sources)
         targets, rest = made.run(None)
         return targets, rest, made
-
-
-def check_columns(count: int) -> None:
-    """Raises Unsupported where a gradient has too many columns for forward mode."""
-    if count > MOST_COLUMNS:
-        raise Unsupported(
-            f"JAX has no reverse mode for it, and a gradient by forward mode would take {count} "
-            f"passes, more than {MOST_COLUMNS}"
-        )
 
 
 def no_gradient(

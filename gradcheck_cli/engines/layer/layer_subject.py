@@ -56,6 +56,18 @@ _COMPOSED: dict[Mode, Callable[..., list[Any]]] = {
 }
 """Those of third order are of the gradient that reverse mode gave."""
 
+MOST_COLUMNS = 1024
+"""Passes for one gradient of a layer without a reverse mode: seconds."""
+
+
+def check_columns(framework: str, count: int) -> None:
+    """Raises Unsupported where a gradient has too many columns for forward mode."""
+    if count > MOST_COLUMNS:
+        raise Unsupported(
+            f"{framework} has no reverse mode for it, and a gradient by forward mode would take "
+            f"{count} passes, more than {MOST_COLUMNS}"
+        )
+
 
 class LayerSubject(FrameworkLayer):
     """`subject.Subject` of a layer that a framework has bound: its values, gradients and second

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,12 +27,13 @@ from gradcheck_cli.engines.layer.custom import (
 )
 from gradcheck_cli.engines.layer.declared import Declared
 from gradcheck_cli.engines.layer.framework_layer import VJP, WrittenNames
-from gradcheck_cli.engines.layer.layer_subject import LayerSubject
+from gradcheck_cli.engines.layer.layer_subject import LayerSubject, check_columns
 from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
 from gradcheck_cli.engines.layer.recording import Recording
 from gradcheck_cli.engines.layer.results import WHOLE, MissingOutput, Results, opened
 from gradcheck_cli.engines.layer.subject import (
     Call,
+    CallResult,
     Layout,
     Output,
     Spare,
@@ -66,6 +68,7 @@ from gradcheck_cli.engines.torch.state import State, with_gradients
 # In what PyTorch says of a function without forward mode, and of a scripted module.
 _NO_JVP = ("jvp", "forward", "stateless api")
 _NO_TANGENT = "both tensor and its forward grad to be floating"  # None, or whole numbers
+_NO_BACKWARD = "must implement either the backward or vjp method"  # of a Function
 _WRONG_JVP = "trying to set a forward gradient"  # of another shape or type than its value
 
 
@@ -434,6 +437,50 @@ class TorchSubject(LayerSubject):
             return self._batched.values(many, lambda moved: self.call({**inputs, **moved}))
 
     # Passes
+
+    def run(self, call: Call) -> CallResult:
+        if self.mode == "reverse":
+            try:
+                return super().run(call)
+            except NotImplementedError as error:
+                if not self.request.forward or _NO_BACKWARD not in str(error):
+                    raise
+            self.mode = "forward"  # there is no other
+        return self._by_columns(call)
+
+    def _by_columns(self, call: Call) -> CallResult:
+        """The gradients by forward mode along every entry of every leaf."""
+        forward = replace(call, cotangents=None, layouts=(), earlier_inputs=None, each=None)
+        found = super().run(forward)
+        rows = call.cotangents
+        if rows is None or not call.tracking:
+            return found
+        wrt = self.wrt if call.wrt is None else call.wrt
+        leaves = [self._by_name[name] for name in wrt]
+        check_columns("PyTorch", sum(leaf.size for leaf in leaves))
+        used = np.zeros(rows.shape[1])
+        for one in self.outputs:
+            named = call.used_outputs is None or one.name in call.used_outputs
+            used[one.start : one.start + one.size] = named
+        gradients: dict[str, Array | None] = {}
+        with self.ready(call.values), self.forward_mode(wrt), self.fw.forward_level():
+            inputs = self.inputs(call.values)
+            for leaf in leaves:
+                units = np.eye(leaf.size).reshape(leaf.size, *leaf.shape)
+                columns = [
+                    self._joined(
+                        self._jvp((leaf.name,), inputs, [self.leaf_array(leaf.name, unit)])
+                    )
+                    for unit in units
+                ]
+                with np.errstate(all="ignore"):
+                    gradients[leaf.name] = (rows * used) @ np.array(columns).T
+        found = replace(found, gradients=gradients)
+        if call.each is None:
+            return found
+        for i in range(len(rows)):
+            call.each(i, found.row(i))
+        return replace(found, gradients={})
 
     def numbers(self, array: Any) -> Array:
         known = array.dtype in (self.torch.float64, self.torch.float32)

@@ -4,6 +4,7 @@ captured, random numbers and switches. Every call finds it the same, and so does
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -99,18 +100,30 @@ class State:
         self._note_padding(module, before)
 
     def _copy_of(self, module: Any) -> Any:
-        """A deep copy. Both have in common what cannot be copied, as a lock."""
+        """A deep copy. Both have in common what cannot be copied, as a lock. Tensors that an
+        earlier call left with its graph are nan in the copy: the next call should replace them, as
+        a normalisation by hooks does its weight, and no gradient through them would be right."""
         try:
             return copy.deepcopy(module)
-        except TypeError:
+        except (TypeError, RuntimeError):
             shared: dict[str, Any] = {}
+            memo: dict[int, Any] = {}
+            left: list[str] = []
             for prefix, part in module.named_modules():
                 for name, value in vars(part).items():
-                    if name != "_modules" and not _can_be_copied(value):
-                        shared[f"{prefix}.{name}" if prefix else name] = value
-            listed = ", ".join(f"`{name}`" for name in shared)
-            self.notes.append(f"cannot be copied: {listed}; a check uses those of your layer")
-            return copy.deepcopy(module, {id(value): value for value in shared.values()})
+                    where = f"{prefix}.{name}" if prefix else name
+                    if isinstance(value, self.torch.Tensor) and not value.is_leaf:
+                        memo[id(value)] = self.torch.full_like(value.detach(), math.nan)
+                        left.append(f"`{where}`")
+                    elif name != "_modules" and not _can_be_copied(value):
+                        shared[where] = value
+            if left:
+                listed = ", ".join(left)
+                self.notes.append(f"an earlier call left {listed} with its graph: nan in the copy")
+            if shared:
+                listed = ", ".join(f"`{name}`" for name in shared)
+                self.notes.append(f"cannot be copied: {listed}; a check uses those of your layer")
+            return copy.deepcopy(module, memo | {id(value): value for value in shared.values()})
 
     def _note_padding(self, module: Any, before: str = "") -> None:
         for name, part in _padded(self.torch, module):

@@ -35,6 +35,7 @@ NONE_HELPS = "neither a rewrite of the catalogue nor a custom gradient helps her
 NO_DERIVATIVE = "there is no derivative here, so no fix can be proven"
 PARTLY_NONE = "one of these entries has no derivative, so no fix can be proven"
 NOT_TRIED = "no candidate could be tested: too few points around this one have a truth"
+NO_TIME = "none was found in the time that a search may take"
 DOES_NOT_FIT = "the exact result does not fit {}: no other formula helps"
 NOT_TAKEN = "a custom gradient would help, but {} supports none in {} mode"
 TOO_LARGE = "not searched for: the formula has too many operations"
@@ -99,7 +100,9 @@ class Trials:
         self.candidates = () if screened is None else screened.trials
         self.answers: dict[Tried, Evaluation] = {}
         self._findings = findings
-        self._none = NOT_TRIED if screened is not None and screened.untried else NONE_HELPS
+        self._none = NONE_HELPS
+        if screened is not None and (screened.untried or screened.late):
+            self._none = NOT_TRIED if screened.untried else NO_TIME
         wanted = [finding for finding in findings if _wants_fix(finding)]
         self._results = {
             who: _Results(self, *who) for who in dict.fromkeys((f.engine, f.mode) for f in wanted)

@@ -6,9 +6,11 @@ points near it, and nowhere wrong where the original is right.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import TypeVar
 
 import numpy as np
 
@@ -27,7 +29,7 @@ from gradcheck_cli.domain.fixes import (
     ulps_off,
 )
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.domain.thresholds import FEW_ULPS, FIRST_ORDER_SLACK, Spread
+from gradcheck_cli.domain.thresholds import FEW_ULPS, FIRST_ORDER_SLACK, Seconds, Spread
 from gradcheck_cli.domain.truth import Cost, PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.kit.walker import rounded
@@ -37,11 +39,17 @@ from gradcheck_cli.truth.conditioning.rounding_cost import conditioning, cost_of
 from gradcheck_cli.truth.gradients import float64_gradients
 from gradcheck_cli.truth.plain import PlainFunction, inlined
 
+_Item = TypeVar("_Item")
+
 POINTS = 8  # fresh points at which a candidate is tried
 DRAWN = 48  # points that are drawn for them; at some the original has no truth
 LEAST = 4  # half of the points must have one, or nothing was tried
 TRIED = 12  # candidates that are tried at all points, and
 KEPT = 5  # of these, those that go to the engines
+
+# Of processor time: ten times what most searches take, and far below the limit of a check, which
+# would lose its verdict.
+SECONDS: Seconds = 10.0
 
 DOMAIN_POINTS = 64
 # How far an entry moves, as a part of its own binade: half of the digits, or a quarter of a binade.
@@ -60,25 +68,47 @@ def screen(request: FixRequest) -> Screened:
         projections={mode: request.truth.projections[mode] for mode in request.modes},
     )
     failing = failing_point(requested, request.known)
+    clock, widened = _Clock(), _Widened(requested)
     alive: list[Trial] = []
-    for candidate in request.candidates:
-        worst = worst_error(requested, candidate.program, failing, engine)
+    for candidate in clock.in_time(request.candidates):
+        worst = _worst_error(widened, candidate.program, failing, engine)
         if worst is not None:
             alive.append(Trial(candidate, (), worst))
     if not alive:
-        return Screened(())
+        return Screened((), late=clock.is_late)
     points = [failing, *_fresh(requested)]
     if len(points) <= LEAST:
         return Screened((), untried=True)
     excused = [
-        worst_error(requested, request.truth.program, point, engine) is None for point in points
+        _worst_error(widened, request.truth.program, point, engine) is None for point in points
     ]
     trials: list[Trial] = []
-    for trial in sorted(alive, key=_merit)[:TRIED]:
-        tried = _tried(requested, trial.candidate, points, excused, engine)
+    for trial in clock.in_time(sorted(alive, key=_merit)[:TRIED]):
+        tried = _tried(widened, trial.candidate, points, excused, engine)
         if tried is not None:
             trials.append(tried)
-    return Screened(tuple(_complete(requested, trial) for trial in _varied(trials)))
+    chosen = tuple(_complete(widened, trial) for trial in _varied(trials))
+    return Screened(chosen, late=clock.is_late and not chosen)
+
+
+class _Clock:
+    """Says when a search of a fix has had its time. A half of it is kept for those candidates that
+    are right at the failing point."""
+
+    def __init__(self) -> None:
+        self._start = time.process_time()
+        self._share = 0.5
+        self.is_late = False
+
+    def in_time(self, candidates: Iterable[_Item]) -> Iterator[_Item]:
+        """The candidates, until the time is over."""
+        until = self._start + self._share * SECONDS
+        for candidate in candidates:
+            if time.process_time() > until:
+                self.is_late = True
+                break
+            yield candidate
+        self._share = 1.0
 
 
 def _varied(trials: Sequence[Trial]) -> list[Trial]:
@@ -100,7 +130,7 @@ def _merit(trial: Trial) -> tuple[bool, int, int]:
 
 
 def _tried(
-    request: TruthRequest,
+    widened: _Widened,
     candidate: Candidate,
     points: Sequence[TrialPoint],
     excused: Sequence[bool],
@@ -110,10 +140,10 @@ def _tried(
     worst, near, wrong = 0.0, 0, 0
     kept: list[TrialPoint] = []
     for point, excuse in zip(points, excused, strict=True):
-        if not _holds(request, candidate, point.values):
+        if not _holds(widened.request, candidate, point.values):
             continue
         kept.append(point)
-        off = worst_error(request, candidate.program, point, engine)
+        off = _worst_error(widened, candidate.program, point, engine)
         if off is None and not excuse:
             return None
         near += point.near
@@ -131,11 +161,10 @@ def _holds(request: TruthRequest, candidate: Candidate, values: Mapping[str, Arr
     return bool(np.all(plain.nodes(values)[candidate.holds.output]))
 
 
-def _complete(request: TruthRequest, trial: Trial) -> Trial:
+def _complete(widened: _Widened, trial: Trial) -> Trial:
     """The trial with what rounding may cost the candidate at each point."""
-    program = trial.candidate.program
-    points = tuple(_widened(request, program, point) for point in trial.points)
-    return _with_condition(request, replace(trial, points=points))
+    points = tuple(widened(trial.candidate.program, point) for point in trial.points)
+    return _with_condition(widened.request, replace(trial, points=points))
 
 
 def failing_point(request: TruthRequest, known: Truth) -> TrialPoint:
@@ -210,17 +239,30 @@ def _reference() -> ReferenceEngine:
     return engine
 
 
-def _widened(request: TruthRequest, program: Program, point: TrialPoint) -> TrialPoint:
-    """The point with what rounding may cost the candidate there."""
-    fmt = FORMATS[request.dtype]
-    there = replace(request, program=rounded(inlined(program), fmt.name), values=point.values)
-    run = recorded(there)
-    costs = conditioning(there, float64_gradients(there, _reference()).true, run=run)
-    gradients = {}
-    for key, target in point.gradients.items():
-        gradients[key] = _wider(target, _granted(costs[key]), fmt)
-    granted = _granted(cost_of_output(there, point.output.value, run))
-    return replace(point, output=_wider(point.output, granted, fmt), gradients=gradients)
+class _Widened:
+    """Points with what rounding may cost a candidate there, each computed once."""
+
+    def __init__(self, request: TruthRequest) -> None:
+        self.request = request
+        self._known: dict[tuple[int, int], tuple[Program, TrialPoint, TrialPoint]] = {}
+
+    def __call__(self, program: Program, point: TrialPoint) -> TrialPoint:
+        key = id(program), id(point)
+        if key not in self._known:  # which keeps both, and so their identity
+            self._known[key] = program, point, self._computed(program, point)
+        return self._known[key][2]
+
+    def _computed(self, program: Program, point: TrialPoint) -> TrialPoint:
+        request = self.request
+        fmt = FORMATS[request.dtype]
+        there = replace(request, program=rounded(inlined(program), fmt.name), values=point.values)
+        run = recorded(there)
+        costs = conditioning(there, float64_gradients(there, _reference()).true, run=run)
+        gradients = {}
+        for key, target in point.gradients.items():
+            gradients[key] = _wider(target, _granted(costs[key]), fmt)
+        granted = _granted(cost_of_output(there, point.output.value, run))
+        return replace(point, output=_wider(point.output, granted, fmt), gradients=gradients)
 
 
 def _granted(cost: Cost) -> Array:
@@ -264,11 +306,12 @@ def _evaluated(
     return answer.output, gradients
 
 
-def worst_error(
-    request: TruthRequest, program: Program, point: TrialPoint, engine: Engine
+def _worst_error(
+    widened: _Widened, program: Program, point: TrialPoint, engine: Engine
 ) -> float | None:
     """The largest error of a candidate in ulps, None where it is wrong. The roundings that it may
     have are looked at only where a few ulps do not explain the error."""
+    request = widened.request
     fmt = FORMATS[request.dtype]
     found = {}
     for mode in request.projections:
@@ -276,7 +319,7 @@ def worst_error(
         if found[mode] is None:
             return None
     if not _all_met(found, _narrowest(point, fmt), fmt) and not _all_met(
-        found, _widened(request, program, point), fmt
+        found, widened(program, point), fmt
     ):
         return None
     return max(

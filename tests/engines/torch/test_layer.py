@@ -109,3 +109,29 @@ def test_a_layout_that_no_kernel_of_forward_mode_takes_is_unsupported() -> None:
     with pytest.raises(Unsupported, match="SparseCsrCPU"):
         layer.jvps([{"w": np.stack([X, W])}])
     np.testing.assert_array_equal(layer.value({}), (X[:, None] * np.stack([W, X])).ravel())
+
+
+@pytest.mark.parametrize(("factor", "codes"), [(1.0, set()), (1.3, {"GC101"})])
+def test_without_a_backward_forward_mode_is_checked_alone(factor: float, codes: set[str]) -> None:
+    class Rule(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            ctx.save_for_forward(x, y)
+            return x * torch.sin(y)
+
+        @staticmethod
+        def jvp(ctx: Any, x_dot: Any, y_dot: Any) -> Any:
+            x, y = ctx.saved_tensors
+            return x_dot * torch.sin(y) + factor * y_dot * x * torch.cos(y)
+
+    inputs = {"x": [0.3, -1.2], "y": [0.7, 2.0]}
+    answer = examined(Rule.apply, inputs, modes=("forward",))
+    assert answer.failure is None
+    assert {finding.code for finding in answer.findings} == codes
+    assert {(check.mode, check.input) for check in answer.checks} == {
+        ("forward", "x"),
+        ("forward", "y"),
+    }
+    failure = examined(Rule.apply, inputs).failure
+    assert failure is not None
+    assert "either the backward or vjp" in failure.message

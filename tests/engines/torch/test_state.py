@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from gradcheck_cli.domain.implementation import Implementation
@@ -76,6 +79,48 @@ def test_the_columns_of_forward_mode_have_the_same_random_numbers() -> None:
     rows = layer.run(Call(cotangents=np.eye(8))).gradients["x"]
     assert 0 < np.count_nonzero(columns) < 8
     np.testing.assert_array_equal(columns, rows)
+
+
+class Keeps(torch.nn.Module):
+    """Keeps what it computed last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.tensor([2.0, -1.0]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.last = x * self.weight
+        return self.last.sin()
+
+
+class Adds(Keeps):
+    """Keeps what it computed first, and adds it to everything later."""
+
+    last: torch.Tensor | None = None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.last = x * self.weight if self.last is None else self.last
+        return (x * self.weight).sin() + self.last
+
+
+def _normed() -> torch.nn.Module:
+    with warnings.catch_warnings(action="ignore"):  # it is deprecated
+        return torch.nn.utils.weight_norm(torch.nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize(
+    ("make", "left", "codes"),
+    [(Keeps, "last", set()), (_normed, "weight", set()), (Adds, "last", {"GC203"})],
+)
+def test_a_graph_of_an_earlier_call_is_in_no_check(
+    make: Callable[[], torch.nn.Module], left: str, codes: set[str]
+) -> None:
+    module = make()
+    module(torch.ones(2))
+    answer = examined(module, {"x": [0.3, -1.2]})
+    assert answer.failure is None
+    assert {finding.code for finding in answer.findings} == codes
+    assert f"an earlier call left `{left}` with its graph: nan in the copy" in answer.notes
 
 
 def test_what_cannot_be_copied_is_shared_and_named() -> None:

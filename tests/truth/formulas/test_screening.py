@@ -7,12 +7,14 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+import pytest
 
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Projection
 from gradcheck_cli.domain.fixes import Candidate, FixRequest, Screened
 from gradcheck_cli.truth import compute
+from gradcheck_cli.truth.formulas import screening
 from gradcheck_cli.truth.formulas.screening import BROAD, FAR_BINADES, LEAST, fresh_points, screen
 from tests.conftest import array, program_of
 
@@ -61,6 +63,13 @@ def kept(found: Screened) -> list[str]:
 def test_the_stable_form_is_kept_and_others_are_not() -> None:
     found = screened("1 / exp(x)", {"x": 100.0}, "exp(-x)", "1 / exp(x)", "exp(-x) * 1.001")
     assert kept(found) == ["exp(-x)"]
+
+
+def test_a_search_ends_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not screened("1 / exp(x)", {"x": 100.0}, "exp(-x)").late
+    monkeypatch.setattr(screening, "SECONDS", 0.0)
+    found = screened("1 / exp(x)", {"x": 100.0}, "exp(-x)")
+    assert (found.trials, found.late) == ((), True)
 
 
 def test_an_epsilon_or_a_clip_is_another_function() -> None:
