@@ -146,8 +146,8 @@ class Layers:
     def check(self, seed: int, indices: Sequence[int]) -> Iterator[Finding]:
         by_framework: dict[str, dict[int, Hostile]] = {}
         for index in indices:
-            framework, *hostile = self.input(seed, index)
-            by_framework.setdefault(framework, {})[index] = Hostile(*hostile)
+            framework, name, call, place = self.input(seed, index)
+            by_framework.setdefault(framework, {})[index] = Hostile(name, call, place)
             self.counted[framework] += 1
         for framework, hostile_of in by_framework.items():
             chosen = list(hostile_of)
