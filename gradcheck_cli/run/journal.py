@@ -35,6 +35,7 @@ class Journal:
     if it were not there. Raises UsageError for a file that cannot be read or written."""
 
     def __init__(self, file: str, options: RunOptions) -> None:
+        self._name = file
         self._contents = Contents(options)
         self._key_of_file = ("", "")
         self._places: dict[str, int] = {}
@@ -72,8 +73,13 @@ class Journal:
         """Adds a line about the spec; `words` are for people who read the file."""
         key = self._key(spec)
         line = {"key": key, "spec": spec.name, **words, "result": as_text(value)}
-        self._file.write((json.dumps(line) + "\n").encode())
-        os.fsync(self._file.fileno())
+        left = (json.dumps(line) + "\n").encode()
+        try:
+            while left:  # a disk that is nearly full takes a part of it
+                left = left[self._file.write(left) :]
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise UsageError(f"--resume: cannot write to {self._name}: {error.strerror}") from error
 
     def recall(self, spec: Spec) -> _Known | None:
         """The result of a run."""
@@ -114,12 +120,13 @@ def _key_of(line: bytes) -> str:
 
 class Journaled:
     """An executor that takes results from a journal, and has the others examined and written
-    there."""
+    there. Where that fails, as on a full disk, the run goes on without."""
 
     def __init__(self, executor: Executor, journal: Journal) -> None:
         self._executor = executor
         self._journal = journal
-        self._known: deque[Examined] = deque()
+        self._known: deque[Examined | Notice] = deque()
+        self._is_kept = True
         self._specs: dict[int, Spec] = {}  # under way
         self._engines: dict[str, str] = {}
 
@@ -145,8 +152,16 @@ class Journaled:
         message = self._executor.next()
         if isinstance(message, Examined):
             spec = self._specs.pop(message.number)
-            self._journal.keep(spec, message.result, self.engines())
+            self._keep(spec, message.result)
         return message
+
+    def _keep(self, spec: Spec, result: SpecResult) -> None:
+        try:
+            if self._is_kept:
+                self._journal.keep(spec, result, self.engines())
+        except UsageError as error:
+            self._is_kept = False  # what is written after half a line would be lost with it
+            self._known.append(Notice(f"{error}; the run goes on, and cannot be resumed from here"))
 
     def engines(self) -> Mapping[str, str]:
         return {**self._engines, **self._executor.engines()}

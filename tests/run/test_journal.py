@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gradcheck_cli.domain.errors import UsageError
-from gradcheck_cli.domain.events import Finished, SpecFinished
+from gradcheck_cli.domain.events import Finished, Notice, SpecFinished
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.report import Report
 from gradcheck_cli.domain.spec import Spec
@@ -44,6 +46,20 @@ def _specs(spec: Read) -> list[Spec]:
 
 def _lasting(report: Report) -> list[object]:
     return [(one.spec, one.status, repr(one.findings), len(one.checks)) for one in report.results]
+
+
+def test_a_run_on_a_full_disk_goes_on_without_a_journal(
+    spec: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    specs, options = _specs(spec), _options(tmp_path)
+    events = list(run(specs, options))
+    assert len([event for event in events if isinstance(event, SpecFinished)]) == len(specs)
+    (told,) = (event.text for event in events if isinstance(event, Notice))
+    assert "journal: No space left on device; the run goes on" in told
 
 
 def test_a_run_that_was_killed_goes_on(spec: Read, tmp_path: Path) -> None:
