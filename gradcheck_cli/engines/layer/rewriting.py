@@ -219,17 +219,17 @@ def _held(path: str, callers: Sequence[Any]) -> Iterator[Any]:
     modules = [one for one in list(sys.modules.values()) if isinstance(one, ModuleType)]
     others = {one.__name__: one for one in modules if not _is_users(one)}
     known = {id(one) for one in others.values()} | {id(vars(one)) for one in others.values()}
-    waiting: list[Any] = [  # they stay: of nothing that is `known` may the id be given away
-        *callers,
-        *(vars(one) for one in modules if _file_of(one) == path),
-    ]
+    first = [*callers, *(vars(one) for one in modules if _file_of(one) == path)]
+    # They stay: of nothing that is `known` may the id be given away. Each is there once.
+    waiting: list[Any] = list({id(one): one for one in first}.values())
+    known.update(map(id, waiting))
     for one in waiting:
         yield one
         if isinstance(one, type) and one.__module__ in others:
             continue
-        found = [held for held in gc.get_referents(one) if id(held) not in known]
-        known.update(map(id, found))
-        waiting += found
+        found = {id(held): held for held in gc.get_referents(one) if id(held) not in known}
+        known.update(found)
+        waiting += found.values()
 
 
 def _file_of(module: ModuleType) -> str:

@@ -68,10 +68,10 @@ def screen(request: FixRequest) -> Screened:
         projections={mode: request.truth.projections[mode] for mode in request.modes},
     )
     failing = failing_point(requested, request.known)
-    clock, widened = _Clock(), _Widened(requested)
+    clock, widened = _Clock(), Widened(requested)
     alive: list[Trial] = []
     for candidate in clock.in_time(request.candidates):
-        worst = _worst_error(widened, candidate.program, failing, engine)
+        worst = worst_error(widened, candidate.program, failing, engine)
         if worst is not None:
             alive.append(Trial(candidate, (), worst))
     if not alive:
@@ -80,7 +80,7 @@ def screen(request: FixRequest) -> Screened:
     if len(points) <= LEAST:
         return Screened((), untried=True)
     excused = [
-        _worst_error(widened, request.truth.program, point, engine) is None for point in points
+        worst_error(widened, request.truth.program, point, engine) is None for point in points
     ]
     trials: list[Trial] = []
     for trial in clock.in_time(sorted(alive, key=_merit)[:TRIED]):
@@ -130,7 +130,7 @@ def _merit(trial: Trial) -> tuple[bool, int, int]:
 
 
 def _tried(
-    widened: _Widened,
+    widened: Widened,
     candidate: Candidate,
     points: Sequence[TrialPoint],
     excused: Sequence[bool],
@@ -143,7 +143,7 @@ def _tried(
         if not _holds(widened.request, candidate, point.values):
             continue
         kept.append(point)
-        off = _worst_error(widened, candidate.program, point, engine)
+        off = worst_error(widened, candidate.program, point, engine)
         if off is None and not excuse:
             return None
         near += point.near
@@ -161,7 +161,7 @@ def _holds(request: TruthRequest, candidate: Candidate, values: Mapping[str, Arr
     return bool(np.all(plain.nodes(values)[candidate.holds.output]))
 
 
-def _complete(widened: _Widened, trial: Trial) -> Trial:
+def _complete(widened: Widened, trial: Trial) -> Trial:
     """The trial with what rounding may cost the candidate at each point."""
     points = tuple(widened(trial.candidate.program, point) for point in trial.points)
     return _with_condition(widened.request, replace(trial, points=points))
@@ -239,7 +239,7 @@ def _reference() -> ReferenceEngine:
     return engine
 
 
-class _Widened:
+class Widened:
     """Points with what rounding may cost a candidate there, each computed once."""
 
     def __init__(self, request: TruthRequest) -> None:
@@ -306,8 +306,8 @@ def _evaluated(
     return answer.output, gradients
 
 
-def _worst_error(
-    widened: _Widened, program: Program, point: TrialPoint, engine: Engine
+def worst_error(
+    widened: Widened, program: Program, point: TrialPoint, engine: Engine
 ) -> float | None:
     """The largest error of a candidate in ulps, None where it is wrong. The roundings that it may
     have are looked at only where a few ulps do not explain the error."""

@@ -181,6 +181,14 @@ def test_parts_of_what_is_tried_run_once(code: Any) -> None:
     assert calls == [3.0]
 
 
+def test_a_function_that_is_found_twice_gets_its_code_back(code: Any) -> None:
+    """That of `made` is the same but for a function inside, so that nothing else tells that it was
+    changed."""
+    with Expression(place_of(code, "scale * x"), code.made, code.made).written("x + 1", {}):
+        pass
+    assert code.made(2.0)(3.0) == 6.0
+
+
 def test_functions_that_only_the_layer_holds_are_found(code: Any) -> None:
     inner, other = code.made(2.0), code.made(2.0)
     gc.freeze()

@@ -21,7 +21,7 @@ from gradcheck_cli.explain.rewrites import CATALOGUE
 from gradcheck_cli.explain.rewrites.rule import Rewrite, Site
 from gradcheck_cli.truth import compute
 from gradcheck_cli.truth.certified.enclose import certify, certify_output
-from gradcheck_cli.truth.formulas.screening import failing_point, worst_error
+from gradcheck_cli.truth.formulas.screening import Widened, failing_point, worst_error
 from gradcheck_cli.truth.plain import PlainFunction
 from tests.conftest import array, loaded, program_of
 from tests.explain.rewrites.examples import EXAMPLES, Example
@@ -82,9 +82,9 @@ def test_a_formula_fails_and_the_rule_repairs_it(rule: Rewrite) -> None:
     request = request_of(program, example, values)
     point = failing_point(request, compute(request))
     engine = loaded(example.engine)
-    assert worst_error(request, program, point, engine) is None
+    assert worst_error(Widened(request), program, point, engine) is None
     errors = [
-        worst_error(request, made, point, engine)
+        worst_error(Widened(request), made, point, engine)
         for made, holds in rewritten(rule, program, values, example.dtype)
         if all(holds)
     ]
