@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gradcheck_cli.domain.behaviour import OtherRun
 from gradcheck_cli.domain.codes import CODES, Codes, Severity
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
@@ -25,6 +26,7 @@ def finding_for(
     input: str | None = None,
     detail: str = "",
     place: Place | None = None,
+    other_run: OtherRun | None = None,
 ) -> Finding:
     """A finding about the implementation of a problem, at its line of the spec. `severity` is that
     of the code unless given; what is found about its behaviour has no dtype."""
@@ -40,6 +42,7 @@ def finding_for(
         point=problem.point if problem.spec.pointed else None,
         detail=detail,
         place=place,
+        other_run=other_run,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
+from gradcheck_cli.domain.behaviour import OtherRun
 from gradcheck_cli.domain.codes import Codes, Severity
 from gradcheck_cli.domain.place import Place, Source, Span
 from gradcheck_cli.domain.records import dataclass
@@ -177,6 +178,7 @@ class Finding:
     unseen: bool = False  # by float32, in whose digits the error is lost
     stage: str = ""  # of a compiler, where that is to blame
     cotangent: tuple[float, ...] = ()  # flattened: of the outputs whose product has a Hessian
+    other_run: OtherRun | None = None  # that shows how the layer behaves
     along: tuple[tuple[str, tuple[float, ...]], ...] = ()  # `Case.along`, flattened
 
     @property

@@ -26,6 +26,7 @@ from gradcheck_cli.domain.dtypes import Array
 _DOMAIN = "gradcheck_cli.domain."
 _CLASSES = {
     "evaluation": ("Evaluation", "Failure", "Gradient", "Operation", "Trace", "Training"),
+    "behaviour": ("OtherRun",),
     "case": ("TruthRequest",),
     "curve": ("Curve", "Line"),
     "fixes": ("Candidate", "Screened", "Target", "Trial", "TrialPoint"),

@@ -3,9 +3,10 @@ finding has it, which differs. The framework's own numbers say so, and no truth 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 
+from gradcheck_cli.domain.behaviour import Way
 from gradcheck_cli.domain.codes import CODES, Codes
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.records import dataclass
@@ -99,22 +100,33 @@ _IS_OUTPUT = {
 }
 
 _LAYOUTS = {
-    "transposed in memory": """
+    "transposed": (
+        "transposed in memory",
+        """
 def laid_out(x):
     axes = tuple(reversed(range(x.ndim)))
     return x.permute(axes).contiguous().permute(axes)
 """,
-    "a slice with gaps in memory": """
+    ),
+    "sliced": (
+        "a slice with gaps in memory",
+        """
 def laid_out(x):
     wide = torch.full((*x.shape, 2), float("nan")).to(x)
     wide[..., 0] = x
     return wide[..., 0]
 """,
-    "expanded (stride 0)": """
+    ),
+    "expanded": (
+        "expanded (stride 0)",
+        """
 def laid_out(x):
     return x[:1].clone().expand(x.shape) if x.ndim else x
 """,
+    ),
 }
+"""The words of the message for each layout, and what lays an array out."""
+
 _TURNED = """
 def turned(inputs, again=lambda x: x):
     every = {name: again(laid_out(x.detach())) for name, x in inputs.items()}
@@ -123,139 +135,15 @@ def turned(inputs, again=lambda x: x):
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
-    """How a run differs from the one as usual: `words` of the message, and the statements that set
-    `expected` and `found`. `frameworks` in whose words they are."""
+class _Run:
+    """How the run differs from the one as usual: `words` of the message, and the statements that
+    set `expected` and `found`. `frameworks` in whose words they are."""
 
     words: str
     lines: str
     frameworks: Sequence[str] = ("torch",)
 
 
-_TWICE = "expected = result(inputs)\nfound = result(inputs)"
-_ALL = tuple(_RUNS)
-_WAYS = (
-    _Way("the layer draws random numbers", _TWICE, ("torch", "tensorflow")),
-    _Way("called twice with the same input and the same random numbers", _TWICE, _ALL),
-    _Way("it depends on how often the layer was called", _TWICE, _ALL),
-    _Way("grows by the same amount at every call", _TWICE, _ALL),
-    _Way(
-        "before and after a call with another input",
-        "expected = result(inputs)\nresult(other)\nfound = result(inputs)",
-        _ALL,
-    ),
-    _Way(
-        "for an input on a fresh layer, and for the same input after another",
-        "result(inputs)\nfound = result(other)\n{made}\nexpected = result(other)",
-        _ALL,
-    ),
-    _Way(
-        "in a first call of an object, and in a second one",
-        "expected = result(inputs)\n{made}\nresult(other)\nfound = result(inputs)",
-        _ALL,
-    ),
-    _Way(
-        "with another forward run between a forward and its backward",
-        "expected = result(inputs)\ny, leaves, _ = graph(inputs)\ngraph(other)\n"
-        "found = pulled(y, leaves, upstream(y))",
-    ),
-    _Way(
-        "for another input the gradient",
-        "result(inputs)\nx_bar = result(other)\n"
-        "x_dot = (other[{name!r}] - inputs[{name!r}]).detach()\n\n\ndef along(step):\n"
-        "    y = graph({{**other, {name!r}: other[{name!r}] + step * x_dot}})[0]\n"
-        "    return (upstream(y) * y).sum()\n\n\n"
-        "found, expected = (x_bar * x_dot).sum(), (along(1e-3) - along(-1e-3)) / 2e-3",
-    ),
-    _Way(
-        "over one graph",
-        "y, leaves, _ = graph(inputs)\n"
-        "expected = pulled(y, leaves, upstream(y), retain_graph=True)\n"
-        "found = pulled(y, leaves, upstream(y))",
-    ),
-    _Way(
-        "adds to the `.grad` of",
-        "expected = torch.zeros_like({leaf})\nresult(inputs)\nfound = {leaf}.grad",
-    ),
-    _Way(
-        "writes to its input",
-        "y, leaves, given = graph(inputs)\nexpected, found = leaves[{name!r}], given[{name!r}]",
-    ),
-    _Way(
-        "the backward writes to the input",
-        "y, leaves, given = graph(inputs)\npulled(y, leaves, upstream(y))\n"
-        "expected, found = leaves[{name!r}], given[{name!r}]",
-    ),
-    _Way(
-        "the forward run writes to the",
-        "expected = {leaf}.detach().clone()\ngraph(inputs)\nfound = {leaf}",
-    ),
-    _Way(
-        "the backward writes to the upstream gradient",
-        "y, leaves, _ = graph(inputs)\nexpected, found = upstream(y), upstream(y)\n"
-        "pulled(y, leaves, found)",
-    ),
-    _Way(
-        "the backward writes to the",
-        "y, leaves, _ = graph(inputs)\nexpected = {leaf}.detach().clone()\n"
-        "pulled(y, leaves, upstream(y))\nfound = {leaf}",
-    ),
-    _Way(
-        "where the upstream gradient is expanded (stride 0)",
-        "expected = result(inputs, torch.ones_like)\n"
-        "found = result(inputs, lambda y: laid_out(torch.ones_like(y)))",
-    ),
-    _Way(
-        "where the upstream gradient is",
-        "expected = result(inputs)\nfound = result(inputs, lambda y: laid_out(upstream(y)))",
-    ),
-    _Way(
-        "where an input is expanded (stride 0)",
-        "expected = result(turned(inputs, torch.Tensor.contiguous))\n"
-        "found = result(turned(inputs))",
-    ),
-    _Way(
-        "where an input is",
-        "expected = result(inputs)\nfound = result(turned(inputs))",
-    ),
-    _Way(
-        "times the upstream gradient",
-        "expected = {factor} * result(inputs)\n"
-        "found = result(inputs, lambda y: {factor} * upstream(y))",
-        _ALL,
-    ),
-    _Way(
-        "for an upstream gradient of zero",
-        "expected = 0 * result(inputs)\nfound = result(inputs, lambda y: 0 * upstream(y))",
-        _ALL,
-    ),
-    _Way(
-        "for the sum of two upstream gradients",
-        "expected = result(inputs) + result(inputs, lambda y: upstream(y) ** 2)\n"
-        "found = result(inputs, lambda y: upstream(y) + upstream(y) ** 2)",
-        _ALL,
-    ),
-    _Way(
-        "when no gradients are tracked",
-        "expected = graph(inputs)[0]\nwith torch.no_grad():\n    found = graph(inputs)[0]",
-    ),
-    _Way(
-        "where only",
-        "expected = result(inputs)\nwanted = {wanted}\n"
-        "for name, one in getattr({layer}, 'named_parameters', tuple)():\n"
-        "    one.requires_grad_(name in wanted)\n"
-        "found = result({{name: x.detach().requires_grad_(name in wanted) "
-        "for name, x in inputs.items()}})",
-    ),
-    _Way(
-        "is the only output in use",
-        "y, leaves, _ = graph(inputs)\n"
-        "every = [one for one in (y.values() if isinstance(y, dict) else y) if one.requires_grad]\n"
-        "rows = [upstream(one) * (one is {output}) for one in every]\n"
-        "expected = pulled(every, leaves, rows, retain_graph=True)\n"
-        "found = pulled({output}, leaves, upstream({output}))",
-    ),
-)
 _MODES = """
 x_dots = {{name: upstream(x).detach() for name, x in inputs.items() if x.requires_grad}}
 with torch.autograd.forward_ad.dual_level():
@@ -271,6 +159,129 @@ x_bars = torch.autograd.grad(y, [leaves[name] for name in x_dots], upstream(y))
 expected = sum((x_bar * x_dot).sum() for x_bar, x_dot in zip(x_bars, x_dots.values()))
 """
 """The product <v, J u> of both modes, for the same v and u."""
+
+_TWICE = "expected = result(inputs)\nfound = result(inputs)"
+_ALL = tuple(_RUNS)
+OTHER_RUNS: Mapping[Way, _Run] = {
+    "random": _Run("the layer draws random numbers", _TWICE, ("torch", "tensorflow")),
+    "again": _Run("called twice with the same input and the same random numbers", _TWICE, _ALL),
+    "counted": _Run("it depends on how often the layer was called", _TWICE, _ALL),
+    "added up": _Run("grows by the same amount at every call", _TWICE, _ALL),
+    "after another": _Run(
+        "before and after a call with another input",
+        "expected = result(inputs)\nresult(other)\nfound = result(inputs)",
+        _ALL,
+    ),
+    "fresh": _Run(
+        "for an input on a fresh layer, and for the same input after another",
+        "result(inputs)\nfound = result(other)\n{made}\nexpected = result(other)",
+        _ALL,
+    ),
+    "second call": _Run(
+        "in a first call of an object, and in a second one",
+        "expected = result(inputs)\n{made}\nresult(other)\nfound = result(inputs)",
+        _ALL,
+    ),
+    "another between": _Run(
+        "with another forward run between a forward and its backward",
+        "expected = result(inputs)\ny, leaves, _ = graph(inputs)\ngraph(other)\n"
+        "found = pulled(y, leaves, upstream(y))",
+    ),
+    "first kept": _Run(
+        "for another input the gradient",
+        "result(inputs)\nx_bar = result(other)\n"
+        "x_dot = (other[{name!r}] - inputs[{name!r}]).detach()\n\n\ndef along(step):\n"
+        "    y = graph({{**other, {name!r}: other[{name!r}] + step * x_dot}})[0]\n"
+        "    return (upstream(y) * y).sum()\n\n\n"
+        "found, expected = (x_bar * x_dot).sum(), (along(1e-3) - along(-1e-3)) / 2e-3",
+    ),
+    "one graph": _Run(
+        "over one graph",
+        "y, leaves, _ = graph(inputs)\n"
+        "expected = pulled(y, leaves, upstream(y), retain_graph=True)\n"
+        "found = pulled(y, leaves, upstream(y))",
+    ),
+    "own .grad": _Run(
+        "adds to the `.grad` of",
+        "expected = torch.zeros_like({leaf})\nresult(inputs)\nfound = {leaf}.grad",
+    ),
+    "input written": _Run(
+        "writes to its input",
+        "y, leaves, given = graph(inputs)\nexpected, found = leaves[{name!r}], given[{name!r}]",
+    ),
+    "input written backward": _Run(
+        "the backward writes to the input",
+        "y, leaves, given = graph(inputs)\npulled(y, leaves, upstream(y))\n"
+        "expected, found = leaves[{name!r}], given[{name!r}]",
+    ),
+    "parameter written": _Run(
+        "the forward run writes to the",
+        "expected = {leaf}.detach().clone()\ngraph(inputs)\nfound = {leaf}",
+    ),
+    "upstream written": _Run(
+        "the backward writes to the upstream gradient",
+        "y, leaves, _ = graph(inputs)\nexpected, found = upstream(y), upstream(y)\n"
+        "pulled(y, leaves, found)",
+    ),
+    "parameter written backward": _Run(
+        "the backward writes to the",
+        "y, leaves, _ = graph(inputs)\nexpected = {leaf}.detach().clone()\n"
+        "pulled(y, leaves, upstream(y))\nfound = {leaf}",
+    ),
+    "upstream layout": _Run(
+        "where the upstream gradient is",
+        "expected = result(inputs)\nfound = result(inputs, lambda y: laid_out(upstream(y)))",
+    ),
+    "input layout": _Run(
+        "where an input is",
+        "expected = result(inputs)\nfound = result(turned(inputs))",
+    ),
+    "multiple": _Run(
+        "times the upstream gradient",
+        "expected = {factor} * result(inputs)\n"
+        "found = result(inputs, lambda y: {factor} * upstream(y))",
+        _ALL,
+    ),
+    "zero": _Run(
+        "for an upstream gradient of zero",
+        "expected = 0 * result(inputs)\nfound = result(inputs, lambda y: 0 * upstream(y))",
+        _ALL,
+    ),
+    "sum": _Run(
+        "for the sum of two upstream gradients",
+        "expected = result(inputs) + result(inputs, lambda y: upstream(y) ** 2)\n"
+        "found = result(inputs, lambda y: upstream(y) + upstream(y) ** 2)",
+        _ALL,
+    ),
+    "untracked": _Run(
+        "when no gradients are tracked",
+        "expected = graph(inputs)[0]\nwith torch.no_grad():\n    found = graph(inputs)[0]",
+    ),
+    "some leaves": _Run(
+        "where only",
+        "expected = result(inputs)\nwanted = {wanted}\n"
+        "for name, one in getattr({layer}, 'named_parameters', tuple)():\n"
+        "    one.requires_grad_(name in wanted)\n"
+        "found = result({{name: x.detach().requires_grad_(name in wanted) "
+        "for name, x in inputs.items()}})",
+    ),
+    "one output": _Run(
+        "is the only output in use",
+        "y, leaves, _ = graph(inputs)\n"
+        "every = [one for one in (y.values() if isinstance(y, dict) else y) if one.requires_grad]\n"
+        "rows = [upstream(one) * (one is {output}) for one in every]\n"
+        "expected = pulled(every, leaves, rows, retain_graph=True)\n"
+        "found = pulled({output}, leaves, upstream({output}))",
+    ),
+    "forward mode": _Run("by forward mode", _MODES),
+}
+_EXPANDED: Mapping[Way, str] = {
+    "upstream layout": "expected = result(inputs, torch.ones_like)\n"
+    "found = result(inputs, lambda y: laid_out(torch.ones_like(y)))",
+    "input layout": "expected = result(turned(inputs, torch.Tensor.contiguous))\n"
+    "found = result(turned(inputs))",
+}
+"""The statements for arrays that are expanded, whose numbers are equal."""
 
 _COMPARED = """
 def apart(pair):
@@ -320,35 +331,29 @@ class Behaviour:
             words = f"({self.finding.message})"
             yield self._put(_RETURNED, is_output=_IS_OUTPUT[self.framework], words=words)
             return
-        way = self._way()
-        is_value = self.finding.input is None and "the value is" in self.finding.message
-        result = "y" if is_value else self._put(_GRADIENTS[self.framework])
+        other = self.finding.other_run
+        if other is None or self.framework not in OTHER_RUNS[other.way].frameworks:
+            raise NoScript("no run of the framework alone shows how it behaves")
+        run = OTHER_RUNS[other.way]
+        result = "y" if other.of_value else self._put(_GRADIENTS[self.framework])
         yield self._put(_RUNS[self.framework], result=result)
-        yield from (text for words, text in _LAYOUTS.items() if words in self.finding.message)
-        if "turned" in way.lines:
+        words, lines = run.words, run.lines
+        if other.layout:
+            in_memory, laid_out = _LAYOUTS[other.layout]
+            words = f"{words} {in_memory}"
+            lines = _EXPANDED[other.way] if other.layout == "expanded" else lines
+            yield laid_out
+        if "turned" in lines:
             yield _TURNED
-        if "other" in way.lines:
+        if "other" in lines:
             moved = "".join(f", {name!r}: 1.015625 * inputs[{name!r}]" for name in self.inputs)
             yield f"other = {{**inputs{moved}}}"
-        lines = self._put(way.lines)
-        if "the layer raises" in self.finding.message:
-            indented = "\n".join(f"    {line}" for line in lines.splitlines())
-            lines = _TRIED.format(lines=indented)
+        lines = self._put(lines)
+        if other.raises:
+            lines = _TRIED.format(lines=textwrap.indent(lines, "    "))
         yield lines
         half = 2.0 ** -(FORMATS[self._dtype].bits / 2)
-        layouts = (words for words in _LAYOUTS if words in self.finding.message)
-        words = f"{way.words} {next(layouts)}" if way.words.endswith(" is") else way.words
         yield self._put(_COMPARED, words=f"({words})", half=half)
-
-    def _way(self) -> _Way:
-        """How the run of the finding differs from the one as usual."""
-        message = self.finding.message
-        if "by forward mode" in message and self.framework == "torch":
-            return _Way("by forward mode", _MODES)
-        for way in _WAYS:
-            if way.words in message and self.framework in way.frameworks:
-                return way
-        raise NoScript("no run of the framework alone shows how it behaves")
 
     @property
     def _dtype(self) -> str:
@@ -371,12 +376,8 @@ class Behaviour:
             "leaf": self._leaf,
             **more,
         }
-        if "{factor}" in text:
-            known["factor"] = re.findall(r"for (\S+) times", finding.message)[0]
-        if "{wanted}" in text:
-            known["wanted"] = self._wanted()
-        if "{output}" in text:
-            known["output"] = re.findall(r"`([^`]+)` is the only output", finding.message)[0]
+        if other := finding.other_run:
+            known |= {"factor": other.factor, "wanted": other.names, "output": "".join(other.names)}
         return text.format(**known).replace("    \n", "")
 
     @property
@@ -384,10 +385,11 @@ class Behaviour:
         """The input or parameter that the finding is about, or the first one that it names."""
         if self.finding.input is not None:
             return self.finding.input
-        named = re.findall(r"`\.grad` of `([^`]+)`", self.finding.message)
-        if not named and not self.inputs:
+        other = self.finding.other_run
+        named = other.names if other is not None and other.way == "own .grad" else self.inputs
+        if not named:
             raise NoScript("no input is differentiated")
-        return next(iter(named), "") or self.inputs[0]
+        return named[0]
 
     @property
     def _leaf(self) -> str:
@@ -397,10 +399,3 @@ class Behaviour:
         if self.framework != "torch" or not self.layer.made:
             raise NoScript(f"`{name}` is no input")
         return f"{self.layer.name}.get_parameter({name!r})"
-
-    def _wanted(self) -> tuple[str, ...]:
-        """The inputs and parameters that alone require a gradient."""
-        where = self.finding.message.partition("where only ")[2]
-        if "..." in where:
-            raise NoScript("it does not name all that require a gradient")
-        return tuple(re.findall(r"`([^`]+)`", where.partition(" requires")[0]))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from gradcheck_cli.checks.behaviour.layouts import WORDS
+from gradcheck_cli.domain.behaviour import OtherRun, Way
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
@@ -16,6 +18,7 @@ from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.report.layer_code import NoScript
 from gradcheck_cli.report.repro import script, shows
+from gradcheck_cli.report.repro_behaviour import OTHER_RUNS
 from tests.checks.making import examined
 from tests.conftest import spec_of
 
@@ -26,32 +29,33 @@ RIGHT = {
     "tensorflow": "import tensorflow as tf\ndef f(x, w):\n    return tf.sin(x) * w\n",
     "jax": "import jax\ndef f(x, w):\n    return jax.numpy.sin(x) * w\n",
 }
-CALLS = (
-    "called twice with the same input and the same random numbers, the value is 1 and then 2",
-    "it depends on how often the layer was called: the gradient of `x` is 1 and then 2",
-    "before and after a call with another input, the gradient of `x` is 1 and then 2",
-    "for an input on a fresh layer, and for the same input after another, the value is 1",
-    "in a first call of an object, and in a second one, the gradient of `x` is 1 and then 2",
-    "for -1024 times the upstream gradient the gradient of `x` is 1, not 2",
-    "for an upstream gradient of zero the gradient of `x` is 1",
-    "for the sum of two upstream gradients the gradient of `x` is 1; the two add up to 2",
+OF_CALLS: tuple[Way, ...] = (
+    "again",
+    "counted",
+    "added up",
+    "after another",
+    "fresh",
+    "second call",
+    "zero",
+    "sum",
 )
+OF_GRAPHS: tuple[Way, ...] = (
+    "another between",
+    "first kept",
+    "one graph",
+    "forward mode",
+    "input written",
+    "input written backward",
+    "upstream written",
+)
+CALLS = (*map(OtherRun, OF_CALLS), OtherRun("multiple", factor=-1024.0))
 GRAPHS = (
-    "with another forward run between a forward and its backward, the gradient of `x` is 1",
-    "for another input the gradient of `x` is still that of the first one",
-    "in two backward passes over one graph, the gradient of `x` is 1 and then 2",
-    "the layer writes to its input `x`",
-    "the backward writes to the input `x`",
-    "the backward writes to the upstream gradient, which it does not own",
-    "the gradient of `x` is 1 in the plain run, and 2 where an input is transposed in memory",
-    "the gradient of `x` is 1, and 2 where an input is a slice with gaps in memory",
-    "the gradient of `x` is 1 in the plain run, and 2 where an input is expanded (stride 0)",
-    "the gradient of `x` is 1, and 2 where the upstream gradient is transposed in memory",
-    "the gradient of `x` is 1, and 2 where the upstream gradient is a slice with gaps in memory",
-    "the gradient of `x` is 1, and 2 where the upstream gradient is expanded (stride 0), as is",
-    "the value is 1 in the plain run, and 2 when no gradients are tracked",
-    "the gradient of `x` is 1 in the plain run, and 2 where only `x` requires a gradient",
-    "<v, J u> is 1 by forward mode, <J^T v, u> 2 by reverse",
+    *map(OtherRun, OF_GRAPHS),
+    OtherRun("again", of_value=True),
+    OtherRun("untracked", of_value=True),
+    *(OtherRun("input layout", layout) for layout in WORDS),
+    *(OtherRun("upstream layout", layout) for layout in WORDS),
+    OtherRun("some leaves", names=("x",)),
 )
 
 
@@ -66,9 +70,16 @@ def ran(finding: Finding, spec: Spec, capsys: pytest.CaptureFixture[str]) -> tup
     return ended.value.code, capsys.readouterr().out
 
 
-def finding(engine: str, message: str, code: str = Codes.STATEFUL_GRADIENT) -> Finding:
-    name = "x" if "gradient of `x`" in message or "put `x`" in message else None
-    return Finding(code, "error", message, Span(1, 1, 1, 2), engine, input=name)
+def finding(
+    engine: str, other_run: OtherRun | None, message: str = "", code: str = Codes.STATEFUL_GRADIENT
+) -> Finding:
+    name = "x" if other_run is not None and not other_run.of_value else None
+    where = Span(1, 1, 1, 2)
+    return Finding(code, "error", message, where, engine, input=name, other_run=other_run)
+
+
+def test_every_way_has_its_run() -> None:
+    assert OTHER_RUNS.keys() == set(get_args(Way))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +110,7 @@ def test_a_planted_layer_is_shown_by_the_framework_alone(
 
 
 @pytest.mark.parametrize(
-    ("engine", "messages"),
+    ("engine", "other_runs"),
     [
         ("torch", CALLS + GRAPHS),
         ("jax", CALLS),
@@ -107,15 +118,18 @@ def test_a_planted_layer_is_shown_by_the_framework_alone(
     ],
 )
 def test_a_right_layer_ends_with_0(
-    engine: str, messages: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: str,
+    other_runs: tuple[OtherRun, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "layer.py").write_text(RIGHT[engine])
     spec = spec_with(engine, "layer.py:f", tmp_path, {**POINT, "w": [1.0, 2.0, 3.0]})
     wrong = {}
-    for message in messages:
-        exit_code, printed = ran(finding(engine, message), spec, capsys)
+    for other_run in other_runs:
+        exit_code, printed = ran(finding(engine, other_run), spec, capsys)
         if exit_code != 0 or "computed: " not in printed:
-            wrong[message] = printed
+            wrong[other_run] = printed
     assert wrong == {}
 
 
@@ -140,17 +154,25 @@ class Frozen(torch.nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("target", "message"),
+    ("target", "other_run", "message"),
     [
-        ("First", "for another input the gradient of `x` is still that of the first one"),
-        ("Frozen", "the gradient of `x` is 1, and 2 where only `x` requires a gradient"),
+        ("First", OtherRun("first kept"), "for another input the gradient of `x` is still that"),
+        (
+            "Frozen",
+            OtherRun("some leaves", names=("x",)),
+            "and 2 where only `x` requires a gradient",
+        ),
     ],
 )
 def test_what_only_another_call_shows(
-    target: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    target: str,
+    other_run: OtherRun,
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "layer.py").write_text(FIRST)
-    found = finding("torch", message)
+    found = finding("torch", other_run, message)
     exit_code, printed = ran(
         found, spec_with("torch", f"layer.py:{target}", tmp_path, POINT), capsys
     )
@@ -165,28 +187,25 @@ def test_what_a_layer_returns(
     monkeypatch.chdir(PLANTED)
     spec = spec_with("torch", f"layers.py:{target}", PLANTED, POINT)
     message = "the layer returned None: is a `return` missing?"
-    found = finding("torch", message, Codes.MISSING_OUTPUT)
+    found = finding("torch", None, message, Codes.MISSING_OUTPUT)
     exit_code, printed = ran(found, spec, capsys)
     assert exit_code == code
     assert shows(printed, found)
 
 
 def test_other_words_or_another_number_do_not_show_it() -> None:
-    found = finding("torch", CALLS[1])
+    message = "it depends on how often the layer was called: the gradient of `x` is 1 and then 2"
+    found = finding("torch", OtherRun("counted"), message)
     assert shows("computed: 3.0 (it depends on how often the layer was called)\n", found)
     assert not shows("computed: 3.0 (before and after a call with another input)\n", found)
     assert not shows("as usual: 3.0\n", found)
 
 
 @pytest.mark.parametrize(
-    ("engine", "message", "why"),
-    [
-        ("jax", GRAPHS[0], "no run of the framework alone"),
-        ("torch", "the gradient of `x` is 1, and 2 where only `w`, ... requires a", "not name all"),
-    ],
+    ("engine", "other_run"), [("jax", OtherRun("another between")), ("torch", None)]
 )
-def test_what_no_run_shows(engine: str, message: str, why: str, tmp_path: Path) -> None:
+def test_what_no_run_shows(engine: str, other_run: OtherRun | None, tmp_path: Path) -> None:
     (tmp_path / "layer.py").write_text(RIGHT[engine])
     spec = spec_with(engine, "layer.py:f", tmp_path, {**POINT, "w": [1.0, 2.0, 3.0]})
-    with pytest.raises(NoScript, match=why):
-        script(finding(engine, message), spec)
+    with pytest.raises(NoScript, match="no run of the framework alone"):
+        script(finding(engine, other_run), spec)

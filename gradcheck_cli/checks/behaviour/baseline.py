@@ -9,6 +9,7 @@ import numpy as np
 
 from gradcheck_cli.checks.casts import seen
 from gradcheck_cli.checks.large.progress import tell
+from gradcheck_cli.domain.behaviour import OtherRun
 from gradcheck_cli.domain.codes import Severity
 from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
@@ -44,6 +45,7 @@ class Fault:
     severity: Severity | None = None
     place: Place | None = None
     nondeterministic: bool = False
+    other_run: OtherRun | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,11 @@ class Apart:
         before, after = self.shown()
         return f"{self._what()} is {before} in the plain run, and {after} {where}"
 
+    def fault(self, code: str, message: str, run: OtherRun) -> Fault:
+        """That they differ in a run, which should not be."""
+        other_run = replace(run, of_value=self.leaf is None)
+        return Fault(code, message, self.leaf, other_run=other_run)
+
     def _what(self) -> str:
         if self.leaf is None:
             return "the value"
@@ -104,13 +111,26 @@ class Apart:
         return apart(self.before, self.after)
 
 
-def raised(code: str, where: str, error: Exception, severity: Severity | None = None) -> Fault:
-    """The layer raises where it should not. Raises what began in our own code."""
+def raised(
+    code: str,
+    where: str,
+    error: Exception,
+    other_run: OtherRun,
+    severity: Severity | None = None,
+) -> Fault:
+    """The layer raises in a run where it should not. Raises what began in our own code."""
     raise_if_internal(error)
     words = str(error).strip().splitlines() or [""]
     message = f"{where}, the layer raises {type(error).__name__}: {words[0].strip()}"
     place = raised_at(error)
-    return Fault(code, message, detail=short_traceback(error), severity=severity, place=place)
+    return Fault(
+        code,
+        message,
+        detail=short_traceback(error),
+        severity=severity,
+        place=place,
+        other_run=replace(other_run, raises=True),
+    )
 
 
 class Bench:

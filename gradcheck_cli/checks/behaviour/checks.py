@@ -18,6 +18,7 @@ from gradcheck_cli.checks.bound_layer import moving_size
 from gradcheck_cli.checks.findings import BadSpec, finding_for
 from gradcheck_cli.checks.one_triangle import as_it_moves
 from gradcheck_cli.checks.subjects import Subjects, where_it_runs
+from gradcheck_cli.domain.behaviour import OtherRun
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.layer import LARGE, LayerAnswer, LayerProblem
@@ -135,7 +136,7 @@ def _behaviour(
         faults = _faults(bench)
     nondeterministic = any(fault.nondeterministic for fault in faults)
     if bench.first.random and not nondeterministic:
-        faults.insert(0, Fault(Codes.STOCHASTIC, DRAWS))
+        faults.insert(0, Fault(Codes.STOCHASTIC, DRAWS, other_run=OtherRun("random")))
     where = Where(bench)
     return LayerAnswer(
         findings=tuple(_finding(problem, fault, where.of(fault)) for fault in faults),
@@ -197,6 +198,7 @@ def _finding(problem: LayerProblem, fault: Fault, place: Place | None) -> Findin
         input=fault.input,
         detail=fault.detail,
         place=place,
+        other_run=fault.other_run,
     )
 
 

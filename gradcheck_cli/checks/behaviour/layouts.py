@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from gradcheck_cli.checks.behaviour.baseline import Apart, Bench, Fault, raised
+from gradcheck_cli.domain.behaviour import OtherRun
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout
@@ -34,14 +35,15 @@ def of_upstream(bench: Bench) -> Iterator[Fault]:
         row = ones if layout == "expanded" else bench.row
         first = bench.run(row=row) if layout == "expanded" else bench.first
         where = f"where the upstream gradient {words}"
+        other = OtherRun("upstream layout", layout)
         try:
             ran = bench.run(Call(layouts=(layout,)), row=row)
         except Exception as error:
-            yield raised(Codes.LAYOUT_DEPENDENT, where, error)
+            yield raised(Codes.LAYOUT_DEPENDENT, where, error, other)
             return
         found = _differ(bench, first, ran, Call(), row)
         if found is not None:
-            yield Fault(Codes.LAYOUT_DEPENDENT, found.depending(where), found.leaf)
+            yield found.fault(Codes.LAYOUT_DEPENDENT, found.depending(where), other)
             return
 
 
@@ -59,14 +61,15 @@ def of_inputs(bench: Bench) -> Iterator[Fault]:
                 continue
             first = alike
         where = f"where an input {WORDS[layout].partition(',')[0]}"
+        other = OtherRun("input layout", layout)
         try:
             ran = bench.run(Call(values=values, inputs=layout))
         except Exception as error:
-            yield raised(Codes.LAYOUT_DEPENDENT, where, error, "warning")
+            yield raised(Codes.LAYOUT_DEPENDENT, where, error, other, "warning")
             return
         found = _differ(bench, first, ran, Call(values=values), bench.row)
         if found is not None:
-            yield Fault(Codes.LAYOUT_DEPENDENT, found.depending(where), found.leaf)
+            yield found.fault(Codes.LAYOUT_DEPENDENT, found.depending(where), other)
             return
 
 

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from gradcheck_cli.checks.behaviour.baseline import Bars, Bench, Fault
+from gradcheck_cli.domain.behaviour import OtherRun
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.thresholds import ROUNDING_GRAINS
@@ -28,7 +29,7 @@ def linear(bench: Bench) -> Iterator[Fault]:
 def _of_zero(bench: Bench) -> Iterator[Fault]:
     for name, value in not_zero(bench, bench.run(row=np.zeros(bench.size))):
         message = f"for an upstream gradient of zero the gradient of `{name}` is {value:.6g}"
-        yield Fault(Codes.NONLINEAR_BACKWARD, message, name)
+        yield Fault(Codes.NONLINEAR_BACKWARD, message, name, other_run=OtherRun("zero"))
 
 
 def not_zero(bench: Bench, ran: CallResult) -> Iterator[tuple[str, float]]:
@@ -59,7 +60,8 @@ def _of_multiples(bench: Bench) -> Iterator[Fault]:
             expected, given = found.shown()
             what = f"{factor:g} times the upstream gradient"
             message = f"for {what} the gradient of `{found.leaf}` is {given}, not {expected}"
-            yield Fault(Codes.NONLINEAR_BACKWARD, message, found.leaf)
+            other = OtherRun("multiple", factor=factor)
+            yield found.fault(Codes.NONLINEAR_BACKWARD, message, other)
 
 
 def _bars_times(bench: Bench, factor: float) -> Bars:
@@ -98,7 +100,7 @@ def _of_sums(bench: Bench) -> Iterator[Fault]:
             f"for the sum of two upstream gradients the gradient of `{found.leaf}` is {given}; "
             f"the two gradients add up to {expected}"
         )
-        yield Fault(Codes.NONLINEAR_BACKWARD, message, found.leaf)
+        yield found.fault(Codes.NONLINEAR_BACKWARD, message, OtherRun("sum"))
 
 
 def sum_of(shares: Sequence[Bars], more: Bars) -> Bars:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradcheck_cli.checks.behaviour.baseline import Apart, Bench, Fault, raised
+from gradcheck_cli.domain.behaviour import OtherRun, Way
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.layer.caches import emptied
@@ -48,20 +49,19 @@ def left_behind(bench: Bench) -> Iterator[Fault]:
     try:
         ran = bench.run(Call(earlier_inputs=bench.elsewhere or {}))
     except Exception as error:
-        when = "in a second call of one object"
-        yield raised(Codes.STATEFUL_GRADIENT, when, error, "warning")
+        when, other = "in a second call of one object", OtherRun("second call")
+        yield raised(Codes.STATEFUL_GRADIENT, when, error, other, "warning")
         return
     given = tuple(leaf.name for leaf in bench.leaves.values() if leaf.role == "input")
     found = bench.apart(bench.first, ran, bench.near, given)
-    fault = _shown("in a first call of an object, and in a second one", found)
+    fault = _shown("second call", "in a first call of an object, and in a second one", found)
     if fault is not None and fault.input is not None:
         yield fault
 
 
 def different_once(found: Apart) -> Fault:
     """GC602, where a run differed from one of the very same computation."""
-    fault = Fault(Codes.NONDETERMINISTIC, f"{TWICE}, {found}", found.leaf)
-    return replace(fault, nondeterministic=True)
+    return replace(_again(found), nondeterministic=True)
 
 
 def _changing(bench: Bench, found: Apart) -> Fault:
@@ -70,16 +70,18 @@ def _changing(bench: Bench, found: Apart) -> Fault:
     if found.leaf is not None and _adds_up(bench, runs, found.leaf):
         message = f"the gradient of `{found.leaf}` grows by the same amount at every call"
         before, after = (bench.apart(runs[0], runs[1], bench.near) or found).shown()
-        return Fault(Codes.STATEFUL_GRADIENT, f"{message}: {before}, then {after}", found.leaf)
+        message = f"{message}: {before}, then {after}"
+        return found.fault(Codes.STATEFUL_GRADIENT, message, OtherRun("added up"))
     here, there = _two_calls(bench), _two_calls(bench)
     bars = bench.tight(bench.first)
     if not any(bench.apart(a, b, bars) for a, b in zip(here, there, strict=True)):
-        return Fault(
-            Codes.STATEFUL_GRADIENT,
-            f"it depends on how often the layer was called: {found}",
-            found.leaf,
-        )
-    return Fault(Codes.NONDETERMINISTIC, f"{TWICE}, {found}", found.leaf)
+        message = f"it depends on how often the layer was called: {found}"
+        return found.fault(Codes.STATEFUL_GRADIENT, message, OtherRun("counted"))
+    return _again(found)
+
+
+def _again(found: Apart) -> Fault:
+    return found.fault(Codes.NONDETERMINISTIC, f"{TWICE}, {found}", OtherRun("again"))
 
 
 def _adds_up(bench: Bench, runs: Sequence[CallResult], name: str) -> bool:
@@ -99,7 +101,7 @@ def _after_another(bench: Bench) -> Fault | None:
     if bench.elsewhere is None:
         return None
     found = bench.apart(bench.first, bench.run(), bench.near)
-    return _shown("before and after a call with another input", found)
+    return _shown("after another", "before and after a call with another input", found)
 
 
 def _over_one_graph(bench: Bench) -> Fault | None:
@@ -108,18 +110,13 @@ def _over_one_graph(bench: Bench) -> Fault | None:
     try:
         ran = bench.subject.run(Call(cotangents=np.stack([bench.row, bench.row]), retained=True))
     except Exception as error:
-        return raised(
-            Codes.STATEFUL_GRADIENT, "in a second backward pass over one graph", error, "warning"
-        )
+        when, other = "in a second backward pass over one graph", OtherRun("one graph")
+        return raised(Codes.STATEFUL_GRADIENT, when, error, other, "warning")
     for row in (0, 1):
         taken = {n: g if g is None else g[row : row + 1] for n, g in ran.gradients.items()}
         found = bench.apart(bench.first, CallResult(ran.output, taken), bench.tight(bench.first))
         if found is not None:
-            return Fault(
-                Codes.STATEFUL_GRADIENT,
-                f"in two backward passes over one graph, {found}",
-                found.leaf,
-            )
+            return _shown("one graph", "in two backward passes over one graph", found)
     return None
 
 
@@ -132,9 +129,9 @@ def _with_one_between(bench: Bench) -> Fault | None:
     try:
         ran = bench.run(Call(interleaved_inputs=bench.elsewhere))
     except Exception as error:
-        return raised(Codes.STATEFUL_GRADIENT, BETWEEN, error)
+        return raised(Codes.STATEFUL_GRADIENT, BETWEEN, error, OtherRun("another between"))
     found = bench.apart(bench.first, ran, bench.tight(bench.first))
-    return _shown(BETWEEN, found)
+    return _shown("another between", BETWEEN, found)
 
 
 def _on_a_fresh_layer(bench: Bench) -> Fault | None:
@@ -145,7 +142,8 @@ def _on_a_fresh_layer(bench: Bench) -> Fault | None:
     with closing(bench.fresh(values)) as subject:
         fresh = subject.run(Call(values=values, cotangents=bench.row[None]))
     found = bench.apart(fresh, later, bench.tight(fresh))
-    return _shown("for an input on a fresh layer, and for the same input after another", found)
+    when = "for an input on a fresh layer, and for the same input after another"
+    return _shown("fresh", when, found)
 
 
 def of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) -> Iterator[Fault]:
@@ -176,7 +174,8 @@ def of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) -
             other = bench.slope(values, name, move)
             own = bench.slope({}, name, move) if other and other.excludes(slope) else None
             if own is not None and own.allows(slope):
-                yield Fault(Codes.STATEFUL_GRADIENT, FIRST.format(name=name), name)
+                other_run, message = OtherRun("first kept"), FIRST.format(name=name)
+                yield Fault(Codes.STATEFUL_GRADIENT, message, name, other_run=other_run)
                 return
 
 
@@ -198,10 +197,12 @@ def of_a_cache(bench: Bench, values: Mapping[str, Array]) -> Iterator[Fault]:
     except Exception:  # these arrays are its own, and no cache
         return
     when = f"for an input while `{name}` is empty, and for the same input after another"
-    fault = _shown(when, bench.apart(first, later, bench.tight(first)))
-    if fault is not None:
-        yield fault
+    found = bench.apart(first, later, bench.tight(first))
+    if found is not None:
+        yield Fault(Codes.STATEFUL_GRADIENT, f"{when}, {found}", found.leaf)
 
 
-def _shown(when: str, found: Apart | None) -> Fault | None:
-    return None if found is None else Fault(Codes.STATEFUL_GRADIENT, f"{when}, {found}", found.leaf)
+def _shown(way: Way, when: str, found: Apart | None) -> Fault | None:
+    if found is None:
+        return None
+    return found.fault(Codes.STATEFUL_GRADIENT, f"{when}, {found}", OtherRun(way))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from gradcheck_cli.checks.behaviour.baseline import Bars, Bench, Fault, raised
+from gradcheck_cli.domain.behaviour import OtherRun
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.thresholds import OPERATIONS
@@ -34,7 +35,7 @@ def modes_agree(bench: Bench) -> Iterator[Fault]:
     except Unsupported:
         return
     except Exception as error:
-        yield raised(Codes.MODES_DISAGREE, "in forward mode", error)
+        yield raised(Codes.MODES_DISAGREE, "in forward mode", error, OtherRun("forward mode"))
         return
     if pushed is None:  # which is a missing gradient, and not one that disagrees
         return
@@ -49,7 +50,7 @@ def modes_agree(bench: Bench) -> Iterator[Fault]:
         message = (
             f"<v, J u> is {by_forward:.9g} by forward mode, <J^T v, u> {by_reverse:.9g} by reverse"
         )
-        yield Fault(Codes.MODES_DISAGREE, message)
+        yield Fault(Codes.MODES_DISAGREE, message, other_run=OtherRun("forward mode"))
 
 
 def _along(bars: Bars, tangents: Mapping[str, Array]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradcheck_cli.checks.behaviour.baseline import Bench, Fault
+from gradcheck_cli.domain.behaviour import OtherRun, Way
 from gradcheck_cli.domain.codes import Codes
 
 SHOWN = 3  # names in a sentence
@@ -16,22 +17,22 @@ def written(bench: Bench) -> Iterator[Fault]:
     for name in ran.changed:
         leaf = leaves[name]
         if leaf.role == "input":
-            yield Fault(Codes.INPUT_MUTATED, f"the layer writes to its input `{name}`", name)
+            message = f"the layer writes to its input `{name}`"
+            yield _written(Codes.INPUT_MUTATED, message, name, "input written")
         elif leaf.differentiable:
             message = f"the forward run writes to the {_what(leaf.role)} `{name}`"
-            yield Fault(Codes.INPUT_MUTATED, message, name)
+            yield _written(Codes.INPUT_MUTATED, message, name, "parameter written")
     if ran.upstream_changed:
-        yield Fault(
-            Codes.UPSTREAM_MUTATED,
-            "the backward writes to the upstream gradient, which it does not own",
-        )
+        message = "the backward writes to the upstream gradient, which it does not own"
+        yield _written(Codes.UPSTREAM_MUTATED, message, None, "upstream written")
     for name in ran.changed_later:
         leaf = leaves[name]
         if leaf.role == "input":
-            yield Fault(Codes.INPUT_MUTATED, f"the backward writes to the input `{name}`", name)
+            message = f"the backward writes to the input `{name}`"
+            yield _written(Codes.INPUT_MUTATED, message, name, "input written backward")
         else:
             message = f"the backward writes to the {_what(leaf.role)} `{name}`"
-            yield Fault(Codes.STATEFUL_GRADIENT, message, name)
+            yield _written(Codes.STATEFUL_GRADIENT, message, name, "parameter written backward")
     if ran.accumulated:  # by one call of `backward`, whatever their number
         names = [f"`{name}`" for name in ran.accumulated]
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
@@ -40,7 +41,10 @@ def written(bench: Bench) -> Iterator[Fault]:
             "is returned, and its caller adds it up"
         )
         yield Fault(
-            Codes.STATEFUL_GRADIENT, message, ran.accumulated[0] if len(names) == 1 else None
+            Codes.STATEFUL_GRADIENT,
+            message,
+            ran.accumulated[0] if len(names) == 1 else None,
+            other_run=OtherRun("own .grad", names=tuple(ran.accumulated)),
         )
 
 
@@ -52,6 +56,10 @@ def kept(bench: Bench) -> tuple[str, ...]:
         for name in bench.first.changed
         if leaves[name].role != "input" and not leaves[name].differentiable
     )
+
+
+def _written(code: str, message: str, name: str | None, way: Way) -> Fault:
+    return Fault(code, message, name, other_run=OtherRun(way))
 
 
 def _what(role: str) -> str:

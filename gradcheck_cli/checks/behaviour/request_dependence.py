@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradcheck_cli.checks.behaviour.baseline import Bench, Fault, raised
+from gradcheck_cli.domain.behaviour import OtherRun
 from gradcheck_cli.domain.codes import Codes, Severity
 from gradcheck_cli.engines.layer.capture import of_a_library
 from gradcheck_cli.engines.layer.subject import Call
@@ -32,17 +33,17 @@ def _without_gradients(bench: Bench) -> Iterator[Fault]:
     """That the graph is missing is a note: a layer that differentiates by its inputs, registers a
     hook or refuses to run without gradients says so itself, and none of its numbers is wrong. Any
     other error is met by all who only evaluate the layer."""
-    where = "when no gradients are tracked"
+    where, other = "when no gradients are tracked", OtherRun("untracked")
     try:
         ran = bench.subject.run(Call(tracking=False))
     except Exception as error:
         refused = _lacks_graph(error) or _is_refusal(error)
         severity: Severity | None = "note" if refused else None
-        yield raised(Codes.REQUEST_DEPENDENT, where, error, severity)
+        yield raised(Codes.REQUEST_DEPENDENT, where, error, other, severity)
         return
     found = bench.differ(bench.first, ran, lambda: bench.bars, bench.near, ())
     if found is not None:
-        yield Fault(Codes.REQUEST_DEPENDENT, found.depending(where))
+        yield found.fault(Codes.REQUEST_DEPENDENT, found.depending(where), other)
 
 
 def _lacks_graph(error: Exception) -> bool:
@@ -74,16 +75,17 @@ def subsets(bench: Bench) -> list[tuple[str, ...]]:
 def _some_gradients(bench: Bench, needs_graph: bool) -> Iterator[Fault]:
     for wrt in subsets(bench):
         where = f"where only {_listed(wrt)} requires a gradient"
+        other = OtherRun("some leaves", names=wrt)
         try:
             ran = bench.run(Call(wrt=wrt))
         except Exception as error:
             if needs_graph and _lacks_graph(error):
                 continue  # it needs the graph of another input
-            yield raised(Codes.REQUEST_DEPENDENT, where, error)
+            yield raised(Codes.REQUEST_DEPENDENT, where, error, other)
             return
         found = bench.differ(bench.first, ran, lambda: bench.bars, bench.near, wrt)
         if found is not None:
-            yield Fault(Codes.REQUEST_DEPENDENT, found.depending(where), found.leaf)
+            yield found.fault(Codes.REQUEST_DEPENDENT, found.depending(where), other)
             return
 
 
@@ -95,15 +97,16 @@ def used_outputs(bench: Bench) -> Iterator[Fault]:
         inside = slice(output.start, output.start + output.size)
         row[inside] = bench.row[inside]
         where = f"where `{output.name}` is the only output in use"
+        other = OtherRun("one output", names=(output.name,))
         whole = bench.run(row=row)
         try:
             ran = bench.run(Call(used_outputs=(output.name,)), row=row)
         except Exception as error:
-            yield raised(Codes.REQUEST_DEPENDENT, where, error)
+            yield raised(Codes.REQUEST_DEPENDENT, where, error, other)
             return
         found = bench.differ(whole, ran, lambda: bench.bars, bench.near)
         if found is not None:
-            yield Fault(Codes.REQUEST_DEPENDENT, found.depending(where), found.leaf)
+            yield found.fault(Codes.REQUEST_DEPENDENT, found.depending(where), other)
             return
 
 

@@ -110,9 +110,7 @@ def test_what_is_too_long_is_refused() -> None:
 
 
 def test_a_layer_of_constants_has_no_program() -> None:
-    with pytest.raises(
-        NotLifted, match="leads from an input to the output"
-    ):
+    with pytest.raises(NotLifted, match="leads from an input to the output"):
         subject_of(torch_engine(), lambda x: torch.ones(2) + 0, x=X).lift()
 
 

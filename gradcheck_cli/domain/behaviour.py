@@ -1,0 +1,52 @@
+"""How the run that shows a finding about a layer's behaviour differs from a run as usual."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gradcheck_cli.domain.records import dataclass
+
+Way = Literal[
+    "random",  # the layer draws other numbers
+    "again",
+    "counted",  # again, as often as the layer was called
+    "added up",  # again, by the same amount every time
+    "after another",  # input
+    "fresh",  # a layer that is made anew
+    "second call",  # of one object
+    "another between",  # a forward run between a forward and its backward
+    "first kept",  # the gradient at another input is that of the first one
+    "one graph",  # two backward passes
+    "own .grad",  # the layer adds to it
+    "input written",  # by the forward
+    "parameter written",
+    "input written backward",
+    "parameter written backward",
+    "upstream written",  # by the backward
+    "upstream layout",
+    "input layout",
+    "multiple",  # of the upstream gradient
+    "zero",  # for the upstream gradient
+    "sum",  # of two upstream gradients
+    "untracked",  # without gradients
+    "some leaves",  # alone require a gradient
+    "one output",  # alone is used
+    "forward mode",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class OtherRun:
+    """A run that differs from the one as usual in one way.
+
+    `layout` and `factor` belong to the ways of those words; `names` are the leaves that alone
+    require a gradient, or whose `.grad` is added to, or the output that is used alone. `of_value`:
+    the value differs, and not a gradient. `raises`: the layer does, and no number differs.
+    """
+
+    way: Way
+    layout: str = ""
+    factor: float = 1.0
+    names: tuple[str, ...] = ()
+    of_value: bool = False
+    raises: bool = False
