@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -28,6 +29,9 @@ _WHOLE = ""  # the text of an expression among those of its parts
 _PARTS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp, ast.UnaryOp)
 _SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+MOST_HELD = 30_000
+"""Objects that are looked through for functions, the nearest first: a tenth of a second.
+A layer in a test of a large suite reaches ten times as many, all of pytest's among them."""
 _Key = tuple[str, int]  # of a function in a file: its qualified name, its first line
 
 
@@ -223,7 +227,7 @@ def _held(path: str, callers: Sequence[Any]) -> Iterator[Any]:
     # They stay: of nothing that is `known` may the id be given away. Each is there once.
     waiting: list[Any] = list({id(one): one for one in first}.values())
     known.update(map(id, waiting))
-    for one in waiting:
+    for one in islice(waiting, MOST_HELD):
         yield one
         if isinstance(one, type) and one.__module__ in others:
             continue
