@@ -79,6 +79,10 @@ class ProgramTruth:
             documented=tuple(self._in_leaves(one) for one in found.documented),
         )
 
+    def block_name(self, rows: str, columns: str) -> str:
+        """The name that the block of two leaves has in certificates."""
+        return str(HessianBlock(self.words[rows], self.words[columns]))
+
     def second_order(
         self,
         mode: Mode,
@@ -90,9 +94,7 @@ class ProgramTruth:
         """The truth about the Hessian of one composition, and its blocks by pairs of `leaves`;
         compositions that have the same numbers share it. `suspects` are masks by such pairs."""
         names = {
-            (block.rows, block.columns): str(
-                HessianBlock(self.words[block.rows], self.words[block.columns])
-            )
+            (block.rows, block.columns): self.block_name(block.rows, block.columns)
             for block in blocks_in(mode, leaves)
         }
         key = (order_of(mode), _contents(projection), tuple(names))

@@ -10,7 +10,6 @@ import numpy as np
 
 from gradcheck_cli.checks.certified.enclosed_rows import granted
 from gradcheck_cli.checks.certified.program_truth import ProgramTruth
-from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode, Projection
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
@@ -60,8 +59,7 @@ def with_more_bits(
     certificates = certify(replace(request, program=rounded(request.program, request.dtype)))
     blocks = {}
     for (first, second), wide in found.items():
-        name = str(HessianBlock(program.words[first], program.words[second]))
-        one = certificates[MODE, name]
+        one = certificates[MODE, program.block_name(first, second)]
         better = one.sure & ~_is_narrow(wide)
         exact = EnclosedArray(one.value, one.radius)
         blocks[first, second] = EnclosedArray(

@@ -329,13 +329,10 @@ class JaxSubject(LayerSubject):
         check_columns("JAX", sum(inputs[name].size for name in wrt))
         arrays = self._values_at(inputs)
         self._interleave(call)
-        used = np.zeros(rows.shape[1])
-        for one in self.outputs:
-            named = call.used_outputs is None or one.name in call.used_outputs
-            used[one.start : one.start + one.size] = named
+        rows = self.rows_in_use(rows, call.used_outputs)
         columns = [self._columns(inputs, name) for name in wrt]
         with np.errstate(all="ignore"):
-            products = [(rows * used) @ part for part in columns]
+            products = [rows @ part for part in columns]
         return arrays, [
             [
                 self.fw.array(part[i].reshape(inputs[name].shape))

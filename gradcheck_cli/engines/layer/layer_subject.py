@@ -75,6 +75,14 @@ class LayerSubject(FrameworkLayer):
 
     _function: Any = None  # what the user handed over, as it is called, where that is Python
 
+    def rows_in_use(self, rows: Array, used_outputs: Sequence[str] | None) -> Array:
+        """The cotangents, (rows, m), with zeros for outputs that are not used; None: all are."""
+        used = np.zeros(rows.shape[1])
+        for one in self.outputs:
+            named = used_outputs is None or one.name in used_outputs
+            used[one.start : one.start + one.size] = named
+        return rows * used
+
     # Values
 
     def value(self, values: Mapping[str, Array]) -> Array:

@@ -458,10 +458,7 @@ class TorchSubject(LayerSubject):
         wrt = self.wrt if call.wrt is None else call.wrt
         leaves = [self._by_name[name] for name in wrt]
         check_columns("PyTorch", sum(leaf.size for leaf in leaves))
-        used = np.zeros(rows.shape[1])
-        for one in self.outputs:
-            named = call.used_outputs is None or one.name in call.used_outputs
-            used[one.start : one.start + one.size] = named
+        rows = self.rows_in_use(rows, call.used_outputs)
         gradients: dict[str, Array | None] = {}
         with self.ready(call.values), self.forward_mode(wrt), self.fw.forward_level():
             inputs = self.inputs(call.values)
@@ -474,7 +471,7 @@ class TorchSubject(LayerSubject):
                     for unit in units
                 ]
                 with np.errstate(all="ignore"):
-                    gradients[leaf.name] = (rows * used) @ np.array(columns).T
+                    gradients[leaf.name] = rows @ np.array(columns).T
         found = replace(found, gradients=gradients)
         if call.each is None:
             return found

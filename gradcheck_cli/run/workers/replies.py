@@ -71,8 +71,9 @@ def failed(engine: str, question: object, failure: Failure) -> Any:
 
 
 def unanswered(engine: str, questions: Sequence[Any], failure: Failure) -> Iterator[Any]:
-    """The answers to questions of which the first was worked on when the worker failed: all others
-    say which that was. (Of answers with a dtype it is plain, and they are told together.)"""
+    """The answers to questions of which the first was worked on when the worker failed. The others
+    name that question. The first does not if it has a dtype: so a failure in several dtypes is
+    reported once."""
     first, *others = questions
     where = replace(failure, message=f"{failure.message} (in {_what(first)})")
     plain = isinstance(first, Problem | TrainingProblem | LayerProblem)
