@@ -10,6 +10,9 @@ nothing is claimed. Every third case is kept apart: nothing is tuned with it.
 Other engines may be right at those points, and fail at others: of them, `breaks` are the kinds in
 which they fail at the same point, by the certified truth, and what they fail in is not safe.
 
+A kind is rare in a case if the engine fails in it at less than 1e-4 of 32,768 points, drawn from
+the domain by volume.
+
 Exit code 1 if a kind that occurs is called proven absent.
 """
 
@@ -29,16 +32,20 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli import specfile
-from gradcheck_cli.checks.protocol import drive
+from gradcheck_cli.checks.protocol import Steps, drive
 from gradcheck_cli.engines.base import Engine, make
 from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.search.box import domain_of, to_ordinals
-from gradcheck_cli.search.runs import Runner
+from gradcheck_cli.search.estimates import Answers, Estimator
+from gradcheck_cli.search.kinds import suspects
+from gradcheck_cli.search.runs import BATCH, Runner
 from gradcheck_cli.search.truths import PointTruth
 from gradcheck_cli.truth.plain import inlined
 
 DATA = Path(__file__).parent / "cases" / "search.jsonl"
+DRAWN = 1 << 15  # points
+RARE = 1e-4  # part of the domain
 Case = Mapping[str, Any]
 
 
@@ -60,7 +67,8 @@ def main() -> int:
         if chosen:
             answers = searched(chosen, options.engine, options.budget)
             chosen = [of_engine(case, options.engine, answers[case["name"]]) for case in chosen]
-            false += summed_up(title, chosen, answers)
+            seldom = {case["name"]: rare(case, options.engine) for case in chosen}
+            false += summed_up(title, chosen, answers, seldom)
     return 1 if false else 0
 
 
@@ -115,20 +123,46 @@ def of_engine(case: Case, engine: str, searches: Sequence[Mapping[str, Any]]) ->
 
 def failures(case: Case, name: str) -> Callable[[Any], set[str]]:
     """The kinds in which an engine of this process fails at a point: all numbers of the inputs."""
-    (spec,), _ = specfile.read(f"{case['name']}.yaml", json.dumps(spec_of(case)))
-    domain, program = domain_of(spec.inputs, case["dtype"]), rounded(spec.program, case["dtype"])
-    assert domain is not None
-    runner = Runner(name, program, domain, spec.wrt)
+    runner = runner_of(case, name)
+    program, domain, wrt = runner.program, runner.domain, runner.wrt
 
     def fails(point: Any) -> set[str]:
         at = to_ordinals(point, domain.format)
-        run = runner.singly(at[None])
-        engine = loaded(name)
-        answers = drive(run, lambda ask: engine.evaluate(ask.question))  # type: ignore[arg-type]
-        truth = PointTruth(inlined(program), domain.values(at), spec.wrt, case["dtype"])
+        answers = answered(name, runner.singly(at[None]))
+        truth = PointTruth(inlined(program), domain.values(at), wrt, case["dtype"])
         return {one.kind for one in truth.failures(answers)}
 
     return fails
+
+
+def rare(case: Case, name: str) -> set[str]:
+    """The kinds that occur, and nearly nowhere, by an estimate of what is right."""
+    runner = runner_of(case, name, DRAWN)
+    if not case["breaks"] or runner.batched is None:
+        return set()
+    domain = runner.domain
+    low, high = domain.numbers(np.stack([domain.low, domain.high])) / 2
+    drawn = np.random.default_rng(0).uniform(-1, 1, (DRAWN, domain.size))
+    points = domain.inside(to_ordinals(low + high + drawn * (high - low), domain.format))
+    answers = answered(name, runner.at(points))
+    estimator = Estimator(inlined(runner.batched), runner.wrt, case["dtype"])
+    sizes = suspects(
+        answers, lambda: estimator(runner.values(points), DRAWN), domain.format, case["breaks"]
+    )
+    return {kind for kind, size in sizes.items() if np.count_nonzero(size) < RARE * DRAWN}
+
+
+def runner_of(case: Case, name: str, count: int = BATCH) -> Runner:
+    (spec,), _ = specfile.read(f"{case['name']}.yaml", json.dumps(spec_of(case)))
+    domain = domain_of(spec.inputs, case["dtype"])
+    assert domain is not None
+    return Runner(name, rounded(spec.program, case["dtype"]), domain, spec.wrt, count)
+
+
+def answered(name: str, run: Steps[Answers]) -> Answers:
+    """What an engine of this process answers."""
+    engine = loaded(name)
+    return drive(run, lambda ask: engine.evaluate(ask.question))  # type: ignore[arg-type]
 
 
 @cache
@@ -147,9 +181,16 @@ def filled(shape: Sequence[int], value: float) -> Any:
     return [filled(shape[1:], value) for _ in range(shape[0])] if shape else value
 
 
-def summed_up(title: str, cases: Sequence[Case], answers: Mapping[str, Any]) -> int:
-    """Prints what was found and proven, and what was missed; how many proofs are false."""
+def summed_up(
+    title: str,
+    cases: Sequence[Case],
+    answers: Mapping[str, Any],
+    seldom: Mapping[str, set[str]],
+) -> int:
+    """Prints what was found and proven, and what was missed; how many proofs are false. `seldom`
+    has the rare kinds of each case."""
     counts = dict.fromkeys(("breaks", "found", "safe", "proven", "all six", "all proven"), 0)
+    counts |= {"rare": 0, "rare found": 0}
     lines, false, seconds = [], 0, []
     for case in cases:
         verdicts = {one["kind"]: one["verdict"] for one in answers.get(case["name"], [])}
@@ -162,6 +203,8 @@ def summed_up(title: str, cases: Sequence[Case], answers: Mapping[str, Any]) -> 
         whole = len(case["safe"]) == 6
         counts["breaks"] += len(case["breaks"])
         counts["found"] += len(broken)
+        counts["rare"] += len(seldom[case["name"]])
+        counts["rare found"] += len(seldom[case["name"]].intersection(broken))
         counts["safe"] += len(case["safe"])
         counts["proven"] += len(proven)
         counts["all six"] += whole
@@ -177,7 +220,8 @@ def summed_up(title: str, cases: Sequence[Case], answers: Mapping[str, Any]) -> 
     print(f"{title}: {len(cases)} cases")
     print(*lines, sep="\n")
     print(
-        f"  found {counts['found']} of {counts['breaks']}; proven {counts['proven']} of"
+        f"  found {counts['found']} of {counts['breaks']}, of rare ones {counts['rare found']} of"
+        f" {counts['rare']}; proven {counts['proven']} of"
         f" {counts['safe']}; safe in all six kinds and proven {counts['all proven']} of"
         f" {counts['all six']}; false proofs {false}; seconds: median"
         f" {statistics.median(seconds):.2f}, most {max(seconds):.1f}\n"

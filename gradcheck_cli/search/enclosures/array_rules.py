@@ -308,7 +308,7 @@ def accumulated(
 ) -> Enclosed:
     """The sum along axes, in any order: (n - 1) u of the sum of absolute values, to first order
     with a factor for the rest; divided by `scale` where it is a mean. What an engine flushes of
-    the sums on the way is lost in the end."""
+    the sums on the way is lost in the end. The ends of the range are sums, too, of float64."""
     axes = axes_of(axis, x.lo.ndim)
     count = math.prod(x.lo.shape[i] for i in axes)
 
@@ -328,7 +328,8 @@ def accumulated(
         if rounding.flush:  # sums of some of the numbers are flushed, too, where they cancel
             kept = alike & np.all(keeps_sign(x), axis=axes, keepdims=keepdims)
             a = up(a + np.where(kept, 0.0, max(count - 2, 0) * rounding.normal))
-        lo, hi = total(x.lo), total(x.hi)
+        slop = (count - 1) * 2.0**-52 * most
+        lo, hi = total(x.lo) - slop, total(x.hi) + slop
     bad, undefined = (np.any(f, axis=axes, keepdims=keepdims) for f in (x.bad, x.undefined))
     above = np.all(x.lo >= 0, axis=axes, keepdims=keepdims)
     below = np.all(x.hi <= 0, axis=axes, keepdims=keepdims)
@@ -487,7 +488,7 @@ def _softmax(rounding: Rounding, x: Enclosed, *, axis: Any = -1) -> Enclosed:
     e, span, count = _peak(x, axis)
     u = rounding.unit
     with np.errstate(all="ignore"):
-        slop = 2.0**-49 * (np.abs(span) + count + 4)
+        slop = 2.0**-49 * count * (np.abs(span) + count + 4)
         lo = _shares(x.lo, x.hi, axis) * (1 - slop)
         hi = _shares(x.hi, x.lo, axis) * (1 + slop)
         moved = up(2 * e + u * (span + 2 * e))
@@ -533,7 +534,7 @@ def _logsumexp(
         lo, hi = (np.logaddexp.reduce(part, axis=-1) for part in (flat.lo, flat.hi))
         e = np.max(np.where(flat.bad, np.inf, flat.error), axis=-1)
         own = rounding.library * (2 * count + 6 + 4 * math.log(count + 1))
-        slop = 2.0**-48 * (np.maximum(np.abs(lo), np.abs(hi)) + count)
+        slop = 2.0**-48 * count * (np.maximum(np.abs(lo), np.abs(hi)) + count)
     bad, undefined = np.any(flat.bad, axis=-1), np.any(flat.undefined, axis=-1)
     zero = np.zeros(lo.shape)
     found = made(rounding, lo - slop, hi + slop, zero, up(e + own), bad, undefined)
@@ -558,7 +559,7 @@ def _log_softmax(rounding: Rounding, x: Enclosed, *, axis: Any = -1) -> Enclosed
     e, span, count = _peak(x, axis)
     with np.errstate(all="ignore"):
         lo, hi = _log_shares(x.lo, x.hi, axis), _log_shares(x.hi, x.lo, axis)
-        slop = 2.0**-46 * (1 + count + np.abs(span))
+        slop = 2.0**-46 * count * (1 + count + np.abs(span))
         own = rounding.library * (2 * count + 6 + 4 * math.log(count + 1))
         a = up(2 * e + own)
         d = np.full(lo.shape, rounding.unit)

@@ -154,6 +154,12 @@ class Rounding:
         return 2 * self.unit * self.normal
 
     @property
+    def approximation(self) -> float:
+        """What a function may be off by beyond `library`: TensorFlow approximates the sigmoid and
+        the arc sine of float32 by quotients of polynomials, and is off by 4.6 ulps."""
+        return 3 * self.unit if self.loose else 0.0
+
+    @property
     def quotient(self) -> float:
         """The relative error of a quotient: compilers multiply by 1 / y, rounded, in its place."""
         return 2 * self.unit + self.unit**2 if self.loose else self.unit

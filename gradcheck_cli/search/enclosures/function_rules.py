@@ -161,7 +161,7 @@ def sigmoid(rounding: Rounding, x: Enclosed) -> Enclosed:
     overflows, in place of a number below the smallest normal one."""
     with np.errstate(all="ignore"):
         ends = 1 / (1 + np.exp(-x.lo)), 1 / (1 + np.exp(-x.hi))
-        d = up(np.expm1(moved(x)))
+        d = up(np.expm1(moved(x)) + rounding.approximation)
     least = rounding.normal
     return library(rounding, x, ends, d, np.zeros(d.shape), least=least, within=(0.0, 1.0))
 
@@ -285,9 +285,8 @@ def _on_one(function: Any, falls: bool) -> Rule:
             ends = ends[::-1] if falls else ends
             a = np.where(e == 0, 0.0, up(e / np.sqrt((1 - most) * (1 + most))))
             bad = ~(most <= 1) | ~np.isfinite(a)
-        zero = np.zeros(a.shape)
-        least = steady(rounding)
-        return library(rounding, x, ends, zero, np.nan_to_num(a), bad, x.most >= 1, least=least)
+        d, least = np.full(a.shape, rounding.approximation), steady(rounding)
+        return library(rounding, x, ends, d, np.nan_to_num(a), bad, x.most >= 1, least=least)
 
     return found
 

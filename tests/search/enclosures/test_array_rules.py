@@ -196,3 +196,10 @@ def test_the_larger_of_two_numbers_that_an_engine_takes_for_0_may_be_the_other()
     x, y = (read(flushing, between(np.array([e]), np.array([e]))) for e in (3.58e-39, -1.157e-38))
     found = RULES["maximum"](flushing, x, y)
     assert np.all(np.abs(-1.157e-38 - found.lo) <= found.error)
+
+
+@pytest.mark.parametrize("name", ["sum", "mean"])
+def test_the_range_of_a_sum_holds_what_float64_loses_of_it(name: str) -> None:
+    x = between(*2 * (np.array([[1.0, 2.0**-60, -1.0]]),))
+    found = RULES[name](ROUNDING, x, axis=1)
+    assert found.lo[0] < 0 < 2.0**-60 / 3 < found.hi[0]

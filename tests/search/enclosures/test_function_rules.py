@@ -39,3 +39,19 @@ def test_a_function_within_its_values() -> None:
 def test_what_moves_an_unknown_number_is_unknown() -> None:
     bad = RULES["exp"](FLOAT32, exact([1000.0]))
     assert np.isinf(function_rules.moved(bad)).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "x", "computed"),
+    [
+        ("sigmoid", -14.446164131164551, 5.322438028088072e-07),
+        ("asin", 0.5004398226737976, 0.5241069793701172),
+    ],
+)
+def test_a_function_that_tensorflow_approximates_is_within_its_bound(
+    name: str, x: float, computed: float
+) -> None:
+    """Its numbers of float32, off by more than 4 ulps."""
+    found = RULES[name](Rounding.of(FORMATS["float32"], True), exact([x]))
+    assert abs(computed - found.lo[0]) > 8 * 2.0**-24 * abs(computed)
+    assert abs(computed - found.lo[0]) < found.error[0]
