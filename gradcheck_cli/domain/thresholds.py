@@ -49,6 +49,11 @@ SAME_ERROR: Final = 0.25
 one precision to the next; a rounding error changes by 2^-13 (bfloat16 to float16) or more. Used by:
 checks, engines, judge."""
 
+GROWS: Final = 16.0
+"""Times the error in a coarser precision. A rounding error shrinks by 2^-3 (bfloat16 to float16) or
+more, and pure noise, which has no right digit in either precision, rarely differs by this much; an
+error that grows so is not rounding. Used by: judge."""
+
 COMPILED_LOSS: Final = 2.0
 """Times the bits that a derivative loses without its compiler. A compiler may round in a different
 order, which costs or saves about a bit; a derivative that loses twice as many bits computes

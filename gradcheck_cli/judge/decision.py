@@ -158,6 +158,7 @@ class Evidence:
         # the same operations round in every precision, and may absorb the same terms
         again = None if self.rounds else self.wide
         wrong = measures.repeats_in(self.g, self.block, again)
+        wrong |= measures.grows_with_precision(self.g, self.block, again, self.format)
         if self.in_float32 is not None:
             wrong |= self.in_float32
         if not self.repairable and self.wide is not None:

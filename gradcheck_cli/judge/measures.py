@@ -19,6 +19,7 @@ from gradcheck_cli.domain.thresholds import (
     ERROR_BITS,
     FEW_ULPS,
     FIRST_ORDER_SLACK,
+    GROWS,
     HIDDEN_ULPS,
     NOTE_BITS,
     SAME_ERROR,
@@ -297,6 +298,25 @@ def only_off_here(
         few &= ~(np.abs(g - block.value) <= cost)
         shown = np.any(few & (here > ERROR_BITS * fmt.bits))
         return np.asarray(shown & few & (here > NOTE_BITS * fmt.bits))
+
+
+def grows_with_precision(g: Array, block: TruthBlock, wide: Again | None, fmt: FloatFormat) -> Mask:
+    """Entries that lost more than half of their bits in two precisions, with a larger error in the
+    finer one, and there a larger error than rounding each operation may cost: rounding errors
+    shrink. A zero does not count: the coarser precision may have absorbed what the finer one sees.
+    """
+    if wide is None or wide.format is fmt:
+        return np.zeros(g.shape, dtype=np.bool_)
+    fine, coarse = sorted((Again(g, fmt), wide), key=lambda one: one.format.unit_roundoff)
+    grows = (coarse.values != 0) & wide.speaks_of(g, block.value)
+    for one in (fine, coarse):
+        ulps = error_in_ulps(one.values, block.value, one.format)
+        grows &= np.isfinite(ulps) & lossy(ulps, one.format, ERROR_BITS)
+    with np.errstate(all="ignore"):
+        error, before = (np.abs(one.values - block.value) for one in (fine, coarse))
+        cost = block.floor * (fine.format.unit_roundoff / fmt.unit_roundoff)
+        beyond = error > block.error + FIRST_ORDER_SLACK * cost
+        return np.asarray(grows & beyond & (error >= GROWS * before))
 
 
 def beyond_rounding(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:

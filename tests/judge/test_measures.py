@@ -14,6 +14,7 @@ from gradcheck_cli.judge.measures import (
     Again,
     accepted,
     error_in_ulps,
+    grows_with_precision,
     is_hidden,
     legitimately_flushed,
     loses_little,
@@ -83,6 +84,29 @@ def test_the_same_wrong_number_in_two_precisions_is_no_rounding() -> None:
     truth = certified(1.0, 1.0, 1.0)
     again = Again(rows([1.5, 1.0, np.nan]), FLOAT64)
     assert repeats_in(rows([1.5, 1.5, 1.5]), truth, again).tolist() == [[True, False, False]]
+
+
+@pytest.mark.parametrize(
+    ("single", "double", "floor", "grows"),
+    [
+        (691.0, 3.6e8, 0.0, True),
+        (4.0, 2.0 + 1e-7, 0.0, False),  # rounding: the error shrinks
+        (691.0, 700.0, 0.0, False),  # noise in both
+        (0.0, 3.6e8, 0.0, False),  # absorbed in float32
+        (691.0, 3.6e8, 1e17, False),  # divided by what rounding leaves
+        (2.0, 2.0 + 1e-3, 0.0, False),  # exact in float32 by chance
+        (691.0, np.inf, 0.0, False),
+    ],
+)
+def test_an_error_that_grows_with_the_precision_is_no_rounding(
+    single: float, double: float, floor: float, grows: bool
+) -> None:
+    """`floor` is what rounding each operation to float32 may cost."""
+    truth = block([[2.0]], floor=[[floor]])
+    mine, other = rows([single]), rows([double])
+    assert grows_with_precision(mine, truth, Again(other, FLOAT64), FLOAT32)[0, 0] == grows
+    finer = replace(truth, floor=truth.floor * 2.0**-29)
+    assert grows_with_precision(other, finer, Again(mine, FLOAT32), FLOAT64)[0, 0] == grows
 
 
 def test_a_precision_says_nothing_of_what_it_cannot_hold() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain, islice
 from typing import cast
 
 import numpy as np
@@ -84,12 +85,17 @@ class SecondOrderCauses:
         return replace(finding, message=message, place=place)
 
     def _wrong_alone(self, mode: Mode, alone: Alone) -> list[tuple[CustomCall, frozenset[str]]]:
-        """The operations that have errors by themselves, with the codes of these."""
+        """The operations that have errors by themselves, with the codes of these. The only one of a
+        layer has those of the layer."""
         rng = np.random.default_rng(len(self._subject.outputs))
         row = rng.standard_normal(sum(output.size for output in self._subject.outputs))
+        calls = executed(self._subject.record(row))
+        nearest = list(islice(calls, 2))
+        if len(nearest) == 1:
+            return [(nearest[0], frozenset(BY_THEMSELVES))]
         found: dict[str, tuple[CustomCall, frozenset[str]]] = {}
         notes: dict[str, None] = {}
-        for call in in_time(executed(self._subject.record(row)), notes, OWN_SECONDS):
+        for call in in_time(chain(nearest, calls), notes, OWN_SECONDS):
             if call.name not in found:
                 findings = alone(call, mode).findings
                 codes = frozenset(one.code for one in findings if one.severity == "error")

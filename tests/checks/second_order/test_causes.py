@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from gradcheck_cli.checks import examination
 from tests.checks.making import examined
 from tests.checks.second_order.test_compositions import SECOND, Detached, Half, Sine, X
 
@@ -104,3 +105,14 @@ def test_an_operation_whose_second_derivative_is_nan_is_named() -> None:
     assert found.message.endswith("in isolation, `aten.sinc` is wrong, too")
     assert found.place is not None
     assert found.place.text == "torch.sinc(x)"
+
+
+def test_the_only_operation_of_a_layer_is_not_examined_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(examination, "alone", None)
+    x = torch.zeros(1, dtype=torch.float64).numpy()
+    answer = examined(torch.sinc, {"x": x}, modes=SECOND)
+    (found,) = [one for one in answer.findings if one.severity == "error"]
+    assert found.code == "GC201"
+    assert found.message.endswith("in isolation, `aten.sinc` is wrong, too")
