@@ -36,7 +36,7 @@ from gradcheck_cli.checks.surrogate import Declared, covered, leave_out
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.curve import Curve
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.evaluation import SECOND, Failure, Mode
+from gradcheck_cli.domain.evaluation import SECOND, Failure
 from gradcheck_cli.domain.graph import Graph
 from gradcheck_cli.domain.implementation import Surrogate
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
@@ -453,9 +453,10 @@ class _Examination:
             faults |= own.faults
         return (*found, *faults.values())
 
-    def _alone(self, call: CustomCall, mode: Mode) -> LayerAnswer:
-        """What is found out about a call by itself."""
-        problem = alone(self._problem, self._problem.dtype, call, mode)
+    def _alone(self, call: CustomCall) -> LayerAnswer:
+        """What is found out about second derivatives of a call by itself."""
+        modes = [mode for mode in self._problem.modes if mode in SECOND]
+        problem = alone(self._problem, self._problem.dtype, call, *modes)
         return examine(self._engine, problem, blaming=False)
 
     @property

@@ -29,7 +29,7 @@ SECONDS: Seconds = 20.0
 """For the calls of one layer: a hundred small functions, a few large ones."""
 
 OWN_SECONDS: Seconds = 5.0
-"""For the framework's operations, in each mode: they are right, but for one or two."""
+"""For the framework's operations, of first order in each mode: they are right but for a few."""
 
 
 BESIDE: Step = 2.0**-20
@@ -48,9 +48,9 @@ def in_time(
         yield call
 
 
-def alone(problem: LayerProblem, dtype: str, call: CustomCall, mode: Mode) -> LayerProblem:
+def alone(problem: LayerProblem, dtype: str, call: CustomCall, *modes: Mode) -> LayerProblem:
     """The call as a layer of its own; the layer itself where it is nothing else."""
-    problem = replace(problem, dtype=dtype, modes=(mode,))
+    problem = replace(problem, dtype=dtype, modes=modes)
     if call.live is None:
         return problem
     start = {
@@ -66,7 +66,7 @@ def alone(problem: LayerProblem, dtype: str, call: CustomCall, mode: Mode) -> La
         implementations=(own,),
         by_design=(),
         model=None,
-        order=order_of(mode),
+        order=max(map(order_of, modes)),
         pointed=False,
     )
     return replace(problem, spec=spec, implementation=own, point=0)

@@ -3,11 +3,10 @@ the operation whose own second derivative is wrong in the framework."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain, islice
-from typing import cast
+from itertools import chain, islice, product
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from gradcheck_cli.checks.causes.framework_rules import OWN_SECONDS, executed, i
 from gradcheck_cli.checks.second_order.hessian import PAIRED, plain_name
 from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.codes import Codes
-from gradcheck_cli.domain.evaluation import Mode, modes_in
+from gradcheck_cli.domain.evaluation import SECOND, Mode, modes_in
 from gradcheck_cli.domain.layer import LayerAnswer
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Finding
@@ -27,8 +26,11 @@ from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal
 BY_THEMSELVES = (Codes.WRONG_SECOND_DERIVATIVE, Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT)
 """What an operation is looked at by itself for."""
 
-Alone = Callable[[CustomCall, Mode], LayerAnswer]
-"""Examines a call by itself, in a composition of modes; None where that is not asked for."""
+Alone = Callable[[CustomCall], LayerAnswer]
+"""Examines a call by itself, in the compositions of modes in which the layer is examined."""
+
+Errors = frozenset[tuple[str | None, str]]
+"""The composition and the code of each."""
 
 
 class SecondOrderCauses:
@@ -39,7 +41,7 @@ class SecondOrderCauses:
         self._subject = subject
         self._alone = alone
         self._notes = notes
-        self._own: dict[Mode, list[tuple[CustomCall, frozenset[str]]]] = {}
+        self._own: Sequence[tuple[CustomCall, Errors]] | None = None
 
     def named(self, finding: Finding) -> Finding:
         """A wrong second derivative with the function that loses it, and its line; one that is
@@ -66,15 +68,13 @@ class SecondOrderCauses:
 
     def _of_the_framework(self, finding: Finding) -> Finding:
         """The finding with the operations that have it by themselves."""
-        mode = cast("Mode | None", finding.mode)
-        if mode is None or self._alone is None:
+        if finding.mode is None or self._alone is None:
             return finding
-        if mode not in self._own:
-            self._own[mode] = self._wrong_alone(mode, self._alone)
+        error = finding.mode, finding.code
         calls = [
             call
-            for call, codes in self._own[mode]
-            if finding.code in codes and _is_on_the_way(call, finding)
+            for call, errors in self._wrong_alone(self._alone)
+            if error in errors and _is_on_the_way(call, finding)
         ]
         if not calls:
             return finding
@@ -84,25 +84,31 @@ class SecondOrderCauses:
         place = calls[0].place or finding.place
         return replace(finding, message=message, place=place)
 
-    def _wrong_alone(self, mode: Mode, alone: Alone) -> list[tuple[CustomCall, frozenset[str]]]:
-        """The operations that have errors by themselves, with the codes of these. The only one of a
-        layer has those of the layer."""
+    def _wrong_alone(self, alone: Alone) -> Sequence[tuple[CustomCall, Errors]]:
+        """The operations that have errors by themselves, with these. The only one of a layer has
+        those of the layer. Each is examined once, in all compositions."""
+        if self._own is None:
+            self._own = tuple(self._found_alone(alone))
+        return self._own
+
+    def _found_alone(self, alone: Alone) -> Iterator[tuple[CustomCall, Errors]]:
         rng = np.random.default_rng(len(self._subject.outputs))
         row = rng.standard_normal(sum(output.size for output in self._subject.outputs))
         calls = executed(self._subject.record(row))
         nearest = list(islice(calls, 2))
         if len(nearest) == 1:
-            return [(nearest[0], frozenset(BY_THEMSELVES))]
-        found: dict[str, tuple[CustomCall, frozenset[str]]] = {}
+            yield nearest[0], frozenset(product(SECOND, BY_THEMSELVES))
+            return
         notes: dict[str, None] = {}
+        seen: set[str] = set()
         for call in in_time(chain(nearest, calls), notes, OWN_SECONDS):
-            if call.name not in found:
-                findings = alone(call, mode).findings
-                codes = frozenset(one.code for one in findings if one.severity == "error")
-                if codes.intersection(BY_THEMSELVES):
-                    found[call.name] = call, codes
+            if call.name not in seen:
+                findings = (one for one in alone(call).findings if one.severity == "error")
+                errors = frozenset((one.mode, one.code) for one in findings)
+                if any(code in BY_THEMSELVES for _, code in errors):
+                    seen.add(call.name)
+                    yield call, errors
         self._notes.extend(notes)
-        return list(found.values())
 
     @cached_property
     def _functions(self) -> Sequence[CustomCall]:
