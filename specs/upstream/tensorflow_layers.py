@@ -25,3 +25,7 @@ def exponential(t):
     """The sum over exp(t I + A), where A turns by one radian: 2 exp(t) cos(1)."""
     turn = tf.constant([[0.0, -1.0], [1.0, 0.0]], t.dtype)
     return tf.reduce_sum(tf.linalg.expm(t * tf.eye(2, dtype=t.dtype) + turn))
+
+
+def cumulative_product(x):
+    return tf.math.cumprod(x)
