@@ -409,7 +409,8 @@ def _real_power(rounding: Rounding, x: Enclosed, p: float) -> Enclosed:
 
 
 def _power_of_both(rounding: Rounding, x: Enclosed, n: Enclosed) -> Enclosed:
-    """exp(n log x) of x above 0: n log x moves by |n| |log(1 - r)| + |e_n| |log x|."""
+    """exp(n log x) of x above 0: n log x moves by |n| |log(1 - r)| + |e_n| |log x|. For exponents
+    so large that (1 - 2 u)^n underflows, TensorFlow has 0 or infinity, also where x is 1 - u."""
     with np.errstate(all="ignore"):
         r = x.relative
         pole = x.lo <= 0
@@ -424,7 +425,10 @@ def _power_of_both(rounding: Rounding, x: Enclosed, n: Enclosed) -> Enclosed:
         lo, hi = lo * np.maximum(1 - slop, 0), hi * (1 + slop)
         d = up(np.expm1(moved))
         bad, undefined = flags(x, n)
-        bad = bad | pole | ~(r < 1) | ~np.isfinite(d)
+        huge = rounding.loose & ~(
+            (n.most + e) * 2 * rounding.unit < 0.99 * np.log(rounding.largest)
+        )
+        bad = bad | pole | ~(r < 1) | ~np.isfinite(d) | huge
     lo, hi = np.where(pole, -np.inf, lo), np.where(pole, np.inf, hi)
     zero = np.zeros(np.shape(d))
     return made(

@@ -309,15 +309,18 @@ def _digamma(rounding: Rounding, x: Enclosed) -> Enclosed:
 
 @rule("polygamma")
 def _polygamma(rounding: Rounding, x: Enclosed, *, n: int) -> Enclosed:
-    """(-1)^(n + 1) n! zeta(n + 1, x), which falls in size. Both factors may be rounded."""
+    """(-1)^(n + 1) n! zeta(n + 1, x), which falls in size. Both factors may be rounded, and n! is
+    computed as exp(lgamma(n + 1))."""
+    times = math.factorial(n)
+    if times > rounding.largest / 2:
+        raise Exceeds(f"`polygamma` of order {n} has no enclosure rule: its factorial overflows")
     with np.errstate(all="ignore"):
         near, far = np.maximum(x.lo, 5e-324), np.maximum(x.hi, 5e-324)
-        times = math.factorial(n)
         ends = tuple(times * scipy.special.zeta(n + 1.0, t) for t in (far, near))
         steepest = math.factorial(n + 1) * scipy.special.zeta(n + 2.0, _nearest(x))
     found = _above_zero(rounding, x, ends, steepest, 0.0)
-    d, a = up(found.d + 3 * rounding.unit + _TRIGAMMA), up(found.a + times * rounding.least)
-    found = replace(found, d=d, a=a)
+    own = 3 * rounding.unit + math.log(times) * rounding.library + _TRIGAMMA
+    found = replace(found, d=up(found.d + own), a=up(found.a + times * rounding.least))
     return found if n % 2 else negative(rounding, found)
 
 

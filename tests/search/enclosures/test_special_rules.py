@@ -6,7 +6,7 @@ import scipy.special
 
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.search.enclosures import special_rules  # noqa: F401 - it fills the table of rules
-from gradcheck_cli.search.enclosures.enclosed import Rounding, between, exact
+from gradcheck_cli.search.enclosures.enclosed import Exceeds, Rounding, between, exact
 from gradcheck_cli.search.enclosures.rules import RULES
 
 FLOAT32 = Rounding.of(FORMATS["float32"], False)
@@ -35,6 +35,13 @@ def test_polygamma_falls_in_size_from_its_pole(order: int) -> None:
     ends = sorted(float(scipy.special.polygamma(order, x)) for x in (1.0, 2.0))
     np.testing.assert_allclose([found.lo[0], found.hi[0]], ends, rtol=1e-12)
     assert found.bad.tolist() == [False, True]
+
+
+def test_polygamma_of_an_order_whose_factorial_overflows_has_no_rule() -> None:
+    """35! is infinite in float32, and zeta(36, 30.7) times it is not."""
+    assert not RULES["polygamma"](FLOAT32, exact([30.7]), n=33).bad.any()
+    with pytest.raises(Exceeds, match="order 35"):
+        RULES["polygamma"](FLOAT32, exact([30.7]), n=35)
 
 
 def test_lgamma_overflows_before_its_result_does() -> None:
