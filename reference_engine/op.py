@@ -98,6 +98,15 @@ class Point:
     dtype: str = "float64"
     raises: tuple[str, ...] = ()
 
+    def because(
+        self, reason: str, frameworks: tuple[Any, ...] | None = None, **differs: tuple[Any, ...]
+    ) -> Point:
+        """The point with its reason, and with what other engines give instead: by name, or all
+        three `frameworks` alike."""
+        if frameworks is not None:
+            differs = dict.fromkeys(("torch", "tensorflow", "jax"), frameworks)
+        return replace(self, reason=reason, differs=differs)
+
 
 class Recording(NamedTuple):
     """What the tape does with a call of a row.

@@ -49,14 +49,10 @@ row(
     in_float32(lambda x, *, negative_slope=0.01: np.where(x > 0, x, negative_slope * x)),
     Elementwise(_leaky_relu_part),
     points=(
-        Point("x = 0", "kink", (0.0,), (0.01,), reason=LEAST, differs={"jax": (1.0,)}),
-        Point(
-            "x < 0",
-            "limit",
-            (-1.0,),
-            (0.01,),
-            differs={"tensorflow": (float(np.float32(0.01)),)},
-            reason="tf.nn.leaky_relu rounds its slope to float32 in every dtype",
+        Point("x = 0", "kink", (0.0,), (0.01,)).because(LEAST, jax=(1.0,)),
+        Point("x < 0", "limit", (-1.0,), (0.01,)).because(
+            "tf.nn.leaky_relu rounds its slope to float32 in every dtype",
+            tensorflow=(float(np.float32(0.01)),),
         ),
     ),
     kinks_at=lambda x, negative_slope=0.01: np.equal(x, 0) & (negative_slope != 1),
@@ -86,24 +82,13 @@ elu: Op = row(
     _elu_value,
     Elementwise(_elu_part),
     points=(
-        Point(
-            "x = 0, alpha > 1",
-            "kink",
-            (0.0,),
-            (1.0,),
-            {"alpha": 2.0},
-            differs={"torch": (2.0,), "tensorflow": (2.0,), "jax": (2.0,)},
-            reason=f"{LEAST}; that of x < 0 in all others",
+        Point("x = 0, alpha > 1", "kink", (0.0,), (1.0,), {"alpha": 2.0}).because(
+            f"{LEAST}; that of x < 0 in all others", frameworks=(2.0,)
         ),
-        Point("x = 0, alpha < 1", "kink", (0.0,), (0.5,), {"alpha": 0.5}, reason=LEAST),
+        Point("x = 0, alpha < 1", "kink", (0.0,), (0.5,), {"alpha": 0.5}).because(LEAST),
         *in_both(
-            Point(
-                "x far below 0",
-                "limit",
-                (-40.0,),
-                (math.exp(-40),),
-                differs={"tensorflow": (0.0,), "jax": (0.0,)},
-                reason=REBUILT,
+            Point("x far below 0", "limit", (-40.0,), (math.exp(-40),)).because(
+                REBUILT, tensorflow=(0.0,), jax=(0.0,)
             )
         ),
     ),
@@ -134,31 +119,17 @@ selu: Op = row(
     _selu_value,
     Elementwise(_selu_part),
     points=(
-        Point(
-            "x = 0",
-            "kink",
-            (0.0,),
-            (float(SELU_SCALE),),
-            differs={"torch": (float(SELU_LEFT),), "jax": (float(SELU_LEFT),)},
-            reason=LEAST,
+        Point("x = 0", "kink", (0.0,), (float(SELU_SCALE),)).because(
+            LEAST, torch=(float(SELU_LEFT),), jax=(float(SELU_LEFT),)
         ),
         *in_both(
-            Point(
-                "x far below 0",
-                "limit",
-                (-40.0,),
-                (SELU_LEFT * math.exp(-40),),
-                differs={"tensorflow": (0.0,), "jax": (0.0,)},
-                reason=REBUILT,
+            Point("x far below 0", "limit", (-40.0,), (SELU_LEFT * math.exp(-40),)).because(
+                REBUILT, tensorflow=(0.0,), jax=(0.0,)
             )
         ),
-        Point(
-            "x just below 0",
-            "limit",
-            (-1e-300,),
-            (float(SELU_LEFT),),
-            differs={"tensorflow": (float(SELU_SCALE),)},
-            reason="exp(x) - 1 is 0 there in TensorFlow, which looks at the sign of y",
+        Point("x just below 0", "limit", (-1e-300,), (float(SELU_LEFT),)).because(
+            "exp(x) - 1 is 0 there in TensorFlow, which looks at the sign of y",
+            tensorflow=(float(SELU_SCALE),),
         ),
     ),
     kinks_at=lambda x: np.equal(x, 0),
@@ -183,44 +154,24 @@ def _gelu(x: Value, *, approximate: bool = False) -> Value:
 _FAR = {"approximate": True}
 _LEFT = "their 1 + tanh(u) is 0 there"
 GELU_TAILS = (
-    Point(
-        "x far below 0",
-        "limit",
-        (-12.0,),
-        (-2.557895661674896e-31,),
-        differs={"torch": (-2.5756604827956727e-31,)},
-        reason="PyTorch's 1 + erf(x / sqrt(2)) is 0 there, and x phi(x) is left",
+    Point("x far below 0", "limit", (-12.0,), (-2.557895661674896e-31,)).because(
+        "PyTorch's 1 + erf(x / sqrt(2)) is 0 there, and x phi(x) is left",
+        torch=(-2.5756604827956727e-31,),
     ),
     *in_both(
         Point(
-            "x far below 0, approximate",
-            "limit",
-            (-8.0,),
-            (-4.7147845041068456e-20,),
-            _FAR,
-            differs={"torch": (0.0,), "tensorflow": (0.0,), "jax": (0.0,)},
-            reason=_LEFT,
-        )
+            "x far below 0, approximate", "limit", (-8.0,), (-4.7147845041068456e-20,), _FAR
+        ).because(_LEFT, frameworks=(0.0,))
     ),
     *(
-        Point(
-            f"x {side}, approximate",
-            "limit",
-            (x,),
-            (slope,),
-            _FAR,
-            differs=dict.fromkeys(("torch", "tensorflow", "jax"), (np.nan,)),
-            reason="their x^3 overflows, and 0 * inf is nan",
+        Point(f"x {side}, approximate", "limit", (x,), (slope,), _FAR).because(
+            "their x^3 overflows, and 0 * inf is nan", frameworks=(np.nan,)
         )
         for side, x, slope in (("huge", 1e300, 1.0), ("hugely negative", -1e300, 0.0))
     ),
-    Point(
-        "every x, in float64",
-        "limit",
-        (1.0,),
-        (1.0833154705876864,),
-        differs={"tensorflow": (1.0833154664465336,)},
-        reason="tf.nn.gelu rounds its constants to float32 in every dtype",
+    Point("every x, in float64", "limit", (1.0,), (1.0833154705876864,)).because(
+        "tf.nn.gelu rounds its constants to float32 in every dtype",
+        tensorflow=(1.0833154664465336,),
     ),
 )
 
@@ -266,13 +217,10 @@ hardtanh: Op = row(
     rounding="none",
     points=(
         *(
-            Point(
-                f"x = {bound}",
-                "kink",
-                (x,),
-                (0.0,),
-                differs={"tensorflow": (1.0,), "jax": (0.5,)},
-                reason="0 is the least subgradient; tf.clip_by_value has 1, jnp.clip the mean",
+            Point(f"x = {bound}", "kink", (x,), (0.0,)).because(
+                "0 is the least subgradient; tf.clip_by_value has 1, jnp.clip the mean",
+                tensorflow=(1.0,),
+                jax=(0.5,),
             )
             for bound, x in (("min", -1.0), ("max", 1.0))
         ),
@@ -307,13 +255,10 @@ row(
     in_float32(lambda x: x / (1 + np.abs(x))),
     Elementwise(_softsign_part),
     points=in_both(
-        Point(
-            "|x| large",
-            "limit",
-            (2.0**60,),
-            (2.0**-120,),
-            differs={"torch": (0.0,), "jax": (0.0,)},
-            reason="PyTorch and JAX take the quotient rule, in which the two terms cancel",
+        Point("|x| large", "limit", (2.0**60,), (2.0**-120,)).because(
+            "PyTorch and JAX take the quotient rule, in which the two terms cancel",
+            torch=(0.0,),
+            jax=(0.0,),
         )
     ),
 ).says(

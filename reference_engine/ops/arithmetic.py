@@ -103,14 +103,7 @@ abs_: Op = row(
     aliases=("absolute",),
     rounding="none",
     points=(
-        Point(
-            "x = 0",
-            "kink",
-            (0.0,),
-            (0.0,),
-            reason="0 is the least subgradient",
-            differs={"jax": (1.0,)},
-        ),
+        Point("x = 0", "kink", (0.0,), (0.0,)).because("0 is the least subgradient", jax=(1.0,)),
     ),
     kinks_at=lambda x: np.equal(x, 0),
 ).says("|x|", "sign(x)")
@@ -151,14 +144,10 @@ power: Op = row(
             value=np.inf,
             differs={"tensorflow": (-np.inf, np.nan), "jax": (-np.inf, np.nan)},
         ),
-        Point(
-            "x1 = x2 = 0",
-            "jump",
-            (0.0, 0.0),
-            (0.0, 0.0),
-            value=1.0,
-            differs={"tensorflow": (np.nan, 0.0), "jax": (np.nan, 0.0)},
-            reason="x1^0 is 1 for every x1; x2 x1^(x2 - 1) alone would be 0 * inf",
+        Point("x1 = x2 = 0", "jump", (0.0, 0.0), (0.0, 0.0), value=1.0).because(
+            "x1^0 is 1 for every x1; x2 x1^(x2 - 1) alone would be 0 * inf",
+            tensorflow=(np.nan, 0.0),
+            jax=(np.nan, 0.0),
         ),
         Point(
             "x1 < 0, x2 whole",
@@ -197,12 +186,8 @@ remainder: Op = row(
     Elementwise(lambda g, y, a, b: g, lambda g, y, a, b: -(g * floor_divide(a, b))),
     aliases=("mod",),
     points=(
-        Point(
-            "x1 = k x2, k whole",
-            "jump",
-            (2.0, 1.0),
-            (1.0, -2.0),
-            reason="the derivative from the side of 0, where the remainder starts",
+        Point("x1 = k x2, k whole", "jump", (2.0, 1.0), (1.0, -2.0)).because(
+            "the derivative from the side of 0, where the remainder starts"
         ),
     ),
     kinks_at=lambda a, b: np.equal(np.remainder(*weak_pair(a, b)), 0),
@@ -255,13 +240,10 @@ hypot: Op = row(
     weakly_typed(np.hypot),
     Elementwise(lambda g, y, a, b: g * hypot_slope(a, b), lambda g, y, a, b: g * hypot_slope(b, a)),
     points=(
-        Point(
-            "x1 = x2 = 0",
-            "kink",
-            (0.0, 0.0),
-            (0.0, 0.0),
-            differs={"torch": (np.nan, np.nan), "jax": (0.5, 0.5)},
-            reason="0 is the least subgradient; x1 / hypot(x1, x2) alone would be 0 / 0",
+        Point("x1 = x2 = 0", "kink", (0.0, 0.0), (0.0, 0.0)).because(
+            "0 is the least subgradient; x1 / hypot(x1, x2) alone would be 0 / 0",
+            torch=(np.nan, np.nan),
+            jax=(0.5, 0.5),
         ),
     ),
     kinks_at=lambda a, b: np.equal(a, 0) & np.equal(b, 0),

@@ -18,13 +18,8 @@ from reference_engine.rules import Elementwise
 from reference_engine.traced import Value
 
 # The same for both scaled functions.
-FAR_OUT = Point(
-    "x large",
-    "limit",
-    (1e20,),
-    (-1e-30 / math.sqrt(8 * math.pi),),
-    differs={"torch": (0.0,), "tensorflow": (0.0,), "jax": (0.0,)},
-    reason="the terms of the textbook's derivative agree in all their digits",
+FAR_OUT = Point("x large", "limit", (1e20,), (-1e-30 / math.sqrt(8 * math.pi),)).because(
+    "the terms of the textbook's derivative agree in all their digits", frameworks=(0.0,)
 )
 
 bessel_i: Op = internal(
@@ -44,27 +39,16 @@ i1: Op = row(
     Elementwise(lambda g, y, x: g * _bessel_slope(x, 1)),
     points=(
         *(
-            Point(
-                "x = 0",
-                "limit",
-                (0.0,),
-                (0.5,),
-                dtype=dtype,
-                differs={"tensorflow": (1.0,)},
-                reason="TensorFlow puts 1 in the place of 0/0 (math_grad.py, _BesselI1Grad)",
+            Point("x = 0", "limit", (0.0,), (0.5,), dtype=dtype).because(
+                "TensorFlow puts 1 in the place of 0/0 (math_grad.py, _BesselI1Grad)",
+                tensorflow=(1.0,),
             )
             for dtype in ("float64", "float32")
         ),
         *(
             Point(
-                "the result overflows",
-                "limit",
-                (x,),
-                (np.inf,),
-                value=np.copysign(np.inf, x),
-                differs={"torch": (np.nan,), "tensorflow": (np.nan,), "jax": (np.nan,)},
-                reason="I_0 - I_1 / x is inf - inf",
-            )
+                "the result overflows", "limit", (x,), (np.inf,), value=np.copysign(np.inf, x)
+            ).because("I_0 - I_1 / x is inf - inf", frameworks=(np.nan,))
             for x in (1e300, -1e300)
         ),
     ),
@@ -103,7 +87,7 @@ row(
     scipy_special("i0e"),
     Elementwise(lambda g, y, x: -(g * (sign(x) * bessel_moment(x, k=1)))),
     points=(
-        Point("x = 0", "kink", (0.0,), (0.0,), reason="the least subgradient"),
+        Point("x = 0", "kink", (0.0,), (0.0,)).because("the least subgradient"),
         FAR_OUT,
     ),
     kinks_at=lambda x: np.equal(x, 0),

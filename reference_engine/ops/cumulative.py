@@ -120,13 +120,8 @@ cumprod: Op = row(
     Tangents(_cumprod_push),
     aliases=("cumulative_prod",),
     points=(
-        Point(
-            "an x = 0",
-            "limit",
-            ([2.0, 0.0, 3.0, 0.0],),
-            ([1.0, 8.0, 0.0, 0.0],),
-            differs={"tensorflow": ([1.0, 0.0, 0.0, 0.0],)},
-            reason="TensorFlow divides by x, and takes 0 for 0 / 0",
+        Point("an x = 0", "limit", ([2.0, 0.0, 3.0, 0.0],), ([1.0, 8.0, 0.0, 0.0],)).because(
+            "TensorFlow divides by x, and takes 0 for 0 / 0", tensorflow=([1.0, 0.0, 0.0, 0.0],)
         ),
     ),
 ).says(
@@ -175,8 +170,10 @@ def _running(name: str, alias: str, function: Any, adjective: str) -> Op:
                 "tie",
                 ([2.0, 2.0, 2.0],),
                 ([1 + 1 / 2 + 1 / 3, 1 / 2 + 1 / 3, 1 / 3],),
-                differs={"torch": ([1.0, 1.0, 1.0],), "jax": ([1.75, 0.75, 0.5],)},
-                reason="1/k each, as for max; PyTorch takes the last of them",
+            ).because(
+                "1/k each, as for max; PyTorch takes the last of them",
+                torch=([1.0, 1.0, 1.0],),
+                jax=([1.75, 0.75, 0.5],),
             ),
         ),
         kinks_at=kinks_at,

@@ -78,13 +78,9 @@ eigvalsh: Op = row(
     _eigvalsh_value,
     Tangents(_eigvalsh_push),
     points=(
-        Point(
-            "two eigenvalues are equal",
-            "tie",
-            (IDENTITY,),
-            (IDENTITY,),
-            reason="a sum over equal ones has a derivative, and this gives it; one of them has "
-            "derivatives in directions only",
+        Point("two eigenvalues are equal", "tie", (IDENTITY,), (IDENTITY,)).because(
+            "a sum over equal ones has a derivative, and this gives it; one of them has "
+            "derivatives in directions only"
         ),
     ),
     kinks_at=lambda x: _equal_neighbours(_eigvalsh_value(x)),
@@ -117,14 +113,10 @@ eigh_vectors: Op = row(
     _eigh_vectors_value,
     Tangents(_eigh_vectors_push),
     points=(
-        Point(
-            "two eigenvalues are equal",
-            "tie",
-            (IDENTITY,),
-            (NAN,),
-            differs={"tensorflow": (ZEROS,)},
-            reason="any basis of their space will do, so there is no derivative; TensorFlow "
+        Point("two eigenvalues are equal", "tie", (IDENTITY,), (NAN,)).because(
+            "any basis of their space will do, so there is no derivative; TensorFlow "
             "takes 1 / 0 for 0",
+            tensorflow=(ZEROS,),
         ),
     ),
     kinks_at=lambda x: np.broadcast_to(
@@ -206,21 +198,14 @@ svdvals: Op = row(
             "kink",
             ([[1.0, 0.0], [0.0, 0.0]],),
             ([[1.0, 0.0], [0.0, 0.0]],),
-            differs={
-                "torch": (IDENTITY,),
-                "tensorflow": (IDENTITY,),
-                "jax": (IDENTITY,),
-            },
-            reason="0 is the subgradient of least norm, as for |x|; the others give u v^T with "
+        ).because(
+            "0 is the subgradient of least norm, as for |x|; the others give u v^T with "
             "the signs that the decomposition happens to have",
+            frameworks=(IDENTITY,),
         ),
-        Point(
-            "two singular values are equal",
-            "tie",
-            (IDENTITY,),
-            (IDENTITY,),
-            reason="a sum over equal ones has a derivative, and this gives it; one of them has "
-            "derivatives in directions only",
+        Point("two singular values are equal", "tie", (IDENTITY,), (IDENTITY,)).because(
+            "a sum over equal ones has a derivative, and this gives it; one of them has "
+            "derivatives in directions only"
         ),
     ),
     kinks_at=lambda x: np.logical_or(*_equal_singular(x)),
@@ -260,14 +245,10 @@ def _svd_vh_push(x_dot: Value, y: Value, x: Value) -> Value:
 
 
 SVD_POINTS = (
-    Point(
-        "two singular values are equal",
-        "tie",
-        (IDENTITY,),
-        (NAN,),
-        differs={"tensorflow": (ZEROS,)},
-        reason="any basis of their spaces will do, so there is no derivative; TensorFlow takes "
+    Point("two singular values are equal", "tie", (IDENTITY,), (NAN,)).because(
+        "any basis of their spaces will do, so there is no derivative; TensorFlow takes "
         "1 / 0 for 0",
+        tensorflow=(ZEROS,),
     ),
 )
 

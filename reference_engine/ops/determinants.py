@@ -168,10 +168,11 @@ det: Op = row(
             (SINGULAR,),
             ([[4.0, -2.0], [-2.0, 1.0]],),
             value=0.0,
-            differs={"torch": ([[0.0, 0.0], [0.0, 0.0]],)},
             raises=("tensorflow",),
-            reason="the cofactors are there; PyTorch multiplies the inverse of a matrix nearby "
+        ).because(
+            "the cofactors are there; PyTorch multiplies the inverse of a matrix nearby "
             "by a determinant of 0, TensorFlow inverts x",
+            torch=([[0.0, 0.0], [0.0, 0.0]],),
         ),
     ),
     result_shape=_batch_shape,
@@ -201,17 +202,11 @@ slogdet_sign: Op = row(
 
 LOG_POINTS = (
     Point(
-        "x is singular",
-        "pole",
-        (SINGULAR,),
-        (NAN,),
-        value=-np.inf,
-        differs={
-            "torch": ([[-np.inf, np.inf], [np.inf, -np.inf]],),
-            "jax": ([[np.inf, -np.inf], [-np.inf, np.inf]],),
-        },
-        raises=("tensorflow",),
-        reason="there is no inverse; the signs that PyTorch gives are those of a rounding error",
+        "x is singular", "pole", (SINGULAR,), (NAN,), value=-np.inf, raises=("tensorflow",)
+    ).because(
+        "there is no inverse; the signs that PyTorch gives are those of a rounding error",
+        torch=([[-np.inf, np.inf], [np.inf, -np.inf]],),
+        jax=([[np.inf, -np.inf], [-np.inf, np.inf]],),
     ),
 )
 

@@ -27,13 +27,8 @@ expm1: Op = row(
     np.expm1,
     Elementwise(lambda g, y, x: g * exp(x)),
     points=in_both(
-        Point(
-            "x far below 0",
-            "limit",
-            (-80.0,),
-            (math.exp(-80),),
-            differs={"torch": (0.0,), "jax": (0.0,)},
-            reason="PyTorch and JAX take y + 1 for the derivative",
+        Point("x far below 0", "limit", (-80.0,), (math.exp(-80),)).because(
+            "PyTorch and JAX take y + 1 for the derivative", torch=(0.0,), jax=(0.0,)
         )
     ),
 ).says(
@@ -123,13 +118,8 @@ tanh: Op = row(
     np.tanh,
     Elementwise(lambda g, y, x: g * sech_squared(x)),
     points=in_both(
-        Point(
-            "|x| large",
-            "limit",
-            (20.0,),
-            (1 / math.cosh(20) ** 2,),
-            differs={"torch": (0.0,), "tensorflow": (0.0,), "jax": (0.0,)},
-            reason="all three take 1 - y^2 for the derivative",
+        Point("|x| large", "limit", (20.0,), (1 / math.cosh(20) ** 2,)).because(
+            "all three take 1 - y^2 for the derivative", frameworks=(0.0,)
         )
     ),
 ).says(
@@ -146,13 +136,8 @@ sigmoid: Op = row(
     Elementwise(lambda g, y, x: g * logistic_density(x)),
     aliases=("expit", "logistic"),
     points=in_both(
-        Point(
-            "x far above 0",
-            "limit",
-            (40.0,),
-            (math.exp(-40),),
-            differs={"torch": (0.0,), "tensorflow": (0.0,), "jax": (0.0,)},
-            reason="all three take y (1 - y) for the derivative",
+        Point("x far above 0", "limit", (40.0,), (math.exp(-40),)).because(
+            "all three take y (1 - y) for the derivative", frameworks=(0.0,)
         )
     ),
 ).says(
@@ -213,23 +198,15 @@ xlogy: Op = row(
     ),
     points=(
         *in_both(
-            Point(
-                "x1 = 0, x2 > 0",
-                "limit",
-                (0.0, 0.5),
-                (math.log(0.5), 0.0),
-                differs={"tensorflow": (0.0, 0.0)},
-                reason="TensorFlow takes xlogy(0, x2) for the derivative by x1 there",
+            Point("x1 = 0, x2 > 0", "limit", (0.0, 0.5), (math.log(0.5), 0.0)).because(
+                "TensorFlow takes xlogy(0, x2) for the derivative by x1 there",
+                tensorflow=(0.0, 0.0),
             )
         ),
-        Point(
-            "x1 = x2 = 0",
-            "edge",
-            (0.0, 0.0),
-            (0.0, 0.0),
-            value=0.0,
-            differs={"torch": (0.0, np.nan), "jax": (-np.inf, np.nan)},
-            reason="what counts as 0 takes part in no sum: it has no gradient either",
+        Point("x1 = x2 = 0", "edge", (0.0, 0.0), (0.0, 0.0), value=0.0).because(
+            "what counts as 0 takes part in no sum: it has no gradient either",
+            torch=(0.0, np.nan),
+            jax=(-np.inf, np.nan),
         ),
     ),
 ).says(
@@ -250,23 +227,15 @@ xlog1py: Op = row(
     ),
     points=(
         *in_both(
-            Point(
-                "x1 = 0, x2 > -1",
-                "limit",
-                (0.0, -0.5),
-                (math.log(0.5), 0.0),
-                differs={"tensorflow": (0.0, 0.0)},
-                reason="TensorFlow takes xlog1py(0, x2) for the derivative by x1 there",
+            Point("x1 = 0, x2 > -1", "limit", (0.0, -0.5), (math.log(0.5), 0.0)).because(
+                "TensorFlow takes xlog1py(0, x2) for the derivative by x1 there",
+                tensorflow=(0.0, 0.0),
             )
         ),
-        Point(
-            "x1 = 0, x2 = -1",
-            "edge",
-            (0.0, -1.0),
-            (0.0, 0.0),
-            value=0.0,
-            differs={"torch": (0.0, np.nan), "jax": (-np.inf, np.nan)},
-            reason="what counts as 0 takes part in no sum: it has no gradient either",
+        Point("x1 = 0, x2 = -1", "edge", (0.0, -1.0), (0.0, 0.0), value=0.0).because(
+            "what counts as 0 takes part in no sum: it has no gradient either",
+            torch=(0.0, np.nan),
+            jax=(-np.inf, np.nan),
         ),
     ),
 ).says(

@@ -58,8 +58,7 @@ cholesky: Op = row(
             ([[1.0, 1.0], [1.0, 1.0]],),
             (NAN,),
             raises=("torch",),
-            reason="nan too where some factor of a stack fails; the others keep their values",
-        ),
+        ).because("nan too where some factor of a stack fails; the others keep their values"),
     ),
     result_shape=square_shape,
 ).says(
@@ -134,12 +133,8 @@ def _qr_r_shape(shape: Shape) -> Shape:
 
 
 QR_POINTS = (
-    Point(
-        "the first min(m, n) columns are linearly dependent",
-        "pole",
-        (ZEROS,),
-        (NAN,),
-        reason="r has a zero on its diagonal, and q is not unique",
+    Point("the first min(m, n) columns are linearly dependent", "pole", (ZEROS,), (NAN,)).because(
+        "r has a zero on its diagonal, and q is not unique"
     ),
 )
 
@@ -203,13 +198,8 @@ pinv: Op = row(
     in_float32(_pinv_value),
     Tangents(_pinv_push),
     points=(
-        Point(
-            "the rank is not full",
-            "jump",
-            (ZEROS,),
-            (ZEROS,),
-            value=ZEROS,
-            reason="next to it the pseudoinverse is as large as one likes",
+        Point("the rank is not full", "jump", (ZEROS,), (ZEROS,), value=ZEROS).because(
+            "next to it the pseudoinverse is as large as one likes"
         ),
     ),
     kinks_at=_rank_deficient,

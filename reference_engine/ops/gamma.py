@@ -26,14 +26,8 @@ polygamma: Op = row(
             value=np.inf,
             differs={"tensorflow": (np.nan,), "jax": (np.nan,)},
         ),
-        Point(
-            "n = 0, x large",
-            "limit",
-            (1e300,),
-            (1e-300,),
-            keywords={"n": 0},
-            differs={"tensorflow": (0.0,), "jax": (0.0,)},
-            reason=UNDERFLOW,
+        Point("n = 0, x large", "limit", (1e300,), (1e-300,), keywords={"n": 0}).because(
+            UNDERFLOW, tensorflow=(0.0,), jax=(0.0,)
         ),
     ),
 ).says(
@@ -50,13 +44,8 @@ digamma: Op = row(
     aliases=("psi",),
     points=(
         Point("x = 0", "pole", (0.0,), (np.inf,)),
-        Point(
-            "x large",
-            "limit",
-            (1e300,),
-            (1e-300,),
-            differs={"tensorflow": (0.0,), "jax": (0.0,)},
-            reason=UNDERFLOW,
+        Point("x large", "limit", (1e300,), (1e-300,)).because(
+            UNDERFLOW, tensorflow=(0.0,), jax=(0.0,)
         ),
     ),
 ).says(
@@ -124,16 +113,11 @@ betaln: Op = row(
         ),
         *(
             Point(
-                "x1 far above x2",
-                "limit",
-                (1e20, 1.0),
-                (-1e-20, -46.628917524782445),
-                dtype=dtype,
-                differs={
-                    **dict.fromkeys(("torch", "tensorflow"), (0.0, -46.628917524782445)),
-                    **({"jax": (-2e-20, -46.628917524782445)} if dtype == "float32" else {}),
-                },
-                reason="lgamma(x1) - lgamma(x1 + x2) loses as many digits as x1 / x2 has",
+                "x1 far above x2", "limit", (1e20, 1.0), (-1e-20, -46.628917524782445), dtype=dtype
+            ).because(
+                "lgamma(x1) - lgamma(x1 + x2) loses as many digits as x1 / x2 has",
+                **dict.fromkeys(("torch", "tensorflow"), (0.0, -46.628917524782445)),
+                **{"jax": (-2e-20, -46.628917524782445)} if dtype == "float32" else {},
             )
             for dtype in ("float64", "float32")
         ),

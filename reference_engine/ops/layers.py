@@ -122,12 +122,11 @@ masked_attention: Composite = composite(
             "limit",
             ([[1.0, 2.0]], [[1.0, 0.0], [0.0, 1.0]], [[1.0], [2.0]], [[False, False]]),
             ([[0.0, 0.0]], 0.0, 0.0, None),
-            differs={
-                "tensorflow": ([[0.0, 0.0]], 0.0, np.nan, None),
-                "jax": ([[0.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]], [[np.nan], [np.nan]], None),
-            },
-            reason="nothing is attended to, whatever q and k are, and the result is 0; a softmax "
+        ).because(
+            "nothing is attended to, whatever q and k are, and the result is 0; a softmax "
             "of nothing but -inf, as it is composed in TensorFlow, is 0 / 0",
+            tensorflow=([[0.0, 0.0]], 0.0, np.nan, None),
+            jax=([[0.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]], [[np.nan], [np.nan]], None),
         ),
     ),
 ).says(

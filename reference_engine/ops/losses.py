@@ -64,13 +64,8 @@ l1: Composite = composite(
     _l1,
     aliases=("l1_loss",),
     points=(
-        Point(
-            "x = y",
-            "kink",
-            (1.0, 1.0),
-            (0.0, 0.0),
-            reason="0 is the least subgradient",
-            differs={"jax": (1.0, -1.0)},
+        Point("x = y", "kink", (1.0, 1.0), (0.0, 0.0)).because(
+            "0 is the least subgradient", jax=(1.0, -1.0)
         ),
     ),
     kinks_at=lambda x, y, reduction="mean": any_kink(np.equal(x, y), reduction),
@@ -104,13 +99,9 @@ hinge: Composite = composite(
     _hinge,
     aliases=("hinge_loss",),
     points=(
-        Point(
-            "x y = 1",
-            "kink",
-            (1.0, 1.0),
-            (0.0, 0.0),
-            differs={"tensorflow": (-1.0, -1.0)},
-            reason="0 is the least subgradient; tf.maximum(1 - x y, 0) gives the other side's",
+        Point("x y = 1", "kink", (1.0, 1.0), (0.0, 0.0)).because(
+            "0 is the least subgradient; tf.maximum(1 - x y, 0) gives the other side's",
+            tensorflow=(-1.0, -1.0),
         ),
     ),
     kinks_at=lambda x, y, reduction="mean": any_kink(np.equal(np.multiply(x, y), 1), reduction),
@@ -161,46 +152,25 @@ bce: Composite = composite(
     _bce,
     aliases=("bce_loss", "binary_cross_entropy"),
     points=(
-        Point(
-            "p = y = 0",
-            "edge",
-            (0.0, 0.0),
-            (1.0, np.inf),
-            differs={
-                "torch": (0.0, np.inf),
-                "tensorflow": (np.nan, np.inf),
-                "jax": (np.nan, np.inf),
-            },
-            reason="1 / (1 - p), as for every p where y = 0; PyTorch's slope is (p - y) / 1e-12 "
+        Point("p = y = 0", "edge", (0.0, 0.0), (1.0, np.inf)).because(
+            "1 / (1 - p), as for every p where y = 0; PyTorch's slope is (p - y) / 1e-12 "
             "where p (1 - p) is less than that, and 0 log(0) as composed in TensorFlow is nan",
+            torch=(0.0, np.inf),
+            tensorflow=(np.nan, np.inf),
+            jax=(np.nan, np.inf),
         ),
-        Point(
-            "p = y = 1",
-            "edge",
-            (1.0, 1.0),
-            (-1.0, -np.inf),
-            differs={
-                "torch": (0.0, -np.inf),
-                "tensorflow": (np.nan, -np.inf),
-                "jax": (np.nan, -np.inf),
-            },
-            reason="as where p = y = 0",
+        Point("p = y = 1", "edge", (1.0, 1.0), (-1.0, -np.inf)).because(
+            "as where p = y = 0",
+            torch=(0.0, -np.inf),
+            tensorflow=(np.nan, -np.inf),
+            jax=(np.nan, -np.inf),
         ),
-        Point(
-            "p = 0 < y",
-            "pole",
-            (0.0, 1.0),
-            (-np.inf, np.inf),
-            differs={"torch": (-1 / _LEAST, np.inf)},
-            reason="PyTorch bounds the logarithms by -100, so that the loss is 100",
+        Point("p = 0 < y", "pole", (0.0, 1.0), (-np.inf, np.inf)).because(
+            "PyTorch bounds the logarithms by -100, so that the loss is 100",
+            torch=(-1 / _LEAST, np.inf),
         ),
-        Point(
-            "p = 1 > y",
-            "pole",
-            (1.0, 0.0),
-            (np.inf, -np.inf),
-            differs={"torch": (1 / _LEAST, -np.inf)},
-            reason="as where p = 0 < y",
+        Point("p = 1 > y", "pole", (1.0, 0.0), (np.inf, -np.inf)).because(
+            "as where p = 0 < y", torch=(1 / _LEAST, -np.inf)
         ),
     ),
 ).says(
@@ -245,13 +215,8 @@ bce_with_logits: Composite = composite(
     aliases=("binary_cross_entropy_with_logits", "sigmoid_cross_entropy"),
     points=(
         Point(
-            "y = 1, sigmoid(x) rounds to 1",
-            "limit",
-            (40.0, 1.0),
-            (-float(np.exp(-40.0)), -40.0),
-            differs={"torch": (0.0, -40.0)},
-            reason="PyTorch subtracts y from sigmoid(x)",
-        ),
+            "y = 1, sigmoid(x) rounds to 1", "limit", (40.0, 1.0), (-float(np.exp(-40.0)), -40.0)
+        ).because("PyTorch subtracts y from sigmoid(x)", torch=(0.0, -40.0)),
         Point(
             "y = 1, sigmoid(x) rounds to 1",
             "limit",
@@ -296,14 +261,11 @@ kl_div: Composite = composite(
     _kl_div,
     aliases=("kl_div_loss",),
     points=(
-        Point(
-            "q = 0",
-            "vertical tangent",
-            (-1.0, 0.0),
-            (0.0, -np.inf),
-            value=0.0,
-            differs={"torch": (0.0, np.nan), "tensorflow": (0.0, 1.0), "jax": (0.0, np.nan)},
-            reason="log(0); the frameworks take the slope of q log(q) apart, into log(q) and q / q",
+        Point("q = 0", "vertical tangent", (-1.0, 0.0), (0.0, -np.inf), value=0.0).because(
+            "log(0); the frameworks take the slope of q log(q) apart, into log(q) and q / q",
+            torch=(0.0, np.nan),
+            tensorflow=(0.0, 1.0),
+            jax=(0.0, np.nan),
         ),
     ),
 ).says(

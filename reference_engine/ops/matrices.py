@@ -175,8 +175,7 @@ triangular_solve: Op = row(
             ([[0.0]], [1.0]),
             ([[-np.inf]], [np.inf]),
             value=[np.inf],
-            reason="it is divided by, as substitution does",
-        ),
+        ).because("it is divided by, as substitution does"),
     ),
     result_shape=lambda a, b, lower=True: _equation_shape("triangular_solve", a, b),
 ).says(

@@ -103,7 +103,7 @@ softmax: Op = row(
     SelfAdjoint(_softmax_product),
     points=(
         Point("an x = -inf", "limit", MASKED, ([0.0, 0.0, 0.0],), value=[0.0, 0.5, 0.5]),
-        Point("all x = -inf", "pole", NOTHING, ([NAN, NAN],), value=NAN, reason="0 / 0"),
+        Point("all x = -inf", "pole", NOTHING, ([NAN, NAN],), value=NAN).because("0 / 0"),
     ),
 ).says(
     "exp(x) / sum(exp(x)) along an axis",
@@ -134,7 +134,7 @@ log_softmax: Op = row(
     Tangents(_log_softmax_push, transposes=(_log_softmax_pull,)),
     points=(
         Point("an x = -inf", "limit", MASKED, ([1.0, -0.5, -0.5],)),
-        Point("all x = -inf", "pole", NOTHING, ([NAN, NAN],), value=NAN, reason="-inf + inf"),
+        Point("all x = -inf", "pole", NOTHING, ([NAN, NAN],), value=NAN).because("-inf + inf"),
     ),
 ).says(
     "x - logsumexp(x) along an axis",
@@ -152,7 +152,7 @@ logsumexp: Op = row(
     rounding="sums",
     points=(
         Point("an x = -inf", "limit", MASKED, ([0.0, 0.5, 0.5],)),
-        Point("all x = -inf", "pole", NOTHING, ([NAN, NAN],), value=-INF, reason="0 / 0"),
+        Point("all x = -inf", "pole", NOTHING, ([NAN, NAN],), value=-INF).because("0 / 0"),
         Point(
             "an x = inf",
             "pole",

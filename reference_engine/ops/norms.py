@@ -36,13 +36,8 @@ abs_power: Op = internal(
     ),
     keywords={"exponent": 2.0},
     points=(
-        Point(
-            "x = 0, 0 < exponent <= 1",
-            "kink",
-            (0.0,),
-            (0.0,),
-            {"exponent": 0.5},
-            reason="the mean of the two sides",
+        Point("x = 0, 0 < exponent <= 1", "kink", (0.0,), (0.0,), {"exponent": 0.5}).because(
+            "the mean of the two sides"
         ),
     ),
     kinks_at=lambda x, exponent=2.0: np.equal(x, 0) & (0 < exponent <= 1),
@@ -143,14 +138,7 @@ norm: Op = row(
     Reduction(_norm_part),
     aliases=("vector_norm",),
     points=(
-        Point(
-            "x = 0, all of it",
-            "kink",
-            ZERO,
-            ZERO,
-            differs={"tensorflow": NAN, "jax": NAN},
-            reason=LEAST,
-        ),
+        Point("x = 0, all of it", "kink", ZERO, ZERO).because(LEAST, tensorflow=NAN, jax=NAN),
         Point(
             "x = 0, all of it",
             "kink",
@@ -167,42 +155,22 @@ norm: Op = row(
             {"ord": 1},
             differs={"jax": ([1.0, 1.0],)},
         ),
-        Point(
-            "an x = 0, ord < 1",
-            "kink",
-            ([0.0, 2.0],),
-            ([0.0, 1.0],),
-            {"ord": 0.5},
-            differs={"tensorflow": ([np.nan, 1.0],), "jax": ([np.inf, 1.0],)},
-            reason="0 lies between the two sides, -inf and inf",
+        Point("an x = 0, ord < 1", "kink", ([0.0, 2.0],), ([0.0, 1.0],), {"ord": 0.5}).because(
+            "0 lies between the two sides, -inf and inf",
+            tensorflow=([np.nan, 1.0],),
+            jax=([np.inf, 1.0],),
         ),
         Point(
-            "k elements tie, ord = inf",
-            "tie",
-            ([2.0, -2.0],),
-            ([0.5, -0.5],),
-            {"ord": np.inf},
-            reason="1/k each, as for max",
+            "k elements tie, ord = inf", "tie", ([2.0, -2.0],), ([0.5, -0.5],), {"ord": np.inf}
+        ).because("1/k each, as for max"),
+        Point("the squares overflow", "limit", HUGE, RIGHT).because(
+            "x / inf in the frameworks", frameworks=ZERO
         ),
-        Point(
-            "the squares overflow",
-            "limit",
-            HUGE,
-            RIGHT,
-            differs={"torch": ZERO, "tensorflow": ZERO, "jax": ZERO},
-            reason="x / inf in the frameworks",
-        ),
-        Point(
-            "the squares underflow",
-            "limit",
-            TINY,
-            RIGHT,
-            differs={
-                "torch": ZERO,
-                "tensorflow": ([np.inf, np.inf],),
-                "jax": ([np.inf, np.inf],),
-            },
-            reason="the length is 0 in the frameworks",
+        Point("the squares underflow", "limit", TINY, RIGHT).because(
+            "the length is 0 in the frameworks",
+            torch=ZERO,
+            tensorflow=([np.inf, np.inf],),
+            jax=([np.inf, np.inf],),
         ),
         Point(
             "the powers overflow",
@@ -210,9 +178,7 @@ norm: Op = row(
             ([1e200, 1e200],),
             ([4 ** (-1 / 3), 4 ** (-1 / 3)],),
             {"ord": 3},
-            differs={"torch": NAN, "tensorflow": NAN, "jax": NAN},
-            reason="inf / inf in the frameworks",
-        ),
+        ).because("inf / inf in the frameworks", frameworks=NAN),
     ),
     kinks_at=_norm_kinks,
 ).says(

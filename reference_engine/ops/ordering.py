@@ -62,12 +62,8 @@ sort: Op = row(
     Tangents(_sort_push),
     keywords=SORTING,
     points=(
-        Point(
-            "elements tie",
-            "tie",
-            ([2.0, 2.0],),
-            ([1.0, 1.0],),
-            reason="elements that are equal stay in their order",
+        Point("elements tie", "tie", ([2.0, 2.0],), ([1.0, 1.0],)).because(
+            "elements that are equal stay in their order"
         ),
     ),
     kinks_at=_sort_kinks,
@@ -149,16 +145,10 @@ median: Op = row(
     Reduction(_median_part),
     points=(
         Point(
-            "k elements equal the middle one",
-            "tie",
-            ([1.0, 2.0, 2.0],),
-            ([0.0, 0.5, 0.5],),
-            differs={
-                "torch": ([0.0, 1.0, 0.0],),
-                "tensorflow": ([0.0, 1.0, 0.0],),
-                "jax": ([0.0, 1.0, 0.0],),
-            },
-            reason="1/k each, as for max; sorting first gives all to one of them",
+            "k elements equal the middle one", "tie", ([1.0, 2.0, 2.0],), ([0.0, 0.5, 0.5],)
+        ).because(
+            "1/k each, as for max; sorting first gives all to one of them",
+            frameworks=([0.0, 1.0, 0.0],),
         ),
     ),
     kinks_at=_median_kinks,
@@ -199,13 +189,8 @@ topk_values: Op = row(
     Tangents(_top_push),
     points=(
         Point(
-            "elements tie at the k-th place",
-            "tie",
-            ([2.0, 2.0],),
-            ([1.0, 0.0],),
-            {"k": 1},
-            reason="of elements that are equal the first is taken",
-        ),
+            "elements tie at the k-th place", "tie", ([2.0, 2.0],), ([1.0, 0.0],), {"k": 1}
+        ).because("of elements that are equal the first is taken"),
     ),
     kinks_at=_top_kinks,
 ).says(

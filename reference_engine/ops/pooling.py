@@ -113,12 +113,9 @@ max_pool2d: Composite = composite(
             ([[[[2.0, 2.0, 0.0, 2.0]]]],),
             ([[[[0.5, 0.5, 0.0, 1.0]]]],),
             {"kernel_size": (1, 2)},
-            differs={
-                "torch": ([[[[1.0, 0.0, 0.0, 1.0]]]],),
-                "tensorflow": ([[[[1.0, 0.0, 0.0, 1.0]]]],),
-                "jax": ([[[[1.0, 0.0, 0.0, 1.0]]]],),
-            },
-            reason="1/k each, as for max; kernels of frameworks remember one index, the first",
+        ).because(
+            "1/k each, as for max; kernels of frameworks remember one index, the first",
+            frameworks=([[[[1.0, 0.0, 0.0, 1.0]]]],),
         ),
     ),
     kinks_at=_max_pool_kinks,

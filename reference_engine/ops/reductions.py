@@ -76,12 +76,8 @@ def _extreme(name: str, alias: str, function: Any, adjective: str) -> Op:
         Reduction(shared),
         aliases=(alias,),
         points=(
-            Point(
-                "k elements tie",
-                "tie",
-                ([2.0, 2.0],),
-                ([0.5, 0.5],),
-                reason="1/k each, as by torch.amax; torch.max with a dim takes one of them",
+            Point("k elements tie", "tie", ([2.0, 2.0],), ([0.5, 0.5],)).because(
+                "1/k each, as by torch.amax; torch.max with a dim takes one of them"
             ),
         ),
         kinks_at=_ties_of(function),

@@ -41,9 +41,7 @@ normalize: Composite = composite(
             ([0.032, -0.024],),
             {"eps": 5.0},
             value=[0.6, 0.8],
-            reason="the side of the longer vectors, as for clip",
-            differs={"jax": ([0.116, 0.088],)},
-        ),
+        ).because("the side of the longer vectors, as for clip", jax=([0.116, 0.088],)),
         Point(
             "x = 0",
             "limit",
@@ -91,14 +89,8 @@ cosine_similarity: Composite = composite(
             value=0.0,
         ),
         Point(
-            "x1 = 0",
-            "limit",
-            ([0.0, 0.0], [3.0, 4.0]),
-            ([0.6e8, 0.8e8], [0.0, 0.0]),
-            value=0.0,
-            reason="linear in x1 where norm(x1) < eps",
-            differs={"jax": ([np.nan, np.nan], [0.0, 0.0])},
-        ),
+            "x1 = 0", "limit", ([0.0, 0.0], [3.0, 4.0]), ([0.6e8, 0.8e8], [0.0, 0.0]), value=0.0
+        ).because("linear in x1 where norm(x1) < eps", jax=([np.nan, np.nan], [0.0, 0.0])),
         Point(
             "0 < norm(x1) < eps",
             "limit",
@@ -106,17 +98,19 @@ cosine_similarity: Composite = composite(
             ([0.6, 0.8], [0.064, -0.048]),
             {"eps": 1.0},
             value=0.3,
-            differs={"torch": ([0.3, 0.8], [0.064, -0.048])},
-            reason="PyTorch bounds the norm out of sight of its autograd, which goes on as if the "
+        ).because(
+            "PyTorch bounds the norm out of sight of its autograd, which goes on as if the "
             "norm were not bounded",
+            torch=([0.3, 0.8], [0.064, -0.048]),
         ),
         Point(
             "the squares overflow",
             "limit",
             ([1e200, 0.0], [3e200, 4e200]),
             ([0.0, 0.8e-200], [0.128e-200, -0.096e-200]),
-            differs=dict.fromkeys(("torch", "tensorflow", "jax"), ([0.0, 0.0], [0.0, 0.0])),
-            reason="the norms are inf in the frameworks, and the cosine 0",
+        ).because(
+            "the norms are inf in the frameworks, and the cosine 0",
+            frameworks=([0.0, 0.0], [0.0, 0.0]),
         ),
     ),
     kinks_at=_cosine_kinks,
@@ -181,8 +175,9 @@ triplet: Composite = composite(
             ([0.0, 0.0], [0.0, 0.0], [0.0, 0.0]),
             {"eps": 0.0},
             value=0.0,
-            differs=dict.fromkeys(("torch", "tensorflow"), ([0.0, 0.0], [1.0, 0.0], [-1.0, 0.0])),
-            reason="0 is the least subgradient; the frameworks take the other side",
+        ).because(
+            "0 is the least subgradient; the frameworks take the other side",
+            **dict.fromkeys(("torch", "tensorflow"), ([0.0, 0.0], [1.0, 0.0], [-1.0, 0.0])),
         ),
         Point(
             "anchor = positive, eps = 0",
@@ -191,11 +186,10 @@ triplet: Composite = composite(
             ([1.0, 0.0], [0.0, 0.0], [-1.0, 0.0]),
             {"eps": 0.0},
             value=0.5,
-            differs={
-                "tensorflow": ([np.nan, np.nan], [np.nan, np.nan], [-1.0, 0.0]),
-                "jax": ([np.nan, np.nan], [np.nan, np.nan], [-1.0, 0.0]),
-            },
-            reason="0 is the subgradient of least norm of the distance; that of tf.norm is 0 / 0",
+        ).because(
+            "0 is the subgradient of least norm of the distance; that of tf.norm is 0 / 0",
+            tensorflow=([np.nan, np.nan], [np.nan, np.nan], [-1.0, 0.0]),
+            jax=([np.nan, np.nan], [np.nan, np.nan], [-1.0, 0.0]),
         ),
     ),
     kinks_at=_triplet_kinks,

@@ -60,15 +60,11 @@ erfcx: Op = row(
     scipy_special("erfcx"),
     Elementwise(lambda g, y, x: -(g * (2 * scaled_ierfc(x, n=1)))),
     points=tuple(
-        Point(
-            "x large",
-            "limit",
-            (1e9,),
-            (-1e-18 / math.sqrt(math.pi),),
-            dtype=dtype,
-            differs={"torch": (0.0,), "jax": (0.0,)},
-            reason="2 x erfcx(x) - 2/sqrt(pi) loses the square of x: all in float32 from 1e4 "
+        Point("x large", "limit", (1e9,), (-1e-18 / math.sqrt(math.pi),), dtype=dtype).because(
+            "2 x erfcx(x) - 2/sqrt(pi) loses the square of x: all in float32 from 1e4 "
             "on, in float64 from 1e8 on",
+            torch=(0.0,),
+            jax=(0.0,),
         )
         for dtype in ("float64", "float32")
     ),
@@ -98,23 +94,12 @@ erfinv: Op = row(
     points=(
         Point("x = 1", "pole", (1.0,), (np.inf,), value=np.inf),
         Point("x = -1", "pole", (-1.0,), (np.inf,), value=-np.inf),
-        Point(
-            "x one unit below 1",
-            "limit",
-            (1 - 2.0**-53,),
-            (757347920544974.0,),
-            differs={"tensorflow": (np.inf,)},
-            reason=ROUNDS_TO_ONE,
+        Point("x one unit below 1", "limit", (1 - 2.0**-53,), (757347920544974.0,)).because(
+            ROUNDS_TO_ONE, tensorflow=(np.inf,)
         ),
         Point(
-            "x one unit below 1",
-            "limit",
-            (1 - 2.0**-24,),
-            (2120848.0,),
-            dtype="float32",
-            differs={"tensorflow": (np.inf,)},
-            reason=ROUNDS_TO_ONE,
-        ),
+            "x one unit below 1", "limit", (1 - 2.0**-24,), (2120848.0,), dtype="float32"
+        ).because(ROUNDS_TO_ONE, tensorflow=(np.inf,)),
     ),
 ).says(
     "the y with erf(y) = x",
@@ -177,16 +162,11 @@ row(
     scipy_special("log_ndtr"),
     Elementwise(lambda g, y, x: g * normal_hazard(x)),
     points=tuple(
-        Point(
-            "x far below 0",
-            "limit",
-            (x,),
-            (-x,),
-            value=-np.inf,
-            dtype=dtype,
-            differs={"torch": (np.nan,), "jax": (np.nan,)},
-            reason="PyTorch takes exp(-x^2/2 - y), where x^2/2 and y cancel: its digits go "
+        Point("x far below 0", "limit", (x,), (-x,), value=-np.inf, dtype=dtype).because(
+            "PyTorch takes exp(-x^2/2 - y), where x^2/2 and y cancel: its digits go "
             "from x = -20 on in float32, from -1e5 on in float64",
+            torch=(np.nan,),
+            jax=(np.nan,),
         )
         for x, dtype in ((-1e300, "float64"), (-1e30, "float32"))
     ),
@@ -248,14 +228,8 @@ entr: Op = row(
     scipy_special("entr"),
     Elementwise(lambda g, y, x: -(g * (log(x) + 1))),
     points=(
-        Point(
-            "x = 0",
-            "vertical tangent",
-            (0.0,),
-            (np.inf,),
-            value=0.0,
-            differs={"tensorflow": (0.0,)},
-            reason="tf.math.xlogy(x, x) has the derivative 0 where x = 0",
+        Point("x = 0", "vertical tangent", (0.0,), (np.inf,), value=0.0).because(
+            "tf.math.xlogy(x, x) has the derivative 0 where x = 0", tensorflow=(0.0,)
         ),
     ),
 ).says(

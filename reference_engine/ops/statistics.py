@@ -96,21 +96,13 @@ std: Op = row(
     _std_value,
     Reduction(_std_part),
     points=(
-        Point(
-            "all elements equal",
-            "kink",
-            ([2.0, 2.0],),
-            ([0.0, 0.0],),
-            differs={"tensorflow": ([float("nan"), float("nan")],), "jax": ([np.nan, np.nan],)},
-            reason="the subgradient of least norm; (x - mean(x)) / std(x) itself is 0 / 0",
+        Point("all elements equal", "kink", ([2.0, 2.0],), ([0.0, 0.0],)).because(
+            "the subgradient of least norm; (x - mean(x)) / std(x) itself is 0 / 0",
+            tensorflow=([float("nan"), float("nan")],),
+            jax=([np.nan, np.nan],),
         ),
-        Point(
-            "the squares overflow",
-            "limit",
-            ([-1e200, 1e200],),
-            ([-0.5, 0.5],),
-            differs={"torch": ([0.0, 0.0],), "tensorflow": ([0.0, 0.0],), "jax": ([0.0, 0.0],)},
-            reason="the variance is inf in the frameworks",
+        Point("the squares overflow", "limit", ([-1e200, 1e200],), ([-0.5, 0.5],)).because(
+            "the variance is inf in the frameworks", frameworks=([0.0, 0.0],)
         ),
     ),
     kinks_at=_std_kinks,

@@ -96,21 +96,14 @@ def _atan2_by_second(g: Value, y: Value, a: Value, b: Value) -> Value:
     return -(g * hypot_slope(a, b)) / hypot(a, b)
 
 
-_OVERFLOW = Point(
-    "x1 and x2 large",
-    "limit",
-    (1e300, 1e300),
-    (0.5e-300, -0.5e-300),
-    differs={"torch": (0.0, 0.0), "tensorflow": (0.0, 0.0), "jax": (0.0, 0.0)},
-    reason="all three divide by x1^2 + x2^2, which overflows",
+_OVERFLOW = Point("x1 and x2 large", "limit", (1e300, 1e300), (0.5e-300, -0.5e-300)).because(
+    "all three divide by x1^2 + x2^2, which overflows", frameworks=(0.0, 0.0)
 )
-_UNDERFLOW = Point(
-    "x1 and x2 small",
-    "limit",
-    (1e-300, 1e-300),
-    (0.5e300, -0.5e300),
-    differs={"torch": (0.0, 0.0), "tensorflow": (np.inf, -np.inf), "jax": (np.inf, -np.inf)},
-    reason="all divide by x1^2 + x2^2, which underflows; PyTorch has 0 for the infinite quotient",
+_UNDERFLOW = Point("x1 and x2 small", "limit", (1e-300, 1e-300), (0.5e300, -0.5e300)).because(
+    "all divide by x1^2 + x2^2, which underflows; PyTorch has 0 for the infinite quotient",
+    torch=(0.0, 0.0),
+    tensorflow=(np.inf, -np.inf),
+    jax=(np.inf, -np.inf),
 )
 SQUARES = (
     _OVERFLOW,
@@ -138,14 +131,8 @@ atan2: Op = row(
     aliases=("arctan2",),
     points=(
         Point("x1 = 0, x2 < 0", "jump", (0.0, -1.0), (-1.0, 0.0), value=math.pi),
-        Point(
-            "x1 = x2 = 0",
-            "pole",
-            (0.0, 0.0),
-            (np.nan, np.nan),
-            value=0.0,
-            differs={"torch": (0.0, 0.0)},
-            reason="the angle has every value around the origin",
+        Point("x1 = x2 = 0", "pole", (0.0, 0.0), (np.nan, np.nan), value=0.0).because(
+            "the angle has every value around the origin", torch=(0.0, 0.0)
         ),
         *SQUARES,
     ),
@@ -173,13 +160,8 @@ asinh: Op = row(
     Elementwise(lambda g, y, x: g / hypot(x, 1.0)),
     aliases=("arcsinh",),
     points=(
-        Point(
-            "|x| large",
-            "limit",
-            (1e300,),
-            (1e-300,),
-            differs={"torch": (0.0,), "jax": (0.0,)},
-            reason="PyTorch and JAX divide by sqrt(x^2 + 1), which overflows",
+        Point("|x| large", "limit", (1e300,), (1e-300,)).because(
+            "PyTorch and JAX divide by sqrt(x^2 + 1), which overflows", torch=(0.0,), jax=(0.0,)
         ),
     ),
 ).says(
@@ -196,13 +178,8 @@ acosh: Op = row(
     aliases=("arccosh",),
     points=(
         Point("x = 1", "vertical tangent", (1.0,), (np.inf,)),
-        Point(
-            "x large",
-            "limit",
-            (1e300,),
-            (1e-300,),
-            differs={"torch": (0.0,), "jax": (0.0,)},
-            reason="PyTorch and JAX divide by sqrt(x^2 - 1), which overflows",
+        Point("x large", "limit", (1e300,), (1e-300,)).because(
+            "PyTorch and JAX divide by sqrt(x^2 - 1), which overflows", torch=(0.0,), jax=(0.0,)
         ),
     ),
 ).says(
@@ -289,13 +266,10 @@ sinc: Op = row(
     lambda x: _sinc_derivative_value(x, 0),
     Elementwise(lambda g, y, x: g * sinc_derivative(x, n=1)),
     points=in_both(
-        Point(
-            "|x| small",
-            "limit",
-            (1e-9,),
-            (-(math.pi**2) / 3 * 1e-9,),
-            differs={"torch": (0.0,), "jax": (0.0,)},
-            reason="PyTorch and JAX take the difference, in which every digit cancels",
+        Point("|x| small", "limit", (1e-9,), (-(math.pi**2) / 3 * 1e-9,)).because(
+            "PyTorch and JAX take the difference, in which every digit cancels",
+            torch=(0.0,),
+            jax=(0.0,),
         )
     ),
 ).says(
