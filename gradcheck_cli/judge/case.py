@@ -17,7 +17,7 @@ from gradcheck_cli.domain.report import Check, Finding, Pass, Rule, Status
 from gradcheck_cli.domain.thresholds import ERROR_BITS, FEW_ULPS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge.agreement import engines_disagree, modes_disagree
-from gradcheck_cli.judge.decision import Judged, Verdict, judge_block
+from gradcheck_cli.judge.decision import Evidence, Judged, Verdict, judge_block
 from gradcheck_cli.judge.failures import (
     dtype_finding,
     failure_finding,
@@ -173,18 +173,20 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
         if gradient.dtype not in (None, evaluation.dtype):
             findings.append(dtype_finding(case, evaluation, name, str(gradient.dtype)))
         judged = judge_block(
-            gradient.values,
-            block,
-            wide_of(case, evaluation, name),
-            without_derivative(case, evaluation, block),
-            FORMATS[case.dtype],
-            case.spec.tolerance,
-            repairable=_repairable(case, evaluation),
-            rounds=_rounds(case, evaluation),
-            documented=_documented(case, evaluation, name),
-            unweighed=case.unweighed,
+            Evidence(
+                gradient.values,
+                block,
+                wide_of(case, evaluation, name),
+                without_derivative(case, evaluation, block),
+                FORMATS[case.dtype],
+                case.spec.tolerance,
+                repairable=_repairable(case, evaluation),
+                rounds=_rounds(case, evaluation),
+                documented=_documented(case, evaluation, name),
+                unweighed=case.unweighed,
+                apart=apart.get(name, False),
+            ),
             settled=case.settled,
-            apart=apart.get(name, False),
         )
         findings += engine_findings(case, evaluation, name, block, judged)
         got.findings.extend(findings)

@@ -60,7 +60,16 @@ class Judged:
 
 @dataclass
 class Evidence:
-    """What the rows of the table look at; each is computed once, and where a row needs it."""
+    """What the rows of the table look at; each is computed once, and where a row needs it.
+
+    `g` and every array of `block` have shape (rows, columns); `wide` is None where nobody looked
+    again. `lost` marks rows whose output is not finite, shape (rows, 1) or (rows, columns).
+    `repairable` says whether rounding may spoil the worst entry, as its operations show: where it
+    may not, the floor is known. None where nobody looked at them. `rounds`: it is proven that
+    roundings spoil it, and nothing else. `documented` is what the engine says that it gives, where
+    that is no exact derivative. `unweighed`: the cost of rounding in `block` is not known. `apart`
+    marks entries at kinks that cannot be right together (`kinks.outside_hull`).
+    """
 
     g: Array
     block: TruthBlock
@@ -68,11 +77,11 @@ class Evidence:
     lost: Mask
     format: FloatFormat
     tolerance: Tolerance | None
-    repairable: bool | None
-    rounds: bool
-    documented: TruthBlock | None
-    unweighed: bool
-    apart: Mask | bool
+    repairable: bool | None = None
+    rounds: bool = False
+    documented: TruthBlock | None = None
+    unweighed: bool = False
+    apart: Mask | bool = False
 
     @cached_property
     def ulps(self) -> Array:
@@ -299,35 +308,10 @@ OF_THE_ENGINE = _reported(of_point=False)
 OF_THE_POINT = _reported(of_point=True)
 
 
-def judge_block(
-    g: Array,
-    block: TruthBlock,
-    wide: Again | None,
-    lost: Mask,
-    fmt: FloatFormat,
-    tolerance: Tolerance | None,
-    *,
-    repairable: bool | None = None,
-    rounds: bool = False,
-    documented: TruthBlock | None = None,
-    unweighed: bool = False,
-    settled: bool = False,
-    apart: Mask | bool = False,
-) -> Judged:
-    """The verdict of every entry of one block.
-
-    `g` and every array of `block` have shape (rows, columns); `wide` is None where nobody looked
-    again. `lost` marks rows whose output is not finite, shape (rows, 1) or (rows, columns).
-    `repairable` says whether rounding may spoil the worst entry, as its operations show: where it
-    may not, the floor is known. None where nobody looked at them. `rounds`: it is proven that
-    roundings spoil it, and nothing else. `documented` is what the engine
-    says that it gives, where that is no exact derivative. `unweighed`: the cost of rounding in
-    `block` is not known. `settled`: what is not simply right loses little, and nothing is said of
-    it. `apart` marks entries at kinks that cannot be right together (`kinks.outside_hull`).
-    """
-    evidence = Evidence(
-        g, block, wide, lost, fmt, tolerance, repairable, rounds, documented, unweighed, apart
-    )
+def judge_block(evidence: Evidence, *, settled: bool = False) -> Judged:
+    """The verdict of every entry of one block. `settled`: what is not simply right loses little,
+    and nothing is said of it."""
+    g, lost = evidence.g, evidence.lost
     verdict = np.zeros(g.shape, dtype=np.int64)  # Verdict.CORRECT
     if evidence.all_right or (settled and evidence.plain):
         return Judged(verdict, evidence.ulps)
@@ -346,6 +330,6 @@ def judge_block(
         evidence.ulps,
         evidence.in_float32,
         evidence.felt,
-        measures.is_hidden(g, block, fmt),
+        measures.is_hidden(g, evidence.block, evidence.format),
         evidence.accepted,
     )

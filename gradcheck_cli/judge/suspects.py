@@ -14,7 +14,7 @@ from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, TraceReque
 from gradcheck_cli.domain.records import replace
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.judge.agreement import apart
-from gradcheck_cli.judge.decision import Verdict, judge_block
+from gradcheck_cli.judge.decision import Evidence, Verdict, judge_block
 from gradcheck_cli.judge.measures import Again, accepted, error_in_ulps, loses_little, too_wide
 from gradcheck_cli.judge.outputs import is_far_off, lost_rows, worst_output
 
@@ -132,7 +132,7 @@ def _worst(g: Array, block: TruthBlock, case: Case) -> tuple[float, int, int] | 
         return None
     if case.truth is not None and case.truth.output_cost is not None:
         nothing_lost = np.zeros((1, 1), dtype=bool)
-        judged = judge_block(g, block, None, nothing_lost, fmt, case.spec.tolerance)
+        judged = judge_block(Evidence(g, block, None, nothing_lost, fmt, case.spec.tolerance))
         off &= judged.verdict != Verdict.CORRECT
         if not np.any(off):
             return None

@@ -11,7 +11,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, wider
 from gradcheck_cli.domain.spec import Tolerance
 from gradcheck_cli.domain.thresholds import FEW_ULPS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
-from gradcheck_cli.judge.decision import Verdict, judge_block
+from gradcheck_cli.judge.decision import Evidence, Verdict, judge_block
 from gradcheck_cli.judge.measures import Again, accepted, error_in_ulps
 from tests.judge.making import block, rows
 
@@ -34,12 +34,14 @@ def verdict(
 ) -> Verdict:
     """The verdict of the only entry; `wide` is what the engine computes in the other precision."""
     judged = judge_block(
-        rows(g),
-        truth,
-        None if wide is None else Again(rows(wide), wider(dtype)),
-        np.array([[lost]]),
-        FORMATS[dtype],
-        tolerance,
+        Evidence(
+            rows(g),
+            truth,
+            None if wide is None else Again(rows(wide), wider(dtype)),
+            np.array([[lost]]),
+            FORMATS[dtype],
+            tolerance,
+        )
     )
     (one,) = judged.verdict.reshape(-1)
     return Verdict(int(one))
@@ -298,13 +300,15 @@ def test_wrong_is_told_from_unstable_by_the_other_precision(
 def test_a_zero_that_no_rounding_makes_is_wrong() -> None:
     def told(floor: float, *, repairable: bool, wide: float = 0.0) -> Verdict:
         judged = judge_block(
-            rows(0.0),
-            block(1e-10, floor=floor),
-            Again(rows(wide), FORMATS["float64"]),
-            np.array([[False]]),
-            FORMATS["float32"],
-            None,
-            repairable=repairable,
+            Evidence(
+                rows(0.0),
+                block(1e-10, floor=floor),
+                Again(rows(wide), FORMATS["float64"]),
+                np.array([[False]]),
+                FORMATS["float32"],
+                None,
+                repairable=repairable,
+            )
         )
         return Verdict(int(judged.verdict[0, 0]))
 
@@ -380,7 +384,7 @@ def test_entries_that_float32_cannot_hold_are_no_evidence_about_others() -> None
     truth = block([[3.6e-52, 1.0]])
     single = Again(rows([[0.0, 1 + ULP]]), FORMATS["float32"])
     fmt, kept = FORMATS["float64"], np.zeros((1, 1), dtype=bool)
-    judged = judge_block(rows([[0.0, 1 + 1e-10]]), truth, single, kept, fmt, None)
+    judged = judge_block(Evidence(rows([[0.0, 1 + 1e-10]]), truth, single, kept, fmt, None))
     assert judged.verdict.tolist() == [[Verdict.UNDERFLOW, Verdict.PRECISION]]
 
 
@@ -415,7 +419,9 @@ def test_an_ill_conditioned_entry_that_is_nothing_beside_the_others_is_not_worth
     nothing_lost = np.zeros((1, 1), dtype=bool)
     g = rows([[1.0, 0.0]])
     judged = judge_block(
-        g, truth, Again(truth.value, FORMATS["float64"]), nothing_lost, FORMATS["float32"], None
+        Evidence(
+            g, truth, Again(truth.value, FORMATS["float64"]), nothing_lost, FORMATS["float32"], None
+        )
     )
     assert judged.verdict.tolist() == [[Verdict.CORRECT, Verdict.CORRECT]]
 
@@ -430,14 +436,14 @@ def test_entries_of_a_block_are_judged_one_by_one() -> None:
     g = rows([[1.0, -1.0, 0.5], [1.0, 3.0, NAN]])
     wide = Again(rows([[1.0, -1.0, 0.5], [1.0, 3.0, 1.0]]), FORMATS["float64"])
     nothing_lost = np.zeros((2, 1), dtype=bool)
-    judged = judge_block(g, truth, wide, nothing_lost, FORMATS["float32"], None)
+    judged = judge_block(Evidence(g, truth, wide, nothing_lost, FORMATS["float32"], None))
     assert judged.verdict.tolist() == [
         [Verdict.CORRECT, Verdict.WRONG, Verdict.KINK],
         [Verdict.UNDECIDED, Verdict.UNDEFINED, Verdict.NAN],
     ]
     assert judged.ulps[0, :2].tolist() == [0.0, 2.0 / ULP]
     second = np.array([[False], [True]])
-    lost = judge_block(g, truth, wide, second, FORMATS["float32"], None).verdict
+    lost = judge_block(Evidence(g, truth, wide, second, FORMATS["float32"], None)).verdict
     assert lost.tolist() == [
         [Verdict.CORRECT, Verdict.WRONG, Verdict.KINK],
         [Verdict.OUTPUT_LOST] * 3,

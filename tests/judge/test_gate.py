@@ -17,7 +17,7 @@ from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.judge import case as judging
 from gradcheck_cli.judge import gate
-from gradcheck_cli.judge.decision import Judged, Verdict, judge_block
+from gradcheck_cli.judge.decision import Evidence, Judged, Verdict, judge_block
 from gradcheck_cli.judge.measures import Again
 from gradcheck_cli.run.finalize import Found, settle
 from gradcheck_cli.run.plan import make_plan
@@ -40,7 +40,7 @@ def rules(
     """By which rules the entries pass, and how many by each."""
     numbers = rows(g, truth.value)
     again = None if wide is None else Again(rows(wide, truth.value), FORMATS["float64"])
-    judged = judge_block(numbers, truth, again, np.array([[lost]]), FMT, tolerance)
+    judged = judge_block(Evidence(numbers, truth, again, np.array([[lost]]), FMT, tolerance))
     return {one.rule: one.entries for one in gate.rules_of(numbers, truth, judged, FMT, tolerance)}
 
 
@@ -122,7 +122,7 @@ def test_what_the_judge_passes_has_a_rule(seed: int) -> None:
         g = FMT.round(np.where(rng.random(shape) < 0.2, 0.0, g))
     tolerance = Tolerance(rtol={"": 1e-3}) if seed % 5 == 0 else None
     wide = Again(g if seed % 2 else truth.value, FORMATS["float64"])
-    judged = judge_block(g, truth, wide, np.zeros((1, 1), bool), FMT, tolerance)
+    judged = judge_block(Evidence(g, truth, wide, np.zeros((1, 1), bool), FMT, tolerance))
     told = np.isin(judged.verdict, REPORTED)
     left = replace_verdicts(judged, told)
     found = gate.rules_of(g[~told][None], part(truth, ~told), left, FMT, tolerance)
