@@ -26,6 +26,14 @@ _REFUSALS = (ValueError, IndexError, TypeError, ArithmeticError)
 _DTYPES: dict[str, type[np.generic]] = {"float": np.float64, "int": np.int64, "bool": np.bool_}
 
 
+def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    """Whether an array of one shape is broadcast to the other."""
+    try:
+        return np.broadcast_shapes(shape, to) == to
+    except ValueError:
+        return False
+
+
 def infer(
     row: Op, shapes: Sequence[Shape], kinds: Sequence[str], keywords: Mapping[str, Any]
 ) -> tuple[Shape, str]:

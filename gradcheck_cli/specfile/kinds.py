@@ -43,29 +43,25 @@ class Kind:
     spread: Callable[[Array, Array], Array]
 
 
-def _t(x: Array) -> Array:
-    return np.swapaxes(x, -1, -2)
-
-
 def _symmetric_part(t: Array) -> Array:
     """Entries [i, j] and [j, i] by the sum of both coordinates, the diagonal by its own."""
-    return t + _t(t) - t * np.eye(t.shape[-1])
+    return t + t.mT - t * np.eye(t.shape[-1])
 
 
 def _turned(x: Array, t: Array) -> Array:
     """x @ exp(t - t'), by the eigenvalues of a Hermitian matrix; they are exact turns."""
-    angles, axes = np.linalg.eigh(1j * (t - _t(t)))
-    turn = (axes * np.exp(-1j * angles)[..., None, :]) @ np.conj(_t(axes))
+    angles, axes = np.linalg.eigh(1j * (t - t.mT))
+    turn = (axes * np.exp(-1j * angles)[..., None, :]) @ np.conj(axes.mT)
     return np.asarray(x @ turn.real)
 
 
 def _stretched(x: Array, t: Array) -> Array:
     """L exp(L^-1 S L^-T) L' with S of the coordinates: definite however long the way is."""
     low = np.linalg.cholesky(x)
-    inner = np.linalg.solve(low, _t(np.linalg.solve(low, _symmetric_part(t))))
-    sizes, axes = np.linalg.eigh((inner + _t(inner)) / 2)
-    found = low @ (axes * np.expm1(sizes)[..., None, :]) @ _t(axes) @ _t(low)
-    return np.asarray(x + (found + _t(found)) / 2)
+    inner = np.linalg.solve(low, np.linalg.solve(low, _symmetric_part(t)).mT)
+    sizes, axes = np.linalg.eigh((inner + inner.mT) / 2)
+    found = low @ (axes * np.expm1(sizes)[..., None, :]) @ axes.mT @ low.mT
+    return np.asarray(x + (found + found.mT) / 2)
 
 
 _CONJUGATED = np.array([1.0, -1.0])  # the real and the imaginary part
@@ -133,7 +129,7 @@ def _rotation(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 def _definite(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     drawn = rng.standard_normal(shape)
-    return np.asarray(drawn @ _t(drawn) / shape[-1] + np.eye(shape[-1]) / 2)
+    return np.asarray(drawn @ drawn.mT / shape[-1] + np.eye(shape[-1]) / 2)
 
 
 def _simplex(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -148,7 +144,7 @@ def _unit(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 def _symmetric(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     drawn = rng.standard_normal(shape)
-    return np.asarray((drawn + _t(drawn)) / 2)
+    return np.asarray((drawn + drawn.mT) / 2)
 
 
 def _largest(x: Array) -> float:
@@ -156,7 +152,7 @@ def _largest(x: Array) -> float:
 
 
 def _off_orthogonal(x: Array) -> float:
-    return _largest(_t(x) @ x - np.eye(x.shape[-1]))
+    return _largest(x.mT @ x - np.eye(x.shape[-1]))
 
 
 def _off_rotation(x: Array) -> float:
@@ -164,7 +160,7 @@ def _off_rotation(x: Array) -> float:
 
 
 def _off_symmetric(x: Array) -> float:
-    return _largest(x - _t(x)) / (_largest(x) or 1.0)
+    return _largest(x - x.mT) / (_largest(x) or 1.0)
 
 
 def _off_definite(x: Array) -> float:
@@ -177,17 +173,17 @@ def _off_simplex(x: Array) -> float:
 
 
 def _turns(x: Array, u: Array) -> Array:
-    return np.asarray(x @ (u - _t(u)))
+    return np.asarray(x @ (u - u.mT))
 
 
 def _turning(x: Array, g: Array) -> Array:
-    inner = _t(x) @ g
-    return np.asarray(inner - _t(inner))
+    inner = x.mT @ g
+    return np.asarray(inner - inner.mT)
 
 
 def _spread_by_turning(x: Array, e: Array) -> Array:
-    inner = _t(np.abs(x)) @ e
-    return np.asarray(inner + _t(inner))
+    inner = np.abs(x).mT @ e
+    return np.asarray(inner + inner.mT)
 
 
 def _spread_on_the_sphere(x: Array, e: Array) -> Array:

@@ -37,15 +37,10 @@ def parts_of(shape: Shape) -> tuple[Shape, int, int, int]:
     return tuple(batch), m, n, min(m, n)
 
 
-def swap(x: Array) -> Array:
-    """Every matrix transposed."""
-    return np.swapaxes(x, -1, -2)
-
-
 def symmetric_part(x: Array) -> Array:
     """(x + x^T) / 2, halved before the sum, which then cannot overflow."""
     half = 0.5 * x
-    return half + swap(half)
+    return half + half.mT
 
 
 def each_matrix(function: Callable[[Array], Array], x: Array, shape: Shape) -> Array:

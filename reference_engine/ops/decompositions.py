@@ -18,7 +18,6 @@ from reference_engine.arithmetic.matrices import (
     parts_of,
     signs_of_columns,
     square_shape,
-    swap,
     symmetric_part,
 )
 from reference_engine.errors import ShapeError
@@ -142,7 +141,7 @@ eigh = several(
 def _svd(x: Array) -> tuple[Array, Array]:
     u, _, vh = np.linalg.svd(x, full_matrices=False)
     signs = signs_of_columns(u)
-    return u * signs, vh * swap(signs)
+    return u * signs, vh * signs.mT
 
 
 @in_float32

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reference_engine.arithmetic.matrices import Shape, check_square, each_matrix, swap
+from reference_engine.arithmetic.matrices import Shape, check_square, each_matrix
 from reference_engine.floats import Array, in_float32
 from reference_engine.op import Op, Point, Rounding, internal, row, several
 from reference_engine.ops.decompositions import svd_u, svd_vh, svdvals
@@ -93,7 +93,7 @@ def _cofactors_value(x: Array) -> Array:
     x = x if x.dtype.kind == "f" else x.astype(np.float64)
     scaled, rows, columns = _equilibrated(x)
     determinant = np.linalg.det(scaled)[..., None, None]
-    result = determinant * swap(each_matrix(np.linalg.inv, scaled, x.shape[-2:]))
+    result = determinant * each_matrix(np.linalg.inv, scaled, x.shape[-2:]).mT
     bad = ~np.all(np.isfinite(result) & (determinant != 0), axis=(-2, -1))
     if bad.any():
         result[bad] = each_matrix(_cofactors_by_svd, scaled[bad], x.shape[-2:])

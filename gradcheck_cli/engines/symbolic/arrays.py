@@ -63,11 +63,6 @@ def reduced(terms: Any, reduction: str) -> Any:
     return total / terms.size if reduction == "mean" else total
 
 
-def transposed(x: Any) -> Any:
-    """The last two axes change places."""
-    return np.swapaxes(x, -1, -2)
-
-
 def matrices(call: Callable[[Any], Any], x: Any) -> Any:
     """`call` of each matrix (..., n, n); it gives a number or a matrix."""
     found = [call(m) for m in x.reshape(-1, *x.shape[-2:])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradcheck_cli.engines.kit.lowerings import Lowering
-from gradcheck_cli.engines.symbolic.arrays import absolute, along, each, reduced, transposed
+from gradcheck_cli.engines.symbolic.arrays import absolute, along, each, reduced
 
 # Normalised exponentials
 
@@ -33,7 +33,7 @@ def attention(
     sympy: Any, q: Any, k: Any, v: Any, is_causal: bool = False, scale: Any = None
 ) -> Any:
     scale = 1 / sympy.sqrt(q.shape[-1]) if scale is None else scale
-    scores = (q @ transposed(k)) * scale
+    scores = (q @ k.mT) * scale
     if is_causal:
         for row in range(scores.shape[-2]):
             scores[..., row, row + 1 :] = -sympy.oo

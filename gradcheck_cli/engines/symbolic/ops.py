@@ -11,7 +11,7 @@ from typing import Any
 
 from gradcheck_cli.engines.kit.lowerings import Lowering, Table, same_names
 from gradcheck_cli.engines.symbolic import matrices, networks
-from gradcheck_cli.engines.symbolic.arrays import absolute, along, each, own, the_row, transposed
+from gradcheck_cli.engines.symbolic.arrays import absolute, along, each, own, the_row
 
 _ROWS = """
     arange eye full full_like ones ones_like zeros zeros_like
@@ -243,7 +243,7 @@ TABLE: Table = {
     "polygamma": lambda sympy, x, n: sympy.polygamma(n, x),
     # Layers of networks
     "dropout": networks.dropout,
-    "linear": lambda sympy, x, w, b: x @ transposed(w) + b,
+    "linear": lambda sympy, x, w, b: x @ w.mT + b,
     "scaled_dot_product_attention": networks.attention,
     # Losses
     "bce": networks.elementwise(bce),

@@ -27,6 +27,7 @@ from gradcheck_cli.engines.trace.shadow import (
     is_zero,
     to_shown,
 )
+from gradcheck_cli.formula.shapes import broadcasts
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,19 +273,11 @@ def _relevant(execution: Execution, needed: Sequence[int]) -> dict[int, Array]:
 def _of_argument(shape: tuple[int, ...], mask: Array) -> Array | None:
     """The elements of an argument of this shape that the wanted results are made of; None for
     all."""
-    if not _meets(shape, mask.shape):
+    if not broadcasts(shape, mask.shape):
         return None
     summed = np.asarray(np.any(mask, axis=tuple(range(mask.ndim - len(shape)))))
     once = tuple(i for i, n in enumerate(shape) if n == 1)
     return np.asarray(np.any(summed, axis=once, keepdims=True))
-
-
-def _meets(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Whether an array of shape `own` is broadcast to `shape`."""
-    try:
-        return np.broadcast_shapes(own, shape) == shape
-    except ValueError:
-        return False
 
 
 def _shape(execution: Execution, slot: int) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.place import Source, Span
 from gradcheck_cli.domain.program import Node, Program
 from gradcheck_cli.formula.program import Builder
-from gradcheck_cli.formula.shapes import KINDS, wanted_kinds
+from gradcheck_cli.formula.shapes import KINDS, broadcasts, wanted_kinds
 from reference_engine.op import REQUIRED, TABLE
 from reference_engine.traced import ROWS, Traced, Value, new_level, shape_of
 
@@ -223,7 +223,7 @@ def _from_one(x: Value, places: Array) -> Value:
         if np.array_equal(own.transpose(order), places):
             reverse = order == tuple(reversed(range(len(shape))))
             return ROWS["transpose"](x, axes=None if reverse else order)
-    if _broadcasts(shape, places.shape) and np.array_equal(
+    if broadcasts(shape, places.shape) and np.array_equal(
         np.broadcast_to(own, places.shape), places
     ):
         return ROWS["broadcast_to"](x, shape=places.shape)
@@ -247,11 +247,6 @@ def _orders(
         for order in permutations(range(axes)):
             if tuple(shape[i] for i in order) == wanted:
                 yield order
-
-
-def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    tail = wanted[len(wanted) - len(shape) :]
-    return len(shape) <= len(wanted) and all(n in (1, m) for n, m in zip(shape, tail, strict=True))
 
 
 def _index(shape: tuple[int, ...], places: Array) -> tuple[int | slice, ...] | None:

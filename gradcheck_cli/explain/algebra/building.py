@@ -15,7 +15,7 @@ from gradcheck_cli.explain.algebra.normal_form import (
     NormalForm,
     folded_value,
     normal,
-    terms_of,
+    term_count,
 )
 from gradcheck_cli.explain.algebra.patterns import KeywordVariable, operation
 from reference_engine.op import TABLE
@@ -201,7 +201,7 @@ class ExprBuilder:
             return None
         a, b = bound
         whole = self.algebra.sum([(a, 1.0), (b, 1.0 if op == "add" else -1.0)])
-        counts = [_size(self.algebra, norm) for norm in (whole, a, b)]
+        counts = [term_count(self.algebra, norm) for norm in (whole, a, b)]
         return self.expr(whole) if counts[0] < counts[1] + counts[2] else None
 
     def apply(self, op: str, args: list[Expr], keywords: Mapping[str, Any]) -> Expr:
@@ -238,11 +238,6 @@ class ExprBuilder:
         if fit.exponent == 1:
             return self.multiply(self.expr(fit.times), right)
         return self.divide(self.expr(fit.times), right)
-
-
-def _size(algebra: Algebra, norm: NormalForm) -> int:
-    constant, terms = terms_of(algebra, norm)
-    return len(terms) + (constant != 0)
 
 
 def _value(expr: Expr) -> float:

@@ -21,6 +21,7 @@ from gradcheck_cli.explain.algebra.normal_form import (
     NormalForm,
     arithmetic,
     factors_of,
+    term_count,
     terms_of,
 )
 from gradcheck_cli.explain.algebra.patterns import NUMBERS, KeywordVariable
@@ -306,12 +307,7 @@ def _terms(
 
 def _fewer(algebra: Algebra, before: NormalForm, after: NormalForm) -> bool:
     """Whether subtracting took terms away."""
-    return _term_count(algebra, after) < _term_count(algebra, before)
-
-
-def _term_count(algebra: Algebra, norm: NormalForm) -> int:
-    constant, terms = terms_of(algebra, norm)
-    return len(terms) + (constant != 0)
+    return term_count(algebra, after) < term_count(algebra, before)
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,6 +203,12 @@ def terms_of(
     return (coefficient, ()) if core is None else (0.0, ((core, coefficient),))
 
 
+def term_count(algebra: Algebra, norm: NormalForm) -> int:
+    """Terms of any form as a sum, its constant among them."""
+    constant, terms = terms_of(algebra, norm)
+    return len(terms) + (constant != 0)
+
+
 def _same(value: float) -> float:
     """Twelve digits: coefficients that were computed in two ways are one number."""
     return float(f"{value:.12g}") + 0.0 if math.isfinite(value) else value

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from gradcheck_cli.domain.kept import kept
 from gradcheck_cli.domain.program import Node, Program
 from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.formula.shapes import broadcasts
 from gradcheck_cli.truth.plain import STOP, elementwise
 
 Mask = npt.NDArray[np.bool_]
@@ -130,7 +131,7 @@ def related(
     node: Node, elementwise: bool, source: tuple[int, ...], y: tuple[int, ...]
 ) -> tuple[Spread, Spread]:
     """`moved` and `moving` of `Tied`, for an argument of shape `source` of a node of shape `y`."""
-    if elementwise and _broadcasts(source, y):
+    if elementwise and broadcasts(source, y):
         return (lambda hot: np.broadcast_to(hot, y)), (lambda hot: _folded(hot, source))
     axis = node.keywords.get("axis")
     axes = (axis,) if isinstance(axis, int) else axis
@@ -149,13 +150,6 @@ def related(
                 lambda hot: np.broadcast_to(hot.reshape(kept), source),
             )
     return (lambda hot: np.full(y, _any(hot))), (lambda hot: np.full(source, _any(hot)))
-
-
-def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
-    try:
-        return np.broadcast_shapes(shape, to) == to
-    except ValueError:
-        return False
 
 
 def _folded(hot: Any, shape: tuple[int, ...]) -> Any:
