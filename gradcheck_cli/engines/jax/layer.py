@@ -29,7 +29,7 @@ from gradcheck_cli.engines.layer.capture import Capture, captures
 from gradcheck_cli.engines.layer.casts import Cast, Watch
 from gradcheck_cli.engines.layer.declared import Declared
 from gradcheck_cli.engines.layer.isolation import Randomness
-from gradcheck_cli.engines.layer.layer_subject import LayerSubject, check_columns
+from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
 from gradcheck_cli.engines.layer.results import Results
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout, Output, SubjectRequest
@@ -326,18 +326,11 @@ class JaxSubject(LayerSubject):
                 if not self.request.forward or NO_LOOP not in str(error):
                     raise
             self.mode = "forward"  # there is no other
-        check_columns("JAX", sum(inputs[name].size for name in wrt))
         arrays = self._values_at(inputs)
         self._interleave(call)
-        rows = self.rows_in_use(rows, call.used_outputs)
-        columns = [self._columns(inputs, name) for name in wrt]
-        with np.errstate(all="ignore"):
-            products = [rows @ part for part in columns]
+        found = self.by_columns(call, lambda leaf: self._columns(inputs, leaf.name))
         return arrays, [
-            [
-                self.fw.array(part[i].reshape(inputs[name].shape))
-                for name, part in zip(wrt, products, strict=True)
-            ]
+            [self.fw.array(found[name][i].reshape(inputs[name].shape)) for name in wrt]
             for i in range(len(rows))
         ]
 

@@ -40,6 +40,7 @@ from gradcheck_cli.engines.layer.subject import (
 )
 
 if TYPE_CHECKING:
+    from gradcheck_cli.domain.layer import Leaf
     from gradcheck_cli.engines.layer.casts import Cast
     from gradcheck_cli.engines.layer.declared import Declared
     from gradcheck_cli.engines.layer.lifting import Lifted
@@ -60,28 +61,11 @@ MOST_COLUMNS = 1024
 """Passes for one gradient of a layer without a reverse mode: seconds."""
 
 
-def check_columns(framework: str, count: int) -> None:
-    """Raises Unsupported where a gradient has too many columns for forward mode."""
-    if count > MOST_COLUMNS:
-        raise Unsupported(
-            f"{framework} has no reverse mode for it, and a gradient by forward mode would take "
-            f"{count} passes, more than {MOST_COLUMNS}"
-        )
-
-
 class LayerSubject(FrameworkLayer):
     """`subject.Subject` of a layer that a framework has bound: its values, gradients and second
     derivatives, and what is inside it."""
 
     _function: Any = None  # what the user handed over, as it is called, where that is Python
-
-    def rows_in_use(self, rows: Array, used_outputs: Sequence[str] | None) -> Array:
-        """The cotangents, (rows, m), with zeros for outputs that are not used; None: all are."""
-        used = np.zeros(rows.shape[1])
-        for one in self.outputs:
-            named = used_outputs is None or one.name in used_outputs
-            used[one.start : one.start + one.size] = named
-        return rows * used
 
     # Values
 
@@ -235,6 +219,27 @@ class LayerSubject(FrameworkLayer):
                 )
             rows.append(np.zeros(size) if part is None else numbers(part).reshape(size))
         return rows[0][None] if len(rows) == 1 else np.stack(rows)  # one may be as large as all
+
+    def by_columns(self, call: Call, columns: Callable[[Leaf], Array]) -> dict[str, Array]:
+        """The gradients (k, n) of a layer without a reverse mode: rows of its Jacobian, of which
+        `columns` computes those of a leaf (m, n) by forward mode. Raises Unsupported where there
+        are too many."""
+        assert call.cotangents is not None
+        wrt = self.wrt if call.wrt is None else call.wrt
+        leaves = [leaf for name in wrt for leaf in self.leaves if leaf.name == name]
+        count = sum(leaf.size for leaf in leaves)
+        if count > MOST_COLUMNS:
+            raise Unsupported(
+                "the framework has no reverse mode for it, and a gradient by forward mode would "
+                f"take {count} passes, more than {MOST_COLUMNS}"
+            )
+        used = np.zeros(call.cotangents.shape[1])  # zeros for outputs that are not used
+        for one in self.outputs:
+            named = call.used_outputs is None or one.name in call.used_outputs
+            used[one.start : one.start + one.size] = named
+        rows = call.cotangents * used
+        with np.errstate(all="ignore"):
+            return {leaf.name: rows @ columns(leaf) for leaf in leaves}
 
     def jvp(self, tangents: Mapping[str, Array]) -> Array | None:
         with self.ready({}), self.forward_mode(tuple(tangents)):

@@ -27,7 +27,7 @@ from gradcheck_cli.engines.layer.custom import (
 )
 from gradcheck_cli.engines.layer.declared import Declared
 from gradcheck_cli.engines.layer.framework_layer import VJP, WrittenNames
-from gradcheck_cli.engines.layer.layer_subject import LayerSubject, check_columns
+from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
 from gradcheck_cli.engines.layer.recording import Recording
 from gradcheck_cli.engines.layer.results import WHOLE, MissingOutput, Results, opened
@@ -452,30 +452,22 @@ class TorchSubject(LayerSubject):
         """The gradients by forward mode along every entry of every leaf."""
         forward = replace(call, cotangents=None, layouts=(), earlier_inputs=None, each=None)
         found = super().run(forward)
-        rows = call.cotangents
-        if rows is None or not call.tracking:
+        if call.cotangents is None or not call.tracking:
             return found
         wrt = self.wrt if call.wrt is None else call.wrt
-        leaves = [self._by_name[name] for name in wrt]
-        check_columns("PyTorch", sum(leaf.size for leaf in leaves))
-        rows = self.rows_in_use(rows, call.used_outputs)
-        gradients: dict[str, Array | None] = {}
         with self.ready(call.values), self.forward_mode(wrt), self.fw.forward_level():
             inputs = self.inputs(call.values)
-            for leaf in leaves:
+
+            def columns(leaf: Leaf) -> Array:
                 units = np.eye(leaf.size).reshape(leaf.size, *leaf.shape)
-                columns = [
-                    self._joined(
-                        self._jvp((leaf.name,), inputs, [self.leaf_array(leaf.name, unit)])
-                    )
-                    for unit in units
-                ]
-                with np.errstate(all="ignore"):
-                    gradients[leaf.name] = rows @ np.array(columns).T
-        found = replace(found, gradients=gradients)
+                along = (self.leaf_array(leaf.name, unit) for unit in units)
+                found = [self._joined(self._jvp((leaf.name,), inputs, [x_dot])) for x_dot in along]
+                return np.array(found).T
+
+            found = replace(found, gradients=self.by_columns(call, columns))
         if call.each is None:
             return found
-        for i in range(len(rows)):
+        for i in range(len(call.cotangents)):
             call.each(i, found.row(i))
         return replace(found, gradients={})
 
