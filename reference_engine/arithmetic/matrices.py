@@ -37,6 +37,18 @@ def parts_of(shape: Shape) -> tuple[Shape, int, int, int]:
     return tuple(batch), m, n, min(m, n)
 
 
+def left_shape(shape: Shape) -> Shape:
+    """Of the first factor (..., m, k) of matrices with k = min(m, n)."""
+    batch, m, _, k = parts_of(shape)
+    return (*batch, m, k)
+
+
+def right_shape(shape: Shape) -> Shape:
+    """Of the last factor (..., k, n)."""
+    batch, _, n, k = parts_of(shape)
+    return (*batch, k, n)
+
+
 def symmetric_part(x: Array) -> Array:
     """(x + x^T) / 2, halved before the sum, which then cannot overflow."""
     half = 0.5 * x

@@ -15,7 +15,9 @@ from reference_engine.arithmetic.matrices import (
     Shape,
     check_square,
     each_matrix,
+    left_shape,
     parts_of,
+    right_shape,
     signs_of_columns,
     square_shape,
     symmetric_part,
@@ -162,16 +164,6 @@ def _svdvals_value(x: Array) -> Array:
     return each_matrix(lambda a: np.linalg.svd(a, compute_uv=False), x, (k,))
 
 
-def _svd_u_shape(shape: Shape) -> Shape:
-    batch, m, _, k = parts_of(shape)
-    return (*batch, m, k)
-
-
-def _svd_vh_shape(shape: Shape) -> Shape:
-    batch, _, n, k = parts_of(shape)
-    return (*batch, k, n)
-
-
 def _svdvals_shape(shape: Shape) -> Shape:
     batch, _, _, k = parts_of(shape)
     return (*batch, k)
@@ -263,8 +255,8 @@ svd_u: Op = row(
     _svd_u_value,
     Tangents(_svd_u_push),
     points=SVD_POINTS,
-    kinks_at=lambda x: np.broadcast_to(_tied_columns(x)[..., None, :], _svd_u_shape(np.shape(x))),
-    result_shape=_svd_u_shape,
+    kinks_at=lambda x: np.broadcast_to(_tied_columns(x)[..., None, :], left_shape(np.shape(x))),
+    result_shape=left_shape,
 ).says(
     "the left singular vectors of x as columns (..., m, min(m, n)), the first large "
     "entry (0.9 of the largest or more) positive",
@@ -279,8 +271,8 @@ svd_vh: Op = row(
     _svd_vh_value,
     Tangents(_svd_vh_push),
     points=SVD_POINTS,
-    kinks_at=lambda x: np.broadcast_to(_tied_columns(x)[..., None], _svd_vh_shape(np.shape(x))),
-    result_shape=_svd_vh_shape,
+    kinks_at=lambda x: np.broadcast_to(_tied_columns(x)[..., None], right_shape(np.shape(x))),
+    result_shape=right_shape,
 ).says(
     "the right singular vectors of x as rows (..., min(m, n), n), signs by the left",
     "that of svd_u for x^T, transposed",

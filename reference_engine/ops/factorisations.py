@@ -13,7 +13,9 @@ from reference_engine.arithmetic.matrices import (
     Shape,
     check_square,
     each_matrix,
+    left_shape,
     parts_of,
+    right_shape,
     square_shape,
     symmetric_part,
 )
@@ -122,16 +124,6 @@ def _qr_r_push(x_dot: Value, y: Value, x: Value) -> Value:
     return where(np.tri(k, n, -1, dtype=np.bool_), 0.0, y_dot)
 
 
-def _qr_q_shape(shape: Shape) -> Shape:
-    batch, m, _, k = parts_of(shape)
-    return (*batch, m, k)
-
-
-def _qr_r_shape(shape: Shape) -> Shape:
-    batch, _, n, k = parts_of(shape)
-    return (*batch, k, n)
-
-
 QR_POINTS = (
     Point("the first min(m, n) columns are linearly dependent", "pole", (ZEROS,), (NAN,)).because(
         "r has a zero on its diagonal, and q is not unique"
@@ -139,7 +131,7 @@ QR_POINTS = (
 )
 
 qr_q: Op = row(
-    "qr_q", _qr_q_value, Tangents(_qr_q_push), points=QR_POINTS, result_shape=_qr_q_shape
+    "qr_q", _qr_q_value, Tangents(_qr_q_push), points=QR_POINTS, result_shape=left_shape
 ).says(
     "q of x = q r: (..., m, min(m, n)) with orthonormal columns",
     "y_dot = y k + (1 - y y^T) x_dot r^-1, k skew with the lower triangle of y^T x_dot r^-1",
@@ -149,7 +141,7 @@ qr_q: Op = row(
 )
 
 qr_r: Op = row(
-    "qr_r", _qr_r_value, Tangents(_qr_r_push), points=QR_POINTS, result_shape=_qr_r_shape
+    "qr_r", _qr_r_value, Tangents(_qr_r_push), points=QR_POINTS, result_shape=right_shape
 ).says(
     "r of x = q r: (..., min(m, n), n), upper triangular with a positive diagonal",
     "y_dot = q^T x_dot - k y, with the k of qr_q",

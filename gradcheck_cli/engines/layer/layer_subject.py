@@ -273,9 +273,31 @@ class LayerSubject(FrameworkLayer):
         tangents: Mapping[str, Array],
         along: Mapping[str, Array] | None = None,
     ) -> dict[str, Array | None]:
+        wrt = self.wrt
+
+        def product(
+            inputs: Any, bars: list[Any], firsts: Mapping[str, Any], seconds: Mapping[str, Any]
+        ) -> list[Any]:
+            primals = [self.primal(name, inputs) for name in wrt]
+            function = self.function(wrt, inputs)
+            if firsts:
+                function = gradient_of(self.fw, function, bars)
+                bars = [firsts.get(name) for name in wrt]
+            directions = [seconds.get(name) for name in wrt]
+            return _COMPOSED[mode](self.fw, function, primals, bars, directions)
+
         forward = "forward" in modes_in(mode)
         with self.ready({}), self.forward_mode(tuple(tangents)) if forward else nullcontext():
-            return self._hvp(mode, row, tangents, along or {})
+            firsts, seconds = (
+                {name: self.leaf_array(name, part) for name, part in given.items()}
+                for given in (along or {}, tangents)
+            )
+            evaluated = self.evaluated(mode, (*wrt, "along", *seconds, "along", *firsts), product)
+            found = evaluated(self.inputs({}, wrt), self.cotangents(row), firsts, seconds)
+            return {
+                name: None if part is None else self.fw.numpy(part).reshape(-1)
+                for name, part in zip(wrt, found, strict=True)
+            }
 
     def second_tangent(
         self, row: Array, firsts: Mapping[str, Array], tangents: Mapping[str, Array]
@@ -311,37 +333,6 @@ class LayerSubject(FrameworkLayer):
             for output, part in zip(self.outputs, parts, strict=True)
         ]
         return flat[0] if len(flat) == 1 else np.concatenate([np.zeros(0), *flat])
-
-    def _hvp(
-        self,
-        mode: Mode,
-        row: Array,
-        tangents: Mapping[str, Array],
-        along: Mapping[str, Array],
-    ) -> dict[str, Array | None]:
-        wrt = self.wrt
-
-        def product(
-            inputs: Any, bars: list[Any], firsts: Mapping[str, Any], seconds: Mapping[str, Any]
-        ) -> list[Any]:
-            primals = [self.primal(name, inputs) for name in wrt]
-            function = self.function(wrt, inputs)
-            if firsts:
-                function = gradient_of(self.fw, function, bars)
-                bars = [firsts.get(name) for name in wrt]
-            directions = [seconds.get(name) for name in wrt]
-            return _COMPOSED[mode](self.fw, function, primals, bars, directions)
-
-        firsts, seconds = (
-            {name: self.leaf_array(name, part) for name, part in given.items()}
-            for given in (along, tangents)
-        )
-        evaluated = self.evaluated(mode, (*wrt, "along", *seconds, "along", *firsts), product)
-        found = evaluated(self.inputs({}, wrt), self.cotangents(row), firsts, seconds)
-        return {
-            name: None if part is None else self.fw.numpy(part).reshape(-1)
-            for name, part in zip(wrt, found, strict=True)
-        }
 
     # What is inside
 
