@@ -268,19 +268,13 @@ def _noted(specs: Iterable[Spec], read: list[str]) -> Iterator[Spec]:
         yield spec
 
 
-def _targets(settings: Settings, usual: str) -> list[tuple[str, str]]:
-    """Format and file of the report that was requested, and of further ones."""
-    further = settings.value("report", ())
-    main = settings.value("format", usual), settings.value("output", STANDARD)
-    return [main, *map(_format_and_file, further)]
-
-
 def printers_of(
     settings: Settings, stack: ExitStack, usual: str = "full"
 ) -> tuple[list[tuple[str, str]], list[Printer]]:
     """The reports that were requested, by format and file, and what writes them; in a GitHub
     action, a summary of the step, too."""
-    targets = _targets(settings, usual)
+    main = settings.value("format", usual), settings.value("output", STANDARD)
+    targets = [main, *map(_format_and_file, settings.value("report", ()))]
     from gradcheck_cli.cli.listeners import Printer
     from gradcheck_cli.report import open_writer
 

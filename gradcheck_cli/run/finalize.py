@@ -73,7 +73,9 @@ def settle(
         checks, findings = _in_complex(checks), _in_complex(findings)
         readings = _in_complex(readings)
     unused = list(_unmatched(plan, options, every_engine, findings))
-    findings = [*findings, *(_unused(allow, sentence) for allow, sentence in unused)]
+    row = CODES[Codes.UNUSED_ALLOW]
+    unmet = [Finding(row.code, row.severity, sentence, allow.span) for allow, sentence in unused]
+    findings = [*findings, *unmet]
     completed = [_completed(_allowed(one, spec.allow), plan, options) for one in findings]
     judged = [_suppressed(one, options, Counter() if known is None else known) for one in completed]
     shown = tuple(finding for finding, why in judged if not why)
@@ -196,11 +198,6 @@ def _unmatched(
             where = " ".join(part for part in (allow.engine, allow.dtype, allow.input) if part)
             what = f"{allow.code} {where}".strip()
             yield allow, f"`{what}` matched no finding ({allow.reason})"
-
-
-def _unused(allow: Allow, sentence: str) -> Finding:
-    row = CODES[Codes.UNUSED_ALLOW]
-    return Finding(row.code, row.severity, sentence, allow.span)
 
 
 def _completed(finding: Finding, plan: Plan, options: RunOptions) -> Finding:

@@ -58,7 +58,7 @@ class _Batching:
         for node in self._program.nodes:
             self._node(node)
         inputs = {name: self.places[i] for name, i in self._program.inputs.items()}
-        outputs = tuple(None if i is None else self._output(i) for i in self._program.outputs)
+        outputs = tuple(None if i is None else self._spread(i) for i in self._program.outputs)
         return Program(tuple(self._nodes), inputs, outputs, self._program.text)
 
     def _node(self, node: Node) -> None:
@@ -190,9 +190,6 @@ class _Batching:
             return self.places[index]
         node = self._program.nodes[index]
         return self._made("broadcast_to", self.places[index], (self._count, *node.shape), node)
-
-    def _output(self, index: int) -> int:
-        return self._spread(index)
 
     def _made(self, op: str, place: int, shape: tuple[int, ...], like: Node) -> int:
         kind = self._nodes[place].kind

@@ -58,7 +58,11 @@ def expand(paths: Iterable[str]) -> Expanded:
         elif path == STDIN or _kind(path):
             files.update(dict.fromkeys(search.specs(path)))
         elif glob.has_magic(path):
-            matches = [spec for match in _matches(path) for spec in search.specs(match)]
+            matches = [
+                spec
+                for match in sorted(glob.glob(path, recursive=True))
+                for spec in search.specs(match)
+            ]
             files.update(dict.fromkeys(matches))
             if not matches:
                 search.errors.append(
@@ -67,10 +71,6 @@ def expand(paths: Iterable[str]) -> Expanded:
         else:
             search.errors.append(_missing(path))
     return Expanded(list(files), search.errors, len(search.others - files.keys()))
-
-
-def _matches(pattern: str) -> list[str]:
-    return sorted(glob.glob(pattern, recursive=True))
 
 
 def _kind(path: str) -> str:

@@ -174,7 +174,8 @@ class WrongGradients:
             # of several arguments, the one that is called as the input is
             one = next((w for w in every if w.name == finding.input), every[0])
             if one.call.live is None:
-                one = _of_the_layer(one.call, finding)
+                # what is wrong with the layer is wrong with its only function
+                one = _Wrong(one.call, finding.input or "", *_numbers(finding), None)
             if one.call.live is None and finding.code not in WRONG:
                 continue  # digits may be lost in a right derivative
             if finding.input is not None and finding.input not in one.call.reaches:
@@ -296,19 +297,16 @@ class WrongGradients:
         if mode in self._of_mode:
             return self._of_mode[mode]
         calls = self._subject.functions()
+        meant = {design.function for design in self._designs}
         found: dict[str, tuple[_Wrong, ...]] = {}
         for call in in_time(calls, self.notes):
-            if call.name in found or not call.moving or self._is_meant(call.name):
+            if call.name in found or not call.moving or call.name in meant:
                 continue
             wrong = self._alone(call, mode)
             if wrong:
                 found[call.name] = wrong
         self._of_mode[mode] = list(found.values())
         return self._of_mode[mode]
-
-    def _is_meant(self, name: str) -> bool:
-        """Whether the spec declares the derivative of this function."""
-        return any(design.function == name for design in self._designs)
 
     def _cut(self, finding: Finding) -> Cause | None:
         """The call without which the entry would be right."""
@@ -401,11 +399,6 @@ class WrongGradients:
             and finding.input
             and finding.mode in (mode, None)
         )
-
-
-def _of_the_layer(call: CustomCall, finding: Finding) -> _Wrong:
-    """What is wrong with the layer is wrong with its only function."""
-    return _Wrong(call, finding.input or "", *_numbers(finding), None)
 
 
 def _of_product(call: CustomCall, product: Product) -> _Wrong:

@@ -59,17 +59,13 @@ def _run(
     return prepared.run(own, leave=marked)
 
 
-def _unit(size: int, shape: tuple[int, ...]) -> Iterator[Array]:
-    """The rows of the identity, each in `shape`."""
-    for i in range(size):
-        row = np.zeros(size)
-        row[i] = 1.0
-        yield row.reshape(shape)
-
-
 def directions_of(given: Array | None, shape: tuple[int, ...]) -> Iterator[Array]:
     if given is None:
-        yield from _unit(int(np.prod(shape, dtype=np.int64)), shape)
+        size = int(np.prod(shape, dtype=np.int64))
+        for i in range(size):  # the rows of the identity
+            row = np.zeros(size)
+            row[i] = 1.0
+            yield row.reshape(shape)
     else:
         yield from given
 

@@ -54,7 +54,7 @@ def surroundings() -> Iterator[None]:
 @contextmanager
 def _put_back_afterwards() -> Iterator[None]:
     folder, environment, path = _folder(), _environment(), list(sys.path)
-    errors, drawn = np.geterr(), _state()
+    errors, drawn = np.geterr(), (random.getstate(), np.random.get_state())
     try:
         with warnings.catch_warnings():
             yield
@@ -117,7 +117,3 @@ class Randomness:
 @cache
 def _of_python(seed: int) -> Any:
     return random.Random(seed).getstate()
-
-
-def _state() -> tuple[Any, Any]:
-    return random.getstate(), np.random.get_state()

@@ -224,12 +224,10 @@ class NumpySubject(LayerSubject):
         order = self._convention.order
         floating = [n for n in order if self.request.values[n].dtype.kind == "f"]
         found = by_input(result, order, floating)
-        left = {} if pair.owner is None else self._left_in(pair.owner)
+        left = {}  # in the object, by backward
+        if pair.owner is not None:
+            left = {n: gradient_of(pair.owner, n.removeprefix(OWN)) for n in self._own}
         return {**left, **found}
-
-    def _left_in(self, owner: Any) -> dict[str, Any]:
-        """The gradients that backward left in the object."""
-        return {name: gradient_of(owner, name.removeprefix(OWN)) for name in self._own}
 
     def _checked(self, name: str, gradient: Any) -> Array | None:
         if gradient is None:

@@ -16,16 +16,11 @@ def _spread(x: Any, dilation: Sequence[int]) -> Any:
     first = x.ndim - len(dilation)
     for axis, step in enumerate(dilation, first):
         if step > 1:
-            places = [
-                i // step if i % step == 0 else x.shape[axis] for i in _spread_places(x, axis, step)
-            ]
+            size = x.shape[axis]
+            places = [i // step if i % step == 0 else size for i in range((size - 1) * step + 1)]
             widths = tuple((0, int(i == axis)) for i in range(x.ndim))
             x = row("take")(row("pad")(x, pad_width=widths), np.array(places), axis=axis)
     return x
-
-
-def _spread_places(x: Any, axis: int, step: int) -> range:
-    return range((x.shape[axis] - 1) * step + 1)
 
 
 def _convolution(
