@@ -101,7 +101,9 @@ def entries_of(
     tell_apart = any(len(members) < len(group) for members in rows.values())
     header, body = _cells(group, shown, tell_apart)
     if all(finding.engine is None for finding in group):  # of the point, not of what was computed
-        header, body = _only(["entry", header[-3], header[-2]], header, body)
+        wanted = ["entry", header[-3], header[-2]]
+        columns = [header.index(name) for name in wanted]
+        header, body = wanted, [[cells[column] for column in columns] for cells in body]
         if all(cell == "-" for cells in body for cell in cells[1:]):
             return None
     return EntriesTable(header, body, more, tell_apart)
@@ -172,13 +174,6 @@ def _row(label: str, entry: Entry, finding: Finding, style: Style) -> _Row:
         ),
         error=error(entry.computed, entry.truth, entry.ulps, dtype),
     )
-
-
-def _only(
-    wanted: list[str], header: list[str], body: list[list[str]]
-) -> tuple[list[str], list[list[str]]]:
-    columns = [header.index(name) for name in wanted]
-    return wanted, [[cells[column] for column in columns] for cells in body]
 
 
 def _cells(

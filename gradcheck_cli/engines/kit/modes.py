@@ -164,15 +164,6 @@ def _reverse(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
         trace_operations(fw, prepared, problem, answer)
 
 
-def _with_operations(
-    fw: Framework, prepared: Prepared, problem: Problem, trace: Trace, block: Array | None
-) -> Trace:
-    """Imported by what is not right: a run in which all is right starts sooner without."""
-    from gradcheck_cli.engines.kit.run_traced import with_operations
-
-    return with_operations(fw, prepared, problem, trace, block)
-
-
 def _block(problem: Problem, answer: Answer) -> Array | None:
     """The gradient, or the block of second derivatives, that is traced."""
     trace = problem.trace
@@ -256,8 +247,11 @@ def trace_tangents(fw: Framework, prepared: Prepared, problem: Problem, answer: 
 def trace_operations(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
     """Adds what was executed to the trace, where there is one."""
     if answer.trace is not None:
+        # imported by what is not right: a run in which all is right starts sooner without
+        from gradcheck_cli.engines.kit.run_traced import with_operations
+
         block = _block(problem, answer)
-        answer.trace = _with_operations(fw, prepared, problem, answer.trace, block)
+        answer.trace = with_operations(fw, prepared, problem, answer.trace, block)
 
 
 Differentiate = Callable[[Framework, Prepared, Problem, Answer], None]

@@ -10,7 +10,7 @@ that reverse mode gave.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from gradcheck_cli.domain.blocks import HessianBlock, blocks_in
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Gradient, Mode, Problem
 from gradcheck_cli.domain.records import traceable_dataclass
-from gradcheck_cli.engines.derivatives import Closure, Mark, Targets, VJPFunction
+from gradcheck_cli.engines.derivatives import Closure, Mark, Targets
 from gradcheck_cli.engines.kit.framework import Framework, arrays_of, scalar
 from gradcheck_cli.engines.kit.modes import (
     Answer,
@@ -144,7 +144,11 @@ def _reverse_over_reverse(
     for index, (name, source) in enumerate(zip(problem.wrt, sources, strict=True)):
         shape = tuple(source.shape)
         given = None if columns is None else columns[name]
-        passes = _again(fw, vjp, (index, len(sources)), directions_of(given, shape), answer)
+        passes = []
+        for cotangent in directions_of(given, shape):
+            bars = [fw.array(cotangent) if i == index else None for i in range(len(sources))]
+            passes.append(vjp(bars))
+            answer.backward += 1
         for position, (other, array) in enumerate(zip(problem.wrt, sources, strict=True)):
             # <ds/db, v> differentiated again: one pass gives column v of every block of b.
             rows, by, along = (name, other, 0) if columns is None else (other, name, 1)
@@ -152,23 +156,6 @@ def _reverse_over_reverse(
             parts = [grads[position] for grads in passes]
             answer.gradients[block] = stacked(fw, parts, tuple(array.shape), along, block)
     trace_operations(fw, prepared, problem, answer)
-
-
-def _again(
-    fw: Framework,
-    vjp: VJPFunction,
-    target: tuple[int, int],
-    cotangents: Iterator[Array],
-    answer: Answer,
-) -> list[list[Any]]:
-    """A pass for each cotangent of one target: its index, and how many there are."""
-    passes = []
-    index, count = target
-    for cotangent in cotangents:
-        bars = [fw.array(cotangent) if i == index else None for i in range(count)]
-        passes.append(vjp(bars))
-        answer.backward += 1
-    return passes
 
 
 def _forward_over_reverse(

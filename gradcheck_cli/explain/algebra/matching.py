@@ -46,7 +46,9 @@ def match(algebra: Algebra, p: NormalForm, t: NormalForm, b: Bindings) -> Iterat
     elif p.kind == "call":
         yield from _match_call(algebra, p, t, b)
     elif p.kind == "product":
-        yield from _match_product(algebra, p, t, b)
+        coefficient, factors = factors_of(t)
+        rest = algebra.product(factors, coefficient / p.value if p.value else math.inf)
+        yield from _factors(algebra, _in_order_of_binding(p.parts), rest, b, whole=True)
     elif p.kind == "sum":
         yield from _match_sum(algebra, p, t, b)
 
@@ -134,14 +136,6 @@ def _match_keywords(
         elif value != wanted:
             return None
     return found
-
-
-def _match_product(
-    algebra: Algebra, p: NormalForm, t: NormalForm, b: Bindings
-) -> Iterator[Bindings]:
-    coefficient, factors = factors_of(t)
-    rest = algebra.product(factors, coefficient / p.value if p.value else math.inf)
-    yield from _factors(algebra, _in_order_of_binding(p.parts), rest, b, whole=True)
 
 
 def _in_order_of_binding(

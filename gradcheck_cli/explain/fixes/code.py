@@ -118,19 +118,14 @@ class _Module:
             case str():
                 return self._called(lowering, arrays, _stated(node.op, keywords))
             case Renamed():
-                return self._renamed(lowering, arrays, keywords)
+                text = self._called(lowering.call, arrays, lowering.keywords(keywords))
+                return text if lowering.part is None else f"{text}.{lowering.part}"
             case Loss():
                 raise CannotSay(node.op)
             case Composed():
                 return self._helper(node.op, lowering.function, arrays, keywords)
             case _:
                 return self._helper(node.op, lowering, arrays, keywords)
-
-    def _renamed(
-        self, lowering: Renamed, arrays: Sequence[str], keywords: Mapping[str, Any]
-    ) -> str:
-        text = self._called(lowering.call, arrays, lowering.keywords(keywords))
-        return text if lowering.part is None else f"{text}.{lowering.part}"
 
     def _called(self, name: str, arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
         given = [*arrays, *(f"{key}={literal(value)}" for key, value in keywords.items())]
