@@ -363,7 +363,7 @@ class HessianCase(LayerCase):
         derivative is traced that would tell it from a wrong rule."""
         given = self._right.get(key)
         own = np.zeros_like(block.value) if given is None else given
-        natural = self._truth.natural_block(*key)
+        natural = self._truth.natural_block(*key, most=1.0)  # what saturates does so on this scale
         if self._hessian.firsts:
             natural = np.abs(self._hessian.firsts[key[0]]) @ natural
         size = OPERATIONS * FORMATS[self.layer.highest.dtype].unit_roundoff * natural

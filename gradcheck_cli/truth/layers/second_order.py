@@ -232,18 +232,20 @@ class SecondTruth:
                 size *= float(np.sum(np.concatenate(steps)))
         return size if np.isfinite(size) else 0.0
 
-    def _natural(self, name: str, least: float = 0.0) -> Float:
-        """How large a derivative is that changes s as a whole while the input, or `least` of it,
-        changes as a whole, (n,)."""
-        return np.asarray(self._size / self._sizes(name, least))
+    def _natural(self, name: str, least: float = 0.0, most: float = np.inf) -> Float:
+        """How large a derivative is that changes s as a whole while the input, at least `least` and
+        at most `most` of it, changes as a whole, (n,)."""
+        return np.asarray(self._size / self._sizes(name, least, most))
 
-    def _sizes(self, name: str, least: float = 0.0) -> Float:
+    def _sizes(self, name: str, least: float = 0.0, most: float = np.inf) -> Float:
         """How large the numbers of an input are, (n,): 1 in place of 0."""
-        sizes = np.fmax(np.abs(np.reshape(self.values[name], -1)), least)
+        sizes = np.clip(np.abs(np.reshape(self.values[name], -1)), least, most)
         return np.where(sizes == 0, 1.0, sizes)
 
-    def natural_block(self, first: str, second: str) -> Array:
-        """The natural size of a second derivative, (n of first, directions of second)."""
-        along = np.abs(self.directions[second]) @ self._natural(second)
+    def natural_block(self, first: str, second: str, most: float = np.inf) -> Array:
+        """The natural size of a second derivative, (n of first, directions of second), where inputs
+        change by no more than `most`."""
+        along = np.abs(self.directions[second]) @ self._natural(second, most=most)
         with np.errstate(all="ignore"):
-            return np.asarray(self._natural(first)[:, None] * along / (self._size or 1.0))
+            first_order = self._natural(first, most=most)[:, None]
+            return np.asarray(first_order * along / (self._size or 1.0))

@@ -398,3 +398,16 @@ def test_a_gradient_that_is_guarded_at_the_point() -> None:
     assert entry.computed == 0
     assert entry.truth is not None
     assert float(entry.truth) == pytest.approx(-1 / 3, abs=1e-6)
+
+
+def test_what_a_softmax_absorbs_is_not_a_wrong_second_derivative() -> None:
+    """1 - p is 0 in both precisions, and what is left is the same number in both."""
+
+    def layer(x: Any) -> Any:
+        return torch.softmax(x, -1)
+
+    modes = ("reverse", FORWARD)
+    answer = examined(layer, {"x": np.array([0.0, 40.0, -3.0])}, modes=modes)
+    assert [(one.code, one.mode) for one in answer.findings if one.mode != "reverse"] == [
+        ("GC501", None)
+    ]
