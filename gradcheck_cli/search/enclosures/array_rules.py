@@ -328,8 +328,9 @@ def accumulated(
         if rounding.flush:  # sums of some of the numbers are flushed, too, where they cancel
             kept = alike & np.all(keeps_sign(x), axis=axes, keepdims=keepdims)
             a = up(a + np.where(kept, 0.0, max(count - 2, 0) * rounding.normal))
-        slop = (count - 1) * 2.0**-52 * most
-        lo, hi = total(x.lo) - slop, total(x.hi) + slop
+        lost = (count - 1) * 2.0**-52
+        lo = total(x.lo) - lost * total(np.abs(x.lo))
+        hi = total(x.hi) + lost * total(np.abs(x.hi))
     bad, undefined = (np.any(f, axis=axes, keepdims=keepdims) for f in (x.bad, x.undefined))
     above = np.all(x.lo >= 0, axis=axes, keepdims=keepdims)
     below = np.all(x.hi <= 0, axis=axes, keepdims=keepdims)

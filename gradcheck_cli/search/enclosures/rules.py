@@ -69,8 +69,9 @@ def read(rounding: Rounding, x: Enclosed) -> Enclosed:
         small = x.least - x.error < rounding.normal
         nothing = (x.lo == 0) & (x.hi == 0) & (x.a == 0)
         taken = np.where(small & ~nothing, rounding.normal, 0.0)
-        a = np.where(small & ~nothing, up(x.a + taken), x.a)
-    return replace(x, a=a, flushed=x.flushed + taken * (1 - 2.0**-40))
+        a = np.where(x.a == 0, taken, np.where(taken > 0, up(x.a + taken), x.a))
+        flushed = np.where(x.a == 0, taken, x.flushed + taken * (1 - 2.0**-40))
+    return replace(x, a=a, flushed=flushed)
 
 
 def unless_0(x: Enclosed) -> tuple[Bounds, Flags]:
@@ -311,7 +312,7 @@ def sqrt(rounding: Rounding, x: Enclosed, *, not_below_0: bool = False) -> Enclo
     with np.errstate(all="ignore"):
         lo, hi = np.sqrt(np.maximum(x.lo, 0)), np.sqrt(np.maximum(x.hi, 0))
         bad, undefined = flags(x)
-        below = ~(x.lo - x.d * np.abs(x.lo) - x.a >= 0)
+        below = ~(x.lo - x.d * np.abs(x.lo) - x.unless_0.a >= 0)  # 0 itself has a root
         bad = bad | (below & (not not_below_0)) | (x.d >= 1)
         apart = np.where(x.a == 0, 0.0, np.minimum(np.sqrt(x.a), x.a / (lo * np.sqrt(1 - x.d))))
         d = x.d / (1 + np.sqrt(1 - np.minimum(x.d, 1)))
@@ -381,8 +382,9 @@ def _whole_power(rounding: Rounding, x: Enclosed, p: float) -> Enclosed:
 
 def _real_power(rounding: Rounding, x: Enclosed, p: float) -> Enclosed:
     """Of a base above 0: |(x + e)^p - x^p| <= |(1 + r)^p - 1| x^p. 0 has the value 0, where p is
-    above 0."""
+    above 0; so has what is flushed, and is a / (1 - d) at most."""
     bad, undefined = flags(x)
+    a = np.zeros(x.lo.shape)
     with np.errstate(all="ignore"):
         r = x.relative
         pole = x.lo <= 0
@@ -391,15 +393,16 @@ def _real_power(rounding: Rounding, x: Enclosed, p: float) -> Enclosed:
         d = np.maximum(np.abs((1 + r) ** p - 1), np.abs((1 - r) ** p - 1))
         bad = bad | pole | ~(r < 1)
         if p > 0:
-            edge = (x.lo == 0) & (x.a == 0) & (x.d < 1)
+            edge = (x.lo == 0) & (x.unless_0.a == 0) & (x.d < 1)
             bad = np.where(edge, x.bad, bad)
+            a = np.where(edge, up((x.a / (1 - x.d)) ** p), a)
             d = np.where(edge, np.maximum((1 + x.d) ** p - 1, 1 - (1 - x.d) ** p), d)
     return made(
         rounding,
         lo,
         hi,
         up(d),
-        np.zeros(x.lo.shape),
+        a,
         bad,
         undefined | pole,
         relative=rounding.library,

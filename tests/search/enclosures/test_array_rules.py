@@ -203,3 +203,5 @@ def test_the_range_of_a_sum_holds_what_float64_loses_of_it(name: str) -> None:
     x = between(*2 * (np.array([[1.0, 2.0**-60, -1.0]]),))
     found = RULES[name](ROUNDING, x, axis=1)
     assert found.lo[0] < 0 < 2.0**-60 / 3 < found.hi[0]
+    wide = RULES[name](ROUNDING, between(np.full((1, 3), 1e-40), np.full((1, 3), 1e30)), axis=1)
+    assert wide.lo[0] > 0.9e-40
