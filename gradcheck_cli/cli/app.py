@@ -33,6 +33,7 @@ COMMANDS = {
     "explain": ("explain", "Show what a finding code means and what to do."),
     "ops": ("ops", "List the operations of the formula language."),
     "engines": ("engines", "List the engines, their capabilities and how to install them."),
+    "config": ("config", "Show which settings differ from their defaults, and what sets them."),
     "cache": ("cache", "Show where results are cached, or clear them."),
     "schema": ("schema", "Print the JSON Schema of a spec or of the JSON report."),
     "self-test": ("self_test", "Run planted bugs and check that each is found."),
@@ -43,7 +44,6 @@ ELSEWHERE = {
     "test": "`gradcheck run` checks specs; `gradcheck self-test` tests gradcheck.",
     "list": "`gradcheck ops`, `gradcheck engines` and `gradcheck explain` print lists.",
     "rule": "`gradcheck explain CODE` shows what a finding code means.",
-    "config": "`gradcheck run --help` lists the settings for [tool.gradcheck] in pyproject.toml.",
     "version": "`gradcheck --version` shows it.",
     "help": "`gradcheck --help` and `gradcheck COMMAND --help` show it.",
 }

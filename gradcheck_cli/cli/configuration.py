@@ -49,11 +49,11 @@ def load_configuration(folder: Path | None = None, *, trusted: bool = True) -> d
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(
-            [SpecError("", _shown(path), f"cannot be read: {error}")]
+            [SpecError("", shown_path(path), f"cannot be read: {error}")]
         ) from error
     if "gradcheck" not in text:
         return {}
-    source = Source(_shown(path), text)
+    source = Source(shown_path(path), text)
     values = _parsed(source)
     if not trusted:
         return {key: value for key, value in values.items() if key not in (*_FILES, *_GATE)}
@@ -94,7 +94,7 @@ def _candidates(folder: Path | None) -> list[Path]:
     return [place / "pyproject.toml" for place in (folder, *folder.parents)]
 
 
-def _shown(path: Path) -> str:
+def shown_path(path: Path) -> str:
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative
 

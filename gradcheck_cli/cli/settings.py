@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -28,12 +29,14 @@ from gradcheck_cli.report import FORMATS
 
 DTYPES = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 MODES = ("reverse", "forward")
+PREFIX = "GRADCHECK_"
+"""Of the environment variables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One setting. `name` is the flag without its dashes. `key` is what specs and pyproject.toml
-    call it, where the flag's name is another: that is a key there, too."""
+    call it, where the flag's name is another: that is a key there, and both name a variable."""
 
     name: str
     type: click.ParamType[Any]
@@ -45,8 +48,9 @@ class Setting:
     key: str = ""
 
     @property
-    def variable(self) -> str:
-        return "GRADCHECK_" + self.name.upper().replace("-", "_")
+    def variables(self) -> list[str]:
+        names = [name for name in (self.name, self.key) if name]
+        return [PREFIX + name.upper().replace("-", "_") for name in names]
 
     @property
     def parameter(self) -> str:
@@ -290,7 +294,7 @@ def _option(setting: Setting) -> Callable[[Callable[..., Any]], Callable[..., An
         if setting.switch
         else {"type": setting.type, "multiple": setting.several}
     )
-    return click.option(*names, envvar=setting.variable, help=setting.help, **extra)
+    return click.option(*names, envvar=setting.variables, help=setting.help, **extra)
 
 
 _LOOSER = {"exit-zero": ("fail-on", "select"), "ignore": ("select",)}
@@ -326,6 +330,18 @@ class Settings:
     def value(self, name: str, default: Any = None) -> Any:
         """A setting that no spec can state."""
         return self.layered(name).resolve(None, default)
+
+    def changed(self) -> Iterator[tuple[Setting, Any, str]]:
+        """Each setting that was set, its value, and the flag or variable that sets it ("": the
+        configuration)."""
+        for setting in SETTINGS:
+            value = self.value(setting.name)
+            if setting.name in self._typed:
+                yield setting, value, f"--{setting.name}"
+            elif setting.name in self._given:
+                yield setting, value, next(filter(os.environ.get, setting.variables))
+            elif value is not None:
+                yield setting, value, ""
 
     def verbosity(self) -> tuple[bool, bool]:
         """(quiet, verbose): the one that was typed beats the other one set elsewhere."""

@@ -19,8 +19,8 @@ def settings(*arguments: str, configuration: dict[str, Any] | None = None) -> Se
 
 @pytest.fixture(autouse=True)
 def no_settings_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    for setting in SETTINGS:
-        monkeypatch.delenv(setting.variable, raising=False)
+    for variable in (name for setting in SETTINGS for name in setting.variables):
+        monkeypatch.delenv(variable, raising=False)
 
 
 def test_the_dtypes_are_those_of_the_domain() -> None:
@@ -82,8 +82,10 @@ def test_every_setting_has_a_flag_a_variable_and_a_key(
     flag = (f"--{name}",) if setting.switch else (f"--{name}", text)
     assert settings(*flag).value(name) == value
     assert settings(configuration={name: value}).value(name) == value
-    monkeypatch.setenv(setting.variable, text)
-    assert settings().value(name) == value
+    for variable in setting.variables:
+        with monkeypatch.context() as patch:
+            patch.setenv(variable, text)
+            assert settings().value(name) == value
 
 
 def test_command_line_beats_environment_beats_configuration(
