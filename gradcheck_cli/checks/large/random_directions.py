@@ -29,7 +29,7 @@ from gradcheck_cli.truth.layers.callables import ulp_perturbed
 from gradcheck_cli.truth.layers.projections import USUAL, Moving, Projections
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.probes import MOST_DIRECTIONS, dot
-from gradcheck_cli.truth.numerics.verify_first import Probe
+from gradcheck_cli.truth.numerics.verify_first import FEWER, FIRST_LEVEL, LEVELS, Probe
 
 PART: Step = 0.37  # of a cotangent: no power of two, so that everything is rounded anew
 SEARCHES = 4  # that end with nothing but kinks
@@ -87,12 +87,21 @@ class RandomDirections:
                 if number not in self.looks and not (yield from self._look(number)):
                     return False
             done = count
-            if not self.promise.kept(self.layer.problem.power) and count < MOST_DIRECTIONS:
+            if self.promise.kept(self.layer.problem.power) or count == MOST_DIRECTIONS:
+                continue
+            if self.truth.drawn == 1:  # whatever hides from it does so along all directions
+                self.truth.draw_another()
+                count, done = max(count, self.truth.drawn), 0
+                self.looks.clear()  # what is known is which steps are short enough
+                self.sweep(range(count))
+            else:
                 count += 1
                 self.sweep(range(done, count))
         return True
 
     def _keep(self, number: int, found: Probe | None) -> None:
+        if number == 0 and found is not None:
+            self.truth.level = max(FIRST_LEVEL, found.level - (LEVELS - FEWER))
         self.looks[number] = found
         self.moved[number] = self.truth.moving()
 

@@ -16,10 +16,10 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import OPERATIONS, Enough
 from gradcheck_cli.engines.layer.subject import Call, Spare, Subject
 from gradcheck_cli.truth.layers.safe_values import moved_inside, values_of
-from gradcheck_cli.truth.numerics.differences import Estimate, Float
+from gradcheck_cli.truth.numerics.differences import FIRST_STEP, Estimate, Float
 from gradcheck_cli.truth.numerics.directions import Sampled, Slope, Values, room
 from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
-from gradcheck_cli.truth.numerics.probes import MANY, Draws, dot, parts
+from gradcheck_cli.truth.numerics.probes import COTANGENTS, MANY, Draws, dot, parts
 from gradcheck_cli.truth.numerics.verify_first import (
     FEWER,
     FIRST_LEVEL,
@@ -43,6 +43,10 @@ TARGET_OF_MANY: Enough = 2.0**-14
 
 # Of a product: what bars are where nothing is in the way of long steps.
 USUAL: Enough = 2.0**-36
+
+# Where a layer takes long, the first look is at steps so short that FEWER of them do: their
+# truncation, O(h^4) as far as their bars know, is then about as small as their rounding, u / h.
+SHORT_LEVEL = FIRST_LEVEL + 4
 
 Excluded = dict[str, Array]
 """By leaf, a mask (n,) of entries that do not move."""
@@ -72,11 +76,28 @@ class Projections:
         self._places = {leaf.name: place for place, leaf in enumerate(self.leaves)}
         self.output = self.value({})
         entries = sum(leaf.size for leaf in self.leaves)
-        self.rows = self.draws.cotangents(self.subject.outputs, self.output, entries)
-        self.drawn = len(self.rows) if self.output.size > 1 else 0  # cotangents, as `smallest` has
-        self.target = TARGET_OF_MANY if entries > MANY else TARGET
+        self._is_many = entries > MANY
+        self.level = FIRST_LEVEL  # where steps begin: kinks are about as far along all directions
+        self.rows = self._cotangents(1 if self._is_many else COTANGENTS)
+        self.target = TARGET_OF_MANY if self._is_many else TARGET
         self._measured: Float | None = None
         self._known: dict[tuple[int, bool], dict[float, Float]] = {}
+
+    # Cotangents
+
+    def _cotangents(self, count: int) -> Float:
+        return self.draws.cotangents(self.subject.outputs, self.output, count)
+
+    @property
+    def drawn(self) -> int:
+        """How many cotangents are drawn: none for a single number."""
+        return len(self.rows) if self.output.size > 1 else 0
+
+    def draw_another(self) -> None:
+        """One more cotangent, 0 where the others are."""
+        new = self._cotangents(len(self.rows) + 1)[-1:]
+        self.rows = np.concatenate([self.rows, new * np.any(self.rows != 0, axis=0)])
+        self._known.clear()
 
     # The layer
 
@@ -279,13 +300,18 @@ class Projections:
 
     # Looks
 
-    def confirmed(self, number: int, expected: Float, level: int = FIRST_LEVEL) -> Probe | None:
+    def confirmed(self, number: int, expected: Float) -> Probe | None:
         """What differences along direction `number` say about the products (k,) of the gradient
         with it; noise is measured where they seem to contradict each other, or to agree on short
         steps alone: what was float32 on its way is a flight of stairs."""
         relative = self._relative()
         with np.errstate(all="ignore"):
-            line = self.along(number)
+            if self._is_many and self._measured is None:  # what may take many steps
+                self.measure()
+                shortest = FIRST_STEP * 2.0 ** (1 - SHORT_LEVEL - FEWER)
+                if np.any(self.noise(self.rows) > relative * shortest * np.abs(expected)):
+                    self.level = FIRST_LEVEL  # shorter ones would drown
+            line, level = self.along(number), self.level
             found = descend(line, expected, relative, level)
             at_first = found is not None and found.confirmed and found.level < level + LEVELS
             if not at_first and self._measured is None:
@@ -296,10 +322,17 @@ class Projections:
         return found
 
     def at_once(self, number: int, expected: Float) -> tuple[Probe | None, bool]:
-        """A look at long steps that confirms the products; without one, whether two looks with
+        """A look that confirms the products; without one, whether two looks at long steps with
         narrow bars contradict them and not each other: no kink or pole does that."""
         with np.errstate(all="ignore"):
             line = self.along(number)
+            if self._is_many:
+                short = look(line, expected, SHORT_LEVEL, FEWER)
+                if short is not None and short.confirmed and self._is_wanted(short, expected):
+                    return short, False
+                if short is not None and (short.rough or short.apart):
+                    self.level = SHORT_LEVEL  # longer steps cross more kinks
+                    return None, False
             found: list[Probe] = []
             for level in (FIRST_LEVEL, FIRST_LEVEL + 1):
                 one = long_look(line, expected, self._relative(), level)
@@ -310,12 +343,16 @@ class Projections:
                 found.append(one)
         return None, same_story(*found)
 
+    def _is_wanted(self, found: Probe, expected: Float) -> bool:
+        bars = self._relative() * np.maximum(np.abs(expected), found.steepest)
+        return bool(np.all(found.estimate.error <= bars))
+
     def _relative(self) -> float:
         """What steps are refined for: products are larger than an entry by the root of the number
         of entries. No more than what bars usually are."""
-        entries = sum(leaf.size for leaf in self.leaves)
-        if entries > MANY:  # what is wanted of the whole is all that can be had
+        if self._is_many:  # what is wanted of the whole is all that can be had
             return min(RELATIVE, self.wanted)
+        entries = sum(leaf.size for leaf in self.leaves)
         each = TARGET / (4 * math.sqrt(max(entries * self.output.size, 1)))
         return min(max(each, USUAL), self.wanted)
 

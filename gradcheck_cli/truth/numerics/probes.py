@@ -93,12 +93,11 @@ class Draws:
         sizes = (float(np.min(self.scales(leaf, inside))) for inside in parts(leaf.size))
         return min(sizes, default=np.inf)  # of a leaf without entries
 
-    def cotangents(self, outputs: Sequence[Output], values: Float, entries: int) -> Float:
-        """All cotangents of a layer with so many `entries` of leaves, (k, m); of a single output
-        there is but one, 1."""
+    def cotangents(self, outputs: Sequence[Output], values: Float, count: int) -> Float:
+        """The first cotangents, (count, m); of a single output there is but one, 1."""
         if values.size == 1:
             return np.ones((1, 1))
-        rows = np.empty((1 if entries > MANY else COTANGENTS, values.size))
+        rows = np.empty((count, values.size))
         for place, output in enumerate(outputs):
             inside = slice(output.start, output.start + output.size)
             scale = 1 / scale_of(values[inside]) if len(outputs) > 1 else 1.0
