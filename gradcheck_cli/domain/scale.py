@@ -13,16 +13,23 @@ from gradcheck_cli.domain.dtypes import Array
 # 2^-14. The products of a tangent with a Jacobian grow with this scale, so wider formats have no
 # wider range.
 TANGENT_EXPONENT = 12
+PART = 2**15  # entries that are worked on at once: a float64 copy of all would be felt
 
 
 def scale_of(values: Array) -> float:
     """The power of two below the root mean square of all finite entries; 1 where all are zero."""
-    flat = np.asarray(values, dtype=np.float64).reshape(-1)
+    flat = np.asarray(values).reshape(-1)
     with np.errstate(over="ignore", invalid="ignore"):
-        square = float(np.dot(flat, flat)) / max(flat.size, 1)
+        parts = (flat[start : start + PART] for start in range(0, flat.size, PART))
+        square = sum(_square(part) for part in parts) / max(flat.size, 1)
     if math.isfinite(square) and square >= np.finfo(np.float64).tiny:
         return 2.0 ** math.floor(math.log2(square) / 2)
-    return _scale_of_extreme(flat[np.isfinite(flat)])
+    return _scale_of_extreme(np.asarray(flat[np.isfinite(flat)], np.float64))
+
+
+def _square(part: Array) -> float:
+    wide = np.asarray(part, np.float64)
+    return float(np.dot(wide, wide))
 
 
 def _scale_of_extreme(flat: Array) -> float:

@@ -11,7 +11,14 @@ from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.thresholds import SHOWS
 from gradcheck_cli.truth.layers.projections import Projections
 from gradcheck_cli.truth.numerics.differences import Float
-from gradcheck_cli.truth.numerics.probes import CLOSE, LEAST, SQUARE, smallest, smallest_single
+from gradcheck_cli.truth.numerics.probes import (
+    CLOSE,
+    COTANGENTS,
+    LEAST,
+    SQUARE,
+    smallest,
+    smallest_single,
+)
 from gradcheck_cli.truth.numerics.verify_first import Probe
 
 SHOWN = 4  # names of inputs and parameters in a sentence
@@ -31,6 +38,14 @@ class Promise:
     def needed(self, directions: int, power: float) -> float:
         """The bar, as a part of the gradient, with which so many directions keep the promise."""
         return self._truth.target / (SHOWS * smallest(directions, self._truth.drawn, power))
+
+    def cotangents(self, power: float) -> int:
+        """How many of them, and as many directions, keep the promise with bars as wide as those so
+        far; at most COTANGENTS."""
+        bar = self._part(power) / smallest(len(self._looks), self._truth.drawn, power)
+        counts = range(2, COTANGENTS)
+        target = self._truth.target
+        return next((n for n in counts if bar * smallest(n, n, power) <= target), COTANGENTS)
 
     def kept(self, power: float) -> bool:
         """Whether an error of the `target` of the gradient, whatever its pattern, would have been

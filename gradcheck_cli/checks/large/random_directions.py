@@ -90,7 +90,7 @@ class RandomDirections:
             if self.promise.kept(self.layer.problem.power) or count == MOST_DIRECTIONS:
                 continue
             if self.truth.drawn == 1:  # whatever hides from it does so along all directions
-                self.truth.draw_another()
+                self.truth.draw_more(self.promise.cotangents(self.layer.problem.power))
                 count, done = max(count, self.truth.drawn), 0
                 self.looks.clear()  # what is known is which steps are short enough
                 self.sweep(range(count))

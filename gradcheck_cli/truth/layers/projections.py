@@ -93,9 +93,9 @@ class Projections:
         """How many cotangents are drawn: none for a single number."""
         return len(self.rows) if self.output.size > 1 else 0
 
-    def draw_another(self) -> None:
-        """One more cotangent, 0 where the others are."""
-        new = self._cotangents(len(self.rows) + 1)[-1:]
+    def draw_more(self, count: int) -> None:
+        """So many cotangents in all; new ones are 0 where the others are."""
+        new = self._cotangents(count)[len(self.rows) :]
         self.rows = np.concatenate([self.rows, new * np.any(self.rows != 0, axis=0)])
         self._known.clear()
 
