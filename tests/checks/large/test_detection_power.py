@@ -1,0 +1,41 @@
+"""What a check along random directions was certain to find, and what it takes to find more."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.checks.large.detection_power import Promise
+from gradcheck_cli.truth.numerics.probes import COTANGENTS, SQUARE
+
+TARGET = 1e-4
+
+
+def promise(bar: float, cotangents: int, directions: int) -> Promise:
+    """Of a gradient of norm 1, where every product has this bar."""
+    draws = SimpleNamespace(by_entry=False)
+    truth: Any = SimpleNamespace(drawn=cotangents, target=TARGET, draws=draws)
+    look: Any = SimpleNamespace(estimate=SimpleNamespace(error=np.full(cotangents, bar)))
+    made = Promise(truth, dict.fromkeys(range(directions), look))
+    made.squares = np.full(2, SQUARE)
+    return made
+
+
+@pytest.mark.parametrize("bar", [1e-12, 1e-9, 1e-8, 1e-7])
+def test_as_many_cotangents_are_asked_for_as_keep_the_promise(bar: float) -> None:
+    count = promise(bar, 1, 1).cotangents(0.999)
+    assert promise(bar, count, count).kept(0.999)
+    assert count == 2 or not promise(bar, count - 1, count - 1).kept(0.999)
+
+
+def test_no_bar_is_too_wide_to_ask() -> None:
+    assert promise(1.0, 1, 1).cotangents(0.999) == COTANGENTS
+
+
+def test_directions_alone_do_not_show_what_hides_from_the_only_cotangent() -> None:
+    bar = 1e-8
+    assert not promise(bar, 1, 8).kept(0.999)
+    assert promise(bar, 2, 2).kept(0.999)
