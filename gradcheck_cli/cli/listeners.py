@@ -149,6 +149,8 @@ class Progress:
             self._total = event.specs
         elif isinstance(event, EngineReady):
             self._waiting.pop(event.engine, None)
+            if not self._fresh:  # what an engine takes to start says nothing about specs
+                self._start = self._clock()
         elif isinstance(event, LayerUnderWay):
             self._under_way[event.spec] = event
         elif isinstance(event, SpecFinished):

@@ -124,6 +124,16 @@ def test_the_progress_line_says_how_fast_and_how_long_still() -> None:
     assert progress.line().endswith("2 specs; 0.1 specs/s, 100 s left")
 
 
+def test_what_an_engine_takes_to_start_is_not_in_the_pace() -> None:
+    now = [0.0]
+    progress = Progress([], io.StringIO(), files=11, clock=lambda: now[0])
+    now[0] = 90.0
+    progress.hear(EngineReady("torch", "2.13.0", 90.0))
+    now[0] = 100.0
+    progress.hear(SpecFinished(samples.quadratic()))
+    assert progress.line().endswith("1 specs; 0.1 specs/s, 100 s left")
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
