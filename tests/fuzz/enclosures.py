@@ -23,6 +23,7 @@ from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.search import GradientRequest
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.base import make
+from gradcheck_cli.engines.errors import NodeFault
 from gradcheck_cli.engines.kit.gradient_program import engine_program
 from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.engines.registry import engines
@@ -85,7 +86,10 @@ class Attack:
         domain = domain_of(spec.inputs, dtype)
         assert domain is not None
         runner = Runner(self.name, rounded(spec.program, dtype), domain, spec.wrt)
-        gradient, fmt = self._answer(GradientRequest(runner.whole())), FORMATS[dtype]
+        try:
+            gradient, fmt = self._answer(GradientRequest(runner.whole())), FORMATS[dtype]
+        except NodeFault:  # the formula has no value in the middle of the domain
+            return
         if gradient.program is None or unfaithful(gradient.program, self.name):
             return
         rounding = Rounding.of(fmt, self.name in LOOSE)
@@ -119,8 +123,9 @@ class Attack:
         special = probes(domain, (), self._rng)
         drawn = self._rng.integers(domain.low, domain.high + 1, size=(points, domain.size))
         every = np.concatenate([special, drawn])
-        if domain.size == 1 and domain.high[0] - domain.low[0] < 1 << 17:  # all that there are
-            every = np.arange(domain.low[0], domain.high[0] + 1)[:, None]
+        low, high = int(domain.low[0]), int(domain.high[0])
+        if domain.size == 1 and high - low < 1 << 17:  # all that there are
+            every = np.arange(low, high + 1)[:, None]
         for begin in range(0, len(every), BATCH):
             yield every[begin : begin + BATCH]
 
