@@ -7,13 +7,16 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Iterable, Sequence
+from dis import get_instructions
 from pathlib import Path
+from types import TracebackType
 
 from gradcheck_cli.domain.evaluation import Failure, FailureKind
 from gradcheck_cli.engines.errors import EngineFault
 
 OURS = str(Path(__file__).parent.parent)
 REFERENCE = str(Path(OURS).parent / "reference_engine")
+_OWN_PACKAGES = (Path(OURS).name, Path(REFERENCE).name)
 _ENGINES = Path(OURS) / "engines"
 CALLED = (str(_ENGINES / "layer" / "binding.py"), "called")  # calls what a user wrote
 _OF_FRAMEWORKS = ("torch", "tensorflow", "jax", "numpy")
@@ -79,12 +82,45 @@ def is_internal(error: BaseException) -> bool:
     """Whether an exception, where user's code or a framework took part, began in gradcheck's own
     code or in what that asked of NumPy. A framework's words for what it lacks (RuntimeError, and
     what JAX says without its frames) are the framework's, and EngineFault is expected."""
-    filtered = any("JAX_TRACEBACK_FILTERING" in note for note in getattr(error, "__notes__", ()))
-    if isinstance(error, EngineFault | RuntimeError | MemoryError) or filtered:
+    ours = _last_of_ours(error)
+    if ours is None:
         return False
-    frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-    last = next((file for file in reversed(frames) if not file.startswith(_NUMERICS)), "")
-    return last.startswith((OURS, REFERENCE)) and not _is_border(Path(last))
+    filtered = any("JAX_TRACEBACK_FILTERING" in note for note in getattr(error, "__notes__", ()))
+    border = filtered or _is_border(Path(ours.tb_frame.f_code.co_filename))
+    return not border or is_of_our_line(error)
+
+
+def is_of_our_line(error: BaseException) -> bool:
+    """Whether an exception began in a line of gradcheck that is wrong by itself, whatever it was
+    given by users and frameworks: it reads a name that nobody defined, an attribute, a key or an
+    index that is not there, or asserts what is false."""
+    ours = _last_of_ours(error)
+    if ours is None:
+        return False
+    if isinstance(error, NameError | AssertionError):
+        return True
+    if isinstance(error, AttributeError) and error.name is not None:
+        module = str(getattr(error.obj, "__module__", "builtins"))
+        return module.partition(".")[0] in ("builtins", "numpy", *_OWN_PACKAGES)
+    return any(
+        i.opname.startswith(("BINARY_SUBSCR", "BINARY_SLICE", "UNPACK_")) or i.argrepr == "[]"
+        for i in get_instructions(ours.tb_frame.f_code)
+        if i.offset == ours.tb_lasti
+    )
+
+
+def _last_of_ours(error: BaseException) -> TracebackType | None:
+    """Where an exception began, if that is a frame of ours, or of NumPy's for us."""
+    if isinstance(error, EngineFault | RuntimeError | MemoryError):
+        return None
+    last, step = None, error.__traceback__
+    while step is not None:
+        if not step.tb_frame.f_code.co_filename.startswith(_NUMERICS):
+            last = step
+        step = step.tb_next
+    if last is None or not last.tb_frame.f_code.co_filename.startswith((OURS, REFERENCE)):
+        return None
+    return last
 
 
 def raise_if_internal(error: BaseException) -> None:

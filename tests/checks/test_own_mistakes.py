@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +14,12 @@ from gradcheck_cli.checks import examination, subjects
 from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.layer import LayerAnswer
+from gradcheck_cli.engines.jax.engine import JaxEngine
+from gradcheck_cli.engines.numpy.engine import NumpyEngine
+from gradcheck_cli.engines.tensorflow.engine import TensorFlowEngine
+from gradcheck_cli.engines.torch.engine import TorchEngine
 from gradcheck_cli.engines.torch.layer import TorchSubject
-from tests.checks.making import layer_problem, torch_engine
+from tests.checks.making import layer_problem, subject_of, torch_engine
 from tests.every import first
 
 
@@ -64,6 +69,14 @@ def mistaken(*_: Any, **__: Any) -> Any:
     return FORMATS["float32"].ulp(np.array(["a"]))
 
 
+def unnamed(where: str) -> Any:
+    """What reads a name that nobody defined, in a module of gradcheck."""
+    defined: dict[str, Any] = {}
+    file = importlib.import_module(where).__file__
+    exec(compile("def function(*_, **__):\n    return nobody", str(file), "exec"), defined)
+    return defined["function"]
+
+
 def answer(layer: Any, **options: Any) -> LayerAnswer:
     problem = layer_problem(layer, {"x": [0.3, 1.2]}, dtype=options.pop("dtype", "float64"))
     return examine(torch_engine(), replace(problem, **options))
@@ -95,3 +108,34 @@ def test_a_mistake_of_ours_is_said(
     assert not is_mistake(answer(layer, **options))
     monkeypatch.setattr(owner, name, mistaken)
     assert is_mistake(answer(layer, **options))
+
+
+class Product:
+    def forward(self, x: Any) -> Any:
+        self.x = x
+        return x * x
+
+    def backward(self, y_bar: Any) -> Any:
+        return 2 * self.x * y_bar
+
+
+@pytest.mark.parametrize(
+    ("make", "layer"),
+    [
+        (TorchEngine, lambda x: x * x),
+        (JaxEngine, lambda x: x * x),
+        (TensorFlowEngine, lambda x: x * x),
+        (NumpyEngine, Product),
+    ],
+)
+def test_a_name_that_nobody_defined_is_ours_beside_what_users_wrote(
+    make: Any, layer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = make()
+    engine.load()
+    problem = layer_problem(layer, {"x": [0.3, 1.2]}, engine=engine.capabilities.name)
+    found = examine(engine, problem)
+    assert found.failure is None
+    subject = type(subject_of(engine, layer, x=[0.3, 1.2]))
+    monkeypatch.setattr(subject, "call", unnamed(subject.__module__))
+    assert is_mistake(examine(engine, problem))

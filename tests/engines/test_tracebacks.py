@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.tracebacks import (
+    CALLED,
     LIBRARIES,
     as_failure,
     installed,
@@ -127,6 +129,37 @@ def test_what_gradchecks_own_lines_raise_is_its_own_mistake() -> None:
     """In them, and in what they ask of NumPy."""
     assert is_internal(raised_by(lambda: FORMATS["float32"].ulp(np.array(["a"]))))
     assert is_internal(raised_by(lambda: order(1.0, "a")))
+
+
+@pytest.mark.parametrize(
+    ("line", "ours"),
+    [
+        ("return nobody", True),
+        ("return [][0]", True),
+        ("return {}['nobody']", True),
+        ("a, b = [1]", True),
+        ("return [].nobody", True),
+        ("assert given is None", True),
+        ("return given.nobody", False),
+        ("return given()", False),
+        ("return int('no number')", False),
+        ("return given + 1", False),
+    ],
+)
+def test_a_line_that_is_wrong_by_itself_is_ours_wherever_it_stands(line: str, ours: bool) -> None:
+    """What it calls is not, in a module where users' functions are called."""
+    defined: dict[str, Any] = {}
+    exec(compile(f"def line(given):\n    {line}", CALLED[0], "exec"), defined)
+
+    def users() -> None:
+        return {}["nobody"]
+
+    try:
+        defined["line"](users)
+    except Exception as error:
+        assert is_internal(error) is ours
+    else:
+        raise AssertionError(line)
 
 
 def test_what_a_user_or_a_framework_raises_is_theirs() -> None:

@@ -104,7 +104,10 @@ def _apply(step: Step, arguments: Sequence[Array], smooth: bool) -> Array:
     if smooth and step.row in BREAKS and BREAKS[step.row](*arguments):
         raise NotSmooth(f"{step.row} has no derivative there")
     if step.row in STRUCTURED:
-        return _array(STRUCTURED[step.row](*arguments, **step.keywords))
+        result = _array(STRUCTURED[step.row](*arguments, **step.keywords))
+        if any(isinstance(y, mpmath.mpc) for y in result.flat):
+            raise NotSmooth(f"{step.row} is no real number there")
+        return result
     exact = EXACT[step.row]
 
     def one(*xs: Any) -> Any:

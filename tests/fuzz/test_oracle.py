@@ -62,6 +62,13 @@ def test_a_point_without_a_derivative_is_named(row: str, x: object) -> None:
         oracle.entry(formula(Step("v", row, ("x",), ()), x=x), "x", (0, 0))
 
 
+def test_a_number_that_is_not_real_is_none() -> None:
+    log = Step("v", "logdet", ("x",), ())
+    negative = formula(log, Step("w", "hypot", ("v", 1.0), ()), x=[[0.0, 1.0], [1.0, 0.0]])
+    with pytest.raises(oracle.NotSmooth):
+        oracle.value(negative, negative.inputs, smooth=False)
+
+
 def test_every_structured_row_is_the_one_of_the_table() -> None:
     """The definitions of the oracle give what the op table gives, at a random point."""
     rng = np.random.default_rng(0)

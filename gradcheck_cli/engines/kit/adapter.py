@@ -31,7 +31,7 @@ from gradcheck_cli.engines.kit.lru import Recent
 from gradcheck_cli.engines.kit.modes import MODES, Answer, descend
 from gradcheck_cli.engines.kit.second_order import COMPOSITIONS
 from gradcheck_cli.engines.kit.walker import OPERATORS, Prepared, prepare, rounded
-from gradcheck_cli.engines.tracebacks import as_failure
+from gradcheck_cli.engines.tracebacks import as_failure, internal_failure, is_of_our_line
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.subject import Subject, SubjectRequest
@@ -142,6 +142,9 @@ class AnsweringEngine(ABC):
             node = error.index
             # TensorFlow drops the cause of what is raised while it traces, and not the context
             cause = error.__cause__ or error.__context__ or error
+        if is_of_our_line(cause):
+            what = "the formula could not be run"
+            return replace(internal_failure(cause, what), node=node)
         failure = replace(as_failure(cause), node=node)
         if failure.kind == "raised" and self.lacks(cause):
             lacking = "cannot differentiate this"

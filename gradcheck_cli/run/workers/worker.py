@@ -168,13 +168,16 @@ def _answer(engine: Engine, question: Any, so_far: Callable[[Any], None]) -> Any
     try:
         return _asked(engine, question, so_far)
     except BaseException as error:  # of a user's code: nobody interrupts a worker
-        from gradcheck_cli.engines.tracebacks import as_failure, internal_failure
+        from gradcheck_cli.engines.tracebacks import as_failure, internal_failure, is_of_our_line
         from gradcheck_cli.run.workers.replies import failed
 
         kind = type(question).__name__
         if kind in OURS:
             return internal_failure(error, OURS[kind])
-        return failed(engine.capabilities.name, question, as_failure(error, ours=True))
+        failure = as_failure(error, ours=True)
+        if is_of_our_line(error):
+            failure = internal_failure(error, "the question could not be answered")
+        return failed(engine.capabilities.name, question, failure)
 
 
 def _asked(engine: Engine, question: Any, so_far: Callable[[Any], None]) -> Any:
