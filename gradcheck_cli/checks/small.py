@@ -25,7 +25,7 @@ from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.judge import is_suspect, lose_little, suspect_entries
 from gradcheck_cli.truth.certified.enclosed_products import TooManyNumbers
 from gradcheck_cli.truth.layers.callables import CallableTruth, own_size, ulp_perturbed
-from gradcheck_cli.truth.layers.visibility import words_of_bubbles
+from gradcheck_cli.truth.layers.visibility import NO_EFFECT, words_of_bubbles
 
 ENTRIES = 1024  # of a Jacobian that is computed whole
 PASSES = 64  # backward, for a whole Jacobian
@@ -119,6 +119,10 @@ class Whole(Gradients):
                 self.notes.append(by_differences(self.layer, reason))
             self.program = None
             return None
+        if isinstance(program, LiftedTruth):
+            how = "no operation that ran leads from it to the output"
+            words = [NO_EFFECT.format(name, how) for name in program.unreached]
+            self.notes += [f"{self.layer.name}: {one}" for one in words]
         if sure:
             self._note_bubbles(truth)
         return self._with_differences(truth) if sure and beside else truth

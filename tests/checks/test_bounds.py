@@ -32,6 +32,11 @@ def cross_entropy(p):
     return -torch.log(p)
 
 
+def binary_cross_entropy(p):
+    p = torch.clip(p, 1e-7, 1 - 1e-7)
+    return torch.nn.functional.binary_cross_entropy(p, torch.ones_like(p), reduction="none")
+
+
 def shared(p):
     q = torch.maximum(p, torch.full_like(p, 1e-6))
     return (q / q.sum()).sum() + (1 / q[0]) ** 0.5
@@ -48,10 +53,11 @@ def test_points_close_by_on_a_sphere() -> None:
 
 
 def test_each_entry_by_itself() -> None:
-    (one,) = found(cross_entropy, [1e-9, 0.5, 0.25])
-    assert [entry.index for entry in one.entries] == [(0, 0)]
-    assert "without the bound it is -1e+09" in one.message
-    assert found(cross_entropy, [0.5, 0.25]) == []
+    for loss in (cross_entropy, binary_cross_entropy):
+        (one,) = found(loss, [1e-9, 0.5, 0.25])
+        assert [entry.index for entry in one.entries] == [(0, 0)]
+        assert "without the bound it is -1e+09" in one.message
+        assert found(loss, [0.5, 0.25]) == []
     assert [f.input for f in found(shared, [1e-8, 0.5])] == ["p"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -173,3 +174,36 @@ def test_a_layer_that_differentiates_by_its_input_has_values_where_gradients_are
     modes = {check.mode: check.status for check in answer.checks}
     assert modes["reverse"] == ("failed" if wrong else "passed")
     assert not any(status == "failed" for mode, status in modes.items() if mode != "reverse")
+
+
+class Opaque(torch.autograd.Function):
+    """A square that is taken in NumPy."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return torch.from_numpy(x.detach().numpy() ** 2)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return 0 * g
+
+
+@pytest.mark.parametrize(
+    ("layer", "why"),
+    [
+        (lambda x: torch.ones_like(x), "no difference along it changes the value"),
+        (lambda x, y: y.sin(), "no operation that ran leads from it to the output"),
+        (lambda x: x**2, ""),  # no slope at 0, and yet it depends
+        (lambda x: Opaque.apply(x), ""),
+    ],
+)
+def test_a_gradient_that_is_zero_as_the_output_does_not_depend_is_said_to_be(
+    layer: Any, why: str
+) -> None:
+    inputs = {"x": [0.0, 0.0], "y": [0.5, 1.5]}
+    taken = {name: inputs[name] for name in inspect.signature(layer).parameters}
+    answer = examined(layer, taken, dtype="float64", modes=("reverse",))
+    assert not answer.findings
+    told = [note for note in answer.notes if "does not depend" in note]
+    expected = f"torch: the output does not depend on `x`: {why}, so its gradient is zero"
+    assert told == ([expected] if why else [])

@@ -154,12 +154,9 @@ def test_a_line_that_is_wrong_by_itself_is_ours_wherever_it_stands(line: str, ou
     def users() -> None:
         return {}["nobody"]
 
-    try:
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - of any kind
         defined["line"](users)
-    except Exception as error:
-        assert is_internal(error) is ours
-    else:
-        raise AssertionError(line)
+    assert is_internal(caught.value) is ours
 
 
 def test_what_a_user_or_a_framework_raises_is_theirs() -> None:

@@ -97,6 +97,14 @@ class LiftedTruth(ProgramTruth):
         that of the layer, with the bars of their differences, and no other is."""
         return bool(self._lifted.islands)
 
+    @property
+    def unreached(self) -> Sequence[str]:
+        """Leaves that no node of the program reads."""
+        program = self._lifted.program
+        read = {index for node in program.nodes for index in node.args} | set(program.outputs)
+        inputs = program.inputs
+        return [name for name in self._moving if inputs.get(self.words[name]) not in read]
+
     def is_sure(self, truth: Truth) -> bool:
         """Whether every entry is certified."""
         return is_certified(truth.blocks.values())

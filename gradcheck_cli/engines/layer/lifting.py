@@ -268,10 +268,7 @@ class _LayerLifting(_Lifting):
             parts = [ROWS["concatenate"](*flat, axis=0)]
         output = parts[0]
         if not isinstance(output, Symbol):
-            raise NotLifted(
-                "no operation that was seen leads from an input to the output, so that its "
-                "gradient would be zero"
-            )
+            raise NotLifted("no operation that was seen leads from an input to the output")
         return Lifted(self._writer.program(output), self._writer.constants, tuple(self._islands))
 
     def _island(self, step: Step, numbers: Sequence[int], refusal: NotLifted) -> Sequence[Any]:

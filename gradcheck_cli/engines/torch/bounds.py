@@ -30,7 +30,7 @@ POLES: Mapping[str, tuple[tuple[int, float], ...]] = {
     **dict.fromkeys(["div", "divide", "true_divide", "__truediv__", "xlogy"], ((1, 0.0),)),
     **dict.fromkeys(["pow", "__pow__", "__rtruediv__", "__rdiv__"], ((0, 0.0),)),
     "log1p": ((0, -1.0),),
-    "logit": ((0, 0.0), (0, 1.0)),
+    **dict.fromkeys(["logit", "binary_cross_entropy"], ((0, 0.0), (0, 1.0))),
 }
 """Which argument of an operation has a pole or a vertical tangent, and where."""
 

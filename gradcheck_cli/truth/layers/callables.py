@@ -33,7 +33,12 @@ from gradcheck_cli.truth.layers.corners import cornered
 from gradcheck_cli.truth.layers.resolving import UNRESOLVED, unresolved
 from gradcheck_cli.truth.layers.safe_values import moved_inside, values_of
 from gradcheck_cli.truth.layers.stairs import SHORTEST, Stairs, stairs_along, words_of_stairs
-from gradcheck_cli.truth.layers.visibility import unseen_rows, words_of_bubbles, words_of_unseen
+from gradcheck_cli.truth.layers.visibility import (
+    unseen_rows,
+    words_of_bubbles,
+    words_of_unseen,
+    words_of_unused,
+)
 from gradcheck_cli.truth.layers.weighing import (
     Rounding,
     blurred,
@@ -143,6 +148,7 @@ class CallableTruth:
         for leaf in self.moving:
             own, taken = self.gradients[leaf.name], found[leaf.name]
             self.notes |= dict.fromkeys(words_of_bubbles(leaf.name, leaf.value, own, taken))
+            self.notes |= dict.fromkeys(words_of_unused(leaf.name, taken))
             block, reason = self._block(leaf.name, taken, costs)
             if np.any(unseen):
                 block = replace(block, confirmed=block.confirmed & (unseen == 0)[:, None])

@@ -1,5 +1,5 @@
 """What differences leave unsaid of a gradient that they do not contradict: it may be invisible
-beside the value, or hold on a tiny stretch around the point alone."""
+beside the value, hold on a tiny stretch around the point alone, or be zero as nothing moves."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from gradcheck_cli.engines.layer.subject import Output
 from gradcheck_cli.truth.blocks import Differences
 
 HALF: Residue = 2.0**-26  # of the digits of float64
+NO_EFFECT = "the output does not depend on `{}`: {}, so its gradient is zero"
 
 
 def unseen_rows(gradients: Mapping[str, Array], found: Mapping[str, Differences]) -> Array:
@@ -39,6 +40,13 @@ def unseen_rows(gradients: Mapping[str, Array], found: Mapping[str, Differences]
     seen |= (slope == 0) & (largest(steepest) == 0)
     known = np.isfinite(bar) & np.all(kind == PointKind.SMOOTH, axis=1)
     return np.where(known & ~seen, bar, 0.0)
+
+
+def words_of_unused(name: str, found: Differences) -> Iterator[str]:
+    """A sentence about a leaf along which the value never changes."""
+    still = (found.value == 0) & (found.steepest == 0) & (found.kind == PointKind.SMOOTH)
+    if still.size and np.all(still):
+        yield NO_EFFECT.format(name, "no difference along it changes the value")
 
 
 def words_of_unseen(unseen: Array, outputs: Sequence[Output]) -> Iterator[str]:
