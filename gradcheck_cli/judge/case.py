@@ -10,7 +10,7 @@ from gradcheck_cli.domain.blocks import blocks_in
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
-from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, Operation, order_of
+from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, Operation, Trace, order_of
 from gradcheck_cli.domain.implications import OF_A_CASE, without_implied
 from gradcheck_cli.domain.records import dataclass, replace
 from gradcheck_cli.domain.report import Check, Finding, Pass, Rule, Status
@@ -308,24 +308,25 @@ def _repairable(case: Case, evaluation: Evaluation) -> bool | None:
 
 
 def _rounds(case: Case, evaluation: Evaluation) -> bool:
-    """Whether it is proven that the worst entry is right as soon as some operations do not round:
-    what each of them loses is in the last digits of what goes into it (1 - 1 for 5e-19). A kernel
-    or a rule that is wrong loses more. Second derivatives of which no operation was seen have the
-    forward run in common with those of their engine of which some were."""
+    """Whether `only_rounds` of the worst entry. Second derivatives of which no operation was seen
+    have the forward run in common with those of their engine of which some were."""
+    fmt = FORMATS[case.dtype]
     mine = case.traced.get((evaluation.engine, evaluation.mode))
     if evaluation.mode in SECOND and (
         mine is None or mine.trace is None or not mine.trace.culprits
     ):
         others = (one for (name, _), one in case.traced.items() if name == evaluation.engine)
-        return any(one.mode in SECOND and _only_rounds(case, one) for one in others)
-    return mine is not None and _only_rounds(case, mine)
+        return any(one.mode in SECOND and only_rounds(one.trace, fmt) for one in others)
+    return mine is not None and only_rounds(mine.trace, fmt)
 
 
-def _only_rounds(case: Case, traced: Evaluation) -> bool:
-    if traced.trace is None or traced.trace.repaired is None:
+def only_rounds(trace: Trace | None, fmt: FloatFormat) -> bool:
+    """Whether it is proven that the traced entry is right as soon as some operations do not round:
+    what each of them loses is in the last digits of what goes into it (1 - 1 for 5e-19). A kernel
+    or a rule that is wrong loses more."""
+    if trace is None or trace.repaired is None:
         return False
-    fmt = FORMATS[case.dtype]
-    operations = [traced.trace.operations[place] for place in traced.trace.culprits]
+    operations = [trace.operations[place] for place in trace.culprits]
     return bool(operations) and all(_loses_last_digits(one, fmt) for one in operations)
 
 

@@ -26,6 +26,7 @@ from gradcheck_cli.engines.tracebacks import is_internal, one_line
 from gradcheck_cli.explain.blame.explanation import OF_THE_OUTPUT, blame
 from gradcheck_cli.explain.blame.traces import traces_of
 from gradcheck_cli.explain.findings import unexplained
+from gradcheck_cli.judge.case import only_rounds
 
 OF_ROUNDING = (Codes.PRECISION_LOSS, Codes.UNDERFLOW_TO_ZERO)
 LOSSES: tuple[CauseKind, ...] = (
@@ -60,6 +61,7 @@ class Blame:
         self._until = time.perf_counter() + SECONDS
         self._exactly: float | None = None  # of the last entry, where that is as wrong
         self._enclosed = False  # and no operation of it was left to a kernel of float64
+        self._only_rounds = False  # it is right where operations keep digits that the dtype lacks
         self.narrow_alone: set[str | None] = set()  # inputs that are wrong in this dtype alone
         self.notes: dict[str, None] = {}
         self.faults: dict[str, Finding] = {}
@@ -108,7 +110,9 @@ class Blame:
         if worst is None or worst.computed is None or worst.truth is None:
             return finding
         cause = self._cause(replace(finding, code=Codes.PRECISION_LOSS))
-        if cause is None or not cause.proven or cause.repaired is None or cause.kind not in LOSSES:
+        if cause is None or not cause.proven or cause.repaired is None:
+            return finding
+        if cause.kind not in LOSSES and not self._only_rounds:
             return finding
         bits = FORMATS[self._dtype].bits
         lost = min(np.log2(max(worst.ulps or 1.0, 1.0)), bits)
@@ -228,6 +232,7 @@ class Blame:
         narrow, wide = recording.traces(self._dtype)
         trace = proven(recording.execution, narrow, request, entry, FORMATS[self._dtype])
         self._exactly, self._enclosed = trace.exactly, trace.enclosed
+        self._only_rounds = only_rounds(trace, FORMATS[self._dtype])
         traces = traces_of(recording.program, self._dtype, "reverse", trace, wide, target)
         return blame(replace(traces, stated=recording.stated, executed=True), code)
 

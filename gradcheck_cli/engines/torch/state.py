@@ -185,6 +185,7 @@ class State:
     ) -> Iterator[None]:
         everything = [*self.named.items(), *(("", held) for held in self._counters)]
         before = [(held.tensor.data, _grad(held.tensor)) for _, held in everything]
+        tracked = [held.tensor.requires_grad for _, held in everything]
         modes = [(m, m.training) for m in self._modules]
         padded = [(part, part.padding_idx) for part in self._with_padding]
         plain = [_plain_attributes(part) for part, _ in self._buffered]
@@ -215,6 +216,9 @@ class State:
                     held.data = original(name)
                     if held.role != "captured":
                         held.tensor.data = held.data
+            for (_, held), tracks in zip(everything, tracked, strict=True):
+                if held.tensor.requires_grad != tracks and held.tensor.is_leaf:
+                    held.tensor.requires_grad_(tracks)
             for module, training in modes:
                 module.training = training
             for part, padding in padded:

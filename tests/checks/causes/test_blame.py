@@ -245,3 +245,46 @@ def test_what_rounding_decides_has_one_name_in_both_modes_and_for_captured_param
         assert {f.code for f in errors} == {"GC301"}
         assert {f.mode for f in errors} >= {"reverse"}
         assert not any("not traced" in note for note in answer.notes)
+
+
+def wide_margin(x: Any) -> Any:
+    """Both dtypes round the probability of the first class to 1, so both lose the same terms."""
+    logits = x @ x.new_tensor([[60.0, 3.0, 0.0], [1.0, -1.0, 2.0], [2.0, 4.0, -3.0]])
+    return nn.functional.cross_entropy(logits, torch.tensor([0]))
+
+
+def scaled_wide_margin(x: Any) -> Any:
+    return nn.functional.log_softmax(torch.cat([48 * x, x * x, x], -1), -1).select(-1, 0).sum()
+
+
+@pytest.mark.parametrize("layer", [wide_margin, scaled_wide_margin])
+def test_what_a_kernel_absorbs_in_both_dtypes_is_no_wrong_gradient(layer: Any) -> None:
+    """A gradient that lost the same terms in both is the same wrong number in both."""
+    x = {"x": [[1.0, 0.3, -0.2]]} if layer is wide_margin else {"x": [[1.0]]}
+    codes = {f.code for f in examined(layer, x, dtype="float64", modes=("reverse",)).findings}
+    assert codes <= {"GC301", "GC302", "GC303"}
+    assert codes & {"GC301", "GC302"}
+
+
+class WrongLogSoftmax(torch.autograd.Function):
+    """Whose backward has the wrong sign of its second term."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        y = x.log_softmax(-1)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (y,) = ctx.saved_tensors
+        return g + y.exp() * g.sum(-1, keepdim=True)
+
+
+def test_a_wrong_rule_beside_what_a_kernel_absorbs_is_a_wrong_gradient() -> None:
+    def layer(x: Any) -> Any:
+        logits = x @ x.new_tensor([[60.0, 3.0, 0.0], [1.0, -1.0, 2.0], [2.0, 4.0, -3.0]])
+        return WrongLogSoftmax.apply(logits).select(-1, 0).sum()
+
+    answer = examined(layer, {"x": [[1.0, 0.3, -0.2]]}, dtype="float64", modes=("reverse",))
+    assert {f.code for f in answer.findings} & {"GC101"}

@@ -6,10 +6,12 @@ import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
@@ -160,3 +162,24 @@ class Cached(torch.nn.Module):
 def test_a_cache_in_a_buffer_is_empty_at_every_call_or_full_at_every_call() -> None:
     answer = examined(Cached(), {"x": [0.5, -1.0, 2.0]})
     assert not answer.findings
+
+
+class AsksLater(nn.Module):
+    """A buffer that asks for gradients as soon as a call has begun, as losses of quantisers do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("zero", torch.tensor(0.0))
+
+    def forward(self, x: Any) -> Any:
+        loss = self.zero if self.zero.requires_grad else self.zero.requires_grad_()
+        return loss + x.float().sum()
+
+
+def test_what_asks_for_gradients_is_the_same_at_every_call() -> None:
+    """The float64 layer of a function is made after calls of the float32 one, and casts: a buffer
+    that asked for gradients from then on was a leaf of one of them alone (GC706)."""
+    module = AsksLater()
+    answer = examined(lambda x: module(x), {"x": [0.3, 0.4]})
+    assert not answer.findings
+    assert not module.zero.requires_grad
