@@ -210,102 +210,61 @@ class Evidence:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A verdict and when it applies; the code and the sentence of its finding, where there is one.
-    What is of the point is reported once an input, not once an engine."""
-
-    verdict: Verdict
-    when: Callable[[Evidence], Mask]
-    code: str = ""
-    says: Callable[[wording.About], str] = lambda about: ""
-    of_point: bool = False
-
-
-TABLE: tuple[Row, ...] = (
-    Row(Verdict.OUTPUT_LOST, lambda e: e.lost),
-    Row(Verdict.NAN, lambda e: ~e.right & np.isnan(e.g), Codes.NAN_GRADIENT, wording.nan),
-    Row(
-        Verdict.INFINITE,
-        lambda e: ~e.right & np.isinf(e.g) & ~e.of_kind(PointKind.UNDECIDED),
-        Codes.INFINITE_GRADIENT,
-        wording.infinite,
-    ),
-    Row(Verdict.OVERFLOW, lambda e: e.overflows, Codes.INFINITE_GRADIENT, wording.infinite),
-    Row(Verdict.APART, lambda e: e.right & e.apart, Codes.WRONG_GRADIENT, wording.apart),
-    Row(
-        Verdict.KINK,
-        lambda e: e.right & e.of_kind(PointKind.KINK),
-        Codes.KINK,
-        wording.kink,
-        of_point=True,
-    ),
-    Row(
-        Verdict.UNDEFINED,
-        lambda e: e.of_kind(PointKind.UNDEFINED),
-        Codes.UNDEFINED_DERIVATIVE,
-        wording.undefined,
-        of_point=True,
-    ),
-    Row(
-        Verdict.JUMP,
-        lambda e: e.of_kind(PointKind.JUMP),
-        Codes.DISCONTINUITY,
-        wording.jump,
-        of_point=True,
-    ),
-    Row(
-        Verdict.ILL_CONDITIONED,
-        lambda e: e.too_wide & measures.has_few_digits(e.g, e.block),
-        Codes.ILL_CONDITIONED,
-        wording.ill_conditioned,
-    ),
-    Row(
-        Verdict.UNDECIDED,
-        lambda e: e.too_wide | e.of_kind(PointKind.UNDECIDED),
-        Codes.UNDECIDED,
-        wording.undecided,
-        of_point=True,
-    ),
-    Row(Verdict.CORRECT, lambda e: e.right),
-    Row(
-        Verdict.ILL_CONDITIONED,
-        lambda e: e.sensitive,
-        Codes.ILL_CONDITIONED,
-        wording.ill_conditioned,
-    ),
-    Row(Verdict.CORRECT, lambda e: e.by_conditioning | e.by_rounding),
-    Row(
-        Verdict.DOCUMENTED,
-        lambda e: e.documents_it,
-        Codes.DOCUMENTED_APPROXIMATION,
-        wording.documented,
-    ),
-    Row(Verdict.WRONG, lambda e: e.wrong | e.outside_kink, Codes.WRONG_GRADIENT, wording.wrong),
-    Row(
-        Verdict.UNDECIDED,
-        lambda e: e.may_be_rounding,
-        Codes.UNDECIDED,
-        wording.undecided,
-        of_point=True,
-    ),
-    Row(Verdict.UNDERFLOW, lambda e: e.vanished, Codes.UNDERFLOW_TO_ZERO, wording.vanished),
-    Row(Verdict.PRECISION, lambda e: e.lossy, Codes.PRECISION_LOSS, wording.lossy),
-    Row(Verdict.CORRECT, lambda e: e.off),
+TABLE: tuple[tuple[Verdict, Callable[[Evidence], Mask]], ...] = (
+    (Verdict.OUTPUT_LOST, lambda e: e.lost),
+    (Verdict.NAN, lambda e: ~e.right & np.isnan(e.g)),
+    (Verdict.INFINITE, lambda e: ~e.right & np.isinf(e.g) & ~e.of_kind(PointKind.UNDECIDED)),
+    (Verdict.OVERFLOW, lambda e: e.overflows),
+    (Verdict.APART, lambda e: e.right & e.apart),
+    (Verdict.KINK, lambda e: e.right & e.of_kind(PointKind.KINK)),
+    (Verdict.UNDEFINED, lambda e: e.of_kind(PointKind.UNDEFINED)),
+    (Verdict.JUMP, lambda e: e.of_kind(PointKind.JUMP)),
+    (Verdict.ILL_CONDITIONED, lambda e: e.too_wide & measures.has_few_digits(e.g, e.block)),
+    (Verdict.UNDECIDED, lambda e: e.too_wide | e.of_kind(PointKind.UNDECIDED)),
+    (Verdict.CORRECT, lambda e: e.right),
+    (Verdict.ILL_CONDITIONED, lambda e: e.sensitive),
+    (Verdict.CORRECT, lambda e: e.by_conditioning | e.by_rounding),
+    (Verdict.DOCUMENTED, lambda e: e.documents_it),
+    (Verdict.WRONG, lambda e: e.wrong | e.outside_kink),
+    (Verdict.UNDECIDED, lambda e: e.may_be_rounding),
+    (Verdict.UNDERFLOW, lambda e: e.vanished),
+    (Verdict.PRECISION, lambda e: e.lossy),
+    (Verdict.CORRECT, lambda e: e.off),
 )
-"""The first row that applies to an entry is its verdict. From the row of what is right on, what is
+"""The first verdict that applies to an entry is its own. From the row of what is right on, what is
 left are finite numbers that are off: only they need the costly evidence."""
 
-_RIGHT = next(place for place, row in enumerate(TABLE) if row.verdict is Verdict.CORRECT)
+_RIGHT = next(place for place, (verdict, _) in enumerate(TABLE) if verdict is Verdict.CORRECT)
 
 
-def _reported(of_point: bool) -> Mapping[Verdict, Row]:
-    rows = {row.verdict: row for row in TABLE if row.code and row.of_point == of_point}
-    return {verdict: rows[verdict] for verdict in sorted(rows)}
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """The code and the sentence of the finding of a verdict."""
+
+    code: str
+    says: Callable[[wording.About], str]
 
 
-OF_THE_ENGINE = _reported(of_point=False)
-OF_THE_POINT = _reported(of_point=True)
+OF_THE_ENGINE: Mapping[Verdict, Reported] = {
+    Verdict.NAN: Reported(Codes.NAN_GRADIENT, wording.nan),
+    Verdict.INFINITE: Reported(Codes.INFINITE_GRADIENT, wording.infinite),
+    Verdict.OVERFLOW: Reported(Codes.INFINITE_GRADIENT, wording.infinite),
+    Verdict.WRONG: Reported(Codes.WRONG_GRADIENT, wording.wrong),
+    Verdict.APART: Reported(Codes.WRONG_GRADIENT, wording.apart),
+    Verdict.UNDERFLOW: Reported(Codes.UNDERFLOW_TO_ZERO, wording.vanished),
+    Verdict.PRECISION: Reported(Codes.PRECISION_LOSS, wording.lossy),
+    Verdict.ILL_CONDITIONED: Reported(Codes.ILL_CONDITIONED, wording.ill_conditioned),
+    Verdict.DOCUMENTED: Reported(Codes.DOCUMENTED_APPROXIMATION, wording.documented),
+}
+"""In the order of verdicts; so are those of the point, which are reported once an input and not
+once an engine."""
+
+OF_THE_POINT: Mapping[Verdict, Reported] = {
+    Verdict.KINK: Reported(Codes.KINK, wording.kink),
+    Verdict.UNDEFINED: Reported(Codes.UNDEFINED_DERIVATIVE, wording.undefined),
+    Verdict.JUMP: Reported(Codes.DISCONTINUITY, wording.jump),
+    Verdict.UNDECIDED: Reported(Codes.UNDECIDED, wording.undecided),
+}
 
 
 def judge_block(evidence: Evidence, *, settled: bool = False) -> Judged:
@@ -316,10 +275,10 @@ def judge_block(evidence: Evidence, *, settled: bool = False) -> Judged:
     if evidence.all_right or (settled and evidence.plain):
         return Judged(verdict, evidence.ulps)
     left = np.ones(g.shape, dtype=np.bool_)
-    for row in TABLE[_RIGHT:] if evidence.plain else TABLE:
-        mine = left & row.when(evidence)
+    for one, applies in TABLE[_RIGHT:] if evidence.plain else TABLE:
+        mine = left & applies(evidence)
         if mine.any():
-            verdict[mine] = row.verdict
+            verdict[mine] = one
             left &= ~mine
             if not left.any():
                 break
