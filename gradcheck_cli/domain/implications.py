@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 
 from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.codes import CODES, Codes
@@ -16,8 +16,8 @@ class Implication:
     """A finding with a code of `implied` says nothing new beside one with a code of `by`, where
     `holds` is true of the two."""
 
-    implied: frozenset[str]
-    by: frozenset[str]
+    implied: Set[str]
+    by: Set[str]
     holds: Callable[[Finding, Finding], bool]
 
 
@@ -74,60 +74,48 @@ def _block_of_input(implied: Finding, by: Finding) -> bool:
 
 OF_A_CASE: tuple[Implication, ...] = (
     # where a gradient is ill-conditioned, its output is
-    Implication(
-        frozenset({Codes.ILL_CONDITIONED}), frozenset({Codes.ILL_CONDITIONED}), _output_by_gradient
-    ),
+    Implication({Codes.ILL_CONDITIONED}, {Codes.ILL_CONDITIONED}, _output_by_gradient),
     # that modes or engines disagree says more than that nobody knows the truth
-    Implication(
-        frozenset({Codes.UNDECIDED}),
-        frozenset({Codes.MODES_DISAGREE, Codes.ENGINES_DISAGREE}),
-        _same_input,
-    ),
+    Implication({Codes.UNDECIDED}, {Codes.MODES_DISAGREE, Codes.ENGINES_DISAGREE}, _same_input),
     # the derivative of a wrong derivative
     Implication(
-        frozenset({Codes.WRONG_SECOND_DERIVATIVE}),
-        frozenset({Codes.WRONG_GRADIENT, Codes.MISSING_GRADIENT}),
+        {Codes.WRONG_SECOND_DERIVATIVE},
+        {Codes.WRONG_GRADIENT, Codes.MISSING_GRADIENT},
         _second_by_its_first,
     ),
 )
 
 OF_ORDERS: tuple[Implication, ...] = (
     # the derivative of what is off already
-    Implication(frozenset(CODES), frozenset(CODES), _of_its_lower_order),
+    Implication(CODES.keys(), CODES.keys(), _of_its_lower_order),
 )
 
 OF_LAYERS: tuple[Implication, ...] = (
-    Implication(frozenset(CODES), frozenset(CODES), _same_code),
+    Implication(CODES.keys(), CODES.keys(), _same_code),
     # with these forward and reverse mode cannot agree
     Implication(
-        frozenset({Codes.MODES_DISAGREE}),
-        frozenset(
-            {
-                Codes.NON_FINITE_OUTPUT,
-                Codes.WRONG_GRADIENT,
-                Codes.MISSING_GRADIENT,
-                Codes.WRONG_SHAPE_OR_DTYPE,
-                Codes.PRECISION_LOSS,
-                Codes.UNDERFLOW_TO_ZERO,
-            }
-        ),
+        {Codes.MODES_DISAGREE},
+        {
+            Codes.NON_FINITE_OUTPUT,
+            Codes.WRONG_GRADIENT,
+            Codes.MISSING_GRADIENT,
+            Codes.WRONG_SHAPE_OR_DTYPE,
+            Codes.PRECISION_LOSS,
+            Codes.UNDERFLOW_TO_ZERO,
+        },
         _behaviour_by_numbers,
     ),
     Implication(
-        frozenset({Codes.MODES_DISAGREE}),
-        frozenset({Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT, Codes.ENGINE_RAISED}),
+        {Codes.MODES_DISAGREE},
+        {Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT, Codes.ENGINE_RAISED},
         _by_forward_mode,
     ),
     # a backward that is not linear in the cotangent has no derivative with it
-    Implication(
-        frozenset({Codes.WRONG_SECOND_DERIVATIVE}),
-        frozenset({Codes.NONLINEAR_BACKWARD}),
-        _block_of_input,
-    ),
+    Implication({Codes.WRONG_SECOND_DERIVATIVE}, {Codes.NONLINEAR_BACKWARD}, _block_of_input),
     # where no gradient arrives, no tangent does
     Implication(
-        frozenset({Codes.WRONG_GRADIENT, Codes.UNDERFLOW_TO_ZERO}),
-        frozenset({Codes.MISSING_GRADIENT}),
+        {Codes.WRONG_GRADIENT, Codes.UNDERFLOW_TO_ZERO},
+        {Codes.MISSING_GRADIENT},
         _forward_of_cut_input,
     ),
 )
