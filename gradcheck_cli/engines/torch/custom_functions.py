@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch.autograd.function import once_differentiable
 from torch.overrides import TorchFunctionMode
@@ -93,6 +94,19 @@ def classes_of(outputs: Sequence[Any]) -> set[Any]:
     return {_class_of(node) for node in _nodes(outputs)} - {None}
 
 
+def users_classes() -> Iterator[Any]:
+    """All classes of users that there are."""
+    waiting = [torch.autograd.Function]
+    for cls in waiting:
+        waiting += [one for one in cls.__subclasses__() if one not in waiting]
+        if _is_users(cls):
+            yield cls
+
+
+def _is_users(cls: Any) -> bool:
+    return getattr(cls, "__module__", "").partition(".")[0] not in FRAMEWORKS
+
+
 def _nodes(outputs: Sequence[Any]) -> Iterator[Any]:
     """Autograd's nodes that the outputs depend on."""
     yield from below([y.grad_fn for y in outputs if y.grad_fn is not None])
@@ -114,8 +128,7 @@ def below(nodes: Sequence[Any]) -> Iterator[Any]:
 def _class_of(node: Any) -> Any:
     """The user's class that a node belongs to, or None."""
     cls = getattr(node, "_forward_cls", None)
-    package = getattr(cls, "__module__", "").partition(".")[0]
-    return None if package in FRAMEWORKS else cls
+    return cls if _is_users(cls) else None
 
 
 @contextmanager
@@ -187,7 +200,7 @@ def _described(
         once=getattr(own, "__code__", None) is _ONCE,
         lone_jvp=call.cls.jvp is not torch.autograd.Function.jvp,
         saves=_saves(call, node),
-        stops=_stops(call.cls),
+        stops=_stops(call.cls, node),
         complex_values=frozenset(
             n for n, i in zip(called, places, strict=True) if call.args[i].is_complex()
         ),
@@ -215,13 +228,12 @@ def _saves(call: _Call, node: Any) -> Place | None:
     return next((storing(function, name) for name in attributes), None)
 
 
-def _stops(cls: Any) -> dict[Mode, Place | None]:
+def _stops(cls: Any, node: Any) -> dict[Mode, Place | None]:
     """Where a function takes a value out of the graph in a rule, or makes a number of one in its
-    forward, which is in no graph."""
-    numbers = next(
-        (place for one in (cls.forward, cls.setup_context) if (place := calling(one, *AS_NUMBERS))),
-        None,
-    )
+    forward, which is in no graph, and keeps it."""
+    keeps = any(isinstance(kept, float | np.ndarray | np.floating) for kept in vars(node).values())
+    made_in = (cls.forward, cls.setup_context) if keeps else ()
+    numbers = next((place for one in made_in if (place := calling(one, *AS_NUMBERS))), None)
     rules: dict[Mode, Any] = {"reverse": cls.__dict__.get("vjp", cls.backward), "forward": cls.jvp}
     return {mode: calling(rule, *CUTS) or numbers for mode, rule in rules.items()}
 

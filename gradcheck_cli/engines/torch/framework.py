@@ -136,7 +136,7 @@ class Torch(TapeFramework):
             return super().jvp(function, primals, tangents)
         moved, own, along = of_moving(function, primals, tangents)
         try:
-            with without_compiler():
+            with without_compiler(), custom_operations_refusing():
                 return *self._torch.func.jvp(lambda *duals: moved(*duals)[0], own, along), None
         except RuntimeError as error:
             if "setup_context" not in str(error):  # a function that `torch.func` does not take

@@ -8,7 +8,9 @@ executed while the node is the current one is the array's derivative.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,7 +20,13 @@ from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.layer.custom import ForwardPass, Passes
 from gradcheck_cli.engines.layer.recording import Annotations, Recording, Row, as_recording
 from gradcheck_cli.engines.layer.source_lines import Places
+from gradcheck_cli.engines.torch.calls import Call, tensors
 from gradcheck_cli.engines.torch.compositions import unfused
+from gradcheck_cli.engines.torch.custom_functions import (
+    is_separate,
+    replaced_forward,
+    users_classes,
+)
 from gradcheck_cli.engines.torch.kernels import PERMUTED_ARGS, ROWS
 from gradcheck_cli.engines.torch.recorder import TorchRecorder
 from gradcheck_cli.engines.trace.exact_kernels import elementwise
@@ -57,6 +65,40 @@ class LayerRecorder(TorchRecorder):
         super().derive()
         for function in self._functions:
             function.register_prehook(self._cotangents(function.metadata[_GIVES]))
+
+    @contextmanager
+    def functions(self) -> Iterator[None]:
+        """Meanwhile a user's `autograd.Function` whose forward leaves PyTorch, as for NumPy, is one
+        operation."""
+        with ExitStack() as stack:
+            for cls in users_classes():
+                watched = partial(self._forward, cls, cls.forward)
+                stack.enter_context(replaced_forward(cls, watched))
+            yield
+
+    def _forward(self, cls: Any, forward: Callable[..., Any], *args: Any) -> Any:
+        call = Call(cls.apply, args if is_separate(cls) else args[1:], {})
+        given = [self._given(x) for x in call.given]
+        start, versions = len(self.execution.steps), [x._version for x in call.given]
+        result = forward(*args)
+        made = list(tensors(result))
+        if versions == [x._version for x in call.given] and not self._leads(start, given, made):
+            slots = tuple([self._made(y) for y in made])
+            name = f"{cls.__name__}.apply"
+            self._add(name, name, False, tuple(given), slots, call)
+        return result
+
+    def _leads(self, start: int, given: Sequence[int], made: Sequence[Any]) -> bool:
+        """Whether each of these arrays comes from some that were given, by steps from `start`
+        on."""
+        for slot in map(self.slot_of, made):
+            reached = {slot}
+            for step in reversed(self.execution.steps[start:]):
+                if not reached.isdisjoint(step.results):
+                    reached.update(step.args)
+            if reached.isdisjoint(given):
+                return False
+        return True
 
     def _cotangents(self, gives: Mapping[int, int]) -> Callable[[Sequence[Any]], None]:
         def hook(bars: Sequence[Any]) -> None:
@@ -110,7 +152,7 @@ def record_forward(forward: ForwardPass, place: Span) -> Recording:
     """One forward pass, as far as can be in operations that have rows. Raises TooLarge, and what
     the user's code raises."""
     recorder, leaves = LayerRecorder(composed=True), _kept(forward.leaves)
-    with unfused(), recorder.recording():
+    with unfused(), recorder.functions(), recorder.recording():
         slots = {name: recorder.slot(tensor) for name, tensor in leaves.items()}
         made = [recorder.slot(output) for output in forward.call()]
     return as_recording(recorder.annotations, slots, {}, made, _row_of, place)

@@ -78,6 +78,52 @@ def test_a_tail_beside_such_an_operation_is_seen() -> None:
     assert {(f.input, f.truth_source) for f in answer.findings} == {("w", TRUTH)}
 
 
+def _by_numpy(x: torch.Tensor, power: int, scale: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(scale.detach().numpy() * np.sin(x.detach().numpy()) ** power)
+
+
+class OfNumPy(torch.autograd.Function):
+    """The same by NumPy, as users write it: with the context that a forward is given."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, power: int, scale: Any) -> Any:
+        ctx.save_for_backward(x, scale)
+        return _by_numpy(x, power, scale)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        x, scale = ctx.saved_tensors
+        to_scale = (g * torch.sin(x) ** 3).sum_to_size(scale.shape)
+        return g * scale * 3 * torch.sin(x) ** 2 * torch.cos(x), None, to_scale
+
+
+class InPlace(OfNumPy):
+    """It writes to its argument past PyTorch."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, power: int, scale: Any) -> Any:
+        ctx.save_for_backward(x, scale)
+        return _by_numpy(x.add_(0.0), power, scale)
+
+
+def test_a_function_whose_forward_leaves_pytorch_is_one() -> None:
+    def layer(x: Any, w: Any) -> Any:
+        return OfNumPy.apply(torch.tanh(x), 3, w[:1]) * w, FlushedTail.apply(40 * w)
+
+    answer = examined(layer, {"x": X, "w": W}, modes=("reverse",))
+    truth = TRUTH.replace("gradcheck_tests.cubed", "OfNumPy.apply")
+    assert {(f.input, f.truth_source) for f in answer.findings} == {("w", truth)}
+
+
+def test_a_function_that_writes_to_its_argument_is_not_one() -> None:
+    def layer(x: Any, w: Any) -> Any:
+        return InPlace.apply(x + 1, 3, w[:1]) * w
+
+    answer = examined(layer, {"x": X, "w": W}, modes=("reverse",))
+    assert not answer.findings
+    assert any("finite differences decide" in note for note in answer.notes)
+
+
 def test_a_function_of_numpy_without_rows_is_one() -> None:
     subject = numpy_subject(lambda x: np.exp(np.interp(x, [0.0, 1.0], [0.0, 2.0])))
     lifted, radii = with_islands(subject.lift())

@@ -77,12 +77,28 @@ class Measured(Sine):
         return (g - y * (y * g).sum()) / ctx.norm
 
 
+class Twice(torch.autograd.Function):
+    """It makes numbers of tensors, and keeps none; its backward counts twice when it is
+    differentiated."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return torch.from_numpy(x.detach().numpy() ** 3)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * (6 * x**2 - 3 * x.detach() ** 2)
+
+
 @pytest.mark.parametrize(
     ("layer", "text", "words"),
     [
         (Kept, "ctx.slope = torch.cos(x)", "`Kept` saves a value of its forward"),
         (Data, "ctx.saved_tensors[0].data", "`Data` stops the gradient of a value"),
         (Detached, "ctx.saved_tensors[0].detach()", "`Detached` stops the gradient of a value"),
+        (Twice, "x.detach()", "`Twice` stops the gradient of a value"),
         (Measured, "x.norm().item()", "`Measured` stops the gradient of a value"),
         (Half, "g * Half.slope(ctx.saved_tensors[0])", "`Half` is the only custom function"),
     ],

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from gradcheck_cli.domain.evaluation import SECOND, order_of
 from tests.checks.making import examined
 
 
@@ -36,6 +37,16 @@ def test_a_lost_tangent_is_a_mode_that_the_operation_lacks() -> None:
         assert not answer.findings
         assert {check.mode for check in answer.checks} == {"reverse"}
         assert any("left out: You must implement the jvp" in note for note in answer.notes)
+
+
+def test_a_tangent_lost_in_a_composition_is_a_composition_that_the_operation_lacks() -> None:
+    def layer(x: Any) -> Any:
+        return torch.sigmoid(squared(torch.tanh(x)))
+
+    modes = tuple(mode for mode in SECOND if order_of(mode) == 2)
+    answer = examined(layer, {"x": np.array([0.3, -1.2])}, modes=modes)
+    assert not answer.findings
+    assert {check.mode for check in answer.checks} == {"reverse-over-reverse"}
 
 
 def test_the_layer_s_other_operations_have_forward_mode() -> None:
