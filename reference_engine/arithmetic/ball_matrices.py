@@ -244,6 +244,20 @@ def _product(a: Objects, b: Objects) -> Objects:
     return _table(_matrix(a) * _matrix(b))
 
 
+def _pseudoinverse(x: Objects, rtol: float | None = None) -> Objects:
+    """Of full rank, by the normal equations. No singular value may be so near to the bound that
+    rounding in some dtype decides whether it counts as 0; those narrower than float32 compute in
+    it."""
+    if x.shape[0] < x.shape[1]:
+        return _pseudoinverse(x.T, rtol).T
+    rounding = len(x) * float(np.finfo(np.float32).eps)
+    if x.size and np.all(np.isfinite(_middle(x))):
+        sizes = np.linalg.svd(_middle(x), compute_uv=False)
+        if not sizes[-1] > (rounding + (rounding if rtol is None else rtol)) * sizes[0]:
+            raise NotInBalls("pinv", "which singular values count as 0 depends on rounding")
+    return _solved(_product(x.T, x), x.T)
+
+
 def _left(x: Objects) -> Objects:
     u = _singular(x)[0]
     return u * _signs(u)
@@ -269,6 +283,7 @@ MATRICES: dict[str, Callable[..., Any]] = {
     "eigvalsh": each(lambda x: _eigen(x)[0]),
     "eigh_vectors": each(_eigenvectors),
     "svdvals": each(lambda x: _singular(x)[1]),
+    "pinv": lambda x, rtol=None: each(lambda one: _pseudoinverse(one, rtol))(x),
     "svd_u": each(_left),
     "svd_vh": each(_right),
     "expm": each(_exponential),

@@ -29,7 +29,6 @@ BALL_LEVEL = -0.5  # below every tape: balls are numbers
 _WITHOUT_ARRAYS = "it takes no array of numbers that could be balls"
 
 REFUSED: dict[str, str] = {
-    "pinv": "which singular values count as 0 depends on rounding",
     **dict.fromkeys(("arange", "zeros", "ones", "full", "eye", "one_hot"), _WITHOUT_ARRAYS),
 }
 """Row -> why it has no enclosure."""
