@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.engines.trace import exact_kernels as exact
-from gradcheck_cli.engines.trace.exact_kernels import Kernel, as_numbers, row
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, OfRun, as_numbers, row
 from gradcheck_cli.engines.trace.window_kernels import convolution, of_groups, pooled, starting
 
 DATA_MOVEMENT = frozenset(
@@ -287,6 +287,36 @@ ROWS: dict[str, str] = {
     **{"Cumsum": "cumsum", "MatMul": "matmul", "BatchMatMulV2": "matmul", "SelectV2": "where"},
 }
 """The row of the op table that a kernel is, where it takes its arrays in the same order."""
+
+
+def _svd(run: OfRun, x: Any, compute_uv: bool = True, full_matrices: bool = False, **_: Any) -> Any:
+    values = row("svdvals")(x)
+    if not compute_uv:
+        return values, np.empty(0), np.empty(0)
+    if full_matrices and x.shape[-2] != x.shape[-1]:
+        raise TypeError("vectors beyond the singular values are not supported")
+    u, v = row("svd_u")(x), exact.transposed(row("svd_vh")(x))
+    of_u, of_v = run.results[1:]
+    return values, exact.towards(u, of_u, -2), exact.towards(v, of_v, -2)
+
+
+def _eigh(run: OfRun, x: Any, compute_v: bool = True, **_: Any) -> Any:
+    """Of the matrix whose lower triangle is that of x."""
+    x = row("tril")(x) + exact.transposed(row("tril")(x, k=-1))
+    values = row("eigvalsh")(x)
+    if not compute_v:
+        return values, np.empty(0)
+    return values, exact.towards(row("eigh_vectors")(x), run.results[1], -2)
+
+
+def _qr(run: OfRun, x: Any, full_matrices: bool = False, **_: Any) -> Any:
+    if full_matrices and x.shape[-2] > x.shape[-1]:
+        raise TypeError("columns beyond those of the matrix are not supported")
+    return exact.qr(x, run.results[1])
+
+
+CHOSEN: dict[str, Kernel] = {"Svd": _svd, "SelfAdjointEigV2": _eigh, "Qr": _qr}
+"""Kernels that choose signs, and are called with the numbers of the run first."""
 
 KERNELS: dict[str, Kernel] = {
     **{name: _plain(ours) for name, ours in _SAME.items()},

@@ -32,6 +32,7 @@ from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.execution import Execution, High, Observer, Step, format_named
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tensorflow.kernels import (
+    CHOSEN,
     DATA_MOVEMENT,
     EXACT_SELECTIONS,
     KERNELS,
@@ -40,7 +41,7 @@ from gradcheck_cli.engines.tensorflow.kernels import (
     SHAPES,
     ZEROS,
 )
-from gradcheck_cli.engines.trace.exact_kernels import elementwise, moved, on_balls
+from gradcheck_cli.engines.trace.exact_kernels import OfRun, elementwise, moved, on_balls
 
 _FLOATS = frozenset(
     int(kind.as_datatype_enum) for kind in (tf.float16, tf.bfloat16, tf.float32, tf.float64)
@@ -198,7 +199,7 @@ class TensorFlowRecorder(Observer):
             low=call.low,
             live=call.live,
             wide=call.wide,
-            exact=call.exact(),
+            exact=call.exact(outputs),
             moves=name in DATA_MOVEMENT or name in EXACT_SELECTIONS,
             elementwise=name in POINTWISE or elementwise(ROWS.get(name)),
             node=self.node,
@@ -279,10 +280,12 @@ class _Call:
             for part in (name, _WIDE if name in kinds and int(value) in _FLOATS else value)
         )
 
-    def exact(self) -> Callable[[Sequence[High]], list[High]] | None:
+    def exact(self, outputs: list[Any]) -> Callable[[Sequence[High]], list[High]] | None:
         if self._name in DATA_MOVEMENT:
             return partial(moved, self.wide)
         kernel = KERNELS.get(self._name)
+        if self._name in CHOSEN:
+            kernel = partial(CHOSEN[self._name], OfRun((), [y.numpy() for y in outputs]))
         if kernel is None:
             return None
         how = dict(zip(self._attributes[::2], self._attributes[1::2], strict=True))

@@ -71,11 +71,19 @@ def matrices(x: Any) -> Any:
     return solved * tf.linalg.slogdet(spd)[1] + tf.linalg.det(x) + tf.linalg.inv(x)
 
 
+def decomposed(x: Any) -> Any:
+    s, u, v = tf.linalg.svd(x)
+    (q, r), (w, z) = tf.linalg.qr(x[:, :2]), tf.linalg.eigh(x)
+    sizes = tf.linalg.svd(x, compute_uv=False) + tf.linalg.eigvalsh(x) + w
+    return s * u + v * sizes + z, q @ r**2, tf.linalg.pinv(x[:2])
+
+
 LAYERS: dict[str, Callable[..., Any]] = {
     "dense": lambda x: tf.tanh(tf.nn.bias_add(x @ x, x[0])),
     **{"attention": attention, "cell": cell, "normalised": normalised, "losses": losses},
     **{"custom gradient": stated, "loops": loops, "placed": placed, "segments": segments},
     **{"reduced": reduced, "matrices": matrices},
+    "decomposed": decomposed,
     "products": lambda x: tf.einsum("ij,kj->ik", x, x) + tf.tensordot(x, x, [[1], [0]]),
     "activations": lambda x: tf.nn.gelu(x) + tf.nn.elu(x) + tf.nn.leaky_relu(x) + tf.nn.relu6(x),
     "special": lambda x: tf.math.lgamma(x + 2) + tf.math.polygamma(tf.ones_like(x), x + 2),
