@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cache
@@ -12,13 +14,17 @@ from typing import Any
 from gradcheck_cli.engines.kit.patience import NO_COMPILER, off_the_clock
 
 _COMPILER = "torch._dynamo"
+_TRACING = f"{_COMPILER}.convert_frame"
 _NODE = "CompiledFunction"  # what the name of a compiled function's autograd node begins with
 
 NOTE = (
     "compiled by torch.compile: its gradients are judged as compiled, but casts and causes are "
     "searched for in the layer as written"
 )
-FELL_BACK = "torch.compile compiled nothing of the layer: its gradients are uncompiled"
+FELL_BACK = (
+    "the graph of the outputs has no compiled part: torch.compile compiled nothing of the layer, "
+    "or lost its gradient"
+)
 NO_FORWARD_MODE = "torch.compile loses tangents"
 NO_SECOND_ORDER = "PyTorch does not differentiate code twice that torch.compile has compiled"
 
@@ -180,8 +186,45 @@ def _as_often_as_asked(around: AbstractContextManager[Any]) -> Iterator[None]:
     from torch._functorch import config as differentiation
 
     often = tracing.patch(recompile_limit=MOST_COMPILED)
-    with often, differentiation.patch(donated_buffer=False), around:
+    with dispatch_kept(), often, differentiation.patch(donated_buffer=False), around:
         yield
+
+
+@contextmanager
+def dispatch_kept() -> Iterator[None]:
+    """PyTorch dispatches as before when Dynamo fails in here. What it was doing then holds guards
+    that switch autograd and forward mode off. They stay in the frames of the exception until these
+    are collected, whenever that is, and then leave them switched off for the rest of the process:
+    lerp_ in forward mode, and with it quantile."""
+    from torch._C import (
+        _dispatch_tls_local_exclude_set,
+        _dispatch_tls_local_include_set,
+        _ForceDispatchKeyGuard,
+    )
+
+    with _ForceDispatchKeyGuard(
+        _dispatch_tls_local_include_set(), _dispatch_tls_local_exclude_set()
+    ):
+        try:
+            yield
+        except Exception as error:
+            if _is_of_dynamo(error):
+                _let_go(error)
+            raise
+
+
+def _is_of_dynamo(error: BaseException) -> bool:
+    """Whether Dynamo was tracing when this was raised."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(frame.f_globals.get("__name__") == _TRACING for frame in frames)
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Of what the frames of an exception, and of what caused it, hold."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
+    gc.collect()
 
 
 def as_written(torch: Any) -> AbstractContextManager[Any]:

@@ -21,7 +21,11 @@ from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.lru import Recent
 from gradcheck_cli.engines.kit.walker import Call
-from gradcheck_cli.engines.torch.compiled import MOST_COMPILED, clock_stands_still
+from gradcheck_cli.engines.torch.compiled import (
+    MOST_COMPILED,
+    clock_stands_still,
+    dispatch_kept,
+)
 from gradcheck_cli.engines.torch.transforms import Transforms, unmarked
 from gradcheck_cli.engines.tracebacks import one_line
 
@@ -54,8 +58,13 @@ def as_one_graph(torch: Any, function: Callable[..., Any]) -> Callable[..., Any]
 
     # Dynamo keeps what it compiled, and counts how often, by the code object of Python.
     own = FunctionType(whole.__code__.replace(), whole.__globals__, closure=whole.__closure__)
-    made: Callable[..., Any] = torch.compile(own, fullgraph=True)
-    return made
+    compiled = torch.compile(own, fullgraph=True)
+
+    def called(*args: Any) -> Any:
+        with dispatch_kept():
+            return compiled(*args)
+
+    return called
 
 
 _DERIVATIVES = Recent[tuple[Any, ...], Callable[..., Any]](MOST_COMPILED)  # of layers

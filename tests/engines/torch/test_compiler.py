@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -111,3 +112,26 @@ def test_a_derivative_that_the_compiler_does_not_take_is_unsupported() -> None:
     compiled = as_one_graph(torch, broken)
     with pytest.raises(Unsupported, match=REFUSED), refusals():
         compiled(torch.ones(2))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: torch.quantile(x, 0.3), lambda x: x.clone().lerp_(x[0], x[1])],
+    ids=["quantile", "lerp_"],
+)
+def test_after_the_compiler_failed_pytorch_differentiates_as_before(
+    function: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    def pushed(x: torch.Tensor) -> torch.Tensor:
+        y_dot: torch.Tensor = torch.func.jvp(function, (x,), (torch.ones_like(x),))[1]
+        return y_dot
+
+    x = torch.tensor([0.5, 1.5, -1.0])
+    excluded = torch._C._dispatch_tls_local_exclude_set()
+    compiled = as_one_graph(torch, pushed)
+    for _ in range(2):
+        with pytest.raises(Unsupported, match="fails one of its own assertions"), refusals():
+            compiled(x)
+        gc.collect()
+        assert torch._C._dispatch_tls_local_exclude_set() == excluded
+        assert torch.func.jvp(torch.exp, (x,), (x,))[1].tolist() == (x.exp() * x).tolist()
