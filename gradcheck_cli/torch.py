@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.errors import NoGradientError
 from gradcheck_cli.testing.api import check
 from gradcheck_cli.testing.drop_in import NO_STEP, warn_once
 from gradcheck_cli.testing.report import CheckReport, GradientError
@@ -139,7 +140,7 @@ def _passed(func: Any, inputs: Any, raise_exception: bool, **options: Any) -> bo
     values = inputs if isinstance(inputs, list | tuple) else (inputs,)
     dtypes = {dtype_word(one.dtype) for one in values if getattr(one, "requires_grad", False)}
     if not dtypes:
-        raise ValueError("no input has requires_grad=True: there is no gradient to check")
+        raise NoGradientError("no input has requires_grad=True: there is no gradient to check")
     report = check(func, *values, dtypes=dtypes, engines="torch", **options)
     if not report.passed and raise_exception:
         raise _failure(report)

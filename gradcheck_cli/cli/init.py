@@ -14,6 +14,7 @@ from gradcheck_cli.cli.layer_target import (
 )
 from gradcheck_cli.cli.outputs import new_file
 from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli.domain.records import replace
 
 FORMULA = """\
 # A spec: a formula, its inputs, and what to check. `gradcheck run` checks it.
@@ -129,19 +130,24 @@ def command(
 
 
 def _layer_spec(layer: LayerTarget, engine: str, folder: str) -> str:
+    from gradcheck_cli.specfile.reached import constructor_names, input_names
+
+    given = {text.partition("=")[0].strip() for text in layer.kwargs}
+    needed = [n for n in constructor_names(layer.target)[len(layer.args) :] if n not in given]
+    if needed:
+        raise UsageError(
+            f"the constructor of {layer.target} needs {' and '.join(f'`{n}`' for n in needed)}",
+            f"--arg VALUE for each, in this order, or --kwarg {needed[0]}=VALUE",
+        )
     shape = "{shape: [2, 3], distribution: normal}"
     if layer.inputs:
         return LAYER + spec_of(layer, [engine], folder=folder) + SETTINGS
-    from gradcheck_cli.specfile.reached import input_names
-
     names = input_names(layer.target)
     if not names:
         raise UsageError(
             f"the inputs of {layer.target} cannot be read from its code",
-            "--input x=2x3, once for each",
+            f"name each with a shape: gradcheck init {layer.target} --input x=2x3",
         )
-    named = LayerTarget(
-        layer.target, tuple(f"{n}={shape}" for n in names), layer.args, layer.kwargs
-    )
+    named = replace(layer, inputs=tuple(f"{n}={shape}" for n in names))
     text = spec_of(named, [engine], folder=folder)
     return LAYER + text.replace(f"{shape}\n", f"{shape}  {PLACEHOLDER}\n") + SETTINGS

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from os.path import dirname, join
+
 
 class GradcheckError(Exception):
     """Base of every error that is reported to the user in words. `exit_code` is the command's."""
@@ -9,7 +12,16 @@ class GradcheckError(Exception):
     exit_code = 3
 
 
-class UsageError(GradcheckError):
+class Brief(Exception):
+    """An error of the user's call or layer: IPython shows no frame of gradcheck's own."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the lines that led to the call, the message and its notes."""
+        notes = getattr(self, "__notes__", ())
+        return [*user_frames(self), f"{type(self).__name__}: {self}", *notes]
+
+
+class UsageError(Brief, GradcheckError):
     """The command line, the configuration, or the choice of an engine is invalid."""
 
     exit_code = 2
@@ -17,6 +29,12 @@ class UsageError(GradcheckError):
     def __init__(self, message: str, help: str = "") -> None:
         super().__init__(message)
         self.help = help
+        if help:
+            self.add_note(f"help: {help}")  # what Python shows below the message
+
+
+class NoGradientError(UsageError, ValueError):
+    """No input of a call is differentiated. It is a ValueError to torch's callers."""
 
 
 class Interrupted(GradcheckError):
@@ -43,3 +61,16 @@ def interruption(error: BaseException | None) -> KeyboardInterrupt | None:
         met.add(id(error))
         error = error.__cause__ or error.__context__
     return None
+
+
+def user_frames(error: BaseException) -> list[str]:
+    """The lines of a traceback, without frames of gradcheck's own and of IPython's."""
+    import traceback  # it takes longer to import than this package
+
+    folders = [dirname(dirname(__file__))]
+    if shell := getattr(sys.modules.get("IPython"), "__file__", None):
+        folders.append(dirname(shell))
+    hidden = tuple(join(folder, "") for folder in folders)
+    frames = traceback.extract_tb(error.__traceback__)
+    shown = [frame for frame in frames if not frame.filename.startswith(hidden)]
+    return [line.rstrip("\n") for line in traceback.format_list(shown)]

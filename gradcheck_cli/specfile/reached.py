@@ -160,22 +160,34 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def input_names(target: str, folder: str = "") -> list[str]:
     """What the function, or the method of the class that is given the inputs, calls them; those
-    with a default are left out. Empty where the code is not here or says none."""
-    file = file_of(target, folder)
-    if file is None or not file.endswith(".py"):
-        return []
-    try:
-        with open(file, "rb") as stream:
-            tree: ast.AST = ast.parse(stream.read())
-    except (OSError, SyntaxError, ValueError):
-        return []
-    found: ast.AST | None = tree
-    for part in target.partition(":")[2].split("."):
-        found = _member(found, part)
+    with a default are left out. `affine` may be `affine_forward`. Empty where the code is not here
+    or says none."""
+    found = _defined(target, folder) or _defined(f"{target}_forward", folder)
     if isinstance(found, ast.ClassDef):
         methods = (_member(found, name) for name in _CALLED)
         found = next((method for method in methods if method is not None), None)
     return list(_required(found.args)) if isinstance(found, _Function) else []
+
+
+def constructor_names(target: str, folder: str = "") -> list[str]:
+    """What a class here calls the arguments without which it cannot be made."""
+    made = _member(_defined(target, folder), "__init__")
+    return list(_required(made.args)) if isinstance(made, _Function) else []
+
+
+def _defined(target: str, folder: str) -> ast.AST | None:
+    """The function or class; None where the code is not here, or does not define it by name."""
+    file = file_of(target, folder)
+    if file is None or not file.endswith(".py"):
+        return None
+    try:
+        with open(file, "rb") as stream:
+            found: ast.AST | None = ast.parse(stream.read())
+    except (OSError, SyntaxError, ValueError):
+        return None
+    for part in target.partition(":")[2].split("."):
+        found = _member(found, part)
+    return found
 
 
 def _member(owner: ast.AST | None, name: str) -> ast.AST | None:

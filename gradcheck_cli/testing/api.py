@@ -138,8 +138,6 @@ def check(
         refuse_strange_options(check, layer, named)
         return check_layer(request)
     except UsageError as error:
-        if error.help:
-            error.add_note(f"help: {error.help}")
         raise error.with_traceback(None) from None  # the mistake is in the call
 
 

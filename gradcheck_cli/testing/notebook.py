@@ -6,16 +6,12 @@ Neither is a dependency: what is missing is named with the line that installs it
 from __future__ import annotations
 
 import importlib
-import os
-import sys
-import traceback
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-import gradcheck_cli
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.report import Comparison, SpecResult
@@ -99,17 +95,6 @@ def _needed(module: str, method: str) -> ModuleType:
     except ModuleNotFoundError as missing:
         if missing.name != name:
             raise
-        error = UsageError(
+        raise UsageError(
             f"`{method}` needs {name}, which is not installed", f"pip install {name}"
-        )
-        error.add_note(f"help: {error.help}")
-        raise error from None
-
-
-def user_frames(error: BaseException) -> list[str]:
-    """The lines of a traceback, without frames of gradcheck's own and of IPython's."""
-    shells = [module for module in (gradcheck_cli, sys.modules.get("IPython")) if module]
-    hidden = tuple(os.path.dirname(str(module.__file__)) + os.sep for module in shells)
-    frames = traceback.extract_tb(error.__traceback__)
-    shown = [frame for frame in frames if not frame.filename.startswith(hidden)]
-    return [line.rstrip("\n") for line in traceback.format_list(shown)]
+        ) from None

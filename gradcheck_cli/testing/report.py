@@ -9,6 +9,7 @@ from typing import Any
 from gradcheck_cli.cli.exits import PASSED, verdict
 from gradcheck_cli.cli.streams import PLAIN_WIDTH
 from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.errors import Brief
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, modes_in
 from gradcheck_cli.domain.records import dataclass, replace
 from gradcheck_cli.domain.report import Finding, Report, SpecError, SpecResult
@@ -74,7 +75,7 @@ class CheckReport(Report):
         return screen(self)
 
 
-class GradientError(AssertionError):
+class GradientError(Brief, AssertionError):
     """Gradients are wrong. The message is the whole report; `report` has it as data."""
 
     def __init__(self, report: CheckReport) -> None:
@@ -83,13 +84,6 @@ class GradientError(AssertionError):
 
     def __reduce__(self) -> tuple[Callable[..., GradientError], tuple[CheckReport]]:
         return GradientError, (self.report,)  # it may be raised in another process
-
-    def _render_traceback_(self) -> list[str]:
-        """What IPython shows: the lines that led to the check, and the report. No frame of
-        gradcheck's own."""
-        from gradcheck_cli.testing.notebook import user_frames
-
-        return [*user_frames(self), f"{type(self).__name__}: {self}"]
 
 
 class NotRight(Exception):

@@ -92,6 +92,8 @@ def call_here(
     runner = CliRunner(env={**removed, "GRADCHECK_NO_CACHE": "1", **(env or {})})
     with chdir(cwd), forked_workers(), runner.isolation(stdin) as (out, err, _):
         code = guarded(app, list(arguments))
+        sys.stdout.flush()  # as a process does at its end
+        sys.stderr.flush()
     return Screen(code, out.getvalue().decode(), err.getvalue().decode())
 
 

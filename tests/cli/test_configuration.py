@@ -4,7 +4,7 @@ import pytest
 
 from gradcheck_cli.cli.configuration import ConfigurationError, load_configuration
 
-from .calling import assert_snapshot, call, call_here
+from .calling import assert_snapshot, call_here
 
 SPEC = "inputs: {x: 2}\nmodel: x ** 2\n"
 
@@ -68,13 +68,13 @@ def test_what_is_refused_and_where(line: str, words: str, tmp_path: Path) -> Non
 def test_all_mistakes_are_shown_at_once(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(SPEC, "utf-8")
     configured(tmp_path, '[tool.gradcheck]\nenigne = "torch"\nseed = "zero"\n')
-    assert_snapshot(call("run", "a.yaml", cwd=tmp_path), "configuration_mistakes")
+    assert_snapshot(call_here("run", "a.yaml", cwd=tmp_path), "configuration_mistakes")
 
 
 def test_a_file_that_is_no_toml(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(SPEC, "utf-8")
     configured(tmp_path, "[tool.gradcheck\nseed = 1\n")
-    assert_snapshot(call("run", "a.yaml", cwd=tmp_path), "configuration_no_toml")
+    assert_snapshot(call_here("run", "a.yaml", cwd=tmp_path), "configuration_no_toml")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,28 @@ from .calling import call_here
 LAYERS = """
 import numpy as np
 
+def square(x):
+    return x**2
+
+def square_backward(y_bar, x):
+    return 2 * x * y_bar
+
+def double_forward(x):
+    return 2 * x, None
+
+def double_backward(y_bar, cache):
+    return 2 * y_bar
+
+class Power:
+    def __init__(self, first, last, offset=0.0):
+        self.power = first + last
+
+    def forward(self, x):
+        return x**self.power
+
+    def backward(self, y_bar, x):
+        return y_bar * self.power * x ** (self.power - 1)
+
 class Scale:
     def forward(self, x, w, eps=1e-5):
         return x * w
@@ -53,6 +75,22 @@ def test_the_inputs_of_a_layer_are_named_as_in_its_code(tmp_path: Path) -> None:
     ]
     text = (tmp_path / "Scale.gradcheck.yaml").read_text()
     assert list(YAML(typ="safe").load(text)["inputs"]) == ["x", "w"]
+    assert call_here("run", "-q", cwd=tmp_path).code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("layers.py:square",),
+        ("layers.py:double",),
+        ("layers.py:Power", "--arg", "1", "--arg", "2"),
+        ("layers.py:Power", "--arg", "1", "--kwarg", "last=2"),
+        ("layers.py:Power", "--kwarg", "last=1", "--kwarg", "first=1"),
+    ],
+)
+def test_what_is_written_can_be_run(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "layers.py").write_text(LAYERS)
+    assert call_here("init", *arguments, cwd=tmp_path).code == 0
     assert call_here("run", "-q", cwd=tmp_path).code == 0
 
 
@@ -113,12 +151,16 @@ def test_the_steps_of_the_ci_file_check_the_project(service: str, tmp_path: Path
         (("--input", "x=3"), "need a TARGET"),
         (("numpy:exp", "--engine", "numpy"), "cannot be read from its code"),
         (("gone.py:Net",), "there is no file gone.py"),
+        (("layers.py:Power",), "needs `first` and `last`"),
+        (("layers.py:Power", "--arg", "1"), "needs `last`"),
+        (("layers.py:Power", "--kwarg", "last=1"), "--kwarg first=VALUE"),
     ],
 )
 def test_what_is_not_in_order_is_said(
     arguments: tuple[str, ...], words: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "layers.py").write_text(LAYERS)
     screen = call_here("init", *arguments, cwd=tmp_path)
     assert (screen.code, screen.out) == (2, "")
     assert words in screen.err
-    assert list(tmp_path.iterdir()) == []
+    assert [file.name for file in tmp_path.iterdir()] == ["layers.py"]

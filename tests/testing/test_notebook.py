@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcheck_cli import assert_gradients, check
-from gradcheck_cli.domain.errors import UsageError
+from gradcheck_cli import assert_gradients, check, torch
+from gradcheck_cli.domain.errors import UsageError, user_frames
 from gradcheck_cli.testing.api import CheckReport, GradientError
-from gradcheck_cli.testing.notebook import COLUMNS, user_frames
+from gradcheck_cli.testing.notebook import COLUMNS
 
 
 def scaled(x: Any) -> Any:
@@ -155,6 +155,34 @@ def test_no_frame_of_ours_in_ipython() -> None:
     assert lines[-1].startswith("GradientError: GC101 wrong-gradient in scaled\n")
     assert len(lines) == 2
     assert "in test_no_frame_of_ours_in_ipython" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda _: check("x", x=1.0, modes="sideways"), "help  valid: reverse, forward"),
+        (lambda _: check(scaled, np.ones(2), seed=-1), "`seed` is -1"),
+        (lambda _: check("1 / exp(x", x=1.0), "error[GC904] formula-syntax"),
+        (lambda _: check("1 / exp(x)", 1.0), 'help: check("1 / exp(x)", x=100.0)'),
+        (lambda _: assert_gradients(scaled, fail_on="note"), 'help: "error" or "warning"'),
+        (lambda report: report.plot(), "help: pip install matplotlib"),
+        (lambda report: report.to_dataframe(), "help: pip install pandas"),
+        (lambda _: torch.gradcheck(abs, 1.0), "no input has requires_grad=True"),
+    ],
+)
+def test_no_frame_of_ours_in_ipython_where_the_call_is_wrong(
+    report: CheckReport, monkeypatch: pytest.MonkeyPatch, call: Any, words: str
+) -> None:
+    for name in ("matplotlib.pyplot", "pandas"):
+        Lacking(name, name.partition(".")[0]).install(monkeypatch)
+    with pytest.raises(UsageError) as caught:
+        call(report)
+    first, *frames_and_words = caught.value._render_traceback_()
+    assert "in test_no_frame_of_ours_in_ipython_where_the_call_is_wrong" in first
+    assert "in <lambda>" in frames_and_words[0]
+    shown = "\n".join(frames_and_words[1:])
+    assert "  File" not in shown
+    assert words in shown
 
 
 def test_frames_of_the_shell_are_hidden_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,8 @@ BETWEEN = "with another forward run between a forward and its backward"
 REPEATS = 2  # of the first run
 FIRST = (
     "for another input the gradient of `{name}` is still that of the first one, though the value "
-    "has another slope there: the backward uses what an earlier call computed"
+    "has another slope there: the backward does not use the input, or uses what an earlier call "
+    "computed"
 )
 TWICE = "called twice with the same input and the same random numbers"
 

@@ -56,16 +56,26 @@ class Pair:
 def load_pair(implementation: Implementation) -> Any:
     """What the target names, as its module made it: an object, a class or a Pair.
 
-    A name `affine` may also stand for `affine_forward` and `affine_backward`. Raises NoSuchLayer.
+    A function `affine` has its backward beside it: `affine_backward`. The name may also stand for
+    `affine_forward` and `affine_backward`. Raises NoSuchLayer.
     """
+    forward, backward = (
+        replace(implementation, target=f"{implementation.target}_{half}")
+        for half in ("forward", "backward")
+    )
     try:
-        return load_layer(implementation)
+        found = load_layer(implementation)
     except NoSuchLayer as error:
-        halves = [f"{implementation.target}_{half}" for half in ("forward", "backward")]
         try:
-            return Pair(*(load_layer(replace(implementation, target=half)) for half in halves))
+            return Pair(load_layer(forward), load_layer(backward))
         except NoSuchLayer:
             raise error from None
+    if not inspect.isfunction(found):
+        return found
+    try:
+        return Pair(found, load_layer(backward))
+    except NoSuchLayer:
+        return found
 
 
 def pair_of(found: Any, implementation: Implementation) -> tuple[Pair, bool]:
@@ -78,7 +88,7 @@ def pair_of(found: Any, implementation: Implementation) -> tuple[Pair, bool]:
     for half in ("forward", "backward"):
         if not callable(getattr(found, half, None)):
             name = implementation.target.rpartition(":")[2]
-            pair = f"`{name}_forward` and `{name}_backward`"
+            pair = f"a function `{name}` beside its `{name}_backward`"
             message = f"{implementation.target} has no `{half}`"
             needs = f"a layer in NumPy is a class with `forward` and `backward`, or {pair}"
             raise NoSuchLayer(message, "\n".join(filter(None, (needs, what_it_has(found)))))

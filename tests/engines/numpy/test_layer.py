@@ -285,6 +285,19 @@ def test_a_cache_goes_from_forward_to_backward_of_functions_found_by_their_prefi
     assert caught.value.detail.startswith("did you mean `affine_forward`?")
 
 
+def test_a_function_has_its_backward_beside_it(tmp_path: Any) -> None:
+    (tmp_path / "layers.py").write_text(
+        "def double(x):\n    return 2 * x\n"
+        "def double_backward(up, x):\n    return 2 * up\n"
+        "def alone(x):\n    return x\n"
+    )
+    subject = bound("layers.py:double", {"x": X}, folder=tmp_path)
+    assert np.array_equal(gradients(subject)["x"], 2 * np.eye(3))
+    with pytest.raises(NoSuchLayer, match="alone has no `forward`") as caught:
+        bound("layers.py:alone", {"x": X}, folder=tmp_path)
+    assert "`alone` beside its `alone_backward`" in caught.value.detail
+
+
 class Dense:
     """As beginners' networks have it: weights and their gradients are attributes."""
 
