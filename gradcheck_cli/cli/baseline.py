@@ -6,7 +6,9 @@ A finding is known by its fingerprint, which says neither a line nor a file's na
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +49,9 @@ def _findings(file: str) -> list[dict[str, Any]]:
 def write_baseline(file: str, report: Report) -> None:
     """Writes what a report has of errors and warnings, and what a baseline left out of it. Raises
     UsageError."""
+    folder = os.path.dirname(file)
     found = [
-        _entry(finding, result)
+        _entry(finding, result, folder)
         for result in report.results
         for finding in (*result.findings, *result.suppressed)
         if _is_of_a_baseline(finding)
@@ -67,9 +70,10 @@ def _is_of_a_baseline(finding: Finding) -> bool:
     return not suppressed or finding.reason.startswith(_OURS)
 
 
-def _entry(finding: Finding, result: SpecResult) -> dict[str, Any]:
-    """What a person sees of it, and its fingerprint, by which it is known."""
-    return {
+def _entry(finding: Finding, result: SpecResult, folder: str) -> dict[str, Any]:
+    """What a person sees of it, and its fingerprint, by which it is known. The path is relative to
+    `folder`, where the baseline is."""
+    entry = {
         "spec": result.spec,
         "code": finding.code,
         "engine": finding.engine,
@@ -79,15 +83,35 @@ def _entry(finding: Finding, result: SpecResult) -> dict[str, Any]:
         "point": finding.point,
         "fingerprint": finding.fingerprint,
     }
+    if os.path.isfile(result.source.path):  # no layer of a command line
+        entry["path"] = Path(os.path.relpath(result.source.path, folder or ".")).as_posix()
+    return entry
 
 
-def unmet(file: str, report: Report) -> int:
-    """How many findings of a baseline are no more: their specs ran, on their engines, without."""
+def unmet(file: str, report: Report, whole: bool) -> int:
+    """How many findings of a baseline are no more: their specs ran, on their engines, in their
+    dtypes and modes, without. Where a `whole` project ran, its specs are all that there is in its
+    files: one that was renamed or removed has no findings any more."""
+    folder = os.path.dirname(file)
     specs = {result.spec for result in report.results}
+    files = {os.path.abspath(result.source.path) for result in report.results}
+    checks = [check for result in report.results for check in result.checks]
+    ran = {
+        "engine": {None, *report.engines},
+        "dtype": {None, *(check.dtype for check in checks)},
+        "mode": {None, *(check.mode for check in checks)},
+    }
+
+    def is_seen(finding: Mapping[str, Any]) -> bool:
+        if finding.get("spec") in specs:
+            return True
+        path = os.path.abspath(os.path.join(folder, finding.get("path", "")))
+        return whole and "path" in finding and (path in files or not os.path.exists(path))
+
     expected = Counter(
         str(finding["fingerprint"])
         for finding in _findings(file)
-        if finding.get("spec") in specs and finding.get("engine") in {None, *report.engines}
+        if is_seen(finding) and all(finding.get(key) in values for key, values in ran.items())
     )
     met = Counter(
         finding.fingerprint

@@ -144,7 +144,8 @@ def _with_baseline(code: int, report: Report, settings: Settings) -> int:
     if new:
         write_baseline(new, report)
         return PASSED
-    if count := unmet(known, report):
+    partly = report.unchanged or report.elsewhere or settings.value("fail-fast", False)
+    if count := unmet(known, report, whole=not partly):
         are = "is" if count == 1 else "are"
         update = f"--write-baseline {known} updates it"
         talk(f"baseline {known}: {count} of its findings {are} gone; {update}")

@@ -17,6 +17,9 @@ def run(folder: Path, *arguments: str) -> Screen:
     return call_here("run", ".", "--engine", "reference", *arguments, cwd=folder)
 
 
+GONE = "baseline known.json: 2 of its findings are gone; --write-baseline known.json updates it\n"
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "bad.yaml").write_text(BAD)
@@ -60,9 +63,38 @@ def test_what_is_there_no_more_is_said(folder: Path) -> None:
     (folder / "bad.yaml").write_text(BAD.replace("100", "1"))
     screen = run(folder, "--baseline", "known.json")
     assert screen.code == 0
-    assert screen.err == (
-        "baseline known.json: 2 of its findings are gone; --write-baseline known.json updates it\n"
-    )
+    assert screen.err == GONE
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("bad.yaml", f"name: other\n{BAD}"),
+        ("moved.yaml", f"name: other\n{BAD}"),
+        ("bad.yaml", f"name: one\n{BAD}---\nname: two\ninputs: {{x: 1}}\nmodel: x\n"),
+    ],
+)
+def test_a_spec_of_another_name_leaves_its_old_entries_behind(
+    folder: Path, name: str, text: str
+) -> None:
+    (folder / "bad.yaml").write_text(f"name: old\n{BAD}")
+    assert run(folder, "--write-baseline", "known.json").code == 0
+    (folder / "bad.yaml").unlink()
+    (folder / name).write_text(text)
+    screen = run(folder, "--baseline", "known.json")
+    assert (screen.code, screen.err) == (1, GONE)
+
+
+def test_what_did_not_run_is_not_gone(folder: Path) -> None:
+    (folder / "a.yaml").write_text(f"name: a\n{OTHER}")
+    assert run(folder, "--write-baseline", "known.json").code == 0
+    known = ("--baseline", "known.json")
+    assert call_here("run", "a.yaml", "--engine", "reference", *known, cwd=folder).err == ""
+    (folder / "bad.yaml").write_text(f"name: b\n{BAD}")  # in another shard than `a`
+    for part in (("--shard", "1/2"), ("--shard", "2/2"), ("-x",)):
+        assert "gone" not in run(folder, *known, *part).err
+    for part in (("--dtype", "float64"),):
+        assert "gone" not in run(folder, *known, *part).err
 
 
 def test_a_run_that_did_not_get_to_its_end_writes_none(folder: Path) -> None:
