@@ -32,6 +32,9 @@ from gradcheck_cli.formula.program import used_inputs
 from gradcheck_cli.truth.formulas.screening import screen
 
 
+BEYOND = 2  # points far away, at which what a name replaces has its value, too
+
+
 def with_fixes(engine: Engine, examined: Whole, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """The findings about a small layer, with fixes where its forward was lifted."""
     program = examined.program
@@ -131,6 +134,7 @@ class _LayerFixes:
             points,
             partial(self._seen, points),
             self._engine.capabilities.name,
+            [point.values for point in trial.points if not point.near][:BEYOND],
         )
         if found is None or not self._can_be_written(found):
             return trial

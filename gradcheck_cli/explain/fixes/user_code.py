@@ -2,7 +2,8 @@
 names that stand there.
 
 Names are found by their numbers: at two points, a variable is the node of the program that has its
-value at both. A fix in them has to be run before it is shown.
+value at both. Next to each other all that saturates has one value, so what a name replaces must have
+the value of that node at points far away, too. A fix in names has to be run before it is shown.
 """
 
 from __future__ import annotations
@@ -44,21 +45,46 @@ def reworded(
     points: Sequence[Mapping[str, Array]],
     watch: Watch,
     framework: str,
+    beyond: Sequence[Mapping[str, Array]] = (),
 ) -> Rewording | None:
     """How the original becomes the rewritten program in the user's code; None where no expression
     there has the value of what differs, or the framework has no words for what replaces it.
-    `points` are the inputs' values at the two points of `watch`."""
+    `points` are the inputs' values at the two points of `watch`, and those `beyond` at others."""
     mine, theirs = ([_numbers(one, at) for at in points] for one in (original, rewritten))
+    far = [(at, numbers) for at in beyond if _is_finite(numbers := _numbers(original, at))]
+    theirs += [_numbers(rewritten, at) for at, _ in far]
     for level, pairs in enumerate(_apart(original, rewritten)):
         place = _place(original, [old for old, _ in pairs])
         if place is None:
             continue
         old, new = min(pairs)
         named = _named(mine, old, watch(place))
-        code = None if named is None else _code(rewritten, new, theirs, named, framework)
+        if named is None:
+            continue
+        named = _followed(named, mine, [numbers for _, numbers in far])
+        code = _code(rewritten, new, theirs, named, framework)
         if code is not None:
             return Rewording(place, code, level)
     return None
+
+
+def _is_finite(numbers: Sequence[Array]) -> bool:
+    return all(bool(np.all(np.isfinite(value))) for value in numbers)
+
+
+def _followed(
+    named: Mapping[str, Sequence[Array]],
+    numbers: Sequence[Sequence[Array]],
+    far: Sequence[Sequence[Array]],
+) -> dict[str, list[Array]]:
+    """The values of what is named, with those of the first node that has them at the points far
+    away, if there is one."""
+    found = {}
+    for text, values in named.items():
+        nodes = (i for i in range(len(numbers[0])) if _are(numbers, i, values))
+        node = next(nodes, None)
+        found[text] = [*values, *([] if node is None else [at[node] for at in far])]
+    return found
 
 
 def in_names(
@@ -175,12 +201,12 @@ def named_in_all(evaluations: Sequence[Seen]) -> dict[str, list[Array]]:
 
 
 def _are(numbers: Sequence[Sequence[Array]], index: int, values: Sequence[Array]) -> bool:
-    """Whether a node has these values at the points."""
+    """Whether a node has these values at the points, the first ones of those of its `numbers`."""
     return all(
         at[index].shape == value.shape
         and bool(np.any(np.isfinite(value)))
         and agree(value, at[index])
-        for at, value in zip(numbers, values, strict=True)
+        for at, value in zip(numbers, values, strict=False)
     )
 
 
@@ -232,8 +258,10 @@ def _text(
     """What a node is called, and whether it is the negative of that; the shortest name."""
     for negative in (False, True):
         for text in sorted(named, key=len):
-            values = [-one if negative else one for one in named[text] if one.dtype.kind == "f"]
-            if len(values) == len(numbers) and _are(numbers, index, values):
+            if any(one.dtype.kind != "f" for one in named[text]):
+                continue
+            values = [-one if negative else one for one in named[text]]
+            if _are(numbers, index, values):
                 return _atom(text), negative
     return None
 

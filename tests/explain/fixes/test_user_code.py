@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ def said(
     after: str,
     seen: Mapping[str, tuple[str, Mapping[str, str]]],
     engine: str = "torch",
+    points: Sequence[Mapping[str, Any]] = POINTS,
+    beyond: Sequence[Mapping[str, Any]] = (),
 ) -> Rewording | None:
     """`seen` has for each text in the user's code the formula of its value, and those of names."""
     inputs = {"x": [0.3, -1.2]}
@@ -44,10 +46,30 @@ def said(
         formula, names = seen[place.text]
         return [
             [Seen(value(formula, at), {name: value(text, at) for name, text in names.items()})]
-            for at in POINTS
+            for at in points
         ]
 
-    return reworded(original, rewritten, POINTS, watch, engine)
+    return reworded(original, rewritten, points, watch, engine, beyond)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "code"),
+    [
+        ("1 / (1 + exp(-x))", "exp(-softplus(-x))", "torch.exp(-torch.nn.functional.softplus(-x))"),
+        ("exp(x) / (1 + exp(x))", "exp(-softplus(-x))", "exp(-torch.nn.functional.softplus(-x))"),
+        ("x * tanh(x)", "abs(x) * tanh(abs(x))", "torch.abs(x) * torch.tanh(torch.abs(x))"),
+    ],
+)
+def test_a_name_stands_for_what_has_its_value_far_away_as_well(
+    before: str, after: str, code: str
+) -> None:
+    """Where all is saturated, -softplus(-x) is x, as |x| is x where that is positive."""
+    sign = 1 if "abs" in after else -1
+    points = [{"x": np.array([sign * at])} for at in (400.0, 400.2)]
+    far = [{"x": np.array([0.7])}, {"x": np.array([-1e6])}]
+    found = said(before, after, {before: (before, {"x": "x"})}, points=points, beyond=far)
+    assert found is not None
+    assert code in found.code.expression
 
 
 def test_the_smallest_expression_that_has_the_value_is_replaced() -> None:
