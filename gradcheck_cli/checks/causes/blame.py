@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -17,8 +18,9 @@ from gradcheck_cli.domain.codes import UNSTABLE, Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import TraceRequest
 from gradcheck_cli.domain.report import Cause, CauseKind, Finding
-from gradcheck_cli.domain.thresholds import SAME_ERROR, Seconds
+from gradcheck_cli.domain.thresholds import NOTE_BITS, SAME_ERROR, Seconds
 from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.execution import Execution
 from gradcheck_cli.engines.kit.run_traced import proven
 from gradcheck_cli.engines.layer.recording import Recording
 from gradcheck_cli.engines.layer.subject import Call, Subject
@@ -92,6 +94,10 @@ class Blame:
         cause = self._cause(finding)
         if not self._is_no_rounding(finding):
             return replace(finding, cause=cause)
+        if self._is_another_function:
+            said = f"{finding.message}: in {self._dtype}, its operations are another function, as"
+            said = f"{said} where a bound is an epsilon of the dtype; this is its derivative"
+            return replace(finding, message=said, cause=cause)
         wide, many = self._highest.dtype, finding.message.partition(": ")[0]
         said = "wrong in every precision, so rounding is not the cause"
         if not self._wrong_in_highest(finding):
@@ -174,6 +180,32 @@ class Blame:
         off = abs(worst.computed - worst.truth)
         return abs(self._exactly - worst.computed) <= SAME_ERROR * off
 
+    @cached_property
+    def _is_another_function(self) -> bool:
+        """Whether an output has lost digits, and the same operations, done exactly, give the same
+        wrong value. (Where a rule is wrong, the values are right.)"""
+        if self._highest is self._subject:
+            return False
+        seen, right = self._subject.value({}), self._highest.value({})
+        with np.errstate(all="ignore"):
+            off = np.abs(seen - right)
+            bits = np.log2(off / FORMATS[self._dtype].ulp(right))
+            lost = (bits > NOTE_BITS * FORMATS[self._dtype].bits) & np.isfinite(off)
+            place = int(np.argmax(np.where(lost, bits, 0.0)))
+        if not np.any(lost):
+            return False
+        try:
+            recording = self._recording(np.eye(1, seen.size, place)[0])
+            narrow, _ = recording.traces(self._dtype)
+            execution = self._up_to_the_output(recording, place)
+            execution = replace(execution, target=execution.output)
+            request = TraceRequest(target=float(right[place]))
+            fmt = FORMATS[self._dtype]
+            exactly = proven(execution, narrow, request, float(seen[place]), fmt).exactly
+        except EngineFault:
+            return False
+        return exactly is not None and abs(exactly - seen[place]) <= SAME_ERROR * off[place]
+
     def _cause(self, finding: Finding) -> Cause | None:
         if time.perf_counter() > self._until:
             self.notes["not every finding was traced: it would take too long"] = None
@@ -199,17 +231,19 @@ class Blame:
         seen, right = self._subject.value({}), self._highest.value({})
         off = np.abs(seen - right) / FORMATS[self._dtype].ulp(right)
         place = int(np.argmax(np.where(np.isfinite(seen), np.nan_to_num(off), np.inf)))
-        row = np.zeros(seen.size)
-        row[place] = 1.0
-        recording = self._recording(row)
-        execution = replace(recording.execution, target=None)
+        recording = self._recording(np.eye(1, seen.size, place)[0])
+        execution = self._up_to_the_output(recording, place)
         target = float(right[place]) if np.isfinite(right[place]) else None
+        request = TraceRequest(output=execution.place, output_target=target)
+        return self._blamed(replace(recording, execution=execution), code, request, 0.0, target)
+
+    def _up_to_the_output(self, recording: Recording, place: int) -> Execution:
+        """The run without a derivative; its output is that which has this element, at `place`."""
         for output, slot in zip(self._subject.outputs, recording.outputs, strict=True):
             if output.start <= place < output.start + output.size:
-                execution.output = slot
                 place -= output.start
-        request = TraceRequest(output=place, output_target=target)
-        return self._blamed(replace(recording, execution=execution), code, request, 0.0, target)
+                return replace(recording.execution, target=None, output=slot, place=place)
+        raise AssertionError(place)
 
     def _of_an_entry(self, finding: Finding, traced: TracedEntry) -> Cause | None:
         worst = finding.entries[0]

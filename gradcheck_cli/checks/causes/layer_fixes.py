@@ -31,7 +31,6 @@ from gradcheck_cli.explain.fixes.user_code import Rewording, reworded
 from gradcheck_cli.formula.program import used_inputs
 from gradcheck_cli.truth.formulas.screening import screen
 
-
 BEYOND = 2  # points far away, at which what a name replaces has its value, too
 
 

@@ -2,8 +2,8 @@
 names that stand there.
 
 Names are found by their numbers: at two points, a variable is the node of the program that has its
-value at both. Next to each other all that saturates has one value, so what a name replaces must have
-the value of that node at points far away, too. A fix in names has to be run before it is shown.
+value at both. Next to each other all that saturates has one value, so what a name replaces must
+have the value of that node far away, too. A fix in names has to be run before it is shown.
 """
 
 from __future__ import annotations

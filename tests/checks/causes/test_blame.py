@@ -288,3 +288,25 @@ def test_a_wrong_rule_beside_what_a_kernel_absorbs_is_a_wrong_gradient() -> None
 
     answer = examined(layer, {"x": [[1.0, 0.3, -0.2]]}, dtype="float64", modes=("reverse",))
     assert {f.code for f in answer.findings} & {"GC101"}
+
+
+def stick(x: Any) -> Any:
+    return torch.distributions.StickBreakingTransform()(x)
+
+
+def clamped_logits(x: Any) -> Any:
+    p = torch.distributions.utils.clamp_probs(torch.sigmoid(x))
+    return torch.log(p) - torch.log1p(-p)
+
+
+@pytest.mark.parametrize(
+    ("layer", "x"), [(stick, [6.0, -14.0, 24.0, 2.0]), (clamped_logits, [20.0, 0.5])]
+)
+def test_a_bound_that_is_an_epsilon_of_the_dtype_is_no_wrong_gradient(layer: Any, x: Any) -> None:
+    """In float32, these are other functions, with other values: their gradients are right, and
+    not those of the function in float64."""
+    answer = examined(layer, {"x": x}, dtype="float32")
+    codes = {one.code for one in answer.findings if one.severity == "error"}
+    assert codes
+    assert codes <= {"GC301", "GC302"}
+    assert any("its operations are another function" in one.message for one in answer.findings)
