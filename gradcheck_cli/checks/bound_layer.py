@@ -62,6 +62,17 @@ class BoundLayer:
             if there is not None:
                 there.close()
 
+    @contextmanager
+    def coarser(self) -> Iterator[Subject | None]:
+        """The layer in a dtype with fewer digits than the highest precision, at its own values."""
+        if self.narrow.dtype != self.highest.dtype:
+            yield self.narrow
+        elif self.highest.dtype == "float64":
+            with self.elsewhere("float32", {}) as other:
+                yield other
+        else:
+            yield None
+
     def evaluation(
         self, subject: Subject, ran: CallResult, mode: Mode, rows: int, seconds: float
     ) -> Evaluation:

@@ -60,6 +60,7 @@ class Whole(Gradients):
             problem.dtype,
             problem.seed,
             searches=isinstance(program, LiftedTruth) and program.searches,
+            coarser=layer.coarser,
         )
         self.evaluate()
 

@@ -26,6 +26,7 @@ from gradcheck_cli.truth.blocks import Differences, merge
 from gradcheck_cli.truth.layers.absorption import ABSORBED, absorbed
 from gradcheck_cli.truth.layers.bisect_entries import Search, at_rows
 from gradcheck_cli.truth.layers.callables import own_size, ulp_perturbed
+from gradcheck_cli.truth.layers.precisions import without_rounded
 from gradcheck_cli.truth.layers.projections import Projections
 from gradcheck_cli.truth.layers.weighing import contradicted, left_open
 from gradcheck_cli.truth.numerics.differences import Float
@@ -146,9 +147,7 @@ def judged_part(layer: BoundLayer, part: Part, more: bool, many: int | None = No
     narrow = _gradients(layer.narrow, part)
     wide, again, dtype = _in_other_precisions(layer, part, narrow)
     blocks = {
-        name: _certified(columns)
-        if part.origin
-        else _block(columns, wide[name], layer.highest, part.rows, layer.problem.dtype)
+        name: _certified(columns) if part.origin else _block(columns, wide[name], layer, part.rows)
         for name, columns in part.columns.items()
     }
     if not _is_known(part):
@@ -246,10 +245,11 @@ def _certified(columns: Columns) -> TruthBlock:
     return TruthBlock.of(value, error, scale=size, certified=certified, **costs)
 
 
-def _block(columns: Columns, wide: Float, highest: Subject, rows: Float, judged: str) -> TruthBlock:
+def _block(columns: Columns, wide: Float, layer: BoundLayer, rows: Float) -> TruthBlock:
+    highest = layer.highest
     own = FORMATS[highest.dtype]
     zeros = np.zeros(wide.shape)
-    ulp = FORMATS[judged].ulp(wide)
+    ulp = FORMATS[layer.problem.dtype].ulp(wide)
     spread = 4 * own.ulp(wide)
     if columns.right is not None and columns.cost is not None:
         right, cost = columns.right, columns.cost
@@ -268,6 +268,8 @@ def _block(columns: Columns, wide: Float, highest: Subject, rows: Float, judged:
     sizes = own_size(columns.leaf.kept.reshape(-1)[columns.flat])
     off = contradicted(merged, wide, found)
     merged = left_open(merged, absorbed(highest, rows, sizes, wide, found.value, off), ABSORBED)
+    at = columns.leaf.name, columns.flat
+    merged = without_rounded(merged, at, wide, found, highest, layer.coarser, rows)
     return merged.block(found, scale=found.steepest)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, replace
 from functools import cached_property, partial
 
@@ -30,6 +31,7 @@ from gradcheck_cli.truth.bisect_directions import confirm
 from gradcheck_cli.truth.blocks import Differences, Merged
 from gradcheck_cli.truth.layers.absorption import ABSORBED, absorbed
 from gradcheck_cli.truth.layers.corners import cornered
+from gradcheck_cli.truth.layers.precisions import without_rounded
 from gradcheck_cli.truth.layers.resolving import UNRESOLVED, unresolved
 from gradcheck_cli.truth.layers.safe_values import moved_inside, values_of
 from gradcheck_cli.truth.layers.stairs import SHORTEST, Stairs, stairs_along, words_of_stairs
@@ -68,7 +70,7 @@ class CallableTruth:
     cotangents, when it is first asked for, which took so many `seconds`; `gradients` are those,
     (m, n) a leaf; zeros where the layer gives none: differences tell. `unsure`: a first look at
     values did not confirm them. `searches`: it is known to be a search, of whose stairs no one is
-    its derivative.
+    its derivative. `coarser` gives it in a narrower dtype, or None where it runs in none.
     """
 
     subject: Subject
@@ -78,6 +80,7 @@ class CallableTruth:
     forward: int = 0
     backward: int = 0
     searches: bool = False
+    coarser: Callable[[], AbstractContextManager[Subject | None]] = nullcontext
 
     def __post_init__(self) -> None:
         self.values = {leaf.name: leaf.value for leaf in self.subject.leaves}
@@ -355,7 +358,10 @@ class CallableTruth:
             rows, value = self.cotangents, found.value
             lost = absorbed(self.subject, rows, sizes, gradient, value, off)
             merged = left_open(merged, lost, ABSORBED)
-            return left_open(merged, self._unresolved(merged, name, found), UNRESOLVED)
+            merged = left_open(merged, self._unresolved(merged, name, found), UNRESOLVED)
+            where = name, range(gradient.shape[1])
+            given = self.subject, self.coarser, self.cotangents
+            return without_rounded(merged, where, gradient, found, *given)
 
         return weighed(gradient, found, rounding, scale, self.subject.dtype, self.dtype, settled)
 

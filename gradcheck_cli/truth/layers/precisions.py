@@ -1,0 +1,143 @@
+"""What another precision says of differences: a layer that loses digits on its way, as
+(1 - cos(x)) / x near 0 does, is another function on short steps, and a smooth one. Only a run in
+another precision shows that the steps, dead zones and lines which its values have there are
+rounding and not the function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.thresholds import NOISE_GROWS, OPERATIONS
+from gradcheck_cli.domain.truth import PointKind
+from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.truth.blocks import Differences, Merged
+from gradcheck_cli.truth.layers.safe_values import values_of
+from gradcheck_cli.truth.layers.weighing import contradicted, left_open
+from gradcheck_cli.truth.numerics.differences import (
+    FIRST_STEP,
+    Estimate,
+    Float,
+    Ladder,
+    central_of_levels,
+    exact_steps,
+)
+from gradcheck_cli.truth.numerics.directions import Values
+from gradcheck_cli.truth.numerics.noise import from_size
+
+LOST = (
+    "the layer loses digits on its way, as its value in another precision shows: differences over "
+    "longer steps have its gradient, and those over short steps have another"
+)
+ROUGH = (PointKind.KINK, PointKind.JUMP, PointKind.UNDEFINED)
+
+LEVELS = 20  # from steps near 1 down to 4e-7
+SPARSE = 4  # steps, of which one is asked for in both precisions
+UNEXPLAINED = 2  # columns; what is simply wrong is not looked at for every one of its inputs
+
+
+def without_rounded(
+    merged: Merged,
+    at: tuple[str, Sequence[int]],
+    gradient: Array,
+    found: Differences,
+    subject: Subject,
+    coarser: Callable[[], AbstractContextManager[Subject | None]],
+    rows: Array,
+) -> Merged:
+    """The block (r, n) of rows (r, m) @ J `at` a leaf and flat places (n,) in it. Undecided are
+    entries of the `gradient` that differences contradict, or find rough, on short steps alone,
+    because of rounding: differences over longer steps have the gradient, within half of what both
+    are apart by, or any one slope at a rough point; and somewhere around the point `coarser`, which
+    is the layer in a narrower dtype, differs from it by much more than rounding the results and the
+    inputs explains.
+
+    Costs LEVELS evaluations a column that holds such an entry, and 2 LEVELS more where the
+    precisions differ.
+    """
+    rough = np.isin(merged.kind, ROUGH)
+    off = (contradicted(merged, gradient, found) | rough) & np.isfinite(gradient)
+    if subject.digits != "float64" or not np.any(off):
+        return merged
+    with coarser() as other:
+        if other is None:
+            return merged
+        lost = _Precisions(subject, other, rows).rounded_away(at, gradient, found, off, rough)
+    return left_open(merged, lost, LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class _Precisions:
+    """A layer in two precisions, of whose outputs (m,) `rows` (r, m) are looked at."""
+
+    fine: Subject
+    coarse: Subject
+    rows: Array
+
+    def rounded_away(
+        self,
+        at: tuple[str, Sequence[int]],
+        gradient: Array,
+        found: Differences,
+        off: Array,
+        rough: Array,
+    ) -> Array:
+        """Which of the entries that are `off` (r, n) rounding explains."""
+        name, places = at
+        leaf = next(one.value for one in self.fine.leaves if one.name == name)
+        flat = leaf.reshape(-1)
+        with np.errstate(all="ignore"):
+            apart = np.fmax(np.abs(gradient - found.value), rough * found.steepest)
+            terms = gradient * flat[list(places)]
+        terms = np.sum(np.where(np.isfinite(terms), terms, 0.0) ** 2, axis=1) ** 0.5
+        hidden, left = np.zeros_like(off), UNEXPLAINED
+        for k in np.flatnonzero(np.any(off, axis=0)).tolist():
+            base = float(flat[places[k]])
+            longest = FIRST_STEP * max(1.0, abs(base))
+            steps = exact_steps(longest * np.ldexp(1.0, -np.arange(LEVELS)), base)
+            moved = [{name: _moved(leaf, places[k], h)} for h in (*steps, *-steps)]
+            lossy = off[:, k] & self._differ(moved[::SPARSE], terms)
+            if np.any(lossy):
+                shown = self._levels(moved, steps)
+                with np.errstate(all="ignore"):
+                    agrees = np.abs(shown.value - gradient[:, k]) <= shown.error
+                    sharp = shown.error <= apart[:, k] / 2
+                hidden[:, k] = lossy & np.any((agrees | rough[:, k]) & sharp, axis=0)
+            left -= not np.any(hidden[:, k])
+            if left == 0:
+                break
+        return hidden
+
+    def _differ(self, many: Sequence[Values], terms: Float) -> Array:
+        """Rows (r,) in which the precisions differ at the same numbers by more than rounding the
+        results, and the inputs whose `terms` (r,) are in them."""
+        dtype = self.coarse.digits
+        fmt = FORMATS[dtype]
+        own = {leaf.name: leaf.value for leaf in self.fine.leaves if leaf.differentiable}
+        points = [{n: fmt.round(v) for n, v in {**own, **moved}.items()} for moved in many]
+        fine, coarse = self._values(self.fine, points), self._values(self.coarse, points)
+        with np.errstate(all="ignore"):
+            off = np.abs(fine - coarse) @ np.abs(self.rows.T)
+            size = np.abs(fine) @ np.abs(self.rows.T)
+        granted = NOISE_GROWS * (from_size(size, OPERATIONS, dtype) + from_size(terms, 1, dtype))
+        return np.asarray(np.any(np.isfinite(off) & (off > granted), axis=0))
+
+    def _levels(self, moved: Sequence[Values], steps: Float) -> Estimate:
+        """The best central difference that begins at each of the steps, (k, r)."""
+        rows = self._values(self.fine, [{}, *moved]) @ self.rows.T
+        plus, minus = rows[1 : 1 + len(steps)], rows[1 + len(steps) :]
+        noise = from_size(np.fmax(np.abs(plus), np.abs(minus)), OPERATIONS)
+        return central_of_levels(Ladder(steps, plus, minus, noise, rows[0]))
+
+    def _values(self, subject: Subject, many: Sequence[Values]) -> Float:
+        return values_of(subject, many, self.rows.shape[1])
+
+
+def _moved(leaf: Array, place: int, step: float) -> Array:
+    there = np.array(leaf, np.float64)
+    there.reshape(-1)[place] += step
+    return there

@@ -1,0 +1,89 @@
+"""Differences over short steps accuse no layer that loses its digits there; what is wrong stays
+wrong, in such a layer too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import gradcheck_cli
+
+
+def opaque(forward: Callable[[Any], Any], backward: Callable[[Any], Any]) -> Callable[..., Any]:
+    """A layer of which no operation is seen: both run in NumPy, the derivative in float64."""
+
+    class Opaque(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x)
+            ctx.save_for_forward(x)
+            return torch.from_numpy(np.asarray(forward(x.detach().numpy())))
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            slope = np.asarray(backward(x.detach().double().numpy()))
+            return g * torch.from_numpy(slope).to(g.dtype)
+
+        @staticmethod
+        def jvp(ctx: Any, x_dot: Any) -> Any:
+            return Opaque.backward(ctx, x_dot)
+
+    return lambda x: Opaque.apply(x)
+
+
+def codes(layer: Callable[..., Any], x: list[float], dtype: torch.dtype) -> set[str]:
+    return {one.code for one in gradcheck_cli.check(layer, torch.tensor(x, dtype=dtype)).findings}
+
+
+LOSSY = {
+    "a line beside the point": (lambda x: (1 - np.cos(x)) / x, lambda x: 0.5 - x * x / 8),
+    "a dead zone": (lambda x: (np.sqrt(1 + x * x) - 1) / x, lambda x: 0.5 - 3 * x * x / 8),
+    "a pole": (lambda x: (1 - np.cos(x)) / x**2, lambda x: -x / 12),
+    "a root": (lambda x: (np.sqrt(1 + x) - 1) / x, lambda x: -0.125 + x / 8),
+    "a kink": (lambda x: (np.log(1 + x) - x) / x, lambda x: -0.5 + 2 * x / 3 - 3 * x * x / 4),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("x", [1e-9, 3e-8, 1e-7, 1e-5])
+@pytest.mark.parametrize("name", list(LOSSY))
+def test_a_right_layer_that_loses_digits(name: str, x: float, dtype: torch.dtype) -> None:
+    assert codes(opaque(*LOSSY[name]), [x], dtype) <= {"GC501"}
+
+
+@pytest.mark.parametrize("factor", [0.5, -1.0])
+@pytest.mark.parametrize("name", list(LOSSY))
+def test_no_wrong_one_passes(name: str, factor: float) -> None:
+    forward, backward = LOSSY[name]
+    wrong = opaque(forward, lambda x: factor * backward(x))
+    found = codes(wrong, [1e-7], torch.float64)
+    assert found & {"GC101", "GC501"}
+    if name in ("a line beside the point", "a dead zone"):
+        assert "GC101" in found
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_many_of_them(dtype: torch.dtype) -> None:
+    x = list(np.linspace(1e-7, 2e-7, 1100))
+    forward, backward = LOSSY["a line beside the point"]
+    assert codes(opaque(forward, backward), x, dtype) == {"GC501"}
+    assert "GC101" in codes(opaque(forward, lambda x: -backward(x)), x, dtype)
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        lambda x: np.round(128 * x) / 128,  # the same in both precisions
+        lambda x: np.where(np.abs(x) < 0.01, 0 * x, x),
+        lambda x: np.floor(1000 * x) / 1000 + (1 - np.cos(x)),
+    ],
+)
+def test_stairs_that_are_meant(forward: Callable[[Any], Any]) -> None:
+    straight_through = opaque(forward, np.ones_like)
+    for dtype in (torch.float32, torch.float64):
+        assert codes(straight_through, [0.0041], dtype) == {"GC101"}
