@@ -27,9 +27,10 @@ from gradcheck_cli.report.repro_behaviour import OF_BEHAVIOUR, Behaviour
 @dataclass(frozen=True, slots=True)
 class Language:
     """How a framework says it: what it imports, its version, an array, a product of arrays as one
-    array, the sum of an array, the number in that, the numbers of an array as a list, and how it
-    compiles a function. `reverse` and `forward` define `by_reverse` and `by_forward`: the
-    derivative of a function of all inputs by one entry of one of them."""
+    array, the sum of an array, the number in that, the numbers of an array as a list, how it
+    compiles a function, how a number is computed without a compiler, and the dtype of an array.
+    `reverse` and `forward` define `by_reverse` and `by_forward`: the derivative of a function of
+    all inputs by one entry of one of them."""
 
     imports: str
     version: str
@@ -39,6 +40,8 @@ class Language:
     number: str
     numbers: str
     compiled: str
+    uncompiled: str
+    dtype: str
     reverse: str
     forward: str
     before: str = ""
@@ -53,6 +56,8 @@ _TORCH = Language(
     number="{array}.item()",
     numbers="{array}.reshape(-1).tolist()",
     compiled="torch.compile({function})",
+    uncompiled='with torch.compiler.set_stance("force_eager"):\n    uncompiled = {number}',
+    dtype='str({array}.dtype).removeprefix("torch.")',
     reverse="""
 def by_reverse(function, name, index):
     def derivative(inputs):
@@ -140,6 +145,8 @@ _TENSORFLOW = Language(
     number="float({array})",
     numbers="tf.reshape({array}, [-1]).numpy().tolist()",
     compiled="tf.function({function}, jit_compile=True)",
+    uncompiled="tf.config.run_functions_eagerly(True)\nuncompiled = {number}",
+    dtype="{array}.dtype.name",
     reverse="""
 def by_reverse(function, name, index):
     def derivative(inputs):
@@ -173,6 +180,8 @@ _JAX = Language(
     number="float({array})",
     numbers="{array}.reshape(-1).tolist()",
     compiled="jax.jit({function})",
+    uncompiled="with jax.disable_jit():\n    uncompiled = {number}",
+    dtype="{array}.dtype.name",
     reverse="""
 def by_reverse(function, name, index):
     def derivative(inputs):
@@ -200,6 +209,8 @@ _NUMPY = Language(
     number="float({array})",
     numbers="np.ravel({array}).tolist()",
     compiled="",
+    uncompiled="",
+    dtype="",
     reverse="",
     forward="",
 )
@@ -229,6 +240,13 @@ print("computed:", computed)
 print("true:    ", {truth!r}, {known!r})
 """
 _WRONG = "sys.exit(0 if abs(computed - {truth!r}) <= {half!r} else 1)\n"
+_WRONG_COMPILED = """print("without the compiler:", uncompiled)
+right = max(2 * abs(uncompiled - {truth!r}), {part!r})
+sys.exit(0 if abs(computed - {truth!r}) <= right else 1)
+"""
+_PART = 2.0**-6
+"""Of the error of a finding, what counts as right of a compiler: its wrong numbers may differ from
+run to run, as they may be what lies in memory."""
 _NOT_FINITE = "sys.exit(0 if abs(computed) < float('inf') else 1)\n"
 _MISSING = "sys.exit(0 if computed is not None else 1)\n"
 
@@ -266,6 +284,8 @@ def _kind(finding: Finding) -> type[_Derivative]:
         return _Derivative if has_number else _LostOutput
     if finding.entries and finding.entries[0].truth is not None:
         return _OfPair if is_pair else _Derivative
+    if finding.code in (Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT) and has_number:
+        return _Derivative
     if finding.code == Codes.MODES_DISAGREE and finding.entries:
         return _BothModes
     if finding.code in _OF_A_KIND and not finding.entries:
@@ -276,21 +296,43 @@ def _kind(finding: Finding) -> type[_Derivative]:
 
 
 def shows(printed: str, finding: Finding) -> bool:
-    """Whether a script printed the number that the finding has, or the dtype, the refusal or how it
-    behaves."""
-    numbers = [line for line in printed.splitlines() if line.startswith("computed: ")]
-    number = numbers[0].split()[1] if numbers else ""
+    """Whether a script printed the number that the finding has, or the dtype, the shape, the
+    refusal or how it behaves. A wrong number of a compiler may differ from run to run: it is shown
+    where the number without the compiler is right."""
+    lines = [line.partition(": ") for line in printed.splitlines()]
+    words = {said: " ".join(rest.split()) for said, _, rest in reversed(lines)}
+    computed = words.get("computed", "")
+    number = computed.partition(" ")[0]
     if not finding.entries:
-        words = numbers[0].removeprefix("computed: ") if numbers else ""
-        if words.endswith(")"):  # after the number, which is of a cotangent of its own
-            words = words.partition(" (")[2].removesuffix(")")
-        said = " ".join(finding.message.split())
-        is_first = re.match(rf"{re.escape(words)}(?![\w.])", said.partition(" is ")[2])
-        return f" is {words}," in said or is_first is not None or (" " in words and words in said)
+        return _says(computed, " ".join(finding.message.split()))
     entry = finding.entries[0]
     if entry.computed is None or number in ("", "None"):
         return bool(number) and entry.computed is None and number == "None"
-    return number == repr(entry.computed) or abs(float(number) - entry.computed) <= _half(entry)
+    if number == repr(entry.computed) or abs(float(number) - entry.computed) <= _half(entry):
+        return True
+    uncompiled = words.get("without the compiler")
+    # such a script ends with 1 only where the compiled number is wrong
+    return uncompiled is not None and abs(float(uncompiled) - (entry.truth or 0.0)) <= _half(entry)
+
+
+def _says(computed: str, message: str) -> bool:
+    """Whether a message has the words that a script printed: a dtype, a shape, what is raised, or
+    those in brackets after a number, which is of a cotangent of its own."""
+    in_brackets = re.fullmatch(r"\S+ \((.*)\)", computed)
+    words = in_brackets[1] if in_brackets else computed
+    dtype, _, is_kind = words.partition(" of shape ")
+    wrong, *own = _SHAPE.findall(message.partition("has shape")[2]) or [None]
+    shapes = _SHAPE.findall(words)
+    if wrong is not None and shapes[:1] == [wrong] and shapes[1:] in ([], own):
+        return True
+    if is_kind:
+        return f" is {dtype}," in message
+    is_first = words and re.match(rf"{re.escape(words)}(?![\w.])", message.partition(" is ")[2])
+    words = words.removesuffix(".")
+    return bool(is_first) or (" " in words and words in message)
+
+
+_SHAPE = re.compile(r"[\[(]([\d, ]*?),?[\])]")  # (3,) or [3]
 
 
 def _function(finding: Finding, spec: Spec, framework: str, seed: int) -> LayerCode:
@@ -334,9 +376,17 @@ class _Derivative:
         yield from ("\n" + rule for rule in self._rules(modes))
         if (self.compiles and not self._is_torch) or self._is_compiled_whole(modes):
             number = self.language.compiled.format(function=number)
-        none = self.finding.entries[0].computed is None
         number = f"{number}(inputs)"
-        yield f"\ncomputed = {number if none else self.language.number.format(array=number)}"
+        if self.finding.entries[0].computed is not None:
+            number = self.language.number.format(array=number)
+        yield f"\ncomputed = {number}"
+        if self._compares:
+            yield self.language.uncompiled.format(number=number)
+
+    @property
+    def _compares(self) -> bool:
+        """Whether it also shows what is computed without the compiler, which is right."""
+        return _is_of_compiler(self.finding)
 
     @property
     def _is_torch(self) -> bool:
@@ -480,30 +530,39 @@ class _KindOfGradient(_Derivative):
     """The part of a script that shows the dtype of a gradient, or that the framework raises."""
 
     def parts(self) -> Iterator[str]:
-        mode: Any = self.finding.mode or "reverse"
-        modes: tuple[Mode, ...] = COMPOSED.get(mode, (mode,))
-        name = self.finding.input
-        if name not in self.inputs:
-            name = next((n for n, one in self.inputs.items() if self._moves(n, one)), "")
-        if not name or len(modes) > 2:
-            raise NoScript("no input is differentiated" if not name else "it is a third derivative")
+        modes, name = self._moved()
+        if len(modes) > 2:
+            raise NoScript("it is a third derivative")
         index = () if modes == ("reverse",) else (0,) * self.inputs[name].value.ndim
         by = f"{name!r}, {index}"
-        gradient = f"by_{mode}(value, {by})" if len(modes) == 1 else self._nested(modes, by, by)
+        gradient = f"by_{modes[0]}(value, {by})" if len(modes) == 1 else self._nested(modes, by, by)
         if (self.compiles and not self._is_torch) or self._is_compiled_whole(modes):
             gradient = self.language.compiled.format(function=gradient)
         yield "\n".join(part for part in self._objects(modes) if part)
         total = self.language.total.format(y=self.layer.call)
         yield f"\ndef value(inputs):\n    return {total}"
         yield from ("\n" + rule for rule in self._rules(modes))
-        yield _KIND.format(gradient=f"{gradient}(inputs)")
+        dtype = self.language.dtype.format(array="x_bar")
+        yield _KIND.format(gradient=f"{gradient}(inputs)", dtype=dtype)
 
     def end(self) -> str:
-        finding = self.finding
-        title = _title(finding)
-        truth = f"{finding.dtype}, as its input" if finding.mode else "a gradient as its input is"
-        end = _END.format(title=title, version=self.language.version, truth=truth, known="")
-        return end + f"sys.exit(0 if computed == {finding.dtype!r} else 1)\n"
+        finding, (modes, name) = self.finding, self._moved()
+        shape = self.inputs[name].value.shape if modes == ("reverse",) else ()
+        usual = f"{finding.dtype} of shape {shape}"
+        title, version = _title(finding), self.language.version
+        truth = usual if finding.mode else "a gradient as its input is"
+        end = _END.format(title=title, version=version, truth=truth, known="")
+        return end + f"sys.exit(0 if computed == {usual!r} else 1)\n"
+
+    def _moved(self) -> tuple[tuple[Mode, ...], str]:
+        """The modes, and the input that is differentiated."""
+        mode: Any = self.finding.mode or "reverse"
+        name = self.finding.input
+        if name not in self.inputs:
+            name = next((n for n, one in self.inputs.items() if self._moves(n, one)), None)
+        if name is None:
+            raise NoScript("no input is differentiated")
+        return COMPOSED.get(mode, (mode,)), name
 
 
 class _OfPair(_Derivative):
@@ -591,7 +650,8 @@ sys.exit(0 if abs(computed - other) <= {half!r} * abs(computed) else 1)
 """
 _KIND = """
 try:
-    computed = str({gradient}.dtype).rpartition(".")[2]
+    x_bar = {gradient}
+    computed = {dtype} + f" of shape {{tuple(x_bar.shape)}}"
 except Exception as error:
     computed = str(error).strip().partition("\\n")[0]
 """
@@ -609,11 +669,20 @@ def _end(finding: Finding, language: Language) -> str:
         truth="not known" if entry.truth is None else entry.truth,
         known=f"({bar}{source}{': ' * bool(known)}{known})" if source != "undecided" else "",
     )
+    if _is_of_compiler(finding):
+        return end + _WRONG_COMPILED.format(truth=entry.truth, part=2 * _PART * _half(entry))
     if entry.truth is None:
         return end + _NOT_FINITE
     if entry.computed is None:
         return end + _MISSING
     return end + _WRONG.format(truth=entry.truth, half=_half(entry))
+
+
+def _is_of_compiler(finding: Finding) -> bool:
+    """Whether the compiler alone is wrong about a number."""
+    if finding.code != Codes.COMPILED_GRADIENT or not finding.entries:
+        return False
+    return finding.entries[0].computed is not None and finding.entries[0].truth is not None
 
 
 def _title(finding: Finding) -> str:

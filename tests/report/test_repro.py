@@ -90,6 +90,37 @@ def test_an_output_that_is_not_finite_needs_no_truth(capsys: pytest.CaptureFixtu
     assert ran(found, spec_of("exp(x)", {"x": 0.0}), capsys) == (0, "1.0")
 
 
+def test_an_infinite_gradient_where_there_is_no_derivative(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lost = (Entry(index=(), computed=float("inf")),)
+    found = replace(FINDING, code="GC202", entries=lost, truth_source="undecided")
+    assert ran(found, spec_of("sqrt(x)", {"x": 0.0}), capsys) == (1, "inf")
+    assert ran(found, spec_of("sqrt(x)", {"x": 0.25}), capsys) == (0, "1.0")
+
+
+@pytest.mark.parametrize(
+    ("computed", "uncompiled", "expected"),
+    [(3.0, 12.0, True), (9.0, 12.0, True), (9.0, 3.0, False)],
+    ids=["its number", "another wrong number", "the layer is wrong without the compiler"],
+)
+def test_a_wrong_number_of_a_compiler_may_be_another_in_each_run(
+    computed: float, uncompiled: float, expected: bool
+) -> None:
+    entries = (Entry(index=(1,), computed=3.0, truth=12.0),)
+    found = replace(FINDING, code="GC108", engine="torch-compile", entries=entries)
+    printed = f"computed: {computed}\ntrue: 12.0\nwithout the compiler: {uncompiled}\n"
+    assert shows(printed, found) is expected
+
+
+@pytest.mark.parametrize("engine", ["torch-compile", "jax-jit", "tensorflow-xla"])
+def test_a_compiled_number_stands_beside_the_one_without_the_compiler(engine: str) -> None:
+    text = script(replace(FINDING, code="GC108", engine=engine), SPEC)
+    assert "uncompiled = " in text
+    assert 'print("without the compiler:", uncompiled)' in text
+    assert "uncompiled" not in script(replace(FINDING, engine=engine), SPEC)
+
+
 @pytest.mark.parametrize("engine", ["torch", "jax"])
 def test_an_output_is_lost_where_any_number_of_it_is(
     engine: str, capsys: pytest.CaptureFixture[str]
@@ -266,8 +297,17 @@ def test_the_dtype_of_a_gradient(
         FINDING, code="GC103", engine=engine, mode=mode, message=message, entries=(), indexing=None
     )
     assert ran(found, SPEC, capsys) == (0, "float64")
-    assert shows("computed: float32\n", found)
-    assert not shows("computed: float64\n", found)
+    assert shows("computed: float32 of shape (2,)\n", found)
+    assert not shows("computed: float64 of shape (2,)\n", found)
+
+
+def test_the_shape_of_a_gradient() -> None:
+    message = "the custom gradient of `f` for its argument `x` has shape (), but `x` has shape (3,)"
+    found = replace(FINDING, code="GC103", message=message, entries=(), indexing=None)
+    assert shows("computed: float64 of shape ()\n", found)
+    assert shows("computed: got [] but expected shape compatible with [3]\n", found)
+    assert not shows("computed: float64 of shape (3,)\n", found)
+    assert not shows("computed: got [3] but expected shape compatible with [3]\n", found)
 
 
 def test_a_gradient_that_the_framework_refuses(

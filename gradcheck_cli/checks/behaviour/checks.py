@@ -136,7 +136,9 @@ def _behaviour(
         faults = _faults(bench)
     nondeterministic = any(fault.nondeterministic for fault in faults)
     if bench.first.random and not nondeterministic:
-        faults.insert(0, Fault(Codes.STOCHASTIC, DRAWS, other_run=OtherRun("random")))
+        faults.insert(
+            0, Fault(Codes.STOCHASTIC, DRAWS, other_run=OtherRun("random", of_value=True))
+        )
     where = Where(bench)
     return LayerAnswer(
         findings=tuple(_finding(problem, fault, where.of(fault)) for fault in faults),
