@@ -80,9 +80,10 @@ def finding_in_brief(group: Sequence[Finding], result: SpecResult, style: Style)
     words = (place(source.path, span), where, f"{detail_of(group)}{accepted}")
     heading = title(first.code, first.severity)
     room = max(style.width - 8, 24)
-    head, *rest = wrapped("  ".join([heading, *(word for word in words if word)]), room)
+    stand_in = "_" * len(heading)  # a single word, which is not broken
+    head, *rest = wrapped("  ".join([stand_in, *(word for word in words if word)]), room)
     line = Text("      ").append(heading, style=SEVERITY_STYLE[first.severity])
-    return [line.append(head.removeprefix(heading)), *(Text("        " + text) for text in rest)]
+    return [line.append(head.removeprefix(stand_in)), *(Text("        " + text) for text in rest)]
 
 
 def point_words(finding: Finding) -> str:
@@ -137,12 +138,15 @@ def region_lines(group: Sequence[Finding], style: Style) -> list[Text]:
 def _detail(detail: str, style: Style) -> list[Text]:
     found = detail.rstrip().splitlines()
     shown = found if style.verbose else found[-_DETAIL_LINES:]
-    lines = []
-    if len(shown) < len(found):
-        lines.append(
-            Text(f"        {style.dots} {len(found) - len(shown)} lines before", style=DIM)
-        )
-    return lines + [Text("        " + plain(line.expandtabs(4)), style=DIM) for line in shown]
+    lines = [f"        {style.dots} {len(found) - len(shown)} lines before"]
+    lines = lines if len(shown) < len(found) else []
+    for text in shown:
+        text = text.expandtabs(4)
+        margin = " " * (8 + len(text) - len(text.lstrip()))
+        lines += [
+            margin + part for part in wrapped(text.strip(), max(style.width - len(margin), 24))
+        ]
+    return [Text(line, style=DIM) for line in lines]
 
 
 def error_block(error: SpecError, style: Style) -> list[Text]:

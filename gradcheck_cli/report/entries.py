@@ -14,7 +14,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Entry, Finding, Indexing, SpecResult
 from gradcheck_cli.report.groups import described
 from gradcheck_cli.report.numbers import FEW, depth, error, significant, with_bar
-from gradcheck_cli.report.style import DIM, Style
+from gradcheck_cli.report.style import DIM, Style, wrapped
 from gradcheck_cli.report.table import table_lines
 
 SHOWN_ROWS = 5
@@ -126,7 +126,8 @@ def entries_table(group: Sequence[Finding], result: SpecResult, style: Style) ->
         noun = "entry" if table.more == 1 else "entries"
         picture = _picture(group[0], result, style) if table.more > MANY else []
         end = "; their errors by index:" if picture else ""
-        lines.append(Text(f"  and {table.more} more {noun}{end}", style=DIM))
+        told = wrapped(f"and {table.more} more {noun}{end}", style.width - 2)
+        lines += [Text(f"  {line}", style=DIM) for line in told]
         lines += picture
     return lines
 

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+from gradcheck_cli.domain.codes import CODES
 from gradcheck_cli.domain.report import Pass, Report, SpecResult
 from gradcheck_cli.report import open_writer
 from gradcheck_cli.report.style import Style
@@ -181,6 +182,23 @@ def test_lines_keep_to_the_screen(width: int) -> None:
     lines = screen(samples.everything(), width).splitlines()[:-1]
     commands = [line for line in lines if line.startswith("  rerun gradcheck run ")]
     assert [line for line in lines if len(line) > width and line not in commands] == []
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_heading_in_a_narrow_window_is_there_once(code: str) -> None:
+    finding = replace(samples.nan_finding("torch"), code=code, severity="note", cause=None)
+    text = only(replace(samples.quadratic(), findings=(finding,)), width=30)
+    assert text.count(f"note[{code}] {CODES[code].name}") == 1
+    assert text.count("note[") == 1
+
+
+def test_the_words_of_an_exception_keep_to_the_screen() -> None:
+    detail = "  File 'layers.py', line 3\n" + "missing arguments of the constructor " * 5
+    finding = replace(samples.nan_finding("torch"), code="GC701", detail=detail, cause=None)
+    lines = only(replace(samples.quadratic(), findings=(finding,)), width=60).splitlines()
+    assert "          File 'layers.py', line 3" in lines
+    assert max(map(len, (line for line in lines if "arguments" in line))) <= 60
+    assert sum(line.count("arguments") for line in lines) == 5
 
 
 @pytest.mark.parametrize("width", [80, 120])
