@@ -76,10 +76,11 @@ class Writer(ReportWriter):
 
 
 def _says_little(group: Sequence[Finding], groups: Sequence[Sequence[Finding]]) -> bool:
-    """Whether one line is enough: for a note, and for what follows from an output that is no
-    number: that it has no derivative, and a gradient that the same operation spoils."""
+    """Whether one line is enough: for a note, for what a spec accepts, and for what follows from an
+    output that is no number: that it has no derivative, and a gradient that the same operation
+    spoils."""
     first = group[0]
-    if first.severity == "note":
+    if first.severity == "note" or first.allowed:
         return True
     outputs = [g[0] for g in groups if g[0].code == Codes.NON_FINITE_OUTPUT and g[0] is not first]
     return any(

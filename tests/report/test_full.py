@@ -146,8 +146,11 @@ def test_quiet_shows_failures_only() -> None:
 def test_an_allowed_finding_gives_its_reason() -> None:
     finding = replace(samples.nan_finding("torch"), allowed=True, reason="we never get there")
     result = replace(samples.reciprocal_exp(), status="passed", findings=(finding,))
+    assert "  allow accepted: we never get there\n" in only(result, verbose=True)
     text = only(result)
-    assert "  allow accepted: we never get there\n" in text
+    assert "error[GC201] nan-gradient" in text
+    assert "(accepted: we never get there)" in text
+    assert len(text.splitlines()) < 6
     assert text.splitlines()[-1] == "1 spec: 1 passed; 1 allowed; 3.21 s"
 
 
