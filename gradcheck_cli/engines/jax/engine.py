@@ -66,8 +66,10 @@ class JaxEngine(LoweredEngine):
 
     def subject(self, request: SubjectRequest) -> Subject:
         from gradcheck_cli.engines.jax.layer import JaxSubject
+        from gradcheck_cli.engines.layer.used_again import taken
 
-        return JaxSubject(request, compiled=False)
+        left = taken(JaxSubject, request) if self.placement == HOST else None
+        return left or JaxSubject(request, compiled=False)
 
     def plainly(self) -> AbstractContextManager[None]:
         import jax

@@ -63,7 +63,8 @@ class JaxVJP:
         back, dtypes = self._backs[used]
         if not any(self._fw.floating(dtype) for dtype in dtypes):
             return [None] * len(self._sources)
-        bars = [cotangents[i].astype(dtype) for i, dtype in zip(used, dtypes, strict=True)]
+        given = zip((cotangents[i] for i in used), dtypes, strict=True)
+        bars = [bar if bar.dtype == dtype else bar.astype(dtype) for bar, dtype in given]
         return list(self._applied(back, bars))
 
     def _applied(self, back: Any, bars: list[Any]) -> Any:
@@ -146,7 +147,7 @@ class Jax:
     def array(self, values: Array) -> Any:
         values = np.asarray(values)
         wanted = self.kinds["float"] if values.dtype.kind == "f" else values.dtype
-        return self.jax.device_put(values.astype(wanted))  # a copy, and nothing is compiled
+        return self.jax.numpy.asarray(values.astype(wanted))  # a copy, and nothing is compiled
 
     def leaf(self, values: Array) -> Any:
         return self.array(values)

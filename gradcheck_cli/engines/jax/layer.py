@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array, as_pairs, joined
-from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.layer import LARGE, Leaf
 from gradcheck_cli.domain.thresholds import OPERATIONS
 from gradcheck_cli.engines.jax.modes import (
     NO_LOOP,
@@ -33,6 +33,7 @@ from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
 from gradcheck_cli.engines.layer.results import Results
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout, Output, SubjectRequest
+from gradcheck_cli.engines.layer.used_again import left
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 
@@ -77,6 +78,7 @@ class JaxSubject(LayerSubject):
         self._random.again()
         with settings_kept():  # as for its author: `jax.random` draws other numbers in float64
             self._function, args, kwargs = self._found()
+        self.is_fresh = compiled or self._function is not request.implementation.live
         if not compiled and isinstance(self._function, type(jax.jit(lambda: None))):
             self.stages = (NO_COMPILER, "its jax.jit")
         with self._wide():
@@ -94,6 +96,7 @@ class JaxSubject(LayerSubject):
             self._complex = request.complex_inputs | held
             self._arguments = arrange(self._function, self._names, args, kwargs)
             self._own = self._values()
+            self._base: dict[str, Any] = {}
             self._captures = self._captured()
         names = dict.fromkeys(one.name for one, _, _ in self._captures)
         self.notes += tuple(f"`{name}`, which the layer captured, is not checked" for name in names)
@@ -195,10 +198,23 @@ class JaxSubject(LayerSubject):
     def inputs(
         self, values: Mapping[str, Array], wrt: Sequence[str] = (), layout: Layout = "contiguous"
     ) -> dict[str, Any]:
-        return {name: self.fw.array(values.get(name, own)) for name, own in self._own.items()}
+        return {
+            name: self._at_hand(name, own) if name not in values else self.fw.array(values[name])
+            for name, own in self._own.items()
+        }
+
+    def _at_hand(self, name: str, own: Array) -> Any:
+        """A leaf at its own values: nobody can write to the array, but a call that was donated it
+        may have deleted it. What is large is made anew: one that stays would take its memory."""
+        made = self._base.get(name)
+        if made is None or made.is_deleted():
+            made = self.fw.array(own)
+            if own.size < LARGE:
+                self._base[name] = made
+        return made
 
     def cotangent(self, part: Array, output: Output, layout: Layout) -> Any:
-        return self.jax.device_put(part.astype(self.jax.numpy.dtype(output.dtype)))
+        return self.jax.numpy.asarray(part.astype(self.jax.numpy.dtype(output.dtype)))
 
     def call(self, inputs: Mapping[str, Any]) -> list[Any]:
         jax = self.jax
@@ -215,7 +231,8 @@ class JaxSubject(LayerSubject):
             if jax.numpy.issubdtype(array.dtype, jax.numpy.complexfloating):
                 array = jax.numpy.stack([array.real, array.imag], axis=-1)
                 self.complex_outputs.add(name)
-            found[name] = jax.numpy.asarray(array)
+            # an array of JAX's is one, and to say so again would be an operation of the program
+            found[name] = array if isinstance(array, jax.Array) else jax.numpy.asarray(array)
         self.output_names = list(found)
         return list(found.values())
 
@@ -251,11 +268,16 @@ class JaxSubject(LayerSubject):
 
     def plain_value(self, values: Mapping[str, Array]) -> Array:
         with self.ready({}):
-            inputs = self.inputs({n: x for n, x in values.items() if n not in self._complex})
-            for name in self._complex:  # NumPy joins parts in a hundredth of the time
-                pairs = values.get(name, self._own[name]).astype(self.dtype)
-                inputs[name] = self.jax.device_put(joined(pairs))
-            return self.flat(self._values_at(inputs))
+            return self._value_again(values)
+
+    def _value_again(self, values: Mapping[str, Array]) -> Array:
+        """Who calls this stands in `ready`."""
+        self._random.again()
+        inputs = self.inputs({n: x for n, x in values.items() if n not in self._complex})
+        for name in self._complex:  # NumPy joins parts in a hundredth of the time
+            pairs = values.get(name, self._own[name]).astype(self.dtype)
+            inputs[name] = self.jax.device_put(joined(pairs))
+        return self.flat(self._values_at(inputs))
 
     def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
         if self._looped_s > LOOPED_S and not self.is_held:
@@ -265,7 +287,12 @@ class JaxSubject(LayerSubject):
             with self.ready({}):
                 return np.stack([self.flat(self._program(self.inputs(one))) for one in many])
         started = time.process_time()
-        found = super().several(many)
+        if self.is_held or self._captures:
+            found = super().several(many)
+        else:
+            self.stencils.looped += len(many)
+            with self.ready({}):  # once: no call can change but random numbers
+                found = np.stack([self._value_again(values) for values in many])
         self._looped_s += time.process_time() - started
         return found
 
@@ -370,6 +397,16 @@ class JaxSubject(LayerSubject):
     def forward_mode(self, names: Sequence[str]) -> AbstractContextManager[Any]:
         return no_jvp()
 
+    def jvps(self, many: Sequence[Mapping[str, Array]]) -> list[Array | None]:
+        if self._captures:
+            return super().jvps(many)
+        with self.ready({}), no_jvp():
+            return [self._pushed_again(tangents) for tangents in many]
+
+    def _pushed_again(self, tangents: Mapping[str, Array]) -> Array | None:
+        self._random.again()  # no call can change but random numbers
+        return self._pushed(tangents)
+
     # What is inside: nothing that was compiled hides it
 
     def record(self, row: Array) -> Recording:
@@ -469,8 +506,19 @@ class JaxSubject(LayerSubject):
 
     def close(self) -> None:
         """What the user's code has compiled holds what stood in for captured arrays."""
-        if any(_differ(one.value, array) for one, _, array in self._captures):
+        if self._is_a_plain_function:
+            left(self)
+        elif any(_differ(one.value, array) for one, _, array in self._captures):
             self.jax.clear_caches()
+
+    @property
+    def _is_a_plain_function(self) -> bool:
+        """Whether it has nothing but what it is called with, and nothing was learned of it that is
+        not so of every function: to bind it again would change nothing."""
+        learned = self._whole or self.is_held or self.notes or self.stages or self.mode != "reverse"
+        mine = self.request.implementation.live is not None and not self._tree.arrays
+        small = all(own.size < LARGE for own in self._own.values())
+        return mine and small and not learned and not (self._captures or self._captured())
 
 
 def _differ(one: Any, other: Any) -> bool:

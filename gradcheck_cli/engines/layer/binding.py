@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from operator import is_not
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -125,6 +125,9 @@ def parameters_of(function: Any) -> list[inspect.Parameter] | None:
     """The parameters of a function's signature; None where it states none. Nobody writes to the
     list. That of a plain function is read once: a check of a small layer asks several times, and
     each time would take as long as a call of the layer."""
+    if type(function) is MethodType:
+        of_all = parameters_of(function.__func__)
+        return of_all[1:] if of_all and of_all[0].kind in _BY_PLACE else _read(function)
     if type(function) is not FunctionType or vars(function):  # it may state those of another
         return _read(function)
     stated = (function.__code__, function.__defaults__, function.__kwdefaults__)

@@ -111,6 +111,8 @@ def _reached(function: Any) -> Iterator[tuple[str, Any, Put | None]]:
         else:
             yield "self", owner, None
         function = function.__func__
+        if not _leads_on(function):
+            return
     if not isinstance(function, types.FunctionType):
         yield from _attributes(function)
         call = vars(type(function)).get("__call__")

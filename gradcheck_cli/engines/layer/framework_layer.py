@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.records import replace
 from gradcheck_cli.engines.derivatives import Derivatives, Targets
 from gradcheck_cli.engines.layer.subject import Call, Layout, Output, Stencils, SubjectRequest
 
@@ -56,7 +56,9 @@ class FrameworkLayer(ABC):
         self.mode: Mode = "reverse"
         self.notes: tuple[str, ...] = ()
         self._bound: tuple[Leaf, ...] = ()
-        self._leaves: tuple[Leaf, ...] = ()
+        self.leaves: tuple[Leaf, ...] = ()
+        self.wrt: tuple[str, ...] = ()  # names of the leaves that are differentiated
+        self.shapes: dict[str, tuple[int, ...]] = {}  # of the leaves
         self.output_names: list[str] = []  # of the last call
         self.complex_outputs: set[str] = set()
         self._declared_value: Callable[[Mapping[str, Array]], Array] | None = None
@@ -170,9 +172,9 @@ class FrameworkLayer(ABC):
 
     # Leaves
 
-    @property
-    def leaves(self) -> tuple[Leaf, ...]:
-        return self._leaves
+    def _set_leaves(self, leaves: tuple[Leaf, ...]) -> None:
+        self.leaves = leaves
+        self.wrt = tuple(leaf.name for leaf in leaves if leaf.differentiable)
 
     def bind_leaves(self, leaves: Iterable[Leaf]) -> None:
         """The leaves, each with its domain, in which its own numbers are, although they were
@@ -186,16 +188,20 @@ class FrameworkLayer(ABC):
                 low = float(np.nanmin(leaf.kept, initial=low))
                 leaf = replace(leaf, low=low, high=float(np.nanmax(leaf.kept, initial=high)))
             found.append(leaf)
-        self._bound = self._leaves = tuple(found)
+        self._bound = tuple(found)
+        self._set_leaves(self._bound)
+        self.shapes = {leaf.name: leaf.shape for leaf in found}
         if any(leaf.is_complex for leaf in found):
             self.notes += (self.complex_gradients,)
 
     def differentiate(self, names: Collection[str]) -> None:
-        self._leaves = tuple(
-            leaf
-            if leaf.name in names or not leaf.differentiable
-            else replace(leaf, differentiable=False)
-            for leaf in self._bound
+        self._set_leaves(
+            tuple(
+                leaf
+                if leaf.name in names or not leaf.differentiable
+                else replace(leaf, differentiable=False)
+                for leaf in self._bound
+            )
         )
 
     def assume_digits(self, dtype: str) -> None:
@@ -204,14 +210,9 @@ class FrameworkLayer(ABC):
     def begin_again(self, request: SubjectRequest) -> None:
         """From now on it is as it was when it was bound, for the same request."""
         self.request, self.stencils, self.digits = request, Stencils(), self.dtype
-        self._leaves = self._bound
+        self._set_leaves(self._bound)
 
     # Arrays
-
-    @property
-    def wrt(self) -> tuple[str, ...]:
-        """Names of the leaves that are differentiated."""
-        return tuple(leaf.name for leaf in self.leaves if leaf.differentiable)
 
     def numbers(self, array: Any) -> Array:
         """The numbers of an array, which may be in its own memory and dtype: to be read at

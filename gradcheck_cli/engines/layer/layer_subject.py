@@ -177,10 +177,12 @@ class LayerSubject(FrameworkLayer):
     ) -> tuple[list[Any], bool]:
         """The gradients of one row, and whether the pass wrote to its cotangents."""
         bars = self.cotangents(row, call.used_outputs, layout)
+        keep &= not self.runs_once
+        if not call.watch:
+            return self.pass_back(vjp, bars, keep), False
         marked = {str(i): bar for i, bar in enumerate(bars) if bar is not None}
-        written = self.watch_cotangents(marked) if call.watch else tuple
-        grads = self.pass_back(vjp, bars, keep and not self.runs_once)
-        return grads, bool(written())
+        written = self.watch_cotangents(marked)
+        return self.pass_back(vjp, bars, keep), bool(written())
 
     def result(
         self,
@@ -193,11 +195,12 @@ class LayerSubject(FrameworkLayer):
         WrongKind."""
         gradients: dict[str, Array | None] = {}
         dtypes: dict[str, str] = {}
-        shapes = {leaf.name: leaf.shape for leaf in self.leaves}
         for place, name in enumerate(wrt):
             parts = [grads[place] for grads in passes]
             known = [part for part in parts if part is not None]
-            gradients[name] = self._stacked(name, shapes[name], parts, numbers) if known else None
+            gradients[name] = (
+                self._stacked(name, self.shapes[name], parts, numbers) if known else None
+            )
             if known:
                 dtypes[name] = self.fw.dtype_of(known[0])
         return CallResult(output, gradients, dtypes)

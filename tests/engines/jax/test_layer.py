@@ -26,6 +26,7 @@ import jax
 import jax.numpy as jnp
 
 scale = jnp.array([2.0, 0.1])
+donated = jax.jit(lambda x: x * x, donate_argnums=0)
 
 
 def dense(x, w):
@@ -320,6 +321,18 @@ def test_what_draws_random_numbers_by_a_key_is_known(bound: Callable[..., JaxSub
 )
 def test_a_layer_may_branch_on_its_numbers_in_python(layer: Callable[..., Any]) -> None:
     assert check(layer, jnp.array([0.5, -1.25, 2.0])).passed
+
+
+@pytest.mark.parametrize("layer", [lambda x: x, lambda x: (x * x, np.ones(3))])
+def test_outputs_may_be_inputs_or_arrays_of_numpy(layer: Callable[..., Any]) -> None:
+    assert check(layer, jnp.array([0.5, -1.25, 2.0])).passed
+
+
+def test_a_call_may_delete_what_it_is_given(bound: Callable[..., JaxSubject]) -> None:
+    layer = bound("donated", {"x": X})
+    for _ in range(2):
+        np.testing.assert_array_equal(layer.value({}), X * X)
+    np.testing.assert_array_equal(layer.several([{}, {}]), [X * X, X * X])
 
 
 def test_another_value_and_another_point(bound: Callable[..., JaxSubject]) -> None:

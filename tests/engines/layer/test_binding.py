@@ -78,5 +78,25 @@ def test_what_wraps_a_function_has_its_signature() -> None:
     assert names(functools.partial(scaled, scale=1.0)) == ["x", "scale"]
 
 
+def test_a_method_has_the_parameters_that_a_call_gives() -> None:
+    class Layer:
+        def forward(self, x: Any, *, scale: float = 2.0) -> Any:
+            return x * scale
+
+        @classmethod
+        def apply(cls, *args: Any) -> Any:
+            return args
+
+        def all(*args: Any) -> Any:
+            return args
+
+        @functools.wraps(scaled)
+        def wrapped(self, *args: Any) -> Any:
+            return scaled(*args)
+
+    for method in (Layer().forward, Layer.apply, Layer().all, Layer().wrapped, [].append):
+        assert parameters_of(method) == list(inspect.signature(method).parameters.values())
+
+
 def test_what_states_no_parameters_has_none() -> None:
     assert parameters_of(3) is None

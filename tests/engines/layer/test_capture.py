@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 
 from gradcheck_cli.engines.layer.capture import captures
 
@@ -36,6 +37,19 @@ def test_closures_globals_and_defaults_of_functions_that_are_called_are_found() 
     assert found["SCALE"] is SCALE
     assert found["inner"][0] == 5.0
     assert found["default"] is TABLE
+
+
+def test_methods_of_a_library_keep_nothing_of_the_users() -> None:
+    """What their code reads is the library's own."""
+
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return 2 * x
+
+    assert [c.value for c in captures(Doubled.apply)] == [Doubled]
+    linear = torch.nn.Linear(2, 1)
+    assert [c.value for c in captures(linear.forward)] == [linear]
 
 
 def test_an_attribute_that_is_called_as_an_argument_has_another_name() -> None:

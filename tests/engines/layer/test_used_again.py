@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 import torch
+from jax import numpy as jnp
 from torch import nn
 
 from gradcheck_cli import check
@@ -17,14 +19,14 @@ from gradcheck_cli.engines.registry import engines
 from tests.checks.making import layer_problem
 
 
-def requested(layer: Any, x: Any = (0.5, 2.0)) -> SubjectRequest:
-    problem = layer_problem(layer, {"x": x})
+def requested(layer: Any, x: Any = (0.5, 2.0), engine: str = "torch") -> SubjectRequest:
+    problem = layer_problem(layer, {"x": x}, engine=engine)
     values = {"x": np.asarray(x, dtype=np.float64)}
     return SubjectRequest(problem.implementation, values, "float64", "float64")
 
 
 def bound(request: SubjectRequest) -> Any:
-    engine = engines()["torch"].engine
+    engine = engines()[request.implementation.engine].engine
     assert engine is not None
     return engine.subject(request)
 
@@ -33,8 +35,9 @@ def square(x: Any) -> Any:
     return x * x
 
 
-def test_the_same_function_at_the_same_numbers_is_bound_once() -> None:
-    request = requested(square)
+@pytest.mark.parametrize("engine", ["torch", "jax"])
+def test_the_same_function_at_the_same_numbers_is_bound_once(engine: str) -> None:
+    request = requested(square, engine=engine)
     same = replace(request, values={"x": request.values["x"].copy()})
     with surroundings():
         first = bound(request)
@@ -58,6 +61,16 @@ class Counted(nn.Module):
 
 
 CAPTURED = torch.tensor([2.0, 3.0], dtype=torch.float64)
+HELD = jnp.array([2.0, 3.0])
+
+
+@jax.tree_util.register_dataclass
+@dataclass
+class Scaled:
+    w: Any
+
+    def __call__(self, x: Any) -> Any:
+        return x * self.w
 
 
 @pytest.mark.parametrize(
@@ -82,9 +95,20 @@ def test_what_is_asked_differently_is_bound_anew(change: Any) -> None:
         assert bound(request) is first
 
 
-@pytest.mark.parametrize("layer", [Counted(), lambda x: x * CAPTURED], ids=["module", "captured"])
-def test_a_layer_that_holds_tensors_is_bound_anew(layer: Any) -> None:
-    request = requested(layer)
+@pytest.mark.parametrize(
+    ("engine", "layer"),
+    [
+        pytest.param("torch", Counted(), id="module"),
+        pytest.param("torch", lambda x: x * CAPTURED, id="captured"),
+        pytest.param("jax", Scaled(jnp.ones(2)), id="tree"),
+        pytest.param("jax", lambda x: x * HELD, id="captured by a function of JAX"),
+        pytest.param("jax", jax.jit(square), id="compiled"),
+    ],
+)
+def test_a_layer_that_holds_arrays_or_what_was_compiled_is_bound_anew(
+    engine: str, layer: Any
+) -> None:
+    request = requested(layer, engine=engine)
     with surroundings():
         first = bound(request)
         first.close()
