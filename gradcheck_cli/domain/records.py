@@ -99,6 +99,7 @@ else:
 
     def _compiled(cls: type, frozen: bool) -> Callable[..., None]:
         names: dict[str, Any] = {"__put__": object.__setattr__, "__missing__": MISSING}
+        slots = {name for one in cls.__mro__ for name in one.__dict__.get("__slots__", ())}
         positional, keywords, body = ["self"], ["*"], ["pass"]
         for field in fields(cls):
             if not field.init:
@@ -112,7 +113,13 @@ else:
                 argument = f"{name}=__missing__"
                 value = f"__make_{name}__() if {name} is __missing__ else {name}"
             (keywords if field.kw_only else positional).append(argument)
-            body.append(f"__put__(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+            if not frozen:
+                body.append(f"self.{name} = {value}")
+            elif name in slots:  # in two thirds of the time
+                names[f"__put_{name}__"] = getattr(cls, name).__set__
+                body.append(f"__put_{name}__(self, {value})")
+            else:
+                body.append(f"__put__(self, {name!r}, {value})")
         if hasattr(cls, "__post_init__"):
             body.append("self.__post_init__()")
         if len(keywords) > 1:

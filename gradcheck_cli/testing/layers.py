@@ -313,8 +313,7 @@ def _decorators(lines: list[str]) -> int:
 
 
 def _shown(path: str) -> str:
-    relative = os.path.relpath(path)
-    return path if relative.startswith("..") else relative
+    return path.removeprefix(os.path.join(os.getcwd(), ""))
 
 
 def name_of(layer: Any) -> str:
