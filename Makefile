@@ -83,6 +83,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/large_layer.py
 	$(BIN)/python benchmarks/layers.py
 	$(BIN)/python benchmarks/small_layers.py
+	$(BIN)/python benchmarks/small_layers.py --framework jax
 	$(BIN)/python benchmarks/second_order.py
 	$(BIN)/python benchmarks/plugin.py
 	$(BIN)/python benchmarks/explanations.py
