@@ -138,7 +138,7 @@ def failures(case: Case, name: str) -> Callable[[Any], set[str]]:
 def rare(case: Case, name: str) -> set[str]:
     """The kinds that occur, and nearly nowhere, by an estimate of what is right."""
     runner = runner_of(case, name, DRAWN)
-    if not case["breaks"] or runner.batched is None:
+    if not case["breaks"] or not runner.together or runner.batched is None:
         return set()
     domain = runner.domain
     low, high = domain.numbers(np.stack([domain.low, domain.high])) / 2

@@ -51,7 +51,7 @@ class _LayerRunner(Runner):
 
     def __init__(self, subject: Subject, engine: str, spec: Spec, domain: Domain) -> None:
         super().__init__(engine, spec.program, domain, spec.wrt)
-        self.batched = None
+        self.batched, self.together = None, False
         self.subject = subject
         self._leaves = {word_of(leaf.name): leaf.name for leaf in subject.leaves}
 

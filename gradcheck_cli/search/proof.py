@@ -19,7 +19,7 @@ from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.search import KINDS, GradientProgram, Kind
 from gradcheck_cli.domain.thresholds import EXCUSED_MOVES, ROUNDED_AWAY
 from gradcheck_cli.search.bends import Bend, bends
-from gradcheck_cli.search.box import Domain, Ordinals
+from gradcheck_cli.search.box import Domain, Ordinals, to_ordinals
 from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.enclosures.enclosed import Enclosed, Rounding, between
 from gradcheck_cli.search.enclosures.enclosing import BoxProgram
@@ -324,18 +324,28 @@ class Proof:
 
 
 def halves(domain: Domain, low: Ordinals, high: Ordinals) -> tuple[Ordinals, Ordinals]:
-    """Each box (N, D) cut in two along the element that is widest for its domain, in ordinals: the
-    lower halves, and then the upper ones."""
+    """Each box (N, D) cut in two along the element that is widest for its domain, in ordinals or by
+    its numbers, and in the middle of that: the lower halves, and then the upper ones. In ordinals,
+    what is large is a small part of a domain that has 0; by its numbers, what is small is."""
     rows = np.arange(len(low))
-    width = high.astype(np.float64) - low
-    whole = domain.high.astype(np.float64) - domain.low
-    axis = np.argmax(width / np.maximum(whole, 1.0), axis=1)
+    numbers = [domain.numbers(one) for one in (low, high, domain.low[None], domain.high[None])]
+    by_ordinals = _shares(low, high, domain.low, domain.high)
+    by_numbers = _shares(*(one / 2 for one in numbers))
+    along, axis = np.divmod(np.argmax(np.hstack([by_ordinals, by_numbers]), axis=1), domain.size)
     first, last = low[rows, axis], high[rows, axis]
-    cut = np.where((first < 0) & (last >= 0), -1, midway(first, last))
+    middle = to_ordinals((numbers[0] / 2 + numbers[1] / 2)[rows, axis], domain.format)
+    cut = np.where(along, np.clip(middle, first, last - 1), midway(first, last))
+    cut = np.where((first < 0) & (last >= 0), -1, cut)
     middle_high, middle_low = high.copy(), low.copy()
     middle_high[rows, axis] = cut
     middle_low[rows, axis] = cut + 1
     return np.concatenate([low, middle_low]), np.concatenate([middle_high, high])
+
+
+def _shares(low: Array, high: Array, lowest: Array, highest: Array) -> Array:
+    """The part of a domain that each element of boxes (N, D) has."""
+    whole = highest.astype(np.float64) - lowest
+    return (high.astype(np.float64) - low) / np.where(whole > 0, whole, 1.0)
 
 
 def bit_of(kind: Kind) -> np.uint8:

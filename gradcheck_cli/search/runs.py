@@ -17,6 +17,7 @@ from gradcheck_cli.domain.evaluation import Evaluation, Failure, Problem, Projec
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.search.batching import NotBatched, batched, tiled
 from gradcheck_cli.search.box import Domain, Ordinals
+from gradcheck_cli.search.enclosures.faithful import chooses_by_others
 from gradcheck_cli.search.estimates import Answers, answers_of, row_cotangents
 
 BATCH = 1024
@@ -34,7 +35,8 @@ class Runner:
         wrt: tuple[str, ...],
         count: int = BATCH,
     ) -> None:
-        """`count` points are run at once."""
+        """`count` points are run at once, `together` if the engine answers each as if it was run
+        alone."""
         self.count = count
         self.engine = engine
         self.program = program
@@ -43,10 +45,12 @@ class Runner:
         self.runs = 0
         self.failure: Failure | None = None  # of the last point that gave no answer
         self._shape = program.nodes[program.output].shape
+        self.together = not chooses_by_others(program, engine)
         try:
             self.batched: Program | None = batched(program, count)
         except NotBatched:
             self.batched = None
+            self.together = False
 
     def at(self, points: Ordinals) -> Steps[Answers]:
         """The answers at points (N, D); the file's batch is filled with its last point."""
@@ -55,8 +59,9 @@ class Runner:
             some = points[begin : begin + self.count]
             found = yield from self._together(some)
             if found is None:
-                found = yield from self.singly(some[:_SINGLY])
-            parts.append(_padded(found, len(some)))
+                chosen = np.arange(0, len(some), -(-len(some) // _SINGLY))
+                found = _placed((yield from self.singly(some[chosen])), chosen, len(some))
+            parts.append(found)
         return _joined(parts)
 
     def singly(self, points: Ordinals) -> Steps[Answers]:
@@ -70,14 +75,14 @@ class Runner:
         return _joined([self._alone(evaluation, question) for evaluation, question in answered])
 
     def _together(self, points: Ordinals) -> Steps[Answers | None]:
-        if self.batched is None:
+        if self.batched is None or not self.together:
             return None
         values = self.values(filled(points, self.count))
         question = self._problem(self.batched, values, row_cotangents(self.count, self._shape))
         (found,) = yield [Ask(self.engine, question)]
         if found.failure is not None:
             self.failure = found.failure
-            self.batched = None
+            self.together = False
             return None
         self.runs += len(points)
         return self._answers(found, question, self.count).first(len(points))
@@ -135,13 +140,18 @@ def _gradients(evaluation: Evaluation, values: Mapping[str, Array], rows: int) -
     }
 
 
-def _padded(answers: Answers, count: int) -> Answers:
-    missing = count - len(answers.value)
-    if not missing:
-        return answers
-    none = {n: np.full((missing, *g.shape[1:]), np.nan) for n, g in answers.gradients.items()}
-    value = np.full((missing, *answers.value.shape[1:]), np.nan)
-    return _joined([answers, Answers(value, none, np.zeros(missing, np.bool_))])
+def _placed(answers: Answers, rows: Array, count: int) -> Answers:
+    """The answers of some of `count` points, which have these rows; no answers of the others."""
+
+    def spread(part: Array) -> Array:
+        whole = np.full((count, *part.shape[1:]), np.nan)
+        whole[rows] = part
+        return whole
+
+    answered = np.zeros(count, np.bool_)
+    answered[rows] = answers.answered
+    gradients = {name: spread(gradient) for name, gradient in answers.gradients.items()}
+    return Answers(spread(answers.value), gradients, answered)
 
 
 def _joined(parts: list[Answers]) -> Answers:

@@ -56,7 +56,7 @@ _MOST_BOXES = 256  # that a report lists
 _TRIED = 12  # suspects of one kind whose truth is enclosed in one round: 5 ms each
 _VAIN = 24  # suspects of one kind after which fewer are tried: most of them are excused
 _LEAVES = 64  # single points that are run, where no bound decides
-_ROUNDS = 6  # of proof and directed search, at most
+_ROUNDS = 12  # of proof and directed search, at most
 _FIRST_BOXES = 1024  # of the first attempt of a proof, which decides most that is safe
 _BOXES = 2000  # of the next; each turn doubles them
 _SLICE_S: Seconds = 1.0  # for one turn
@@ -67,8 +67,9 @@ _SIMPLER_S: Seconds = 0.5  # for simpler witnesses
 _SIMPLER_ROUNDS = 4
 _SIMPLER_TRIED = 8  # points of a round whose truth is enclosed
 _MANY = 1 << 14  # points of a batch of a region's numbers: so many start no threads
-_AROUND = 512  # points around witnesses, of each turn
-_OPEN_POINTS = 64  # of each kind and turn, from boxes that are open
+_AROUND = 2048  # points around witnesses, of each turn
+_OPEN_POINTS = 64  # of each kind and turn: open boxes, whose ends are run,
+_WITHIN = 256  # and points inside of such boxes
 
 
 class Searching:
@@ -242,6 +243,9 @@ class Searching:
             low, high = proof.open_boxes(kind)
             some = self._rng.permutation(len(low))[:_OPEN_POINTS]
             found += [low[some], high[some]]
+            if len(low):
+                within = self._rng.integers(len(low), size=_WITHIN)
+                found.append(self._rng.integers(low[within], high[within], endpoint=True))
         return np.unique(np.concatenate(found), axis=0)
 
     def _around_witnesses(self) -> Ordinals:
@@ -459,7 +463,7 @@ class Searching:
     def _find_regions(self, points: Ordinals) -> Steps[None]:
         """Of kinds that were found; `points` are some of the domain."""
         proof, domain = self._proof, self._domain
-        if proof is None or self._runner.batched is None:
+        if proof is None or not self._runner.together:
             return
         budget = Budget(max(_FOR_REGIONS * self._seconds, self._budget.left))
         reasons = Reasons(self._exact, self._gradient, self._format)

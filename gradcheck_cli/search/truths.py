@@ -29,6 +29,7 @@ from gradcheck_cli.truth.certified.enclose import Certificate, certify, certify_
 _SLOPE_BITS = 4096
 _FAR, _NEAR = 400, 800  # one-sided slopes are taken 2^-400 and 2^-800 away
 _SAME_SLOPE_BITS = 60
+_SLOPED = ({"finite"}, {"finite", "none"})  # on both sides, or at the edge of the domain
 _MOST_MOVED = 64  # elements whose second derivatives are enclosed, one pass each
 
 
@@ -146,7 +147,7 @@ class PointTruth:
             if self._value_known(place[0]):
                 slopes = self._slopes(name, place)
                 nowhere = slopes == {"none"} and (known.tied[place] or known.nowhere[place])
-                if slopes == {"finite"} and not math.isfinite(number):
+                if slopes in _SLOPED and not math.isfinite(number):
                     yield "gradient-nonfinite", number, math.nan, False, 1.0
                 if nowhere or "infinite" in slopes:
                     yield "undefined", number, math.nan, False, 0.5

@@ -46,6 +46,7 @@ FORMULAS = (
     *("1/exp(x)", "1/(1 + exp(x))", "(2 + exp(x))**2", "exp(x)*(2 + exp(x))", "exp(-exp(x)) - 1"),
     *("hypot(x, 1.5)", "atan2(x, 0.7)", "atan2(0.7, x)", "xlogy(x, x + 3)", "logaddexp(x, 1)"),
     *("mish(x)", "selu(x)", "relu6(x)", "clip(x, -1, 2)**2", "bce_with_logits(x, 0.3)", "logit(x)"),
+    *("erfinv(x)", "ndtri(x)", "i0(x)", "i1(x)", "i0e(x)", "i1e(x)", "sqrt(maximum(x, 0))"),
     *("bce(x, 0.3)", "kl_div(x, 0.3)", "x * sin(x) * exp(-x*x)", "x * maximum(x, x*x)"),
 )
 OF_ARRAYS = (

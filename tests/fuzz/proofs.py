@@ -36,7 +36,8 @@ _UNARY = (
     *("atan({})", "asinh({})", "{}**1.5", "square({})", "rsqrt({})", "acos({})", "tan({})"),
     *("{}**-2", "{}**7", "gelu({})", "elu({})", "erfc({})", "lgamma({})", "softsign({})"),
     *("exp2({})", "hypot({}, 1)", "cbrt({})", "atanh({})", "acosh({})", "digamma({})"),
-    *("logaddexp({}, 1)", "xlogy(2, {})", "selu({})"),
+    *("logaddexp({}, 1)", "xlogy(2, {})", "selu({})", "erfinv({})", "i0({})", "i1({})", "i0e({})"),
+    *("ndtri({})", "maximum({}, 0)", "sqrt(maximum({}, 0))"),
 )
 _BINARY = ("({})+({})", "({})-({})", "({})*({})", "({})/({})", "maximum({}, {})", "minimum({}, {})")
 _WHOLE = (
@@ -157,7 +158,7 @@ class Attack:
     def _attacked(self, spec: Spec, domain: Domain, proven: list[Kind], turn: int) -> Steps[None]:
         program = rounded(spec.program, domain.dtype)
         runner = Runner(self._name, program, domain, spec.wrt, _MANY)
-        if runner.batched is None:
+        if not runner.together or runner.batched is None:
             return
         estimator = Estimator(runner.batched, spec.wrt, domain.dtype)
         points = drawn_points(domain, _MANY, self._rng)

@@ -9,6 +9,7 @@ from gradcheck_cli import specfile
 from gradcheck_cli.checks.protocol import Steps, drive
 from gradcheck_cli.domain.search import KINDS, GradientRequest, Search
 from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.kit.gradient_program import engine_program
 from gradcheck_cli.engines.reference.engine import ReferenceEngine
 from gradcheck_cli.search.box import Domain, domain_of
@@ -29,9 +30,11 @@ def domain_in(spec: Spec, dtype: str = "float32") -> Domain:
     return found
 
 
-def searched(spec: Spec, dtype: str = "float32", budget: float = 5.0) -> dict[str, Search]:
+def searched(
+    spec: Spec, dtype: str = "float32", budget: float = 5.0, seed: int = 0
+) -> dict[str, Search]:
     """What a search finds, by kind."""
-    searching = Searching(spec, "reference", domain_in(spec, dtype), KINDS, budget, 0)
+    searching = Searching(spec, "reference", domain_in(spec, dtype), KINDS, budget, seed)
     return {one.kind: one for one in answering(searching.steps())}
 
 
@@ -40,9 +43,9 @@ def answering(steps: Steps[Any]) -> Any:
     return drive(steps, lambda ask: answer_of(ask.question))
 
 
-def answer_of(question: Any) -> Any:
-    """The answer of the reference engine."""
-    engine = reference()
+def answer_of(question: Any, engine: Engine | None = None) -> Any:
+    """The answer of an engine; the reference engine's where none is given."""
+    engine = engine or reference()
     if isinstance(question, GradientRequest):
         return engine_program(engine, question.problem)
     return engine.evaluate(question)

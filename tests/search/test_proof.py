@@ -1,10 +1,11 @@
+import numpy as np
 import pytest
 
 from gradcheck_cli.domain.search import KINDS
 from gradcheck_cli.engines.kit.gradient_program import engine_program
 from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.enclosures.enclosed import Rounding
-from gradcheck_cli.search.proof import Proof
+from gradcheck_cli.search.proof import Proof, halves
 from gradcheck_cli.search.runs import Runner
 
 from .searched import domain_in, reference, searched, spec_of
@@ -80,3 +81,22 @@ def test_a_kind_that_is_given_up_stays_open_and_takes_no_boxes_from_others() -> 
     assert len(proof.open_boxes("value-inaccurate")[0]) > 1
     proof.drop(hard)
     assert proof.open_count == 0
+
+
+def test_boxes_are_cut_where_numbers_are_and_where_they_are_large() -> None:
+    """Most numbers of [-1, 1] are next to 0: eight cuts in the middle of them reach 1e-1, eight
+    more none that matters to a sum."""
+    domain = domain_in(spec_of("{x: {value: 0.5, domain: [-1, 1]}}", "x"))
+    low, high = domain.low[None], domain.high[None]
+    for _ in range(8):
+        several = low[:, 0] < high[:, 0]
+        parts = halves(domain, low[several], high[several])
+        low, high = parts[0], parts[1]
+    ends = domain.numbers(low)[:, 0], domain.numbers(high)[:, 0]
+    assert np.max(ends[1] - ends[0]) < 0.1
+    assert np.min(np.abs(ends[0])) == 0.0
+    assert np.any((ends[1] < 1e-9) & (ends[1] > 0))
+    covered = np.sort(np.concatenate([low, high + 1]), axis=None)
+    assert covered[0] == domain.low[0]
+    assert covered[-1] == domain.high[0] + 1
+    assert np.all(covered[1:-1:2] == covered[2::2])

@@ -31,6 +31,7 @@ from gradcheck_cli.search.enclosures.rules import (
     products,
     relative,
     rule,
+    shared,
     sqrt,
     subtract,
     sums,
@@ -72,6 +73,11 @@ def keeps_sign(x: Enclosed) -> Flags:
     return np.asarray((x.d < 1) & (x.a == 0))
 
 
+def _keeps_sign_or_0(x: Enclosed) -> Flags:
+    """The same of a number that may be flushed."""
+    return keeps_sign(x.unless_0)
+
+
 def _is_infinite(x: Enclosed) -> Flags:
     return np.asarray((x.lo == x.hi) & np.isinf(x.lo))
 
@@ -97,6 +103,10 @@ def _mask(rounding: Rounding, x: Enclosed, y: Enclosed, strict: bool) -> Mask:
     lo, hi, e = _compared(x, y)
     e = np.where((e > 0) & rounding.flush, e + rounding.normal, e)
     low, high = _around(lo, hi, e)
+    flushed = (_keeps_sign_or_0(x) & _nothing(y)) | (_keeps_sign_or_0(y) & _nothing(x))
+    flushed &= ~(x.bad | y.bad)  # what is compared with 0 is 0, or has its sign
+    low = np.where(flushed, np.maximum(low, np.minimum(lo, 0.0)), low)
+    high = np.where(flushed, np.minimum(high, np.maximum(hi, 0.0)), high)
     true, false = (hi > 0, lo <= 0) if strict else (hi >= 0, lo < 0)
     computed_true = high > 0 if strict else high >= 0
     computed_false = low <= 0 if strict else low < 0
@@ -322,9 +332,9 @@ def accumulated(
         alike = np.all(x.lo >= 0, axis=axes, keepdims=keepdims)
         alike |= np.all(x.hi <= 0, axis=axes, keepdims=keepdims)
         d_most = np.max(x.d, axis=axes, keepdims=keepdims, initial=0.0)
-        stays = total(np.where(x.d == 0, 0.0, x.d * x.most))
-        d = np.where(alike, up(d_most + gamma * (1 + d_most)), 0.0)
-        a = up(total(x.a) * (1 + gamma) + np.where(alike, 0.0, up(stays + gamma * (most + stays))))
+        d, stays = shared(alike, x.d, x.most, total(x.least), axes, keepdims)
+        d = np.where(alike, up(d + gamma * (1 + d)), 0.0)
+        a = up((total(x.a) + stays) * (1 + gamma) + np.where(alike, 0.0, gamma * most))
         if rounding.flush:  # sums of some of the numbers are flushed, too, where they cancel
             kept = alike & np.all(keeps_sign(x), axis=axes, keepdims=keepdims)
             a = up(a + np.where(kept, 0.0, max(count - 2, 0) * rounding.normal))

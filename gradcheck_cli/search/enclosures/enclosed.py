@@ -145,8 +145,12 @@ class Rounding:
         """The part of what underflow costs at most that a result of 0 alone has."""
         if not self.flush:
             return np.zeros(np.shape(least))
-        subnormal = 2 * LIBRARY_ULPS * self.subnormal  # is lost by being rounded
-        return np.maximum(least * (1 - 2.0**-40) - subnormal, 0.0)
+        return np.maximum(least * (1 - 2.0**-40) - self.coarse, 0.0)
+
+    @property
+    def coarse(self) -> float:
+        """What a subnormal number is off by at most for being rounded."""
+        return 2 * LIBRARY_ULPS * self.subnormal
 
     @property
     def subnormal(self) -> float:
@@ -260,9 +264,11 @@ def made(
         ends = np.minimum(np.abs(lo), np.abs(hi)) * (1 - np.minimum(d, 1)) - a
         least_normal = (1 + 2.0**-40 if plain else 2) * rounding.normal
         normal = ((lo > 0) | (hi < 0)) & (ends * (1 - 2.0**-40) > least_normal)
-        lost = np.where(normal, 0.0, eta)
-        a = np.broadcast_to(up(a * (1 + u) + lost), shape)
         most = np.maximum(np.abs(lo), np.abs(hi))
+        # what is flushed at its end alone is 0 then, or has lost digits to the subnormal numbers
+        lost = np.where(plain, np.minimum(eta, most + rounding.coarse), eta)
+        lost = np.where(normal, 0.0, lost)
+        a = np.broadcast_to(up(a * (1 + u) + lost), shape)
         known = up(most * (1 + d) + a) <= rounding.largest
         beyond = ((lo > 0) | (hi < 0)) & (ends * (1 - 2.0**-40) > rounding.overflow)
     bad = np.broadcast_to(bad, shape)

@@ -81,7 +81,7 @@ def signed(program: Program) -> Program:
     return replace(program, nodes=tuple(nodes))
 
 
-_ABOVE = frozenset(("square", "abs", "exp", "sqrt"))
+_ABOVE = frozenset(("square", "abs", "exp", "sqrt", "var", "relu"))
 _STAYS_ABOVE = frozenset(("add", "multiply", "divide", "sum", "mean", "minimum", "concatenate"))
 _MOVED = frozenset(("reshape", "broadcast_to", "expand_dims", "squeeze", "transpose", "getitem"))
 
@@ -97,6 +97,8 @@ def _stays_above(node: Node, nodes: Sequence[Node], above: set[int]) -> bool:
         return isinstance(exponent, float | int) and exponent % 2 == 0
     if node.op in _STAYS_ABOVE or node.op in _MOVED:
         return all(i in above for i in node.args)
+    if node.op == "maximum":
+        return any(i in above for i in node.args)
     return node.op in _ABOVE
 
 
@@ -169,7 +171,7 @@ class _Finder:
             node = self._nodes[index]
 
     def _of_sum(self, node: Node) -> Fact | None:
-        inner = self._nodes[node.args[0]]
+        inner = self._nodes[self._counted(node.args[0])]
         if inner.op == "equal":
             for one, other in (inner.args, inner.args[::-1]):
                 groups = self._groups(other, ("max", "min"), one)
@@ -187,6 +189,13 @@ class _Finder:
                 if shares.op == "softmax" and alike and self._same_axis(node, shares):
                     return _between(other, node.keywords)
         return None
+
+    def _counted(self, index: int) -> int:
+        """The mask, of where(mask, 1, 0)."""
+        node = self._nodes[index]
+        if node.op == "where" and [self._nodes[i].value for i in node.args[1:]] == [1.0, 0.0]:
+            return node.args[0]
+        return index
 
     def _same_axis(self, node: Node, shares: Node) -> bool:
         rank = len(shares.shape)

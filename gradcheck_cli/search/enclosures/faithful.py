@@ -16,34 +16,37 @@ _log_softmax _log_softmax_backward_data _softmax _softmax_backward_data _to_copy
 acos acosh add addmm alias amax amin arange arctan asin asinh atan atan2 atanh binary_cross_entropy
 binary_cross_entropy_backward binary_cross_entropy_with_logits bitwise_and bitwise_not bitwise_or
 bmm cat clamp clamp_max clamp_min clone cos cosh cumsum detach diagonal digamma div dot elu
-elu_backward eq erf erfc exp exp2 expand expm1 fill flip full full_like gather ge gelu gelu_backward
-gt hardtanh hardtanh_backward huber_loss huber_loss_backward hypot index index_select le leaky_relu
-leaky_relu_backward lgamma lift_fresh linalg_vector_norm log log10 log1p log2 log_sigmoid_backward
-logaddexp logical_and logical_not logical_or logit logit_backward logsumexp lt masked_fill max
-maximum mean min minimum mish mm movedim mse_loss mse_loss_backward mul mv native_layer_norm
-native_layer_norm_backward ne neg new_full new_zeros nll_loss_backward nll_loss_forward ones
-ones_like permute polygamma pow reciprocal relu repeat reshape roll rsqrt rsub scalar_tensor select
-select_backward select_scatter sgn sigmoid sigmoid_backward sign silu silu_backward sin sinc sinh
-slice slice_backward softplus softplus_backward special_entr split split_with_sizes sqrt squeeze
-stack std sub sum t tan tanh tanh_backward threshold_backward to transpose tril triu unbind
-unsqueeze var view where xlogy zeros zeros_like
+elu_backward eq erf erfc erfinv exp exp2 expand expm1 fill flip full full_like gather ge gelu
+gelu_backward gt hardtanh hardtanh_backward huber_loss huber_loss_backward hypot i0 index
+index_select le leaky_relu leaky_relu_backward lgamma lift_fresh linalg_vector_norm log log10 log1p
+log2 log_sigmoid_backward logaddexp logical_and logical_not logical_or logit logit_backward
+logsumexp lt masked_fill max maximum mean min minimum mish mm movedim mse_loss mse_loss_backward mul
+mv native_layer_norm native_layer_norm_backward ne neg new_full new_zeros nll_loss_backward
+nll_loss_forward ones ones_like permute polygamma pow reciprocal relu repeat reshape roll rsqrt rsub
+scalar_tensor select select_backward select_scatter sgn sigmoid sigmoid_backward sign silu
+silu_backward sin sinc sinh slice slice_backward softplus softplus_backward special_entr special_i0e
+special_i1 special_i1e special_ndtri split split_with_sizes sqrt squeeze stack std sub sum t tan
+tanh tanh_backward threshold_backward to transpose tril triu unbind unsqueeze var view where xlogy
+zeros zeros_like
 """
 _JAX = """
-abs acos acosh add add_any and asin asinh atan atan2 atanh broadcast_in_dim cbrt clamp concatenate
-convert_element_type copy copy_p cos cosh cumprod cumsum digamma div dot_general eq erf erfc exp
-exp2 expand_dims expm1 gather ge gt integer_pow is_finite le lgamma log log1p logistic lt max min
-mul ne neg not or pad polygamma pow reduce_max reduce_min reduce_sum reshape rev rsqrt select_n sign
-sin sinh slice sqrt square squeeze stop_gradient sub tan tanh transpose
+abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e broadcast_in_dim
+cbrt clamp concatenate convert_element_type copy copy_p cos cosh cumprod cumsum digamma div
+dot_general eq erf erf_inv erfc exp exp2 expand_dims expm1 gather ge gt integer_pow is_finite le
+lgamma log log1p logistic lt max min mul ne neg not or pad polygamma pow reduce_max reduce_min
+reduce_sum reshape rev rsqrt select_n sign sin sinh slice sqrt square squeeze stop_gradient sub tan
+tanh transpose
 """
 _TENSORFLOW = """
-Abs Acos Acosh Add AddN AddV2 Asin Asinh Atan Atan2 Atanh BatchMatMulV2 BroadcastTo Cast ClipByValue
-ConcatV2 Cos Cosh Cumprod Cumsum Digamma DivNoNan Elu EluGrad Equal Erf Erfc Exp ExpandDims Expm1
-Greater GreaterEqual Identity Inv InvGrad IsFinite Less LessEqual Lgamma Log Log1p LogSoftmax
-LogicalAnd LogicalNot LogicalOr MatMul Max Maximum Mean Min Minimum Mul MulNoNan Neg NotEqual Pack
-Polygamma Pow Prod RealDiv Reciprocal ReciprocalGrad Relu ReluGrad Reshape ReverseV2 Rsqrt RsqrtGrad
-Select SelectV2 Selu SeluGrad Sigmoid SigmoidGrad Sign Sin Sinh Slice Softmax Softplus Softsign
-SoftsignGrad Sqrt SqrtGrad Square SquaredDifference Squeeze StopGradient StridedSlice
-StridedSliceGrad Sub Sum Tan Tanh TanhGrad Tile Transpose Unpack Xdivy Xlogy
+Abs Acos Acosh Add AddN AddV2 Asin Asinh Atan Atan2 Atanh BatchMatMulV2 BesselI0 BesselI0e BesselI1
+BesselI1e BroadcastTo Cast ClipByValue ConcatV2 Cos Cosh Cumprod Cumsum Digamma DivNoNan Elu EluGrad
+Equal Erf Erfc Erfinv Exp ExpandDims Expm1 Greater GreaterEqual Identity Inv InvGrad IsFinite Less
+LessEqual Lgamma Log Log1p LogSoftmax LogicalAnd LogicalNot LogicalOr MatMul Max Maximum Mean Min
+Minimum Mul MulNoNan Ndtri Neg NotEqual Pack Polygamma Pow Prod RealDiv Reciprocal ReciprocalGrad
+Relu ReluGrad Reshape ReverseV2 Rsqrt RsqrtGrad Select SelectV2 Selu SeluGrad Sigmoid SigmoidGrad
+Sign Sin Sinh Slice Softmax Softplus Softsign SoftsignGrad Sqrt SqrtGrad Square SquaredDifference
+Squeeze StopGradient StridedSlice StridedSliceGrad Sub Sum Tan Tanh TanhGrad Tile Transpose Unpack
+Xdivy Xlogy
 """
 _FAITHFUL = {
     "torch": frozenset(f"aten.{name}" for name in _TORCH.split()),
@@ -64,6 +67,16 @@ from what they are named after. PyTorch's softplus is linear beyond 20: exp(-20)
 LOOSE = frozenset(("jax", "tensorflow"))
 """Engines that take and give 0 for the subnormal numbers of float32. In half precision they compute
 a function of a library by several roundings to it, or to more digits."""
+
+
+_BY_OTHERS = {"torch": frozenset(("prod", "cumprod"))}
+"""Rows with a derivative that the engine chooses by all numbers of an array: one that is 0 changes
+how those beside it are computed."""
+
+
+def chooses_by_others(program: Program, engine: str) -> bool:
+    """Whether what an engine computes at a point depends on the others of a batch."""
+    return any(node.op in _BY_OTHERS.get(engine, ()) for node in program.nodes)
 
 
 def unfaithful(program: Program, engine: str) -> str:

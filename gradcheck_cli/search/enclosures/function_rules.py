@@ -240,7 +240,7 @@ def _cosh(rounding: Rounding, x: Enclosed) -> Enclosed:
     with np.errstate(all="ignore"):
         d = up(np.expm1(moved(x)) + 2 * x.most * rounding.unit)
         ends = np.cosh(x.least), np.cosh(x.most)
-    bad = _beyond_exp(rounding, x)
+    bad = beyond_exp(rounding, x)
     return library(rounding, x, ends, d, np.zeros(d.shape), bad, within=(1.0, np.inf))
 
 
@@ -252,10 +252,10 @@ def _sinh(rounding: Rounding, x: Enclosed) -> Enclosed:
         e = moved(x)
         a = np.where(e == 0, 0.0, up(np.cosh(x.most + e) * e))
         d = 2 * x.most * rounding.unit
-    return library(rounding, x, ends, d, a, _beyond_exp(rounding, x), plain=rounding.flush)
+    return library(rounding, x, ends, d, a, beyond_exp(rounding, x), plain=rounding.flush)
 
 
-def _beyond_exp(rounding: Rounding, x: Enclosed) -> Flags:
+def beyond_exp(rounding: Rounding, x: Enclosed) -> Flags:
     """Whether exp(|x|) may overflow where functions are computed."""
     largest = max(rounding.largest, float(np.finfo(np.float32).max))
     with np.errstate(all="ignore"):

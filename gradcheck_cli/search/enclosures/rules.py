@@ -68,7 +68,7 @@ def read(rounding: Rounding, x: Enclosed) -> Enclosed:
     with np.errstate(all="ignore"):
         small = x.least - x.error < rounding.normal
         nothing = (x.lo == 0) & (x.hi == 0) & (x.a == 0)
-        taken = np.where(small & ~nothing, rounding.normal, 0.0)
+        taken = np.where(small & ~nothing, np.minimum(rounding.normal, x.most), 0.0)
         a = np.where(x.a == 0, taken, np.where(taken > 0, up(x.a + taken), x.a))
         flushed = np.where(x.a == 0, taken, x.flushed + taken * (1 - 2.0**-40))
     return replace(x, a=a, flushed=flushed)
@@ -97,9 +97,11 @@ def add(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     with np.errstate(all="ignore"):
         lo, hi = x.lo + y.lo, x.hi + y.hi
         alike = ((x.lo >= 0) & (y.lo >= 0)) | ((x.hi <= 0) & (y.hi <= 0))
-        stays = np.where(x.d == 0, 0.0, x.d * x.most) + np.where(y.d == 0, 0.0, y.d * y.most)
-        d = np.where(alike, np.maximum(x.d, y.d), 0.0)
-        a = x.a + y.a + np.where(alike, 0.0, up(stays))
+        errors, sizes = (
+            np.stack(np.broadcast_arrays(*pair)) for pair in ((x.d, y.d), (x.most, y.most))
+        )
+        d, stays = shared(alike, errors, sizes, np.minimum(np.abs(lo), np.abs(hi)), (0,), False)
+        a = x.a + y.a + up(stays)
     above, below = (x.lo >= 0) & (y.lo >= 0), (x.hi <= 0) & (y.hi <= 0)
     kept = _swallows(rounding, x, y) | _swallows(rounding, y, x)
     bad, undefined = flags(x, y)
@@ -109,6 +111,23 @@ def add(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
         rounding, lo, hi, d, a, bad, undefined, least=least, above=above, below=below, plain=True
     )
     return relative(_overflowing(found, kept))
+
+
+def shared(
+    alike: Flags, d: Bounds, most: Bounds, least: Bounds, axes: tuple[int, ...], keepdims: bool
+) -> tuple[Bounds, Bounds]:
+    """How far errors d |v| of numbers v, of sizes up to `most`, move their sum along axes, of size
+    `least` or more: by a part of it, if they are `alike` in sign, and by a number. The largest d
+    holds for such a sum. But a small number may have a large one: then the least d does, with a
+    number for what the others have beyond it."""
+    how: dict[str, Any] = {"axis": axes, "keepdims": keepdims}
+    with np.errstate(all="ignore"):
+        largest, common = np.max(d, initial=0.0, **how), np.min(d, axis=axes, keepdims=True)
+        beyond, apart = (np.sum(times(part, most), **how) for part in (d - common, d))
+        common = common if keepdims else np.squeeze(common, axes)
+        split = alike & (up(common + beyond / least) < largest)
+    found = np.where(alike, np.where(split, common, largest), 0.0)
+    return found, np.where(alike, np.where(split, beyond, 0.0), apart)
 
 
 def _swallows(rounding: Rounding, x: Enclosed, y: Enclosed) -> Flags:

@@ -19,7 +19,7 @@ from gradcheck_cli.search.enclosures.enclosed import (
     literals,
     up,
 )
-from gradcheck_cli.search.enclosures.function_rules import along, library, moved, steady
+from gradcheck_cli.search.enclosures.function_rules import along, beyond_exp, library, moved, steady
 from gradcheck_cli.search.enclosures.function_rules import softplus as _softplus
 from gradcheck_cli.search.enclosures.rules import (
     RULES,
@@ -174,6 +174,88 @@ def _one_minus_square(rounding: Rounding, x: Enclosed) -> Enclosed:
     found = multiply(rounding, subtract(rounding, one, x), add(rounding, one, x))
     lo, hi = np.maximum(found.lo, 1 - x.most**2 - 1e-12 * (1 + x.most**2)), np.minimum(found.hi, 1)
     return replace(found, lo=lo, hi=hi)
+
+
+# Inverses of the error function and of the normal distribution, whose slopes grow with their size.
+
+
+def _quantile(function: Any, slope: Any, ends: tuple[float, float]) -> Rule:
+    """An inverse on an interval, where it grows by `slope` of its value. JAX and TensorFlow round
+    1 - x or x^2 on the way, which moves the argument by 2 u."""
+
+    def found(rounding: Rounding, x: Enclosed) -> Enclosed:
+        with np.errstate(all="ignore"):
+            e = up(moved(x) + (2 * rounding.unit if rounding.loose else 0.0))
+            low, high = x.lo - e, x.hi + e
+            bad, pole = ~((low > ends[0]) & (high < ends[1])), (x.lo <= ends[0]) | (x.hi >= ends[1])
+            steepest = np.maximum(*(slope(function(np.clip(t, *ends))) for t in (low, high)))
+            a = np.where(e == 0, 0.0, up(e * steepest * (1 + 2.0**-30)))
+        lo, hi = (function(np.clip(end, *ends)) for end in (x.lo, x.hi))
+        near = 0.0 if ends[0] < 0 else 1.0  # SciPy keeps the digits of an odd function near 0
+        with np.errstate(all="ignore"):
+            lo, hi = (t + s * 2.0**-44 * (near + np.abs(t)) for t, s in ((lo, -1), (hi, 1)))
+        a = np.where(bad | ~np.isfinite(a), np.inf, a)
+        d = np.full(a.shape, rounding.library)
+        return library(rounding, x, (lo, hi), d, a, bad | np.isinf(a), pole, least=steady(rounding))
+
+    return found
+
+
+RULES["erfinv"] = _quantile(
+    scipy.special.erfinv, lambda y: np.sqrt(np.pi) / 2 * np.exp(y * y), (-1.0, 1.0)
+)
+RULES["ndtri"] = _quantile(
+    scipy.special.ndtri, lambda y: np.sqrt(2 * np.pi) * np.exp(y * y / 2), (0.0, 1.0)
+)
+
+
+# Bessel functions of order 0 and 1. Engines' series of Chebyshev are off by 12 ulps.
+
+_SERIES = 6
+"""Times the error of a function of a library: 24 ulps."""
+_CREST = 1.5451, 1.5452, 0.2191  # where exp(-x) I1(x) is largest, and its value, rounded up
+
+
+def _bessel(function: Any, scaled: bool, odd: bool) -> Rule:
+    """I0, or I1, which is `odd`; or `scaled` by exp(-|x|). I0 and I1 grow by I0 at most, the odd
+    one by 1/2 if it is scaled, and the logarithm of the other by 1."""
+
+    def found(rounding: Rounding, x: Enclosed) -> Enclosed:
+        with np.errstate(all="ignore"):
+            e = moved(x)
+            if odd:
+                lo, hi = function(x.lo), function(x.hi)
+                steepest = 0.5 if scaled else scipy.special.i0(x.most + e)
+            else:
+                lo, hi = function(x.least), function(x.most)
+                steepest = 0.0
+            if odd and scaled:
+                lo, hi = _with_crests(x, np.minimum(lo, hi), np.maximum(lo, hi))
+            elif scaled:
+                lo, hi = hi, lo
+            d = np.full(lo.shape, _SERIES * rounding.library)
+            d = d if odd else up(d + np.expm1(e))  # the derivative of its logarithm is below 1
+            a = np.where(e == 0, 0.0, up(e * steepest)) if odd else np.zeros(d.shape)
+            lo, hi = lo - np.abs(lo) * 2.0**-40, hi + np.abs(hi) * 2.0**-40
+        bad = False if scaled else beyond_exp(rounding, x)
+        a = np.where(np.isfinite(a), a, np.inf)
+        return library(rounding, x, (lo, hi), d, a, bad | np.isinf(a), least=steady(rounding))
+
+    return found
+
+
+def _with_crests(x: Enclosed, lo: Bounds, hi: Bounds) -> tuple[Bounds, Bounds]:
+    """The range of exp(-|x|) I1(x), which turns at both crests."""
+    begin, end, top = _CREST
+    above = (x.lo <= end) & (x.hi >= begin)
+    below = (x.lo <= -begin) & (x.hi >= -end)
+    return np.where(below, -top, lo), np.where(above, top, hi)
+
+
+RULES["i0"] = _bessel(scipy.special.i0, False, False)
+RULES["i1"] = _bessel(scipy.special.i1, False, True)
+RULES["i0e"] = _bessel(scipy.special.i0e, True, False)
+RULES["i1e"] = _bessel(scipy.special.i1e, True, True)
 
 
 # Probabilities.

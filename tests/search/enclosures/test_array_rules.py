@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -205,3 +206,33 @@ def test_the_range_of_a_sum_holds_what_float64_loses_of_it(name: str) -> None:
     assert found.lo[0] < 0 < 2.0**-60 / 3 < found.hi[0]
     wide = RULES[name](ROUNDING, between(np.full((1, 3), 1e-40), np.full((1, 3), 1e30)), axis=1)
     assert wide.lo[0] > 0.9e-40
+
+
+def test_a_small_addend_does_not_spoil_a_sum() -> None:
+    """Its relative error, however large, is one of the small number alone."""
+    sizes, errors = [1.0, 0.003], [1e-3, 4.0]
+    x, y = (
+        Enclosed(np.array([v]), np.array([v]), np.array([d]), np.zeros(1), *_errors([0])[2:])
+        for v, d in zip(sizes, errors, strict=True)
+    )
+    both = x.map(lambda part: np.stack([part, part], axis=-1))
+    both = replace(both, lo=np.array([sizes]), hi=np.array([sizes]), d=np.array([errors]))
+    for found in (RULES["add"](ROUNDING, x, y), RULES["sum"](ROUNDING, both, axis=1)):
+        assert 0.013 < found.error[0] < 0.0131
+
+
+def test_what_underflows_is_off_by_no_more_than_its_size() -> None:
+    flushing = Rounding.of(FORMATS["float32"], True)
+    x = between(np.array([1e-30, 1e-20]), np.array([2e-30, 1.1e-19]))
+    found = RULES["multiply"](flushing, x, x)
+    assert np.all(found.a < [1e-43, 1.18e-38])
+    assert np.all(read(flushing, between(np.array([1e-42]), np.array([2e-42]))).a < 2.1e-42)
+
+
+def test_a_number_that_may_be_flushed_does_not_change_its_sign() -> None:
+    """Below 0 it is not above 0, and above 0 it may be."""
+    flushing = Rounding.of(FORMATS["float32"], True)
+    x = read(flushing, between(np.array([-1e-39, 1e-40, 0.0]), np.array([-1e-40, 1e-39, 0.0])))
+    mask: Mask = RULES["greater"](flushing, x, between(np.zeros(3), np.zeros(3)))
+    assert mask.agree.tolist() == [True, False, True]
+    assert mask.computed_true.tolist() == [False, True, False]

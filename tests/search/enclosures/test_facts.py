@@ -18,6 +18,12 @@ def test_what_rows_have_in_common_is_known() -> None:
     assert narrowed("sum(softmax(x) * g)") == ["sum"]
 
 
+def test_numbers_that_are_equal_to_the_largest_are_counted() -> None:
+    assert narrowed("sum(where(x == max(x), 1.0, 0.0)) * g[0]") == ["sum"]
+    assert narrowed("sum(where(x == max(x), 0.0, 1.0)) * g[0]") == []
+    assert narrowed("sum(where(x == max(g), 1.0, 0.0))") == []
+
+
 def test_of_others_nothing_is() -> None:
     assert narrowed("sum(exp(x - max(g)))") == []
     assert narrowed("sum(g * x)") == []
@@ -64,3 +70,14 @@ def test_a_root_of_squares_is_not_taken_below_0() -> None:
     assert roots("sqrt(x * x - y * y)") == [False]
     assert roots("sqrt(x**3) + y") == [False]
     assert roots("sqrt(x * x + y)") == [False]
+
+
+def test_a_root_of_the_larger_of_0_and_a_number_is_one_of_no_negative_number() -> None:
+    def says(model: str) -> bool:
+        program = signed(spec_of("{x: [1, 2, 3]}", model).program)
+        return any(node.keywords.get("not_below_0") for node in program.nodes)
+
+    for inside in ("maximum(x, 0)", "maximum(x, x*x)", "relu(x)", "var(x)", "maximum(x, 0) + 1"):
+        assert says(f"sum(sqrt({inside}))"), inside
+    for inside in ("maximum(x, -1)", "minimum(x, 0)", "x"):
+        assert not says(f"sum(sqrt({inside}))"), inside
