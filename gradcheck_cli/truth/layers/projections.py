@@ -20,6 +20,7 @@ from gradcheck_cli.truth.numerics.differences import FIRST_STEP, Estimate, Float
 from gradcheck_cli.truth.numerics.directions import Sampled, Slope, Values, room
 from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
 from gradcheck_cli.truth.numerics.probes import COTANGENTS, MANY, Draws, dot, parts
+from gradcheck_cli.truth.numerics.sifting import sifted
 from gradcheck_cli.truth.numerics.verify_first import (
     FEWER,
     FIRST_LEVEL,
@@ -47,6 +48,8 @@ USUAL: Enough = 2.0**-36
 # Where a layer takes long, the first look is at steps so short that FEWER of them do: their
 # truncation, O(h^4) as far as their bars know, is then about as small as their rounding, u / h.
 SHORT_LEVEL = FIRST_LEVEL + 4
+
+FEW_OUTPUTS = 32  # entries for each of them: their values at six points take little memory beside
 
 Excluded = dict[str, Array]
 """By leaf, a mask (n,) of entries that do not move."""
@@ -80,6 +83,9 @@ class Projections:
         self.level = FIRST_LEVEL  # where steps begin: kinks are about as far along all directions
         self.rows = self._cotangents(1 if self._is_many else COTANGENTS)
         self.target = TARGET_OF_MANY if self._is_many else TARGET
+        # whether outputs are looked at one by one; None: where their sums show kinks
+        few = entries >= FEW_OUTPUTS * self.output.size
+        self._sifts = (True if few else None) if self._is_many else False
         self._measured: Float | None = None
         self._known: dict[tuple[int, bool], dict[float, Float]] = {}
 
@@ -306,6 +312,10 @@ class Projections:
         steps alone: what was float32 on its way is a flight of stairs."""
         relative = self._relative()
         with np.errstate(all="ignore"):
+            if self._sifts:
+                found = self._sifted(number, expected)
+                if found is not None and found.confirmed:
+                    return found
             if self._is_many and self._measured is None:  # what may take many steps
                 self.measure()
                 shortest = FIRST_STEP * 2.0 ** (1 - SHORT_LEVEL - FEWER)
@@ -327,12 +337,13 @@ class Projections:
         with np.errstate(all="ignore"):
             line = self.along(number)
             if self._is_many:
-                short = look(line, expected, SHORT_LEVEL, FEWER)
-                if short is not None and short.confirmed and self._is_wanted(short, expected):
+                short = self._short_look(line, number, expected)
+                if short is None or short.level > SHORT_LEVEL:  # there are kinks
+                    self.level = SHORT_LEVEL  # longer steps cross more of them
+                    return (short if short and short.confirmed else None), False
+                if short.confirmed and self._is_wanted(short, expected):
                     return short, False
-                if short is not None and (short.rough or short.apart):
-                    self.level = SHORT_LEVEL  # longer steps cross more kinks
-                    return None, False
+                self._sifts = False  # longer steps have narrower bars
             found: list[Probe] = []
             for level in (FIRST_LEVEL, FIRST_LEVEL + 1):
                 one = long_look(line, expected, self._relative(), level)
@@ -342,6 +353,23 @@ class Projections:
                     return (one, False) if not found else (None, False)
                 found.append(one)
         return None, same_story(*found)
+
+    def _short_look(self, line: Line, number: int, expected: Float) -> Probe | None:
+        """At SHORT_LEVEL, and at shorter steps for outputs that have kinks there; None where
+        differences of single outputs do not say how near those are."""
+        if self._sifts:
+            return self._sifted(number, expected)
+        found = look(line, expected, SHORT_LEVEL, FEWER)
+        smooth = found is not None and not (found.rough or found.apart)
+        if self._sifts is None and not (found and smooth and self._is_wanted(found, expected)):
+            return self._sifted(number, expected)
+        return found if smooth else None
+
+    def _sifted(self, number: int, expected: Float) -> Probe | None:
+        line = self.line(self.direction(number, narrow=True), None)
+        found = sifted(line, self.rows, expected, SHORT_LEVEL)
+        self._sifts = found is not None
+        return found
 
     def _is_wanted(self, found: Probe, expected: Float) -> bool:
         bars = self._relative() * np.maximum(np.abs(expected), found.steepest)

@@ -9,6 +9,7 @@ from dataclasses import field
 import numpy as np
 import numpy.typing as npt
 
+from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import BENDING, Enough
 from gradcheck_cli.domain.truth import PointKind
@@ -80,22 +81,40 @@ class Line:
 
 
 def look(line: Line, expected: Float, level: int, levels: int = LEVELS) -> Probe | None:
-    """`levels` central differences, from one level of `climb` down; None where a step leaves the
-    domain or a value is not finite."""
+    """`levels` central differences, from one level of `climb` down; None where there is no
+    ladder."""
+    ladder = laddered(line, level, levels)
+    if ladder is None:
+        return None
+    estimate = central(ladder)
+    agrees = np.abs(estimate.value - expected) <= estimate.error
+    apart = bool(np.any(bends(ladder)))
+    sides = classify(ladder) if apart else even(estimate)
+    return Probe(estimate, sides, steepest_of(ladder), agrees, apart, level, levels)
+
+
+def laddered(
+    line: Line,
+    level: int,
+    levels: int,
+    outputs: Array | slice | None = None,
+    noise: Float | None = None,
+) -> Ladder | None:
+    """`levels` steps of both signs, from one level of `climb` down; of these outputs, which have
+    this noise (None: of all). None where a step leaves the domain or a value is not finite."""
     steps = FIRST_STEP * line.scale * np.ldexp(1.0, -np.arange(level, level + levels))
     h = exact_steps(steps, line.base)
     if h[-1] <= 0 or h[0] > min(line.high, -line.low):
         return None
-    values = line.at([*h, *-h])
+    zero = line.zero
+    if outputs is None:
+        values = line.at([*h, *-h])
+    else:  # of many, which are not kept
+        values, zero = line.many([*h, *-h])[:, outputs], zero[outputs]
     if not np.all(np.isfinite(values)):
         return None
-    noise = np.broadcast_to(line.noise, (levels, line.noise.size))
-    ladder = Ladder(h, values[:levels], values[levels:], noise, line.zero)
-    estimate = central(ladder)
-    agrees = np.abs(estimate.value - expected) <= estimate.error
-    apart = _bends(ladder)
-    sides = classify(ladder) if apart else even(estimate)
-    return Probe(estimate, sides, steepest_of(ladder), agrees, apart, level, levels)
+    noise = np.broadcast_to(line.noise if noise is None else noise, (levels, zero.size))
+    return Ladder(h, values[:levels], values[levels:], noise, zero)
 
 
 def first_look(line: Line, expected: Float, relative: float, level: int) -> Probe | None:
@@ -127,13 +146,13 @@ def long_look(line: Line, expected: Float, relative: float, level: int) -> Probe
     return first_look(line, expected, relative, level)
 
 
-def _bends(ladder: Ladder) -> bool:
-    """Whether one-sided quotients stay apart as steps shrink, as at a kink: their distance is in
-    proportion to the step where there is a second derivative."""
+def bends(ladder: Ladder) -> npt.NDArray[np.bool_]:
+    """Outputs (k,) whose one-sided quotients stay apart as steps shrink, as at a kink: their
+    distance is in proportion to the step where there is a second derivative."""
     apart = np.abs(ladder.plus - 2 * ladder.zero + ladder.minus) / ladder.h[:, None]
     heard = 8 * ladder.noise[-1] / ladder.h[-1]  # 4 roundings a step, twice that to be sure
     smooth = BENDING * apart[0] * (ladder.h[-1] / ladder.h[0])
-    return bool(np.any(apart[-1] > np.maximum(smooth, heard)))
+    return np.asarray(apart[-1] > np.maximum(smooth, heard))
 
 
 def even(estimate: Estimate) -> Sides:

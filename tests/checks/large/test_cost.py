@@ -25,8 +25,8 @@ COST = {torch.float32: 1, torch.float64: 2}
     ("activation", "most"),
     [  # forward runs in float32, of which a backward pass takes two
         (torch.tanh, 65),  # 61 were counted
-        (torch.relu, 320),  # 296: steps are so short that they cross no kink
-        (lambda y: torch.tanh(y.float()).to(y.dtype), 330),  # 313: again without the cast
+        (torch.relu, 90),  # 85: shorter steps for outputs that have kinks nearby
+        (lambda y: torch.tanh(y.float()).to(y.dtype), 340),  # 333: again without the cast
     ],
 )
 def test_a_right_layer_of_one_matrix_takes_few_runs(
