@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.monitoring
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.jax.layer import JaxSubject
-from gradcheck_cli.engines.jax.programs import Compiled, known
+from gradcheck_cli.engines.jax.programs import Compiled, known, programs_known
 from gradcheck_cli.engines.kit import patience
 from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
 
@@ -212,3 +214,36 @@ def test_the_clock_stands_still_while_xla_compiles(monkeypatch: pytest.MonkeyPat
     for x in (0.5, 0.75):
         assert compiled(jax.numpy.float32(x)) == pytest.approx(np.sin(x) * 0.372)
     assert begun == [True, False]
+
+
+def test_an_operation_is_compiled_once_whatever_jax_forgets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """But what calls back into Python: its call holds an object."""
+    from jax._src import compiler
+
+    compiled: list[str] = []
+    own = compiler.compile_or_get_cached
+
+    @wraps(own)
+    def counted(*args: Any, **named: Any) -> Any:
+        compiled.append("")
+        return own(*args, **named)
+
+    monkeypatch.setattr(compiler, "compile_or_get_cached", counted)
+    x = jnp.array([0.25, 3.5, -7.0])
+    shape = jax.ShapeDtypeStruct((3,), x.dtype)
+
+    def turn() -> None:
+        jax.clear_caches()
+        jnp.arctanh(x)
+        jax.pure_callback(lambda y: np.asarray(y), shape, x)
+
+    with programs_known():
+        turn()
+        first = len(compiled)
+        turn()
+    assert first >= 2
+    assert len(compiled) == first + 1
+    turn()
+    assert len(compiled) >= first + 3
