@@ -228,7 +228,8 @@ class TorchSubject(LayerSubject):
 
     def ready(self, values: Mapping[str, Array]) -> AbstractContextManager[Any]:
         state = self.state
-        moved = {n: self.leaf_array(n, values[n]) for n in values if n in state.named}
+        made = self.spare_array if isinstance(values, Spare) else self.leaf_array
+        moved = {n: made(n, values[n]) for n in values if n in state.named}
         own = state.ready(moved, lambda name: self.leaf_array(name, self._by_name[name].kept))
         return self._uncast(own) if self.request.uncast else as_often_as_asked(own)
 

@@ -24,7 +24,6 @@ from gradcheck_cli.truth.numerics.directions import steepest_of
 from gradcheck_cli.truth.numerics.probes import parts
 from gradcheck_cli.truth.numerics.verify_first import (
     FEWER,
-    FLOOR,
     Line,
     Probe,
     bends,
@@ -32,11 +31,14 @@ from gradcheck_cli.truth.numerics.verify_first import (
     laddered,
 )
 
-STRIDE = 6  # levels from one look to the next, which leave 1 of 64 kinks
+STRIDE = 5  # levels from one look to the next, which leave 1 of 32 kinks
 BY_CHANCE = 8  # outputs that may all have to wait once more
 # Of the slope of an output, more than bending leaves of it (5e-9 was the most of 25,000 outputs of
 # a tanh). Kinks that move a quotient by less are rare, and the bars of the sums account for them.
 SETTLED: Enough = 2.0**-26
+# Times noise / smallest step: more than rounding leaves, even of long sums. Shorter steps, on which
+# it is larger, would gain nothing.
+DROWNED: Enough = 128.0
 
 
 def sifted(line: Line, rows: Float, expected: Float, level: int) -> Probe | None:
@@ -96,9 +98,9 @@ def _smooth(ladder: Ladder) -> Array:
             ladder.zero[inside],
         )
         sizes = np.maximum(np.abs(slopes[inside]), usual)
-        enough = np.maximum(SETTLED * sizes, FLOOR * part.noise[-1] / last)
+        enough = np.maximum(SETTLED * sizes, DROWNED * part.noise[-1] / last)
         whole = central_of_levels(part).error[0]  # of windows that begin with the longest step
-        found[inside] = (whole <= enough) & ~bends(part)
+        found[inside] = (whole <= enough) & ~bends(part, enough)
     return found
 
 

@@ -146,13 +146,13 @@ def long_look(line: Line, expected: Float, relative: float, level: int) -> Probe
     return first_look(line, expected, relative, level)
 
 
-def bends(ladder: Ladder) -> npt.NDArray[np.bool_]:
-    """Outputs (k,) whose one-sided quotients stay apart as steps shrink, as at a kink: their
-    distance is in proportion to the step where there is a second derivative."""
+def bends(ladder: Ladder, least: Float | float = 0.0) -> npt.NDArray[np.bool_]:
+    """Outputs (k,) whose one-sided quotients stay apart by more than the `least` as steps shrink,
+    as at a kink: their distance is in proportion to the step where there is a second derivative."""
     apart = np.abs(ladder.plus - 2 * ladder.zero + ladder.minus) / ladder.h[:, None]
     heard = 8 * ladder.noise[-1] / ladder.h[-1]  # 4 roundings a step, twice that to be sure
     smooth = BENDING * apart[0] * (ladder.h[-1] / ladder.h[0])
-    return np.asarray(apart[-1] > np.maximum(smooth, heard))
+    return np.asarray(apart[-1] > np.maximum(np.maximum(smooth, heard), least))
 
 
 def even(estimate: Estimate) -> Sides:
