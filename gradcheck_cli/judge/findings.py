@@ -17,7 +17,7 @@ from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding, Indexing
 from gradcheck_cli.domain.thresholds import ERROR_BITS, FEW_ULPS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge.decision import OF_THE_ENGINE, OF_THE_POINT, Judged, Verdict
-from gradcheck_cli.judge.measures import Mask, unseen_in_float32
+from gradcheck_cli.judge.measures import Mask, too_wide, unseen_in_float32
 from gradcheck_cli.judge.wording import About, documented_of
 
 
@@ -299,6 +299,8 @@ def point_findings(case: Case, masks: Mapping[tuple[Mode, str], Array]) -> Itera
             if not len(places) or (row.code, name) in seen:
                 continue
             seen.add((row.code, name))
+            if verdict is Verdict.UNDECIDED:  # a bar that leaves it open confirms no number
+                block = block.undecided_at(too_wide(block, FORMATS[case.dtype]))
             about = About(case, mode, name, block, places)
             yield finding_at(about, row.code, row.says(about))
 

@@ -306,6 +306,16 @@ def test_without_truth_nothing_is_decided() -> None:
     assert "could not be computed within the time" in finding.message
 
 
+@pytest.mark.parametrize("kind", [PointKind.SMOOTH, OPEN])
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_what_is_undecided_is_not_shown_as_known(kind: PointKind, confirmed: bool) -> None:
+    """Neither by a bar that is too wide, nor by a value that nothing confirms."""
+    truth = block(1.0, 0.1, kind=kind, confirmed=confirmed)
+    (finding,) = judge(case([answer({"x": 1.0})], {"x": truth}, modes=["reverse"]))[1]
+    assert (finding.code, finding.truth_source) == ("GC501", "undecided")
+    assert [entry.truth for entry in finding.entries] == [None]
+
+
 def test_a_truth_that_gradcheck_broke_is_an_error_and_no_check_passes() -> None:
     broken = Failure("internal", "the truth could not be computed: KeyError: 'x'", "a traceback")
     checks, (finding,) = judge(case([answer({"x": 1.0})], None, modes=["reverse"], no_truth=broken))
