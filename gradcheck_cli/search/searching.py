@@ -36,7 +36,12 @@ from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.search.batching import NotBatched, batched
 from gradcheck_cli.search.box import Domain, Ordinals, to_ordinals
 from gradcheck_cli.search.budget import Budget
-from gradcheck_cli.search.enclosures.enclosed import LIBRARY_ULPS, Exceeds, Rounding
+from gradcheck_cli.search.enclosures.enclosed import (
+    LIBRARY_ULPS,
+    ROOT_ULPS,
+    Exceeds,
+    Rounding,
+)
 from gradcheck_cli.search.enclosures.faithful import LOOSE, unfaithful
 from gradcheck_cli.search.estimates import Answers, Estimator
 from gradcheck_cli.search.goals import Lines, Watch, directed, lines_through
@@ -51,7 +56,10 @@ from gradcheck_cli.search.runs import BATCH, Runner, filled
 from gradcheck_cli.search.truths import Failing, PointTruth
 from gradcheck_cli.truth.plain import inlined
 
-ASSUMPTIONS = (f"library functions within {LIBRARY_ULPS} ulps", "sums in any order")
+ASSUMPTIONS = (
+    f"library functions within {LIBRARY_ULPS} ulps, roots within {ROOT_ULPS}",
+    "sums in any order",
+)
 _MOST_BOXES = 256  # that a report lists
 _TRIED = 12  # suspects of one kind whose truth is enclosed in one round: 5 ms each
 _VAIN = 24  # suspects of one kind after which fewer are tried: most of them are excused

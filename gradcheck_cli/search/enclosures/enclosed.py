@@ -38,6 +38,9 @@ _FLOAT32_LEAST = float(np.finfo(np.float32).smallest_normal)
 _UP = 1 + 2.0**-45  # for bounds of errors, which a dozen roundings to nearest may make too small
 LIBRARY_ULPS = 4
 """ulps. What a proof assumes of an engine's elementary functions."""
+ROOT_ULPS = 1
+"""ulps. What it assumes of square roots: of all float32 numbers in [1, 4), those of PyTorch are off
+by 0.75 at most, those of JAX and TensorFlow are rounded to nearest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,12 @@ from gradcheck_cli.search.enclosures import (  # noqa: F401 - they fill the tabl
 )
 from gradcheck_cli.search.enclosures.enclosed import Enclosed, Mask, Rounding, between, literals, up
 from gradcheck_cli.search.enclosures.facts import Fact, facts_of, merged, signed
-from gradcheck_cli.search.enclosures.faithful import ADDS_IN_ANY_ORDER, BEYOND_THRESHOLD, kernel_of
+from gradcheck_cli.search.enclosures.faithful import (
+    ADDS_IN_ANY_ORDER,
+    BEYOND_THRESHOLD,
+    MULTIPLIES,
+    kernel_of,
+)
 from gradcheck_cli.search.enclosures.rules import RULES, read, stays_broken
 from reference_engine.op import Composite
 from reference_engine.traced import ROWS, Value
@@ -68,7 +73,7 @@ class BoxProgram:
         fmt: FloatFormat,
         rounding: Rounding,
     ) -> None:
-        program = signed(merged(gathered(expanded(program))))
+        program = signed(merged(unrolled(gathered(expanded(program)))))
         self._program = program
         self._facts = facts_of(program)
         self._constants = constants
@@ -228,6 +233,44 @@ def gathered(program: Program) -> Program:
         copy.place[index] = copy.add(node)
         parts[copy.place[index]] = added
     return copy.finished()
+
+
+def unrolled(program: Program) -> Program:
+    """The program, where the kernel `MULTIPLIES`, which is restated as a power, is the products and
+    the quotient that it computes, by squares (`jax._src.lax.lax._integer_pow`)."""
+    copy = ProgramCopy(program)
+    for index, old in enumerate(program.nodes):
+        node = copy.moved(old)
+        exponent = _exponent(node, copy.nodes) if kernel_of(node) == MULTIPLIES else None
+        if exponent is None:
+            copy.place[index] = copy.add(node)
+            continue
+        square, product, rest = node.args[0], None, abs(exponent)
+        while rest:
+            if rest % 2:
+                factors = (square,) if product is None else (product, square)
+                product = square if product is None else copy.add(_part(node, "multiply", factors))
+            rest //= 2
+            if rest:
+                square = copy.add(_part(node, "multiply", (square, square)))
+        assert product is not None
+        if exponent < 0:
+            one = copy.add(replace(_part(node, CONSTANT, ()), value=1.0, shape=()))
+            product = copy.add(_part(node, "divide", (one, product)))
+        copy.place[index] = product
+    return copy.finished()
+
+
+def _exponent(node: Node, nodes: Sequence[Node]) -> int | None:
+    """The whole number, not 0, to which a node raises its argument; None where it is no power."""
+    if node.op in ("square", "reciprocal"):
+        return 2 if node.op == "square" else -1
+    value = nodes[node.args[1]].value if node.op == "power" else None
+    return int(value) if value and float(value).is_integer() else None
+
+
+def _part(node: Node, op: str, args: tuple[int, ...]) -> Node:
+    return replace(node, op=op, args=args, keywords={})
 
 
 def _has_parts(op: str) -> bool:

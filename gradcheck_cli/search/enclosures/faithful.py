@@ -57,6 +57,8 @@ _KERNELS = frozenset().union(*_FAITHFUL.values())
 _COPIES = frozenset(f"aten.{name}" for name in ["_to_copy", "clone", "to"])
 ADDS_IN_ANY_ORDER = "AddN"
 """A kernel that is restated as sums of two, in one order."""
+MULTIPLIES = "integer_pow"
+"""A kernel that is restated as a power, and multiplies."""
 _ROWS_THEMSELVES = "reference"
 """The engine whose operations are the rows of the table."""
 

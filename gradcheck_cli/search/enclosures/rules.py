@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gradcheck_cli.search.enclosures.enclosed import (
+    ROOT_ULPS,
     Bounds,
     Enclosed,
     Flags,
@@ -336,7 +337,7 @@ def sqrt(rounding: Rounding, x: Enclosed, *, not_below_0: bool = False) -> Enclo
         apart = np.where(x.a == 0, 0.0, np.minimum(np.sqrt(x.a), x.a / (lo * np.sqrt(1 - x.d))))
         d = x.d / (1 + np.sqrt(1 - np.minimum(x.d, 1)))
     undefined = undefined | (x.lo <= 0)
-    own = rounding.library
+    own = min(rounding.library, 2 * ROOT_ULPS * rounding.unit)
     return made(rounding, lo, hi, up(d), up(apart), bad, undefined, relative=own, above=True)
 
 

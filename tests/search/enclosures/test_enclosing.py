@@ -5,7 +5,7 @@ import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.search.enclosures.enclosed import Exceeds, Rounding
-from gradcheck_cli.search.enclosures.enclosing import BoxProgram, expanded, gathered
+from gradcheck_cli.search.enclosures.enclosing import BoxProgram, expanded, gathered, unrolled
 from tests.search.searched import searched, spec_of
 
 FLOAT32 = FORMATS["float32"]
@@ -94,3 +94,20 @@ def test_a_kernel_that_adds_in_any_order_is_a_sum() -> None:
     stack = next(node for node in found.nodes if node.op == "stack")
     assert (len(stack.args), stack.shape, found.nodes[found.output].shape) == (3, (3,), ())
     assert [node.op for node in gathered(program).nodes] == [node.op for node in program.nodes]
+
+
+@pytest.mark.parametrize("exponent", [-5, -2, -1, 2, 3, 4, 7])
+def test_a_power_of_a_kernel_that_multiplies_is_its_products(exponent: int) -> None:
+    program = spec_of("{x: 2.0}", f"x ** {exponent} + 1").program
+    nodes = tuple(
+        replace(node, text="integer_pow") if node.op == "power" else node for node in program.nodes
+    )
+    found = unrolled(replace(program, nodes=nodes))
+    rows = {node.op for node in found.nodes if node.args}
+    assert ("divide" in rows, "multiply" in rows) == (exponent < 0, exponent != -1)
+    assert "power" not in rows
+    boxes = BoxProgram(found, {}, FORMATS["float32"], Rounding.of(FORMATS["float32"], True))
+    (value,) = boxes({"x": np.array([2.0])}, {"x": np.array([2.0])}, 1)
+    assert value is not None
+    assert value.lo[0] <= 2.0**exponent + 1 <= value.hi[0]
+    assert value.hi[0] - value.lo[0] < 1e-12 * value.hi[0]
