@@ -32,6 +32,7 @@ class Pushes:
 
     def __init__(self, name: str, problem: LayerProblem, narrow: Subject) -> None:
         self._name = name
+        self._narrow = narrow
         self._problem = problem
         self._shape = output_shape(narrow)
         self.directions = self._drawn(narrow)
@@ -81,8 +82,10 @@ class Pushes:
         reason = "; ".join(refusals)
         if reason and problem.named_modes:
             return replace(evaluation, failure=as_failure(Unsupported(reason)))
-        if reason:
-            self.notes += (f"{self._name}: forward mode was left out: {reason}",)
+        if reason and subject is self._narrow:  # what another precision lacks is not missed
+            missed = " and ".join(f"`{name}`" for name in along if name not in gradients)
+            whose = f" by {missed}" if gradients else ""
+            self.notes += (f"{self._name}: forward mode{whose} was left out: {reason}",)
         if not gradients:
             return None
         sizes = {leaf.name: leaf.size for leaf in subject.leaves}

@@ -10,10 +10,21 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.thresholds import NO_DIGITS, OPERATIONS, ROUNDINGS, STEADY, Step
+from gradcheck_cli.domain.thresholds import (
+    FIRST_ORDER_SLACK,
+    NO_DIGITS,
+    OPERATIONS,
+    ROUNDINGS,
+    STEADY,
+    Residue,
+    Step,
+)
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.truth.blocks import Differences, Merged, merge
 
+# Of a derivative. Two modes may be apart by 2 FIRST_ORDER_SLACK floors, so by half of what a hidden
+# term leaves, which is as far as differences of blurred values may be off.
+HIDDEN_PART: Residue = 0.5 / (2 * FIRST_ORDER_SLACK)
 MOVE: Step = 0.375  # of the bits stay as they are: in float64, moves of 2^-20 bend no layer
 
 BLURRED = (
@@ -63,7 +74,11 @@ def weighed(
     spread = 4 * FORMATS[subject].ulp(own)
     floor = np.full(own.shape, np.inf) if rounding.blind else inner + noise
     ulp = FORMATS[judged].ulp(own)
-    merged = settle(merge(own, spread, found, True, ulp, lambda: (inner, floor)))
+    first = merge(own, spread, found, True, ulp, lambda: (inner, floor))
+    merged = settle(first)
+    # what hides a term from differences hides it from another mode, too
+    hidden = (merged.kind == PointKind.UNDECIDED) & (first.kind != PointKind.UNDECIDED)
+    hidden_part = np.where(hidden, HIDDEN_PART * np.abs(own), 0.0)
     if not rounding.blind:
         # where the subject's own is no number, the difference is all that is known
         known = np.where(np.isfinite(own), own, found.value)
@@ -87,7 +102,7 @@ def weighed(
         error=error,
         condition=cost,
         allowance=ROUNDINGS * cost,
-        floor=ROUNDINGS * cost + noise / ratio,
+        floor=np.fmax(ROUNDINGS * cost + noise / ratio, hidden_part),
         scale=scale,
         confirmed=agreed,
     )
