@@ -31,7 +31,7 @@ _BINARY = {
     "not_equal": ("!=", 0),
 }
 _UNARY = {"negative": ("-", 6), "logical_not": ("~", 6)}
-_ATOM = 9
+ATOM = 9
 _COMPARISON = 0
 _LOOSEST = 0
 
@@ -161,11 +161,11 @@ class Printer:
     def _formula(self, node: Node) -> tuple[str, int]:
         if node.op == INPUT:
             assert node.name is not None
-            return node.name, _ATOM
+            return node.name, ATOM
         if node.op == CONSTANT:
             assert node.value is not None
             negative = not isinstance(node.value, bool) and math.copysign(1.0, node.value) < 0
-            return self.number(node.value), _UNARY["negative"][1] if negative else _ATOM
+            return self.number(node.value), _UNARY["negative"][1] if negative else ATOM
         # & | and ~ are for comparisons; of numbers, logical_and and its like are called by name
         named = node.op.startswith("logical_") and any(
             self._program.nodes[arg].kind != "bool" for arg in node.args
@@ -176,16 +176,16 @@ class Printer:
             sign, binds = _UNARY[node.op]
             inside = self._program.nodes[node.args[0]]
             # -(2) is an operation on a number, -2 is a number
-            tight = _ATOM + 1 if inside.op == CONSTANT else binds
+            tight = ATOM + 1 if inside.op == CONSTANT else binds
             return f"{sign}{self._text(node.args[0], tight)}", binds
         if node.op == "getitem":
             parts = map(self._index_part, node.keywords["index"])
-            return f"{self._text(node.args[0], _ATOM)}[{', '.join(parts)}]", _ATOM
+            return f"{self._text(node.args[0], ATOM)}[{', '.join(parts)}]", ATOM
         if node.op == CUSTOM:
             assert node.custom is not None
             name = self._rules.get(id(node.custom), node.custom.name)
-            return self.applied(name, [self._text(a, _LOOSEST) for a in node.args]), _ATOM
-        return self.call(node, [self.argument(arg) for arg in node.args]), _ATOM
+            return self.applied(name, [self._text(a, _LOOSEST) for a in node.args]), ATOM
+        return self.call(node, [self.argument(arg) for arg in node.args]), ATOM
 
     def reference(self, index: int) -> str:
         """An input, or a node that was assigned, by its name."""

@@ -345,7 +345,7 @@ def _function(finding: Finding, spec: Spec, framework: str, seed: int) -> LayerC
     mode = finding.mode or ""
     # A function of JAX has one stated rule, and a Function of PyTorch those of both modes.
     forward = mode == "forward" or (framework == "torch" and "forward" in mode)
-    source = code_of(spec.program, forward).get(framework)
+    source = code_of(spec.program, forward, deep=True).get(framework)
     if source is None:
         raise NoScript(f"{framework} cannot express an operation of the formula")
     return LayerCode(source, "", "f", "f(**inputs)")

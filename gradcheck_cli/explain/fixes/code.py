@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import dis
-import inspect
 import re
-import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.domain.program import CONSTANT, CustomGradient, Node, Program
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.engines.kit.lowerings import Composed, Limited, Loss, Missing, Renamed
+from gradcheck_cli.engines.kit.lowerings import Limited, Renamed
+from gradcheck_cli.explain.fixes.copies import Copies
 from gradcheck_cli.explain.fixes.dialects import (
     DIALECTS,
     CannotSay,
@@ -21,17 +19,18 @@ from gradcheck_cli.explain.fixes.dialects import (
     dialect_of,
     literal,
 )
-from gradcheck_cli.formula.printing import Printer
+from gradcheck_cli.formula.printing import ATOM, Printer
 from gradcheck_cli.formula.program import used_inputs
 
 
-def code_of(part: Program, forward: bool = False) -> dict[str, str]:
+def code_of(part: Program, forward: bool = False, deep: bool = False) -> dict[str, str]:
     """The source of `f` for every framework that has words for all of its operations. `forward`: it
-    is for forward mode, which has a rule of its own where the user stated one."""
+    is for forward mode, which has a rule of its own where the user stated one. `deep`: as a script
+    needs it, with copies of all functions of gradcheck by which its engine runs the program."""
     found: dict[str, str] = {}
     for dialect in DIALECTS:
         try:
-            found[dialect.name] = _Module(dialect, forward).source(part)
+            found[dialect.name] = _Module(dialect, part, forward, deep).source()
         except CannotSay:
             continue
     return found
@@ -62,70 +61,77 @@ class Inline:
 def inline(part: Program, framework: str) -> Inline | None:
     """The part as one expression of its inputs; None where the framework has no words for it."""
     try:
-        return _Module(dialect_of(framework)).inline(part)
+        return _Module(dialect_of(framework), part).inline()
     except CannotSay:
         return None
 
 
 class _Module:
-    """The source of one fix: imports, helper functions, and `f`."""
+    """The source of one program: imports, helper functions, and `f`."""
 
-    def __init__(self, dialect: Dialect, forward: bool = False) -> None:
+    def __init__(
+        self, dialect: Dialect, part: Program, forward: bool = False, deep: bool = False
+    ) -> None:
         self.dialect = dialect
         self.forward = forward
-        self._helpers: dict[str, str] = {}
+        self.deep = deep
+        self._part = part
+        self._copies = Copies(dialect.table, dialect.prefix, {"f", *_names_in(part)}, deep)
 
-    def source(self, part: Program) -> str:
-        used = used_inputs(part)
-        names = [name for name in part.inputs if name in used]
-        lines = list(_Writer(part, self, names).definition())
+    def source(self) -> str:
+        used = used_inputs(self._part)
+        names = [name for name in self._part.inputs if name in used]
+        lines = list(_Writer(self._part, self, names).definition())
         body = [*self._defined(), *lines]
-        mathematics, named = self._imports(body)
-        return "\n".join([*mathematics, *([""] if mathematics else []), *named, "", "", *body])
+        own, named = self._imports(body)
+        return "\n".join([*own, *([""] if own else []), *named, "", "", *body])
 
-    def inline(self, part: Program) -> Inline:
-        writer = _Writer(part, self, list(part.inputs), share=False)
+    def inline(self) -> Inline:
+        writer = _Writer(self._part, self, list(self._part.inputs), share=False)
         functions = list(writer.functions())
-        expression = writer.defined(part.output)
+        expression = writer.defined(self._part.output)
         definitions = "\n".join([*self._defined(), *functions]).rstrip()
-        mathematics, named = self._imports([*definitions.splitlines(), expression])
-        return Inline(expression, definitions, (*mathematics, *named))
+        own, named = self._imports([*definitions.splitlines(), expression])
+        return Inline(expression, definitions, (*own, *named))
 
     def _defined(self) -> list[str]:
         """The helper functions that were called."""
-        return [line for text in self._helpers.values() for line in (*text.splitlines(), "", "")]
+        texts = self._copies.definitions.values()
+        return [line for text in texts for line in (*text.splitlines(), "", "")]
 
     def _imports(self, body: Sequence[str]) -> tuple[list[str], list[str]]:
-        mathematics = any(re.search(r"(?<!tf\.)\bmath\.", line) for line in body)
+        """The lines that copies and mathematics need, and those of the framework."""
+        own = {one for one in self._copies.imports if one not in self.dialect.imports}
+        if any(re.search(r"(?<!tf\.)\bmath\.", line) for line in body):
+            own.add("import math")
         named = [line for line in self.dialect.imports if self._imported(line, body)]
-        return (["import math"] if mathematics else []), named
+        return sorted(own), named
 
     def _imported(self, line: str, body: Sequence[str]) -> bool:
         name = line.split()[-1]
         return any(re.search(rf"\b{name}\b", text) for text in body)
 
-    def call(self, node: Node, arrays: Sequence[str]) -> str:
-        """An operation in the framework's words."""
+    def call(self, node: Node, arrays: Sequence[str], example: str) -> str:
+        """An operation in the framework's words. `example` is an array whose dtype is that of
+        floating-point numbers."""
         keywords = {name: value for name, value in node.keywords.items() if name != "dtype"}
         if node.op in self.dialect.words:
-            return self.dialect.words[node.op](arrays, keywords)
+            try:
+                return self.dialect.words[node.op](arrays, keywords)
+            except CannotSay:
+                if not self.deep:
+                    raise
         lowering = self.dialect.table.get(node.op)
         if isinstance(lowering, Limited):
             lowering = lowering.call
-        if lowering is None or isinstance(lowering, Missing):
-            raise CannotSay(node.op)
         match lowering:
             case str():
                 return self._called(lowering, arrays, _stated(node.op, keywords))
             case Renamed():
                 text = self._called(lowering.call, arrays, lowering.keywords(keywords))
                 return text if lowering.part is None else f"{text}.{lowering.part}"
-            case Loss():
-                raise CannotSay(node.op)
-            case Composed():
-                return self._helper(node.op, lowering.function, arrays, keywords)
             case _:
-                return self._helper(node.op, lowering, arrays, keywords)
+                return self.copied(node, arrays, example)
 
     def _called(self, name: str, arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
         given = [*arrays, *(f"{key}={literal(value)}" for key, value in keywords.items())]
@@ -134,40 +140,27 @@ class _Module:
             text = text.replace(long, short)
         return text
 
-    def _helper(
-        self,
-        op: str,
-        function: Callable[..., Any],
-        arrays: Sequence[str],
-        keywords: Mapping[str, Any],
-    ) -> str:
-        """A call of a function that composes the operation of what the framework has."""
-        name = getattr(function, "__name__", "")
-        closure = getattr(function, "__closure__", None)
-        if not name.isidentifier() or closure or _globals(function) - {"math"}:
-            raise CannotSay(op)
-        prefix = self.dialect.prefix
-        text = textwrap.dedent(inspect.getsource(function))
-        text = re.sub(r"(: Any)|( -> Any)", "", text)
-        text = re.sub(r"\bxp\.(\w+)", lambda row: f"{prefix}.{self._plain(row[1])}", text)
-        self._helpers[name] = re.sub(r"\bxp\b", prefix, text).rstrip()
-        given = [prefix, *arrays, *(f"{key}={literal(value)}" for key, value in keywords.items())]
-        return f"{name}({', '.join(given)})"
-
-    def _plain(self, op: str) -> str:
-        """The name of a row that a composition calls, where the framework has one."""
-        lowering = self.dialect.table[op]
-        if not isinstance(lowering, str):
-            raise CannotSay(op)
-        return lowering
+    def copied(self, node: Node, arrays: Sequence[str], example: str) -> str:
+        """An operation as the engine runs it."""
+        keywords = {name: literal(value) for name, value in node.keywords.items()}
+        if "dtype" in keywords:
+            if node.kind != "float" or not (example and self.deep):
+                raise CannotSay(node.op)
+            keywords["dtype"] = f"{example}.dtype"
+        return self._copies.call(node.op, arrays, keywords)
 
 
-def _globals(function: Callable[..., Any]) -> set[str]:
-    """The names of its module that a function uses. (`inspect.getclosurevars` takes attributes of
-    the same names for them.)"""
-    used = dis.get_instructions(function)
-    known = getattr(function, "__globals__", {})
-    return {one.argval for one in used if one.opname == "LOAD_GLOBAL" and one.argval in known}
+def _names_in(part: Program) -> Iterator[str]:
+    """The names that a program has, and its custom gradients."""
+    yield from part.inputs
+    for node in part.nodes:
+        if node.name is not None:
+            yield node.name
+        if node.custom is not None:
+            yield node.custom.name
+            for rule in (node.custom.forward, node.custom.vjp, node.custom.jvp):
+                if rule is not None:
+                    yield from _names_in(rule)
 
 
 _USUAL = {"axis": None, "keepdims": False}
@@ -226,12 +219,15 @@ class _Writer(Printer):
         )
 
     def _formula(self, node: Node) -> tuple[str, int]:
-        if self._module.dialect.lacks(node, [self._nodes[arg].shape for arg in node.args]):
+        if not self._module.dialect.lacks(node, [self._nodes[arg].shape for arg in node.args]):
+            return super()._formula(node)
+        if not self._module.deep:
             raise CannotSay(node.op)
-        return super()._formula(node)
+        arrays = [self.argument(arg) for arg in node.args]
+        return self._module.copied(node, arrays, self._example), ATOM
 
     def call(self, node: Node, arrays: list[str]) -> str:
-        return self._module.call(node, arrays)
+        return self._module.call(node, arrays, self._example)
 
     def applied(self, name: str, args: Sequence[str]) -> str:
         return f"{self._module.dialect.called(name)}({', '.join(args)})"

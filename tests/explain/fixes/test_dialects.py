@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.explain.fixes.code import Inline, inline
+from gradcheck_cli.domain.program import Program
+from gradcheck_cli.explain.fixes.code import Inline, code_of, inline
 from gradcheck_cli.explain.fixes.dialects import DIALECTS
+from gradcheck_cli.formula.program import used_inputs
 from reference_engine.op import TABLE
 from tests.every import by_family
 from tests.reference_engine.samples import SAMPLES
@@ -64,3 +66,26 @@ def test_every_row_that_is_written_is_the_row(op: str, framework: str) -> None:
             found = ran(framework, code, arrays)
             assert found.shape == value.shape, code.expression
             np.testing.assert_allclose(found, value, rtol=1e-6, atol=1e-9, err_msg=code.expression)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("framework", ["torch", "tensorflow", "jax"])
+@by_family(TABLE)
+def test_every_row_that_is_copied_into_a_script_is_the_row(op: str, framework: str) -> None:
+    for sample in SAMPLES[op][:3]:
+        arrays = sample.arrays(3)
+        program = program_of_row(op, arrays, sample.keywords)
+        source = code_of(program, deep=True).get(framework)
+        if source is not None and all(array.size for array in arrays):
+            assert "gradcheck" not in source
+            value = TABLE[op].value(*arrays, **sample.keywords)
+            names = [f"x{i}" for i in used_places(program)]
+            code = Inline(f"f({', '.join(names)})", source, ())
+            found = ran(framework, code, arrays)
+            assert found.shape == value.shape, source
+            np.testing.assert_allclose(found, value, rtol=1e-6, atol=1e-9, err_msg=source)
+
+
+def used_places(program: Program) -> list[int]:
+    used = used_inputs(program)
+    return [i for i, name in enumerate(program.inputs) if name in used]
