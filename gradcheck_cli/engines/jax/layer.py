@@ -329,7 +329,7 @@ class JaxSubject(LayerSubject):
                 zeros = [
                     name
                     for name, parts in zip(wrt, zip(*passes, strict=True), strict=True)
-                    if not any(np.any(part) for part in parts)
+                    if not any(np.asarray(part).any() for part in parts)
                 ]
                 if zeros and self.mode == "reverse":
                     unreached = no_gradient(self.fw, self.call, inputs, zeros)
@@ -515,7 +515,7 @@ class JaxSubject(LayerSubject):
     def _is_a_plain_function(self) -> bool:
         """Whether it has nothing but what it is called with, and nothing was learned of it that is
         not so of every function: to bind it again would change nothing."""
-        learned = self._whole or self.is_held or self.notes or self.stages or self.mode != "reverse"
+        learned = self._whole or self.is_held or self.notes or self.mode != "reverse"
         mine = self.request.implementation.live is not None and not self._tree.arrays
         small = all(own.size < LARGE for own in self._own.values())
         return mine and small and not learned and not (self._captures or self._captured())

@@ -11,7 +11,7 @@ import inspect
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import sha256
 from typing import Any
 
@@ -95,10 +95,16 @@ def programs_known() -> Iterator[None]:
             stack.enter_context(temporarily(owner, **{name: run}))
         compiler = sys.modules.get("jax._src.compiler")
         own = getattr(compiler, _COMPILES, None)
-        if own is not None and list(inspect.signature(own).parameters)[: len(_GIVEN)] == _GIVEN:
+        if own is not None and _takes_what_is_given(own):
             compile_once = partial(_compiled_once, own)
             stack.enter_context(temporarily(compiler, **{_COMPILES: compile_once}))
         yield
+
+
+@lru_cache(maxsize=8)
+def _takes_what_is_given(compile: Any) -> bool:
+    """Looked up once: every call of a small layer asks."""
+    return list(inspect.signature(compile).parameters)[: len(_GIVEN)] == _GIVEN
 
 
 def _compiled_once(compile: Any, backend: Any, module: Any, *args: Any, **more: Any) -> Any:
