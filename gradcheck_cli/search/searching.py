@@ -60,7 +60,6 @@ ASSUMPTIONS = (
     f"library functions within {LIBRARY_ULPS} ulps, roots within {ROOT_ULPS}",
     "sums in any order",
 )
-_MOST_BOXES = 256  # that a report lists
 _TRIED = 12  # suspects of one kind whose truth is enclosed in one round: 5 ms each
 _VAIN = 24  # suspects of one kind after which fewer are tried: most of them are excused
 _LEAVES = 64  # single points that are run, where no bound decides
@@ -540,10 +539,7 @@ class Searching:
             return self._regions[kind]
         if verdict != "undecided" or self._proof is None:
             return Region()
-        low, high = self._proof.open_boxes(kind)
+        low, high = boxes.covering(self._domain, *self._proof.open_boxes(kind))
         lows, highs = (self._domain.arrays(self._domain.numbers(x)) for x in (low, high))
-        left = tuple(
-            {name: (lows[name][i], highs[name][i]) for name in lows}
-            for i in range(min(len(low), _MOST_BOXES))
-        )
-        return Region((), open=left) if len(low) <= _MOST_BOXES else Region()
+        left = ({name: (lows[name][i], highs[name][i]) for name in lows} for i in range(len(low)))
+        return Region((), open=tuple(left))

@@ -54,6 +54,25 @@ def region(
     return Region(boxes, (), predicate, fraction, open_)
 
 
+def covering(domain: Domain, low: Ordinals, high: Ordinals) -> tuple[Ordinals, Ordinals]:
+    """As many boxes (N, D) as a report lists, or fewer, that contain all of these: those that are
+    near to each other are put into one."""
+    if len(low) <= _MOST_BOXES:
+        return low, high
+    groups = [np.arange(len(low))]
+    while len(groups) < _MOST_BOXES:
+        largest = max(range(len(groups)), key=lambda place: len(groups[place]))
+        group = groups.pop(largest)
+        first = low[group].astype(np.float64)
+        whole = np.maximum(domain.high.astype(np.float64) - domain.low, 1.0)
+        axis = int(np.argmax((first.max(axis=0) - first.min(axis=0)) / whole))
+        order = group[np.argsort(first[:, axis], kind="stable")]
+        groups += np.array_split(order, 2)
+    lows = [np.min(low[group], axis=0) for group in groups]
+    highs = [np.max(high[group], axis=0) for group in groups]
+    return np.array(lows), np.array(highs)
+
+
 def _met(domain: Domain, low: Ordinals, high: Ordinals, points: Ordinals) -> Asking[Array]:
     """In which boxes a point fails: of some that are known, their corners and their middle, and
     some on the diagonal."""

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from tests.search.searched import searched, spec_of
+from gradcheck_cli.search.regions.boxes import covering
+from tests.search.searched import domain_in, searched, spec_of
 
 TWO = "{x: {value: 2, domain: [-100, 100]}, y: {value: 1, domain: [1, 3]}}"
 
@@ -27,3 +28,18 @@ def test_what_fails_everywhere_has_the_whole_domain() -> None:
     region = searched(spec_of(inputs, "log(0 * x * y)"), budget=1.0)["undefined"].region
     assert region.predicate == ""
     assert region.fraction == pytest.approx(1.0)
+
+
+def test_many_boxes_are_covered_by_some() -> None:
+    domain = domain_in(spec_of(TWO, "x * y"))
+    rng = np.random.default_rng(0)
+    places = rng.integers(domain.low, domain.high, (5000, 2), endpoint=True)
+    low, high = covering(domain, places, places)
+    assert len(low) == 256
+    inside = np.all((low[:, None] <= places) & (places <= high[:, None]), axis=2)
+    assert inside.any(axis=0).all()
+    sides = (high.astype(np.float64) - low) / (domain.high.astype(np.float64) - domain.low)
+    assert np.sum(np.prod(sides, axis=1)) < 1
+    assert np.max(sides) < 0.2
+    few, _ = covering(domain, places[:10], places[:10])
+    assert np.array_equal(np.unique(few, axis=0), np.unique(places[:10], axis=0))
