@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from gradcheck_cli.domain.codes import Families
 from gradcheck_cli.domain.decimals import PRECISION
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.graph import Graph
@@ -197,13 +198,13 @@ def checks_table(result: SpecResult) -> ChecksTable:
     return ChecksTable(
         inputs,
         [
-            (who, [_cell(mine[name]) if name in mine else None for name in inputs])
+            (who, [_cell(mine[name], result) if name in mine else None for name in inputs])
             for who, mine in rows.items()
         ],
     )
 
 
-def _cell(check: Check) -> tuple[str, str, str]:
+def _cell(check: Check, result: SpecResult) -> tuple[str, str, str]:
     if check.max_ulps is not None:
         text, mark = (
             small_or_relative(check.max_ulps, check.dtype),
@@ -212,10 +213,29 @@ def _cell(check: Check) -> tuple[str, str, str]:
     elif check.status == "passed":
         text, mark = ", ".join(one.rule for one in check.passed_by) or "no error known", "u"
     else:
-        text, mark = "no number", "x"
+        text, mark = _why_not(check, result), "x"
     if check.status == "passed" and check.passed_by:
         mark = "0" if mark == "0" else "u"
     return text, mark, check.status
+
+
+def _why_not(check: Check, result: SpecResult) -> str:
+    """What a check without a size of its error found."""
+    mine = (check.engine, check.dtype, check.mode, check.input)
+    codes = [
+        finding.code
+        for finding in result.findings
+        if finding.severity != "note"
+        and all(
+            theirs in (None, own)
+            for theirs, own in zip(
+                (finding.engine, finding.dtype, finding.mode, finding.input), mine, strict=True
+            )
+        )
+    ]
+    if any(code.startswith(Families.NOT_FINITE) for code in codes):
+        return "no number"
+    return ", ".join(dict.fromkeys(codes)) or check.status
 
 
 def _maps(result: SpecResult) -> list[dict[str, Any]]:

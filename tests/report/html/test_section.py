@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from gradcheck_cli.domain.codes import Severity
 from gradcheck_cli.domain.place import Source
 from gradcheck_cli.domain.report import Report
 from gradcheck_cli.report.html.section import section
@@ -71,6 +74,28 @@ def test_each_engine_has_its_story() -> None:
     (alone,) = section(replace(samples.reciprocal_exp(), findings=(torch,)), 0)["findings"]
     assert alone["stories"] == []
     assert ("why", torch.cause.story) in alone["labelled"]
+
+
+@pytest.mark.parametrize(
+    ("code", "severity", "shown"),
+    [
+        ("GC201", "error", "no number"),
+        ("GC203", "error", "no number"),
+        ("GC101", "error", "GC101"),
+        ("GC701", "error", "GC701"),
+        ("GC401", "note", "failed"),
+    ],
+)
+def test_a_check_without_a_size_shows_what_was_found(
+    code: str, severity: Severity, shown: str
+) -> None:
+    """As of a gradient that is too large to be compared entry by entry."""
+    result = samples.wrong_sign()
+    finding = replace(result.findings[0], code=code, severity=severity)
+    checked = {name: getattr(finding, name) for name in ("engine", "dtype", "mode", "input")}
+    check = replace(result.checks[0], max_ulps=None, status="failed", point=None, **checked)
+    table = section(replace(result, findings=(finding,), checks=(check,)), 0)["checks"]
+    assert table.rows[0][1] == [(shown, "x", "failed")]
 
 
 def test_checks_are_a_table_of_inputs() -> None:

@@ -22,7 +22,7 @@
     });
     chips.forEach((chip) => chip.setAttribute("aria-pressed", String(chip.dataset.code === code)));
     nothing.hidden = shown > 0;
-    form.querySelector(".shown").textContent = `${shown} of ${specs.length} specs`;
+    form.querySelector(".shown").textContent = `${shown} of ${specs.length} ${specs.length === 1 ? "spec" : "specs"}`;
   };
   const reset = () => { form.reset(); apply(); };
   const openAll = (open) => specs.forEach((spec) => {
