@@ -13,9 +13,10 @@ from functools import partial
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Operation, Phase
-from gradcheck_cli.domain.program import CONSTANT, INPUT
+from gradcheck_cli.domain.program import CONSTANT, INPUT, Node
+from gradcheck_cli.explain.blame.single_op import behaviour
 from gradcheck_cli.explain.blame.traces import Bad, Traces, not_a_number, not_finite, vanished, zero
 from gradcheck_cli.explain.blame.values import element, first_index
 
@@ -118,8 +119,38 @@ def backward_place(traces: Traces, bad: Bad) -> tuple[int, int, tuple[int, ...]]
                 continue
             mask = traces.bad(bad, arg, derivative=True)
             if np.any(mask):
-                return index, arg, first_index(mask)
+                at = first_index(mask)
+                return _giver(traces, index, arg, at), arg, at
     return None
+
+
+def _giver(traces: Traces, last: int, arg: int, at: tuple[int, ...]) -> int:
+    """The use of a node whose cotangent is a sum that made this sum bad: the last one that is on
+    the edge of where it has a derivative; `last` where none is known to be there."""
+    users = [user for user in traces.users(arg) if user in traces.narrow.derivatives]
+    if len(users) > 1 and not traces.executed:
+        for user in reversed(users):
+            node = traces.program.nodes[user]
+            args = (traces.narrow.values.get(i) for i in node.args)
+            numbers = [None if a is None else element(node, np.asarray(a), at) for a in args]
+            known = [x for x in numbers if x is not None]
+            if len(known) == len(numbers) and _is_on_edge(node, known, traces.fmt):
+                return user
+    return last
+
+
+def _is_on_edge(node: Node, numbers: list[float], fmt: FloatFormat) -> bool:
+    """Whether a row has no derivative at these numbers, or none as soon as one of them moves:
+    xlogy(0, 0) has a convention, which an engine need not follow, and xlogy(x, 0) has no number."""
+    moved = [
+        [*numbers[:k], x + side * fmt.smallest_normal, *numbers[k + 1 :]]
+        for k, x in enumerate(numbers)
+        for side in (-1, 1)
+    ]
+    return any(
+        found is not None and found.singular
+        for found in (behaviour(node.op, node.keywords, one) for one in (numbers, *moved))
+    )
 
 
 def _bad_elsewhere(traces: Traces, bad: Bad, index: int) -> bool:

@@ -111,3 +111,25 @@ def test_without_the_other_precision_zeros_and_digits_are_not_guessed() -> None:
     traces = traces_of(program, "float64", "reverse", Trace(zeros, zeros), Trace(zeros, zeros))
     assert first_bad(traces, vanished) is None
     assert first_bad(traces, lossy(FORMATS["float64"])) is None
+
+
+@pytest.mark.parametrize(
+    ("formula", "blamed"),
+    [
+        ("xlogy(p, p) + p * q", "xlogy(p, p)"),
+        ("xlogy(p, p) - xlogy(p, q)", "xlogy(p, p)"),
+        ("p * q + sqrt(p)", "sqrt(p)"),
+        ("sqrt(p) + p * q", "sqrt(p)"),
+        ("p ** 0.5 + exp(p)", "p ** 0.5"),
+    ],
+)
+def test_of_several_uses_the_one_at_its_edge_is_blamed(formula: str, blamed: str) -> None:
+    """The cotangent of `p` is a sum: the last use does not make it bad by being the last."""
+    program = program_of(formula, {"p": 0.0, "q": 0.5})
+    ones = {index: np.asarray(1.0) for index in range(len(program.nodes))}
+    values = ones | {0: np.asarray(0.0), 1: np.asarray(0.5)}
+    constants = {i: np.asarray(n.value) for i, n in enumerate(program.nodes) if n.op == "constant"}
+    trace = Trace(values | constants, ones | {0: np.asarray(NAN)})
+    cause = first_bad(traces_of(program, "float64", "reverse", trace, None), not_finite)
+    assert cause is not None
+    assert program.nodes[cause.node].text == blamed
