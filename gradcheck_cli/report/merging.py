@@ -33,8 +33,10 @@ def read(file: str) -> Report:
     """The report of a shard. Raises UsageError."""
     try:
         data = json.loads(Path(file).read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {file}: {error}") from error
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"cannot read {file}: it is no JSON report ({error})") from error
     try:
         version = data["tool"]["version"]
         if version != VERSION:

@@ -63,5 +63,8 @@ def test_what_is_no_shard_is_an_error(tmp_path: Path) -> None:
     whole.write_text(_printed("json", samples.report(samples.quadratic())), "utf-8")
     with pytest.raises(UsageError, match="is not the report of a shard"):
         merging.read(str(whole))
-    with pytest.raises(UsageError, match="cannot read"):
+    with pytest.raises(UsageError, match=r"cannot read .*nothing.json: No such file or directory$"):
         merging.read(str(tmp_path / "nothing.json"))
+    whole.write_text("name: a spec", "utf-8")
+    with pytest.raises(UsageError, match="it is no JSON report"):
+        merging.read(str(whole))

@@ -52,7 +52,7 @@ class Results:
         self._noun = noun
         self.is_array = is_array
         self._is_floating = is_floating
-        self._layer = layer
+        self._layer = getattr(layer, "__func__", layer)  # without the copy of a module
         self._parts = parts or opened
         self._empty = empty
         self._first: _Shapes | None = None  # of the first result

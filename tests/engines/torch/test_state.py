@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import warnings
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,27 @@ def test_switches_of_a_module_are_put_back(tmp_path: Path) -> None:
     assert torch.is_grad_enabled()
     assert not torch.is_anomaly_enabled()
     assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == products
+
+
+@pytest.mark.parametrize("tracking", [False, True])
+def test_the_copy_of_a_module_is_gone_as_soon_as_its_subject_is_closed(tracking: bool) -> None:
+    """As it may be large: the next copy may be in need of its memory before a collection."""
+    copies = []
+
+    class Layer(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            copies.append(weakref.ref(self))
+            return super().forward(x)
+
+    target = Implementation("torch", "layer", "", Span(1, 1, 1, 2), live=Layer(2, 2))
+    layer = TorchSubject(SubjectRequest(target, {"x": np.ones((1, 2))}, "float64", "float32"))
+    layer.run(Call(cotangents=np.eye(2), tracking=tracking))
+    gc.disable()
+    try:
+        layer.close()
+        assert [copy() for copy in copies] == [None] * len(copies)
+    finally:
+        gc.enable()
 
 
 def test_a_small_layer_runs_in_one_thread() -> None:
