@@ -38,6 +38,32 @@ class Cosine(torch.autograd.Function):
         return -t * torch.cos(x)
 
 
+class Pair(torch.autograd.Function):
+    """The jvp of the second of two outputs is wrong."""
+
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return x**2, torch.cos(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def jvp(ctx: Any, t: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return 2 * x * t, -t * torch.cos(x)
+
+
+class FirstOfPair(Pair):
+    """That of the first is."""
+
+    @staticmethod
+    def jvp(ctx: Any, t: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return 3 * x * t, -t * torch.sin(x)
+
+
 class Gelu(torch.autograd.Function):
     """The error is in a line before the last."""
 
@@ -166,6 +192,22 @@ def jax_cosine() -> Any:
         return cosine(x), t * jnp.sin(x)
 
     return cosine
+
+
+def jax_pair() -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    @jax.custom_jvp
+    def pair(x: Any) -> Any:
+        return x**2, jnp.cos(x)
+
+    @pair.defjvp
+    def pair_jvp(primals: Any, tangents: Any) -> Any:
+        (x,), (t,) = primals, tangents
+        return pair(x), (2 * x * t, t * jnp.sin(x))
+
+    return pair
 
 
 def jax_swish() -> Any:

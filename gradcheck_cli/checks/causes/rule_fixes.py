@@ -139,17 +139,19 @@ class RuleFixes:
         """Expressions with which the rule returns the right numbers at two points, the smallest
         change first."""
         read = read_function(self._rule.function)
-        returned = None if read is None else returned_value(read, self._rule.index)
-        if returned is None:
+        if read is None:
             return
-        expression = self._expression(returned.place)
         with closing(self._bound({})) as here:
-            program = self._program(here)
-            if program is None:
-                return
-            with closing(self._bound(self._moved(here, NEAR))) as near:
-                runs = [_Run(one, self._rule, self._rng) for one in (here, near)]
-                yield from self._corrections(expression, returned, program, runs)
+            several = self._rule.is_jvp and len(here.outputs) > 1
+            for part in range(len(here.outputs)) if several else (None,):
+                returned = returned_value(read, self._rule.index, part)
+                program = None if returned is None else self._program(here, part)
+                if returned is None or program is None:
+                    continue
+                expression = self._expression(returned.place)
+                with closing(self._bound(self._moved(here, NEAR))) as near:
+                    runs = [_Run(one, self._rule, self._rng) for one in (here, near)]
+                    yield from self._corrections(expression, returned, program, runs)
 
     def _expression(self, place: Place) -> Expression:
         if place not in self._expressions:
@@ -157,19 +159,18 @@ class RuleFixes:
             self._expressions[place] = Expression(place, *callers)
         return self._expressions[place]
 
-    def _program(self, subject: Subject) -> RuleProgram | None:
-        """What the rule has to compute; None where that is not known as a program."""
+    def _program(self, subject: Subject, output: int | None) -> RuleProgram | None:
+        """What the rule has to compute, a jvp for one `output` or all; None where that is not known
+        as a program."""
         outputs = subject.outputs
         if any(one.is_complex for one in outputs) or sum(one.size for one in outputs) > LARGEST:
-            return None
-        if self._rule.is_jvp and len(outputs) > 1:
             return None
         try:
             lifted = subject.lift().whole()
             values = _words(subject) | dict(lifted.constants)
             if self._rule.is_jvp:
                 moving = [word_of(name) for name in self._rule.moving]
-                found = forward_program(lifted.program, values, moving)
+                found = forward_program(lifted.program, values, moving, output)
             else:
                 found = reverse_program(lifted.program, values, word_of(self._rule.name))
         except (NotLifted, TooLarge, Unsupported, NoDirectional):
@@ -187,7 +188,10 @@ class RuleFixes:
     ) -> Iterator[Correction]:
         points = [{**program.constants, **run.point} for run in runs]
         right = [PlainFunction(program.program, "float64")(point) for point in points]
-        named = named_in_all([run.seen(expression) for run in runs])
+        seen = [run.seen(expression) for run in runs]
+        if all(_is(one.value, of_it) for one, of_it in zip(seen, right, strict=True)):
+            return  # another output is wrong
+        named = named_in_all(seen)
         arrays = {
             name: values[0].shape
             for name, values in named.items()

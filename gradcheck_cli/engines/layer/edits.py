@@ -91,9 +91,12 @@ class Edit:
     whole: str
 
 
-def returned_value(read: ReadFunction, index: int | None) -> Returned | None:
-    """What the function returns last, or the part `index` of that; None where it cannot be told."""
-    value = read.given_back(index)
+def returned_value(
+    read: ReadFunction, index: int | None, part: int | None = None
+) -> Returned | None:
+    """What the function returns last, or the part `index` of that, or the `part` of this; None
+    where it cannot be told."""
+    value = read.given_back(index, part)
     if value is None:
         return None
     counts: dict[str, int] = {}

@@ -215,17 +215,21 @@ class ReadFunction:
     def parameters(self) -> frozenset[str]:
         return frozenset(self.code.co_varnames[: self.code.co_argcount])
 
-    def given_back(self, index: int | None) -> ast.expr | None:
+    def given_back(self, index: int | None, part: int | None = None) -> ast.expr | None:
         """What it returns last, or what a lambda is; the part `index` of that where it is a tuple
-        (None: all of it). None where it cannot be told."""
+        (None: all of it), and the `part` of that. None where it cannot be told."""
         if isinstance(self.body, ast.Lambda):
             found = [self.body.body]
         else:
             found = [n.value for n in self.own if isinstance(n, ast.Return) and n.value is not None]
         value = found[-1] if found else None
         if isinstance(value, ast.Tuple) and index is not None and index < len(value.elts):
-            return value.elts[index]
-        return value
+            value = value.elts[index]
+        if part is None:
+            return value
+        if isinstance(value, ast.Tuple) and part < len(value.elts):
+            return value.elts[part]
+        return None
 
     def _stretch(self, node: ast.expr) -> tuple[int, int]:
         return node.col_offset + self.margin, (node.end_col_offset or 0) + self.margin

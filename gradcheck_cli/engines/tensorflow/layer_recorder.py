@@ -7,6 +7,7 @@ gradient, with the cotangents. What a custom gradient executes is code like the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -33,6 +34,11 @@ class LayerRecorder(TensorFlowRecorder):
         self._places_of = Places(__name__, TensorFlowRecorder.__module__)
         self._variables: dict[int, int] = {}  # a variable's handle -> the slot of its value
         self._derived: list[Step] = []
+
+    def leaves(self, arrays: Mapping[str, Any]) -> dict[str, int]:
+        """The slots of what TensorFlow sees: a captured array of NumPy is a constant to it."""
+        seen = (tf.Tensor, tf.Variable)
+        return {name: self.leaf(one) for name, one in arrays.items() if isinstance(one, seen)}
 
     def leaf(self, array: Any) -> int:
         """The slot of an input, or of what a variable holds."""
@@ -99,7 +105,7 @@ def record(passes: Passes, place: Span) -> Recording:
     """One forward and one backward pass. Raises TooLarge, and what the user's code raises."""
     recorder = LayerRecorder()
     with recorder.recording():
-        leaves = {name: recorder.leaf(array) for name, array in passes.leaves.items()}
+        leaves = recorder.leaves(passes.leaves)
         outputs = passes.call()
         made = [recorder.leaf(output) for output in outputs]
         recorder.derive()
@@ -113,7 +119,7 @@ def record_forward(forward: ForwardPass, place: Span) -> Recording:
     """One forward pass. Raises TooLarge, and what the user's code raises."""
     recorder = LayerRecorder()
     with recorder.recording():
-        leaves = {name: recorder.leaf(array) for name, array in forward.leaves.items()}
+        leaves = recorder.leaves(forward.leaves)
         made = [recorder.leaf(output) for output in forward.call()]
     return as_recording(recorder.annotations, leaves, {}, made, _row_of, place)
 

@@ -7,6 +7,7 @@ in internal rows is written in operations that formulas and frameworks have.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -81,13 +82,15 @@ def _outputs(program: Program) -> list[int]:
 
 
 def forward_program(
-    program: Program, values: Mapping[str, Array], wrt: Sequence[str]
+    program: Program, values: Mapping[str, Array], wrt: Sequence[str], output: int | None = None
 ) -> RuleProgram | None:
-    """The jvp along tangents of these inputs, as `reverse_program`."""
+    """The jvp of all outputs, or of one, along tangents of these inputs, as `reverse_program`."""
     from reference_engine.dual import Dual
     from reference_engine.traced import new_level
 
     program = inlined(program)
+    if output is not None:
+        program = replace(program, outputs=(_outputs(program)[output],))
     writer, symbols = _symbols(program, values)
     level = new_level()
     for name in wrt:

@@ -13,7 +13,7 @@ from gradcheck_cli.domain.blocks import HessianBlock, hessian_blocks
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import SECOND, Mode, Problem, Projection
-from gradcheck_cli.domain.program import CONSTANT, Program
+from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.truth import Cost
 from gradcheck_cli.engines.reference.engine import ReferenceEngine
@@ -33,7 +33,7 @@ from gradcheck_cli.truth.gradients import (
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.directions import Sampled, Values
 from gradcheck_cli.truth.numerics.noise import from_size, from_sums, measured
-from gradcheck_cli.truth.plain import frozen, inlined, plain_function
+from gradcheck_cli.truth.plain import frozen, inlined, moving, plain_function
 
 NOISE_ROWS = 64  # rows for which the rounding of the output is summed up exactly, one walk each,
 MOVED_ROWS = 4  # and at other points than the one in question, two a column
@@ -82,9 +82,11 @@ class Work:
 
     @cached_property
     def on_the_way(self) -> float:
-        """The largest finite number that is computed on the way to the output."""
-        nodes = zip(self.program.nodes, self.at_point, strict=True)
-        floats = (value for node, value in nodes if node.kind == "float" and node.op != CONSTANT)
+        """The largest finite number on the way from a differentiated input to the output: what does
+        not move, as the denominator of a series, cancels with nothing."""
+        nodes, values = self.program.nodes, self.at_point
+        moved = moving(self.program, self.request.wrt)
+        floats = (values[index] for index in moved if nodes[index].kind == "float")
         return max(map(largest, floats), default=0.0)
 
     @cached_property

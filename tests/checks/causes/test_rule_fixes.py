@@ -112,10 +112,20 @@ def test_what_a_backward_of_several_outputs_has_to_return(
     assert found.right == found.points
 
 
-def test_what_a_jvp_has_to_return() -> None:
-    found = tried(rules.Cosine, VECTOR, mode="forward")
+@pytest.mark.parametrize(
+    ("cls", "before", "after"),
+    [
+        (rules.Cosine, "-t * torch.cos(x)", "-t * torch.sin(x)"),
+        (rules.Pair, "-t * torch.cos(x)", "-t * torch.sin(x)"),
+        (rules.FirstOfPair, "3 * x * t", "2 * x * t"),
+    ],
+)
+def test_what_a_jvp_has_to_return(cls: Any, before: str, after: str) -> None:
+    """Of several outputs, for that which is wrong."""
+    found = tried(cls, VECTOR, mode="forward")
     assert found is not None
-    assert found.correction.code.text == "-t * torch.sin(x)"
+    assert found.correction.place.text == before
+    assert found.correction.code.text == after
 
 
 def test_there_is_none_for_a_long_derivative() -> None:
@@ -142,6 +152,7 @@ def test_a_fix_is_tried_in_the_layer_that_calls_the_function() -> None:
     ("engine", "made", "inputs", "after"),
     [
         ("jax", rules.jax_cosine, VECTOR, "-(t * jnp.sin(x))"),
+        ("jax", rules.jax_pair, VECTOR, "-(t * jnp.sin(x))"),
         ("jax", rules.jax_swish, VECTOR, "g * (s + x * s * (1 - s))"),
         (
             "tensorflow",

@@ -132,3 +132,29 @@ def test_the_only_operation_of_a_layer_is_not_examined_again(
     (found,) = [one for one in answer.findings if one.severity == "error"]
     assert found.code == "GC201"
     assert found.message.endswith("in isolation, `aten.sinc` is wrong, too")
+
+
+class Flat(torch.autograd.Function):
+    """cosh, whose backward returns a plain 0 at 0: its derivative there is lost."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return torch.cosh(x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * torch.where(x == 0, 0.0, torch.sinh(x))
+
+
+@pytest.mark.parametrize("size", [1.0, 1e15])
+def test_a_zero_beside_a_large_constant_is_wrong_and_no_underflow(size: float) -> None:
+    """Of the size of a constant nothing moves: it absorbs nothing."""
+
+    def layer(x: Any) -> Any:
+        return Flat.apply(x) + x**3 / (size * torch.arange(1.0, 3.0, dtype=x.dtype))
+
+    modes = ("reverse", "reverse-over-reverse")
+    answer = examined(layer, {"x": torch.zeros(2).double().numpy()}, modes=modes)
+    assert {(one.code, one.mode) for one in answer.findings} == {("GC106", modes[1])}

@@ -122,3 +122,15 @@ def test_an_operation_without_rows_is_refused_by_name() -> None:
         subject_of(
             TensorFlowEngine(), lambda x: tf.math.igamma(tf.ones_like(x), tf.abs(x)), x=X
         ).lift().whole()
+
+
+TARGET = np.array([0.3, 0.5, -0.1])
+
+
+def test_a_captured_array_of_numpy_is_a_constant() -> None:
+    def distance(x: Any) -> Any:
+        return tf.reduce_sum((x - tf.constant(TARGET, x.dtype)) ** 2, 1)
+
+    subject = subject_of(TensorFlowEngine(), distance, x=X)
+    assert_computes(subject.lift(), subject, {"x": X + 1e-3}, rtol=1e-11, atol=1e-13)
+    subject.record(np.ones(3))
