@@ -64,6 +64,47 @@ class FirstOfPair(Pair):
         return 3 * x * t, -t * torch.sin(x)
 
 
+class ComplexSquare(torch.autograd.Function):
+    """The backward lacks a conjugate, as the next two do."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * 2 * x
+
+
+class ComplexExp(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return torch.exp(x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * torch.exp(x)
+
+
+class Modulus(torch.autograd.Function):
+    """Of complex numbers, real; the backward has a conjugate too many."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x.real**2 + x.imag**2
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        z = x.conj()
+        return 2 * g * z
+
+
 class Gelu(torch.autograd.Function):
     """The error is in a line before the last."""
 

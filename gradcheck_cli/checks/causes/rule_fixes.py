@@ -163,7 +163,7 @@ class RuleFixes:
         """What the rule has to compute, a jvp for one `output` or all; None where that is not known
         as a program."""
         outputs = subject.outputs
-        if any(one.is_complex for one in outputs) or sum(one.size for one in outputs) > LARGEST:
+        if sum(one.size for one in outputs) > LARGEST:
             return None
         try:
             lifted = subject.lift().whole()
@@ -198,14 +198,16 @@ class RuleFixes:
             if _VARIABLE.fullmatch(name) and values[0].dtype.kind == "f"
         }
         dialect = dialect_of(self._framework)
-        every = edits(returned, arrays, dialect.notation, sized=program.has_sizes)
+        is_complex = any(run.is_complex for run in runs)
+        sized = program.has_sizes and not is_complex
+        every = edits(returned, arrays, dialect.notation, sized, is_complex)
         for run, one in zip(runs, right, strict=True):
             if every:
                 tried = run.seen(expression, [edit.whole for edit in every]).tried
                 every = [e for e, value in zip(every, tried, strict=True) if _is(value, one)]
         for edit in every:
             yield Correction(edit.place, Inline(edit.after, "", dialect.imports))
-        if program.has_sizes or program.has_shapes:
+        if program.has_sizes or program.has_shapes or is_complex:  # the program is of pairs
             return
         for place, own in returned.places:
             others = {name: values for name, values in named.items() if name != own}
@@ -250,6 +252,9 @@ class _Run:
         self._subject = subject
         self.point = _words(subject)
         outputs = subject.outputs
+        self.is_complex = any(one.is_complex for one in outputs)
+        self.is_complex |= any(leaf.is_complex for leaf in subject.leaves)
+        subject.shows_pairs = self.is_complex
         self._run: Callable[[], object]
         if rule.is_jvp:
             shapes = {leaf.name: leaf.shape for leaf in subject.leaves}

@@ -29,15 +29,18 @@ _TWINS = (
     *(("sqrt", "rsqrt"), ("max", "min"), ("amax", "amin"), ("zeros_like", "ones_like")),
 )
 _SLOPES = ("1 - {}", "1 + {}", "1 - {0} ** 2")  # of sigmoid, exp(x) - 1 and tanh, by their values
+_CONJUGATED_TWICE = ("conj().conj()", "conj(tf.math.conj(")
 _OTHER = dict(_TWINS) | {second: first for first, second in _TWINS}
 
 
 @dataclass(frozen=True, slots=True)
 class Notation:
-    """How a framework writes what an edit may add, as templates: a matrix transposed, the number of
-    entries of an array, and its sum and mean along the last axis, which is kept."""
+    """How a framework writes what an edit may add, as templates: a matrix transposed, the conjugate
+    and the number of entries of an array, and its sum and mean along the last axis, which is
+    kept."""
 
     transposed: str = "{}.T"
+    conjugate: str = "{}.conj()"
     count: str = "{}.size"
     reductions: tuple[str, str] = ("({}).sum(-1, keepdims=True)", "({}).mean(-1, keepdims=True)")
 
@@ -112,17 +115,23 @@ def returned_value(
 
 
 def edits(
-    returned: Returned, arrays: Mapping[str, tuple[int, ...]], notation: Notation, sized: bool
+    returned: Returned,
+    arrays: Mapping[str, tuple[int, ...]],
+    notation: Notation,
+    sized: bool,
+    are_complex: bool = False,
 ) -> list[Edit]:
     """Every edit: first those that add a number of entries, which only those do that are `sized`,
     then those that add no number; of these first a sign or a factor of all, then the shortest.
     `arrays` are the shapes of the variables that are arrays."""
     sizes = notation.sizes(arrays) if sized else []
-    maker = _Maker(arrays, sizes, notation)
+    maker = _Maker(arrays, sizes, notation, are_complex)
     found: list[tuple[tuple[int, bool, int], Edit]] = []
 
     def add(place: Place, old: ast.expr, new: ast.expr, whole: ast.expr) -> None:
         before, after = ast.unparse(old), ast.unparse(new)
+        if any(twice in after for twice in _CONJUGATED_TWICE):
+            return  # what takes it away is shorter
         adds_size = any(after.count(size) > before.count(size) for size in sizes)
         rank = -1 if adds_size else _added(old, new)
         order = (rank, before not in after, len(after))
@@ -181,9 +190,14 @@ class _Maker:
     """Makes the edits of one expression."""
 
     def __init__(
-        self, names: Mapping[str, tuple[int, ...]], sizes: Iterable[str], notation: Notation
+        self,
+        names: Mapping[str, tuple[int, ...]],
+        sizes: Iterable[str],
+        notation: Notation,
+        are_complex: bool,
     ) -> None:
         self._names = names
+        self._are_complex = are_complex
         self._notation = notation
         self._factors = [_parsed(text) for text in (*names, *sizes)]
         self._slopes = [_parsed(text.format(name)) for name in names for text in _SLOPES]
@@ -228,11 +242,15 @@ class _Maker:
                 yield from (ast.Constant(_short(one)) for one in others if one not in (number, 0))
             case ast.Call():
                 yield from _other_calls(node)
+                if self._are_complex and getattr(node.func, "attr", "") != "conj":
+                    yield _parsed(self._notation.conjugate.format(ast.unparse(node)))
             case ast.Name() if node.id in self._names:
                 yield from self._other_names(node)
 
     def _other_names(self, node: ast.Name) -> Iterator[ast.expr]:
         yield ast.BinOp(node, ast.Pow(), ast.Constant(2))
+        if self._are_complex:
+            yield _parsed(self._notation.conjugate.format(node.id))
         if len(self._names[node.id]) == 2:
             yield _parsed(self._notation.transposed.format(node.id))
         for name in self._names:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, as_pairs
 from gradcheck_cli.domain.evaluation import Mode, modes_in
 from gradcheck_cli.domain.search import GradientProgram
 from gradcheck_cli.engines.derivatives import (
@@ -66,6 +66,7 @@ class LayerSubject(FrameworkLayer):
     derivatives, and what is inside it."""
 
     _function: Any = None  # what the user handed over, as it is called, where that is Python
+    shows_pairs = False
 
     # Values
 
@@ -449,12 +450,14 @@ class LayerSubject(FrameworkLayer):
             return np.asarray(value)
         if not hasattr(value, "dtype") or not hasattr(value, "shape"):
             return None
-        if "complex" in str(value.dtype):
+        if "complex" in str(value.dtype) and not self.shows_pairs:
             return None
         try:
             found = value if isinstance(value, np.ndarray) else self.fw.numpy(value)
         except Exception:  # what stands for numbers while a function is traced has none
             return None
+        if found.dtype.kind == "c":
+            found = as_pairs(found)
         return np.array(found) if found.dtype.kind in "fiub" else None
 
     # What is declared as meant

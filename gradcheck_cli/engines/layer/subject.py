@@ -171,6 +171,9 @@ class Subject(Protocol):
     copies: bool  # every call has an object of its own
     is_fresh: bool  # what it calls was made for it, and no other subject calls the same
     stencils: Stencils
+    shows_pairs: (
+        bool  # what is `seen` of complex numbers: their parts along a last axis, or nothing
+    )
 
     @property
     def digits(self) -> str:

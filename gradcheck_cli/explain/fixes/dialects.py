@@ -390,6 +390,7 @@ DIALECTS = (
         custom=_tensorflow_custom,
         notation=Notation(
             transposed="tf.transpose({})",
+            conjugate="tf.math.conj({})",
             count="tf.cast(tf.size({0}), {0}.dtype)",
             reductions=(
                 "tf.reduce_sum({}, -1, keepdims=True)",

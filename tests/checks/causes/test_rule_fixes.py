@@ -113,6 +113,20 @@ def test_what_a_backward_of_several_outputs_has_to_return(
 
 
 @pytest.mark.parametrize(
+    ("cls", "afters"),
+    [
+        (rules.ComplexSquare, {"g * 2 * x.conj()"}),
+        (rules.ComplexExp, {"g * torch.exp(x.conj())", "g * torch.exp(x).conj()"}),
+        (rules.Modulus, {"2 * g * z.conj()", "x", "2 * g * x"}),
+    ],
+)
+def test_a_conjugate_that_a_backward_has_to_take(cls: Any, afters: set[str]) -> None:
+    (finding,) = findings(cls.apply, "torch", "reverse", x=[1 + 2j, 0.3 - 0.4j])
+    assert finding.fix is not None
+    assert finding.fix.after in afters
+
+
+@pytest.mark.parametrize(
     ("cls", "before", "after"),
     [
         (rules.Cosine, "-t * torch.cos(x)", "-t * torch.sin(x)"),
