@@ -26,6 +26,8 @@ OWN_FUNCTION = "its tf.function"
 
 
 _NOT_COMPILED = re.compile(r"(\w+) \(No registered '\w+' OpKernel for XLA")
+_REQUIRED = re.compile(r"XLA compilation requires .+")
+_REQUIRED = re.compile(r"XLA compilation requires .+")
 """The operations that XLA lacks for the device or the dtype, as TensorFlow lists them."""
 
 
@@ -131,7 +133,8 @@ def _arrays(parts: Sequence[Any]) -> list[Any]:
 
 class Compiled:
     """A function that its first call compiles, with XLA or as a graph alone. Raises Unsupported
-    where XLA lacks an operation of it."""
+    where XLA lacks an operation of it, or asks for what it does not state, such as how often a loop
+    runs at most."""
 
     def __init__(self, tf: Any, function: Callable[..., Any], xla: bool) -> None:
         self._refused = tf.errors.InvalidArgumentError
@@ -147,8 +150,9 @@ class Compiled:
                 return self._function(*args)
             except self._refused as error:
                 lacks = sorted(set(_NOT_COMPILED.findall(str(error))))
-                if not lacks:
+                required = _REQUIRED.findall(str(error))
+                if not lacks and not required:
                     raise
                 self._is_compiled = False
-                names = " and ".join(lacks)
-                raise Unsupported(f"XLA has no {names} for this device and dtype") from error
+                names = f"XLA has no {' and '.join(lacks)} for this device and dtype"
+                raise Unsupported(names if lacks else required[0]) from error

@@ -136,3 +136,19 @@ def test_an_operation_that_xla_lacks_is_unsupported(
     for _ in range(2):
         with pytest.raises(Unsupported, match="XLA has no MaxPoolGradGrad"):
             compiled(tf.ones([1, 2, 2, 1], tf.float64))
+
+
+def test_a_loop_that_xla_cannot_differentiate_is_unsupported(
+    engine_called: Callable[[str], Engine],
+) -> None:
+    engine_called("tensorflow-xla")
+    import tensorflow as tf
+
+    def derivative(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.while_loop(lambda y: tf.reduce_sum(y) < 10, lambda y: [y * x], [x])[0]
+        return tape.gradient(y, x)
+
+    with pytest.raises(Unsupported, match=r"^XLA compilation requires a fixed tensor list size"):
+        Compiled(tf, derivative, xla=True)(tf.constant([2.0, 3.0]))
