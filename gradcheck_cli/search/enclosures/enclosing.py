@@ -53,11 +53,12 @@ class _Step:
 @dataclass(frozen=True, slots=True)
 class _Steps:
     """A program for a number of boxes: `values`, and `single` by place in the program of one point,
-    have what does not move; `moving` has the inputs that do, and `steps` what they reach."""
+    have what does not move; `moving` has both places of the inputs that do, and `steps` what they
+    reach."""
 
     values: list[Any]
     single: list[Any]
-    moving: dict[str, int]
+    moving: dict[str, tuple[int, int]]
     steps: list[_Step]
     outputs: tuple[int | None, ...]
 
@@ -95,8 +96,9 @@ class BoxProgram:
                 self._compiled[size, names] = self._steps(size, names)
             compiled = self._compiled[size, names]
             values, single = compiled.values.copy(), compiled.single.copy()
-            for name, index in compiled.moving.items():
+            for name, (index, own) in compiled.moving.items():
                 values[index] = between(_filled(low[name], size), _filled(high[name], size))
+                single[own] = values[index]
             for step in compiled.steps:
                 self._take(step, values, single)
         outputs = (None if i is None else values[i] for i in compiled.outputs)
@@ -115,7 +117,7 @@ class BoxProgram:
         moves: set[int] = set()
         for index, node in enumerate(nodes):
             if inputs.get(index) in names:
-                found.moving[inputs[index]] = index
+                found.moving[inputs[index]] = index, own[index]
                 moves.add(index)
                 continue
             if index in inputs:

@@ -5,6 +5,7 @@ in common.
     the number of elements that are equal to the largest is at least 1
     sum(exp(x - max(x))) is at least 1
     sum(g softmax(x)) lies between the least and the largest g
+    1 - sigmoid(x) and 1 - tanh(x)^2 are above 0
 
 `facts_of` finds them in a program; each narrows the exact range of a node. `merged` makes one node
 of those that have the same number as computed, too, so that a product of equal factors is seen to
@@ -16,18 +17,19 @@ are not, however they round.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.program import CONSTANT, Node, Program, ProgramCopy
-from gradcheck_cli.search.enclosures.enclosed import Enclosed
+from gradcheck_cli.search.enclosures.enclosed import Bounds, Enclosed
 from gradcheck_cli.search.enclosures.faithful import identity
 from reference_engine.rules import axes_of
 from reference_engine.traced import ROWS
 
+_SLOP = 2.0**-40  # of functions of float64 numbers up to 1000
 _SPREADS = ("reshape", "broadcast_to", "expand_dims")
 Fact = Callable[[Enclosed, list[Any]], Enclosed]
 """The enclosure of a node, narrowed; it is given the enclosures of all nodes before it."""
@@ -122,8 +124,25 @@ class _Finder:
             first, second = node.args
             if self._tops(second, first):
                 return _not_positive
+            return self._of_complement(first, second)
         if node.op == "sum":
             return self._of_sum(node)
+        return None
+
+    def _of_complement(self, first: int, second: int) -> Fact | None:
+        """1 - sigmoid(x) is sigmoid(-x), and 1 - tanh(x)^2 falls with |x|; above 0, though float64
+        may have no digits of them."""
+        node = self._nodes[second]
+        if self._nodes[first].op != CONSTANT or self._nodes[first].value != 1:
+            return None
+        if node.op == "sigmoid":
+            return _within(node.args[0], lambda x: (1 / (1 + np.exp(t)) for t in (x.hi, x.lo)))
+        if node.op == "multiply" and node.args[0] == node.args[1]:
+            node = self._nodes[node.args[0]]
+            if node.op == "tanh":
+                return _within(
+                    node.args[0], lambda x: (np.cosh(t) ** -2 for t in (x.most, x.least))
+                )
         return None
 
     def _tops(self, index: int, of: int) -> bool:
@@ -236,6 +255,19 @@ def _between(index: int, keywords: Any) -> Fact:
         lo, hi = np.min(g.lo, axis=along, keepdims=kept), np.max(g.hi, axis=along, keepdims=kept)
         slop = 1e-13 * np.maximum(np.abs(lo), np.abs(hi))
         return _narrowed(x, lo - slop, hi + slop)
+
+    return fact
+
+
+def _within(index: int, ends: Callable[[Enclosed], Iterable[Bounds]]) -> Fact:
+    """The node lies between two functions of another, in float64."""
+
+    def fact(x: Enclosed, values: list[Any]) -> Enclosed:
+        if not isinstance(values[index], Enclosed):
+            return x
+        with np.errstate(all="ignore"):
+            lo, hi = ends(values[index])
+        return _narrowed(x, lo * (1 - _SLOP), hi * (1 + _SLOP) + _SLOP * 1e-290)
 
     return fact
 

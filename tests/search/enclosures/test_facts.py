@@ -1,4 +1,11 @@
+import numpy as np
+from flint import arb
+
+from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.search.enclosures.enclosed import Rounding
+from gradcheck_cli.search.enclosures.enclosing import BoxProgram
 from gradcheck_cli.search.enclosures.facts import facts_of, merged, signed
+from reference_engine.arithmetic.arbs import precision
 from tests.search.searched import spec_of
 
 
@@ -81,3 +88,25 @@ def test_a_root_of_the_larger_of_0_and_a_number_is_one_of_no_negative_number() -
         assert says(f"sum(sqrt({inside}))"), inside
     for inside in ("maximum(x, -1)", "minimum(x, 0)", "x"):
         assert not says(f"sum(sqrt({inside}))"), inside
+
+
+def test_what_is_left_of_1_is_above_0() -> None:
+    """1 - sigmoid(x), and 1 - tanh(x)^2, whose digits float64 lacks: at all points of boxes."""
+    rng, float32 = np.random.default_rng(0), FORMATS["float32"]
+    for model, exact in (
+        ("1 - sigmoid(x)", lambda x: 1 / (1 + arb(x).exp())),
+        ("1 - tanh(x)*tanh(x)", lambda x: 1 / arb(x).cosh() ** 2),
+    ):
+        program = spec_of("{x: 1.0}", model).program
+        boxes = BoxProgram(program, {}, float32, Rounding.of(float32, False))
+        ends = np.sort(rng.choice((1, 30, 300), (2, 200)) * rng.uniform(-1, 1, (2, 200)), axis=0)
+        ends[1, ::2] = ends[0, ::2]
+        (found,) = boxes({"x": ends[0]}, {"x": ends[1]}, 200)
+        assert found is not None
+        with precision(2000):
+            for i, (low, high) in enumerate(ends.T.tolist()):
+                for x in (low, high, (low + high) / 2):
+                    assert found.lo[i] <= exact(x) <= found.hi[i], (model, x)
+        assert np.all(found.lo[np.abs(ends).max(axis=0) < 300] > 0)
+        narrow = ends[0] == ends[1]
+        assert np.all(found.hi[narrow] <= found.lo[narrow] * (1 + 1e-11) + 1e-300)
