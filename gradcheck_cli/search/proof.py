@@ -249,9 +249,9 @@ class Proof:
             if name in lows and g is not None:
                 x = between(lows[name], highs[name]).least.reshape(count, -1)
                 with np.errstate(all="ignore"):
-                    part = np.sum(x * g.least.reshape(count, -1), axis=1, keepdims=True)
-                total += np.nan_to_num(part, nan=0.0, posinf=0.0)
-        return total * self._rounding.unit * _MARGIN
+                    total += np.sum(x * g.least.reshape(count, -1), axis=1, keepdims=True)
+        known = np.isfinite(total)  # an overflow excuses nothing
+        return np.where(known, total, 0.0) * self._rounding.unit * _MARGIN
 
     def _of_value(self, value: Enclosed, moved: Array) -> Array:
         good = ~_any(value.bad)

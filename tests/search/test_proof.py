@@ -1,10 +1,14 @@
+from types import SimpleNamespace
+from typing import Any, cast
+
 import numpy as np
 import pytest
 
+from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.search import KINDS
 from gradcheck_cli.engines.kit.gradient_program import engine_program
 from gradcheck_cli.search.budget import Budget
-from gradcheck_cli.search.enclosures.enclosed import Rounding
+from gradcheck_cli.search.enclosures.enclosed import Rounding, between
 from gradcheck_cli.search.proof import Proof, halves
 from gradcheck_cli.search.runs import Runner
 
@@ -100,3 +104,23 @@ def test_boxes_are_cut_where_numbers_are_and_where_they_are_large() -> None:
     assert covered[0] == domain.low[0]
     assert covered[-1] == domain.high[0] + 1
     assert np.all(covered[1:-1:2] == covered[2::2])
+
+
+def test_an_effect_of_the_inputs_that_overflows_excuses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of both is a number of float64; their sum is not, and nothing is known of the value."""
+    inputs = "{x: {value: 1.5e308, domain: [1.4e308, 1.7e308]}, "
+    inputs += "y: {value: 1.5e308, domain: [1.4e308, 1.7e308]}}"
+    monkeypatch.setattr("gradcheck_cli.search.searching.unfaithful", lambda *_: "")
+    found = searched(spec_of(inputs, "x + y - y"), "float64", 3.0)
+    assert found["value-nonfinite"].verdict == "found"
+    moved = Proof._moved(
+        cast(
+            Any, SimpleNamespace(_wrt=("x", "y"), _rounding=Rounding.of(FORMATS["float64"], False))
+        ),
+        {"x": np.array([1.5e308]), "y": np.array([1.5e308])},
+        {"x": np.array([1.5e308]), "y": np.array([1.5e308])},
+        [between([1.0], [1.0]), between([1.0], [1.0])],
+    )
+    assert moved.tolist() == [[0.0]]
