@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -118,6 +119,29 @@ def test_one_that_fails_in_the_engine_is_no_fix(judged: Judge) -> None:
     (finding,) = fixed(judged("1 / exp(x)", {"x": 100.0}, engines=("reference",)), spoilt)
     assert finding.fix is None
     assert finding.no_fix == trials.NONE_HELPS
+
+
+@pytest.mark.parametrize(
+    ("formula", "inputs"),
+    [
+        ("(exp(x) - 1) / x", {"x": 0.001}),
+        ("1 - sigmoid(x)", {"x": 20.0}),
+        ("exp(x + y) - exp(x) * exp(y)", {"x": 1e-5, "y": 1e-5}),
+        (
+            "sqrt((a+b+c)/2 * ((a+b+c)/2 - a) * ((a+b+c)/2 - b) * ((a+b+c)/2 - c))",
+            {"a": 2.0, "b": 1.0000001, "c": 1.0},
+        ),
+        ("log(softmax(x))", {"x": [0.3, -0.5, 60.0]}),
+    ],
+)
+def test_what_changes_nothing_is_no_fix(formula: str, inputs: Any, judged: Judge) -> None:
+    found = judged(formula, inputs, engines=("reference",))
+    (before,) = (one for one in found.case.evaluations if one.mode == "reverse")
+
+    def without_effect(tried: trials.Tried, answer: Evaluation) -> Evaluation:
+        return before if tried.point == 0 else answer
+
+    assert all(one.fix is None for one in fixed(found, without_effect))
 
 
 def test_others_are_tried_where_the_best_is_no_fix(judged: Judge) -> None:
