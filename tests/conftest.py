@@ -76,10 +76,12 @@ class Judged:
 
 @cache
 def loaded(name: str) -> Engine:
-    """An engine with its framework imported, one a process."""
+    """An engine with its framework imported, one a process. A framework is no garbage: none is
+    looked for in it."""
     engine = registered_engines()[name].engine
     assert engine is not None
     engine.load()
+    gc.freeze()
     return engine
 
 
