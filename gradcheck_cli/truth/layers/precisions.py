@@ -20,7 +20,6 @@ from gradcheck_cli.truth.layers.safe_values import values_of
 from gradcheck_cli.truth.layers.weighing import contradicted, left_open
 from gradcheck_cli.truth.numerics.differences import (
     FIRST_STEP,
-    Estimate,
     Float,
     Ladder,
     central_of_levels,
@@ -52,9 +51,9 @@ def without_rounded(
     """The block (r, n) of rows (r, m) @ J `at` a leaf and flat places (n,) in it. Undecided are
     entries of the `gradient` that differences contradict, or find rough, on short steps alone,
     because of rounding: differences over longer steps have the gradient, within half of what both
-    are apart by, or any one slope at a rough point; and somewhere around the point `coarser`, which
-    is the layer in a narrower dtype, differs from it by much more than rounding the results and the
-    inputs explains.
+    are apart by, or, at a rough point, have one slope there; and somewhere around the point
+    `coarser`, which is the layer in a narrower dtype, differs from it by much more than rounding
+    the results and the inputs explains.
 
     Costs LEVELS evaluations a column that holds such an entry, and 2 LEVELS more where the
     precisions differ.
@@ -91,7 +90,9 @@ class _Precisions:
         leaf = next(one.value for one in self.fine.leaves if one.name == name)
         flat = leaf.reshape(-1)
         with np.errstate(all="ignore"):
-            apart = np.fmax(np.abs(gradient - found.value), rough * found.steepest)
+            sides = np.abs(found.above - found.below)
+            sides = np.where(np.isfinite(sides), sides, found.steepest)
+            apart = np.fmax(np.abs(gradient - found.value), rough * sides)
             terms = gradient * flat[list(places)]
         terms = np.sum(np.where(np.isfinite(terms), terms, 0.0) ** 2, axis=1) ** 0.5
         hidden, left = np.zeros_like(off), UNEXPLAINED
@@ -102,11 +103,15 @@ class _Precisions:
             moved = [{name: _moved(leaf, places[k], h)} for h in (*steps, *-steps)]
             lossy = off[:, k] & self._differ(moved[::SPARSE], terms)
             if np.any(lossy):
-                shown = self._levels(moved, steps)
+                ladder = self._ladder(moved, steps)
+                shown = central_of_levels(ladder)
                 with np.errstate(all="ignore"):
                     agrees = np.abs(shown.value - gradient[:, k]) <= shown.error
                     sharp = shown.error <= apart[:, k] / 2
-                hidden[:, k] = lossy & np.any((agrees | rough[:, k]) & sharp, axis=0)
+                    bend = np.abs(ladder.plus + ladder.minus - 2 * ladder.zero) / steps[:, None]
+                    straight = bend <= apart[:, k] / 2  # a kink bends as much on every step
+                fits = np.where(rough[:, k], straight, agrees)
+                hidden[:, k] = lossy & np.any(fits & sharp, axis=0)
             left -= not np.any(hidden[:, k])
             if left == 0:
                 break
@@ -126,12 +131,11 @@ class _Precisions:
         granted = NOISE_GROWS * (from_size(size, OPERATIONS, dtype) + from_size(terms, 1, dtype))
         return np.asarray(np.any(np.isfinite(off) & (off > granted), axis=0))
 
-    def _levels(self, moved: Sequence[Values], steps: Float) -> Estimate:
-        """The best central difference that begins at each of the steps, (k, r)."""
+    def _ladder(self, moved: Sequence[Values], steps: Float) -> Ladder:
         rows = self._values(self.fine, [{}, *moved]) @ self.rows.T
         plus, minus = rows[1 : 1 + len(steps)], rows[1 + len(steps) :]
         noise = from_size(np.fmax(np.abs(plus), np.abs(minus)), OPERATIONS)
-        return central_of_levels(Ladder(steps, plus, minus, noise, rows[0]))
+        return Ladder(steps, plus, minus, noise, rows[0])
 
     def _values(self, subject: Subject, many: Sequence[Values]) -> Float:
         return values_of(subject, many, self.rows.shape[1])
