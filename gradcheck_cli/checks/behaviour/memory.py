@@ -12,7 +12,7 @@ from gradcheck_cli.checks.behaviour.baseline import Apart, Bench, Fault, raised
 from gradcheck_cli.domain.behaviour import OtherRun, Way
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.layer.caches import emptied
+from gradcheck_cli.engines.layer.caches import emptied, unset
 from gradcheck_cli.engines.layer.subject import Call, CallResult
 
 BETWEEN = "with another forward run between a forward and its backward"
@@ -40,6 +40,7 @@ def remembered(bench: Bench) -> Iterator[Fault]:
     if bench.ran_elsewhere is not None:
         yield from of_the_first(bench, *bench.ran_elsewhere)
         yield from of_a_cache(bench, bench.ran_elsewhere[0])
+        yield from of_a_name(bench, *bench.ran_elsewhere)
 
 
 def left_behind(bench: Bench) -> Iterator[Fault]:
@@ -199,6 +200,23 @@ def of_a_cache(bench: Bench, values: Mapping[str, Array]) -> Iterator[Fault]:
         return
     when = f"for an input while `{name}` is empty, and for the same input after another"
     found = bench.apart(first, later, bench.tight(first))
+    if found is not None:
+        yield Fault(Codes.STATEFUL_GRADIENT, f"{when}, {found}", found.leaf)
+
+
+def of_a_name(bench: Bench, values: Mapping[str, Array], there: CallResult) -> Iterator[Fault]:
+    """What a first call assigned to a name that outlives it shows in a call at other `values`,
+    which ran as `there`."""
+    try:
+        with unset(bench.subject.user_function) as names:
+            if not names:
+                return
+            with closing(bench.fresh(values)) as subject:
+                first = subject.run(Call(values=values, cotangents=bench.row[None]))
+    except Exception:  # it needs the array, which is its own
+        return
+    when = f"for an input while `{names[0]}` is not set, and for the same input after another"
+    found = bench.apart(first, there, bench.tight(first))
     if found is not None:
         yield Fault(Codes.STATEFUL_GRADIENT, f"{when}, {found}", found.leaf)
 

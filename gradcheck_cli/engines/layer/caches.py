@@ -1,9 +1,13 @@
-"""Dictionaries and lists in which a function of the user's keeps arrays between its calls."""
+"""Dictionaries, lists and names in which a function of the user's keeps arrays between its
+calls."""
 
 from __future__ import annotations
 
+import dis
+import types
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from gradcheck_cli.engines.layer.capture import captures, is_plain
@@ -30,6 +34,45 @@ def emptied(function: Any) -> Iterator[Callable[[], str] | None]:
     finally:
         for _, now, before in held:
             _put(now, before)
+
+
+@contextmanager
+def unset(function: Any) -> Iterator[list[str]]:
+    """Meanwhile each name to which the code of `function` assigns is None, if it has an array: an
+    attribute of a plain object, a global, a name of the function around. Gives these names, and
+    nothing where what it assigned before cannot be found."""
+    assigned = _assigned(function)
+    held = [
+        capture
+        for capture in (captures(function) if assigned else ())
+        if capture.puts and _is_array(capture.value) and capture.name in assigned
+    ]
+    for capture in held:
+        capture.put(None)
+    try:
+        yield [capture.name for capture in held]
+    finally:
+        for capture in held:
+            capture.put(capture.value)
+
+
+def _assigned(function: Any) -> set[str]:
+    """The names that outlive a call and are assigned by the function, or by a method of its object
+    that does not make it."""
+    owner = getattr(function, "__self__", function)
+    parts = [function] if isinstance(function, types.FunctionType) else []
+    for cls in type(owner).__mro__ if is_plain(owner) else ():
+        parts += [part for name, part in vars(cls).items() if name != "__init__"]
+    codes = (part.__code__ for part in parts if isinstance(part, types.FunctionType))
+    return {name for code in codes for name in _stores(code)}
+
+
+@cache
+def _stores(code: types.CodeType) -> frozenset[str]:
+    stores = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF")
+    own = {one.argval for one in dis.get_instructions(code) if one.opname in stores}
+    inner = (_stores(one) for one in code.co_consts if isinstance(one, types.CodeType))
+    return frozenset(own.difference(code.co_cellvars).union(*inner))
 
 
 def _reached(function: Any) -> Iterator[tuple[str, Any]]:

@@ -249,3 +249,61 @@ def test_captured_weights_are_no_cache() -> None:
     assert behaviour(layer, X) == {}
     assert len(weights) == 2
     assert list(named) == ["w"]
+
+
+class _Keeps:
+    """A plain object with a weight, which its code never assigns."""
+
+    def __init__(self):
+        self.kept = None
+        self.weight = torch.tensor([1.0, 2.0, 3.0])
+
+
+class KeepsTheFirst(_Keeps):
+    def __call__(self, x):
+        if self.kept is None:
+            self._fill(x)
+        return x * self.kept * self.weight
+
+    def _fill(self, x):
+        self.kept = torch.cos(x.detach())
+
+
+class KeepsAConstant(_Keeps):
+    def __call__(self, x):
+        if self.kept is None:
+            self.kept = torch.arange(x.numel())
+        return x * self.kept * self.weight
+
+
+class KeepsTheLast(_Keeps):
+    def __call__(self, x):
+        y = torch.sin(x) * self.weight
+        self.kept = y.detach()
+        return y
+
+
+class NeedsWhatItAssigns(_Keeps):
+    def __call__(self, x):
+        self.weight = self.weight * 1.0
+        return torch.sin(x) * self.weight
+
+
+_kept = None
+
+
+def keeps_the_first_in_a_global(x):
+    global _kept
+    if _kept is None:
+        _kept = torch.cos(x.detach())
+    return x * _kept
+
+
+def test_what_a_first_call_assigns_shows_in_a_call_with_another_input() -> None:
+    x = torch.tensor([0.5, 1.0, 2.0])
+    for layer, name in ((KeepsTheFirst(), "kept"), (keeps_the_first_in_a_global, "_kept")):
+        (finding,) = g.check(layer, x).findings
+        assert finding.code == "GC605"
+        assert f"while `{name}` is not set" in finding.message
+    for right in (KeepsAConstant(), KeepsTheLast(), NeedsWhatItAssigns()):
+        assert g.check(right, x).findings == (), right
