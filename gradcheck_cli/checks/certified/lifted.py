@@ -450,9 +450,10 @@ def _moved(leaf: Leaf, parts: Array) -> Array:
 
 def narrowed(block: TruthBlock, found: EnclosedArray) -> TruthBlock:
     """The block with what is enclosed, where that is narrow: the bars of what was confirmed are no
-    bounds."""
+    bounds. A zero that was confirmed stays, if the enclosure does not tell it from zero either."""
     value, radius = found.value, found.radius
     better = (block.kind == PointKind.SMOOTH) & found.is_narrow(np.zeros(value.shape))
+    better &= ~block.confirmed | (np.abs(value) > radius)
     return replace(
         block,
         value=np.where(better, value, block.value),
