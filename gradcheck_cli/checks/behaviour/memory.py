@@ -38,9 +38,17 @@ def remembered(bench: Bench) -> Iterator[Fault]:
             yield fault
             return
     if bench.ran_elsewhere is not None:
-        yield from of_the_first(bench, *bench.ran_elsewhere)
-        yield from of_a_cache(bench, bench.ran_elsewhere[0])
-        yield from of_a_name(bench, *bench.ran_elsewhere)
+        yield from kept_from_earlier(bench, *bench.ran_elsewhere)
+
+
+def kept_from_earlier(
+    bench: Bench, values: Mapping[str, Array], there: CallResult
+) -> Iterator[Fault]:
+    """GC605: what an earlier call left where new layers find it, too, shows in a call at other
+    `values`, which ran as `there`."""
+    yield from _of_the_first(bench, values, there)
+    yield from _of_a_cache(bench, values)
+    yield from _of_a_name(bench, values, there)
 
 
 def left_behind(bench: Bench) -> Iterator[Fault]:
@@ -148,7 +156,7 @@ def _on_a_fresh_layer(bench: Bench) -> Fault | None:
     return _shown("fresh", when, found)
 
 
-def of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) -> Iterator[Fault]:
+def _of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) -> Iterator[Fault]:
     """What a first call leaves behind where new layers find it, too: at other `values`, where it
     ran as `there`, the backward gives the gradient of the first input, although the value has
     another slope there."""
@@ -157,7 +165,7 @@ def of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) -
         agree = any(np.array_equal(first, other) for first, other in sums)
         ran = bench.whole.ran_at(values) if agree else None
         if ran is not None:
-            yield from of_the_first(bench.whole, values, ran)
+            yield from _of_the_first(bench.whole, values, ran)
         return
     kept = {name: bench.gradient(bench.first, name) for name in values}
     with np.errstate(all="ignore"):
@@ -181,7 +189,7 @@ def of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) -
                 return
 
 
-def of_a_cache(bench: Bench, values: Mapping[str, Array]) -> Iterator[Fault]:
+def _of_a_cache(bench: Bench, values: Mapping[str, Array]) -> Iterator[Fault]:
     """What a first call leaves in a dictionary or list that the layer captured shows in a call at
     other `values`."""
     function = bench.subject.user_function
@@ -204,7 +212,7 @@ def of_a_cache(bench: Bench, values: Mapping[str, Array]) -> Iterator[Fault]:
         yield Fault(Codes.STATEFUL_GRADIENT, f"{when}, {found}", found.leaf)
 
 
-def of_a_name(bench: Bench, values: Mapping[str, Array], there: CallResult) -> Iterator[Fault]:
+def _of_a_name(bench: Bench, values: Mapping[str, Array], there: CallResult) -> Iterator[Fault]:
     """What a first call assigned to a name that outlives it shows in a call at other `values`,
     which ran as `there`."""
     try:

@@ -19,12 +19,7 @@ from gradcheck_cli.checks.behaviour.linear import (
     times,
     widened,
 )
-from gradcheck_cli.checks.behaviour.memory import (
-    of_a_cache,
-    of_a_name,
-    of_the_first,
-    remembered,
-)
+from gradcheck_cli.checks.behaviour.memory import kept_from_earlier, remembered
 from gradcheck_cli.checks.behaviour.request_dependence import requested, subsets
 from gradcheck_cli.domain.draws import generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array
@@ -67,8 +62,7 @@ def _doubts(bench: Bench) -> Iterator[Doubt]:
         yield Doubt()
         return
     values, there = other
-    ways = of_the_first(bench, values, there), of_a_cache(bench, values)
-    if any(map(any, ways)) or any(of_a_name(bench, values, there)):
+    if any(kept_from_earlier(bench, values, there)):
         yield Doubt((remembered,))
     yield from _of_a_fresh_layer(bench, values, there)
     del there, other  # the next passes need its memory
