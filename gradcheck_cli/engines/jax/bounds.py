@@ -18,7 +18,7 @@ from jax.extend import core
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.jax.walk import CALLS, CUSTOM_VJP, STOP, Walk
-from gradcheck_cli.engines.jax.wide import inner_of
+from gradcheck_cli.engines.jax.wide import Pure, bound, inner_of, scanned
 from gradcheck_cli.engines.layer.custom import MOST_BOUNDS, NEAR_POLES, UnclippedGradients
 from gradcheck_cli.engines.layer.source_lines import Places
 
@@ -80,9 +80,7 @@ class _Bounds(Walk):
         if _is_short(equation):
             return self._turns(equation.params, place, args)
         self._serial += 1
-        params = equation.primitive.get_bind_params(equation.params)
-        found = equation.primitive.bind(*args, **params)
-        results = list(found) if equation.primitive.multiple_results else [found]
+        results = bound(equation, args)
         if self._lifted is None:
             self._seen(name, place, args, results)
         elif self._serial == self._lifted.serial:
@@ -91,19 +89,19 @@ class _Bounds(Walk):
 
     def _turns(self, params: Mapping[str, Any], place: Place | None, args: list[Any]) -> list[Any]:
         """A scan; its equations have the same numbers in each turn."""
-        constants, carried = params["num_consts"], params["num_carry"]
-        fixed, state = args[:constants], args[constants : constants + carried]
-        rows, kept, first = args[constants + carried :], [], self._serial
-        turns = range(params["length"])
-        for turn in reversed(turns) if params["reverse"] else turns:
+        first = self._serial
+
+        def run(_: int, program: Any, given: list[Any]) -> list[Any]:
             self._serial = first
-            taken = [self._handed_on([row], row[turn]) for row in rows]
-            found = self._run(params["jaxpr"], place, *fixed, *state, *taken)
-            state = found[:carried]
-            kept.append(found[carried:])
-        columns = zip(*(reversed(kept) if params["reverse"] else kept), strict=True)
-        stacks = [self._handed_on(column, jax.numpy.stack(column)) for column in columns]
-        return [*state, *stacks]
+            return self._run(program, place, *given)
+
+        return scanned(
+            params,
+            args,
+            run,
+            lambda row, turn: self._handed_on([row], row[turn]),
+            lambda rows, _: self._handed_on(rows, jax.numpy.stack(rows)),
+        )
 
     def _handed_on(self, args: Sequence[Any], result: Any) -> Any:
         """The result, which moves where an argument does, after the bounds of these."""
@@ -134,34 +132,23 @@ class _Bounds(Walk):
         self._after.update((id(y), after) for y in results)
 
 
-def unclipped_gradients(
-    call: Callable[..., list[Any]],
-    leaves: Mapping[str, Any],
-    wrt: Sequence[str],
-    rows: Sequence[list[Any]],
-) -> list[UnclippedGradients]:
-    """The gradients with each bound lifted that stands by a pole. `call` takes the `leaves` in
-    order; `rows` has the cotangents of each backward pass."""
-    arrays = list(leaves.values())
-    seen = _Bounds(call, arrays)
+def unclipped_gradients(layer: Pure, rows: Sequence[list[Any]]) -> list[UnclippedGradients]:
+    """The gradients with each bound lifted that stands by a pole; `rows` has the cotangents of each
+    backward pass."""
+    seen = _Bounds(layer.call, layer.arrays)
     if not seen.may_find:
         return []
-    seen.follow([leaves[name] for name in wrt])
-    seen(*arrays)
+    seen.follow(layer.moving)
+    seen(*layer.arrays)
     found = []
-    for bound in [one for one in seen.found.values() if one.pole][:MOST_BOUNDS]:
-
-        def moved(*given: Any, bound: _Bound = bound) -> list[Any]:
-            walk = _Bounds(call, arrays, bound)
-            return walk(*{**leaves, **dict(zip(wrt, given, strict=True))}.values())
-
-        _, pull = jax.vjp(moved, *[leaves[name] for name in wrt])
-        passes = zip(*(pull(list(row)) for row in rows), strict=True)
+    for lifted in [one for one in seen.found.values() if one.pole][:MOST_BOUNDS]:
+        _, pull = layer.vjp(_Bounds(layer.call, layer.arrays, lifted))
+        passes = zip(*(pull(row) for row in rows), strict=True)
         gradients = {
             name: np.stack([np.asarray(g).astype(np.float64).reshape(-1) for g in parts])
-            for name, parts in zip(wrt, passes, strict=True)
+            for name, parts in zip(layer.wrt, passes, strict=True)
         }
-        found.append(UnclippedGradients(bound.pole, bound.place, gradients))
+        found.append(UnclippedGradients(lifted.pole, lifted.place, gradients))
     return found
 
 

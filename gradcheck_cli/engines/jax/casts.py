@@ -6,7 +6,7 @@ already, so that it can be evaluated in float64 from end to end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -14,7 +14,7 @@ from jax.extend import core
 
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.place import Place
-from gradcheck_cli.engines.jax.wide import LOOPS, inner_of, widened
+from gradcheck_cli.engines.jax.wide import LOOPS, Pure, inner_of, widened
 from gradcheck_cli.engines.layer.casts import History, Watch, is_narrower, narrowest
 from gradcheck_cli.engines.layer.source_lines import Places
 
@@ -41,33 +41,19 @@ class Uncast:
 # Where they are
 
 
-def watch(
-    call: Callable[..., list[Any]],
-    leaves: Mapping[str, Any],
-    wrt: Sequence[str],
-    cotangents: Sequence[Any],
-    casts: Watch,
-    uncast: bool,
-) -> None:
-    """The casts of a forward and a backward pass. `call` takes the `leaves` in order; `uncast`: it
-    is evaluated without them."""
+def watch(layer: Pure, casts: Watch, uncast: bool) -> None:
+    """The casts of a forward and a backward pass. `uncast`: it is evaluated without them."""
 
     def gradients(*arrays: Any) -> Any:
-        given = dict(zip(leaves, arrays, strict=True))
-
-        def moved(*some: Any) -> list[Any]:
-            return call(*{**given, **dict(zip(wrt, some, strict=True))}.values())
-
-        _, pull = jax.vjp(moved, *[given[name] for name in wrt])
-        return pull(list(cotangents))
+        return layer.at(arrays).vjp()[1](layer.bars)
 
     none: History = frozenset()
-    arrays, followed = list(leaves.values()), [none if name in wrt else None for name in leaves]
+    followed = [none if name in layer.wrt else None for name in layer.leaves]
     watching = _Watching(casts)
-    for function in (call, gradients):
-        traced = jax.make_jaxpr(function)(*arrays)
+    for function in (layer.call, gradients):
+        traced = jax.make_jaxpr(function)(*layer.arrays)
         found = watching.follow(widened(traced) if uncast else traced, followed, None)
-        if function is call:
+        if function is layer.call:
             casts.end_forward(found)
 
 

@@ -4,7 +4,7 @@ given."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import field
 from functools import partial
@@ -17,9 +17,10 @@ from jax.extend import core
 from gradcheck_cli.domain.dtypes import Array, as_pairs
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
 from gradcheck_cli.domain.place import Place
-from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.records import dataclass, replace
 from gradcheck_cli.engines.jax.trees import is_complex
 from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP
+from gradcheck_cli.engines.jax.wide import Pure
 from gradcheck_cli.engines.layer.capture import of_a_library
 from gradcheck_cli.engines.layer.custom import CustomCall, IsolatedCall
 from gradcheck_cli.engines.layer.source_lines import Places, calling
@@ -58,23 +59,17 @@ class _Call:
         return self.function(*args, **kwargs)
 
 
-def custom_calls(
-    call: Callable[..., list[Any]], leaves: Mapping[str, Any], wrt: Sequence[str]
-) -> list[CustomCall]:
-    """The calls of users' functions on which the outputs may depend, in order. `call` takes the
-    `leaves` in order. Each leaf is followed in a run of its own, in which nothing is compiled, so
-    that every call has its numbers; none is made where nothing is called at all."""
+def custom_calls(layer: Pure) -> list[CustomCall]:
+    """The calls of users' functions on which the outputs may depend, in order. Each leaf is
+    followed in a run of its own, in which nothing is compiled, so that every call has its numbers;
+    none is made where nothing is called at all."""
     calls: list[_Call] = []
-    if not _has_calls(jax.make_jaxpr(call)(*leaves.values())):
+    if not _has_calls(jax.make_jaxpr(layer.call)(*layer.arrays)):
         return []
-    for leaf in wrt:
+    for leaf in layer.wrt:
         seen: list[_Call] = []
-
-        def moved(array: Any, leaf: str = leaf) -> list[Any]:
-            return call(*{**leaves, leaf: array}.values())
-
         with jax.disable_jit(), _watched(seen), suppress(_Enough):
-            jax.vjp(moved, leaves[leaf])
+            replace(layer, wrt=(leaf,)).vjp()
         for one in seen:
             _open(one, leaf)
         if not calls:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.engines.jax.custom_functions import in_parts, is_floating
 from gradcheck_cli.engines.jax.trees import is_complex
 from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP, STOP
-from gradcheck_cli.engines.jax.wide import evaluated, inner_of
+from gradcheck_cli.engines.jax.wide import bound, evaluated, inner_of, scanned
 from gradcheck_cli.engines.layer.declared import Declared, Given, Pull
 from gradcheck_cli.engines.layer.source_lines import Places, lines, shown
 from gradcheck_cli.engines.tracebacks import LIBRARIES
@@ -48,11 +48,19 @@ class DeclaredRun:
         if name == "while":
             return self._while(params, args)
         if name == "scan":
-            return self._scan(params, args)
+            return scanned(
+                params,
+                args,
+                lambda _, program, given: self(program, *given),
+                lambda row, turn: row[turn],
+                lambda rows, like: (
+                    jax.numpy.stack(rows) if rows else jax.numpy.zeros((0, *like.shape), like.dtype)
+                ),
+            )
         if name == "custom_linear_solve":
-            return _bound(equation, args)
+            return bound(equation, args)
         inner = inner_of(equation)
-        return self(inner, *args) if inner is not None else _bound(equation, args)
+        return self(inner, *args) if inner is not None else bound(equation, args)
 
     def _while(self, params: Mapping[str, Any], args: list[Any]) -> list[Any]:
         first, second = params["cond_nconsts"], params["body_nconsts"]
@@ -61,21 +69,6 @@ class DeclaredRun:
         while bool(self(params["cond_jaxpr"], *of_condition, *state)[0]):
             state = self(params["body_jaxpr"], *of_body, *state)
         return state
-
-    def _scan(self, params: Mapping[str, Any], args: list[Any]) -> list[Any]:
-        constants, carried = params["num_consts"], params["num_carry"]
-        fixed, state = args[:constants], args[constants : constants + carried]
-        rows = args[constants + carried :]
-        turns = range(params["length"])
-        kept: dict[int, list[Any]] = {}
-        for turn in reversed(turns) if params["reverse"] else turns:
-            found = self(params["jaxpr"], *fixed, *state, *(row[turn] for row in rows))
-            state, kept[turn] = found[:carried], found[carried:]
-        columns = zip(*(kept[turn] for turn in turns), strict=True)
-        if not turns:
-            shapes = params["jaxpr"].out_avals[carried:]
-            return [*state, *(jax.numpy.zeros((0, *y.shape), y.dtype) for y in shapes)]
-        return [*state, *(jax.numpy.stack(column) for column in columns)]
 
     # What is declared
 
@@ -121,12 +114,6 @@ def _lines(equation: Any) -> list[tuple[str, int]]:
     return list(lines(zip(*traceback.raw_frames(), strict=True))) if traceback else []
 
 
-def _bound(equation: Any, args: Sequence[Any]) -> list[Any]:
-    primitive = equation.primitive
-    found = primitive.bind(*args, **primitive.get_bind_params(equation.params))
-    return list(found) if primitive.multiple_results else [found]
-
-
 def _pull(equation: Any, args: list[Any], places: list[int], floating: list[int]) -> Pull:
     """Backward passes of this call alone, as its derivative is stated."""
 
@@ -134,7 +121,7 @@ def _pull(equation: Any, args: list[Any], places: list[int], floating: list[int]
         filled = list(args)
         for place, array in zip(places, arrays, strict=True):
             filled[place] = array
-        results = _bound(equation, filled)
+        results = bound(equation, filled)
         return [results[i] for i in floating]
 
     def pull(row: Array) -> list[Array | None]:

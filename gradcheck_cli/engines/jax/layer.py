@@ -38,6 +38,7 @@ from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 
 if TYPE_CHECKING:
+    from gradcheck_cli.engines.jax.wide import Pure
     from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, UnclippedGradients
     from gradcheck_cli.engines.layer.recording import Recording
     from gradcheck_cli.engines.layer.rewriting import Expression, Seen
@@ -413,15 +414,14 @@ class JaxSubject(LayerSubject):
         from gradcheck_cli.engines.jax.layer_recorder import record
 
         captured = {one.name: array for one, _, array in self._captures}
-        with self._opened(row) as (call, leaves, bars):
-            span = self.request.implementation.span
-            return record(call, leaves, captured, self.wrt, bars, span)
+        with self._opened(row) as layer:
+            return record(layer, captured, self.request.implementation.span)
 
     def record_forward(self) -> Recording:
         from gradcheck_cli.engines.jax.layer_recorder import record_forward
 
-        with self._opened() as (call, leaves, _):
-            return record_forward(call, leaves, self.request.implementation.span)
+        with self._opened() as layer:
+            return record_forward(layer, self.request.implementation.span)
 
     def seen(
         self, expression: Expression, run: Callable[[], object], others: Sequence[str] = ()
@@ -442,37 +442,34 @@ class JaxSubject(LayerSubject):
         from gradcheck_cli.engines.jax.casts import watch
 
         casts = Watch(self.dtype)
-        with self._opened(self.ones) as (call, leaves, bars):
-            watch(call, leaves, self.wrt, bars, casts, self.request.uncast)
+        with self._opened(self.ones) as layer:
+            watch(layer, casts, self.request.uncast)
         return casts.found()
 
     def functions(self) -> Sequence[CustomCall]:
         from gradcheck_cli.engines.jax.custom_functions import custom_calls
 
-        with self._opened() as (call, leaves, _):
-            return custom_calls(call, leaves, self.wrt)
+        with self._opened() as layer:
+            return custom_calls(layer)
 
     def solvers(self) -> frozenset[str]:
         from gradcheck_cli.engines.jax.solvers import solvers
 
-        with self._opened() as (call, leaves, _):
-            return solvers(call, leaves.values())
+        with self._opened() as layer:
+            return solvers(layer.call, layer.arrays)
 
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]:
         from gradcheck_cli.engines.jax.detached import uncut
 
         plain = self.run(Call(cotangents=row[None])).row(0)
-        with self._opened(row) as (call, leaves, bars):
-            cuts = uncut(call, leaves, self.wrt, bars)
-        return plain, cuts
+        with self._opened(row) as layer:
+            return plain, uncut(layer)
 
     def unclipped_gradients(self, rows: Array) -> Sequence[UnclippedGradients]:
         from gradcheck_cli.engines.jax.bounds import unclipped_gradients
 
-        with self._opened() as (call, leaves, _):
-            return unclipped_gradients(
-                call, leaves, self.wrt, [self.cotangents(row) for row in rows]
-            )
+        with self._opened() as layer:
+            return unclipped_gradients(layer, [self.cotangents(row) for row in rows])
 
     def declared_call(self, declared: Declared) -> Callable[[dict[str, Any]], list[Any]]:
         from gradcheck_cli.engines.jax.declared import DeclaredRun
@@ -488,21 +485,18 @@ class JaxSubject(LayerSubject):
         return lambda inputs: run(closed, *inputs.values())
 
     @contextmanager
-    def _opened(
-        self, row: Array | None = None
-    ) -> Iterator[tuple[Callable[..., list[Any]], dict[str, Any], list[Any]]]:
-        """The layer as a function of its inputs, these, and cotangents for its outputs."""
+    def _opened(self, row: Array | None = None) -> Iterator[Pure]:
+        """The layer as a function of its inputs, with cotangents for its outputs."""
+        from gradcheck_cli.engines.jax.wide import Pure
+
         with self.ready({}):
             leaves = self.inputs({})
-            bars: list[Any] = []
-            if row is not None:
-                bars = self.cotangents(row)
 
             def call(*arrays: Any) -> list[Any]:
                 self._random.again()
                 return self.call(dict(zip(leaves, arrays, strict=True)))
 
-            yield call, leaves, bars
+            yield Pure(call, leaves, self.wrt, () if row is None else self.cotangents(row))
 
     def close(self) -> None:
         """What the user's code has compiled holds what stood in for captured arrays."""

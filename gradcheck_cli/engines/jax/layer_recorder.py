@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax
-
 from gradcheck_cli.domain.place import Place, Span
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.execution import Step
 from gradcheck_cli.engines.jax.kernels import PERMUTED_ARGS, ROWS
 from gradcheck_cli.engines.jax.recorder import JaxRecorder
 from gradcheck_cli.engines.jax.walk import BAR, CUSTOM_JVP, VALUE, Tag, Walk
+from gradcheck_cli.engines.jax.wide import Pure
 from gradcheck_cli.engines.layer.recording import Annotations, Recording, Row, as_recording
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.trace.exact_kernels import elementwise
@@ -135,46 +134,31 @@ class LayerRecorder(JaxRecorder):
         return {name: slots[id(array)] for name, array in arrays.items() if id(array) in slots}
 
 
-def record(
-    call: Callable[..., list[Any]],
-    leaves: Mapping[str, Any],
-    captured: Mapping[str, Any],
-    wrt: Sequence[str],
-    cotangents: Sequence[Any],
-    place: Span,
-) -> Recording:
-    """One forward and one backward pass of `call`, which takes the `leaves` in order. Raises
-    TooLarge, and what the user's code raises."""
+def record(layer: Pure, captured: Mapping[str, Any], place: Span) -> Recording:
+    """One forward and one backward pass. Raises TooLarge, and what the user's code raises."""
     recorder = LayerRecorder()
-    walk = Walk(call, list(leaves.values()), Places(__name__))
-    count = len(cotangents)
+    walk = Walk(layer.call, layer.arrays, Places(__name__))
+    count = len(layer.bars)
 
     def derivative(*arrays: Any) -> list[Any]:
-        given = dict(zip(leaves, arrays[count:], strict=True))
+        found, pull = layer.at(arrays[count:]).vjp(walk)
+        return [*found, *pull(arrays[:count])]
 
-        def outputs(*moved: Any) -> list[Any]:
-            return walk(*{**given, **dict(zip(wrt, moved, strict=True))}.values())
-
-        found, pull = jax.vjp(outputs, *[given[name] for name in wrt])
-        return [*found, *pull(list(arrays[:count]))]
-
-    slots = recorder.record(derivative, [*cotangents, *leaves.values()])
+    slots = recorder.record(derivative, [*layer.bars, *layer.arrays])
     known = [slot for slot in slots if slot is not None]
     recorder.told(walk.tags, known[:count])
-    gradients = dict(zip(wrt, known[count:], strict=True))
-    starts = recorder.starts({**leaves, **captured})
+    gradients = dict(zip(layer.wrt, known[count:], strict=True))
+    starts = recorder.starts({**layer.leaves, **captured})
     return as_recording(recorder.annotations, starts, gradients, known[:count], _row_of, place)
 
 
-def record_forward(
-    call: Callable[..., list[Any]], leaves: Mapping[str, Any], place: Span
-) -> Recording:
-    """One forward pass of `call`, which takes the `leaves` in order: its branches and loops as they
-    run for these. Raises TooLarge, and what the user's code raises."""
+def record_forward(layer: Pure, place: Span) -> Recording:
+    """One forward pass: its branches and loops as they run for these leaves. Raises TooLarge, and
+    what the user's code raises."""
     recorder = LayerRecorder()
-    outputs = [slot for slot in recorder.record(call, list(leaves.values())) if slot is not None]
+    outputs = [slot for slot in recorder.record(layer.call, layer.arrays) if slot is not None]
     recorder.told((), outputs)
-    starts = recorder.starts(leaves)
+    starts = recorder.starts(layer.leaves)
     return as_recording(recorder.annotations, starts, {}, outputs, _row_of, place)
 
 

@@ -28,7 +28,14 @@ from gradcheck_cli.engines.jax.kernels import (
     POINTWISE,
     ROWS,
 )
-from gradcheck_cli.engines.jax.wide import AS_THEY_WERE, as_they_were, inner_of, wide_parameters
+from gradcheck_cli.engines.jax.wide import (
+    AS_THEY_WERE,
+    as_they_were,
+    inner_of,
+    scanned,
+    solving,
+    wide_parameters,
+)
 from gradcheck_cli.engines.trace.exact_kernels import OfRun, elementwise, moved, on_balls
 
 SCOPE = "gradcheck_node_"
@@ -121,11 +128,11 @@ class JaxRecorder:
             self.execution.deciding.append(chosen)
             return run(params["branches"][int(self._value(chosen))], rest)
         if name == "custom_linear_solve":
-            return self._solve(params, args, run)
+            return run(*solving(params, args))
         if name == "while":
             return self._while(params, args, run)
         if name == "scan":
-            return self._scan(params, args, run)
+            return scanned(params, args, partial(self._turn, run), self._row, self._stacked)
         inner = inner_of(equation)
         if inner is not None:
             return run(inner, args)
@@ -136,16 +143,6 @@ class JaxRecorder:
 
     def _is_key(self, slot: int) -> bool:
         return _is_key(self._value(slot))
-
-    def _solve(
-        self, params: Mapping[str, Any], args: Sequence[int], run: Callable[..., list[int]]
-    ) -> list[int]:
-        """Of a linear equation: by the function that was given for it. (The other three serve its
-        derivatives, which are equations of their own here.)"""
-        lengths = params["const_lengths"]
-        before = lengths.matvec + lengths.vecmat
-        consts = args[before : before + lengths.solve]
-        return run(params["jaxprs"].solve, [*consts, *args[sum(lengths) :]])
 
     def _while(
         self, params: Mapping[str, Any], args: Sequence[int], run: Callable[..., list[int]]
@@ -167,32 +164,21 @@ class JaxRecorder:
                     for pair in zip(after, state, strict=True)
                 ]
 
-    def _scan(
-        self, params: Mapping[str, Any], args: Sequence[int], run: Callable[..., list[int]]
+    def _turn(
+        self, run: Callable[..., list[int]], turn: int, program: Any, args: list[int]
     ) -> list[int]:
-        constants, carried = params["num_consts"], params["num_carry"]
-        fixed, state = list(args[:constants]), list(args[constants : constants + carried])
-        rows = args[constants + carried :]
-        kept: list[list[int]] = []
-        turns = range(params["length"])
-        for turn in reversed(turns) if params["reverse"] else turns:
-            taken = [self._call("slice", lambda x, i=turn: x[i], [row]) for row in rows]
-            self.turns += (turn,)
-            found = run(params["jaxpr"], [*fixed, *state, *taken])
-            self.turns = self.turns[:-1]
-            state = found[:carried]
-            kept.append(found[carried:])
-        if not kept:
-            empty = [(y.shape, y.dtype) for y in params["jaxpr"].out_avals[carried:]]
-            stacks = [jax.numpy.zeros((0, *shape), dtype) for shape, dtype in empty]
-            return [*state, *(self._slot(stack, structural=True) for stack in stacks)]
-        if params["reverse"]:
-            kept.reverse()
-        stacks = [
-            self._call("concatenate", lambda *xs: np.stack(xs), column)
-            for column in zip(*kept, strict=True)
-        ]
-        return [*state, *stacks]
+        self.turns += (turn,)
+        found = run(program, args)
+        self.turns = self.turns[:-1]
+        return found
+
+    def _row(self, slot: int, turn: int) -> int:
+        return self._call("slice", lambda x: x[turn], [slot])
+
+    def _stacked(self, rows: list[int], like: Any) -> int:
+        if rows:
+            return self._call("concatenate", lambda *xs: np.stack(xs), rows)
+        return self._slot(jax.numpy.zeros((0, *like.shape), like.dtype), structural=True)
 
     def _call(self, name: str, function: Callable[..., Any], args: Sequence[int]) -> int:
         """An operation of a loop that only moves numbers: of NumPy's, or JAX would compile one for

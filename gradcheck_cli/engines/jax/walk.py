@@ -22,7 +22,7 @@ from jax.interpreters import ad
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.jax.recorder import SCOPE
-from gradcheck_cli.engines.jax.wide import evaluated, inner_of
+from gradcheck_cli.engines.jax.wide import bound, evaluated, inner_of
 from gradcheck_cli.engines.layer.recording import TooLarge
 from gradcheck_cli.engines.layer.source_lines import Places
 
@@ -106,10 +106,9 @@ class Walk:
         if tag >= MOST_EQUATIONS:
             raise TooLarge(f"not traced: it has more than {MOST_EQUATIONS} operations")
         self.tags.append(Tag(name, place))
-        params = equation.primitive.get_bind_params(self._marked(name, equation.params, place))
+        params = self._marked(name, equation.params, place)
         with jax.named_scope(f"{SCOPE}{tag}"):
-            found = equation.primitive.bind(*args, **params)
-            results = list(found) if equation.primitive.multiple_results else [found]
+            results = bound(equation, args, params)
             if self._opened is not None:  # it runs, and nobody looks on
                 return results
             return [

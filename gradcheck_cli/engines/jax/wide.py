@@ -1,4 +1,5 @@
-"""Programs of JAX in float64: dtypes that a jaxpr names in its parameters, and programs in them."""
+"""Programs of JAX, run equation by equation, and in float64: of dtypes that a jaxpr names in its
+parameters, and of programs in them."""
 
 from __future__ import annotations
 
@@ -9,6 +10,43 @@ from typing import Any
 import jax
 import numpy as np
 from jax.extend import core
+
+from gradcheck_cli.domain.records import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Pure:
+    """A layer as a function `call` of its `leaves`, which takes them in order; `wrt` names those
+    that it is differentiated by, `bars` are cotangents of its outputs."""
+
+    call: Callable[..., list[Any]]
+    leaves: Mapping[str, Any]
+    wrt: Sequence[str]
+    bars: Sequence[Any] = ()
+
+    @property
+    def arrays(self) -> list[Any]:
+        return list(self.leaves.values())
+
+    @property
+    def moving(self) -> list[Any]:
+        """The leaves that it is differentiated by."""
+        return [self.leaves[name] for name in self.wrt]
+
+    def at(self, arrays: Sequence[Any]) -> Pure:
+        """The layer at other values of its leaves."""
+        return replace(self, leaves=dict(zip(self.leaves, arrays, strict=True)))
+
+    def vjp(self, call: Callable[..., list[Any]] | None = None) -> tuple[list[Any], Any]:
+        """The outputs and the vjp by `moving`, of what runs in place of `call` where given."""
+        run = self.call if call is None else call
+
+        def moved(*some: Any) -> list[Any]:
+            return run(*{**self.leaves, **dict(zip(self.wrt, some, strict=True))}.values())
+
+        arrays, pull = jax.vjp(moved, *self.moving)
+        return arrays, lambda bars: pull(list(bars))
+
 
 LOOPS = {"cond": ("branches",), "while": ("cond_jaxpr", "body_jaxpr"), "scan": ("jaxpr",)}
 """Primitives that run programs of their own, and the parameters that hold these."""
@@ -33,6 +71,47 @@ def inner_of(equation: Any) -> Any:
         if isinstance(param, core.Jaxpr):
             return core.ClosedJaxpr(param, ())
     return None
+
+
+def bound(equation: Any, args: Sequence[Any], params: Mapping[str, Any] | None = None) -> list[Any]:
+    """The results of an equation at these arguments, with these parameters in place of its own."""
+    primitive = equation.primitive
+    given = primitive.get_bind_params(equation.params if params is None else params)
+    found = primitive.bind(*args, **given)
+    return list(found) if primitive.multiple_results else [found]
+
+
+def scanned(
+    params: Mapping[str, Any],
+    args: Sequence[Any],
+    run: Callable[[int, Any, list[Any]], Sequence[Any]],
+    taken: Callable[[Any, int], Any],
+    stacked: Callable[[list[Any], Any], Any],
+) -> list[Any]:
+    """The results of a scan, turn by turn. `run` gives those of a program in a turn, `taken` the
+    row of an argument for a turn, `stacked` what the rows of all turns make, each like the abstract
+    value that it is given, too: there may be no turn."""
+    constants, carried = params["num_consts"], params["num_carry"]
+    fixed, state = args[:constants], args[constants : constants + carried]
+    rows, program = args[constants + carried :], params["jaxpr"]
+    turns = range(params["length"])
+    kept: dict[int, Sequence[Any]] = {}
+    for turn in reversed(turns) if params["reverse"] else turns:
+        found = run(turn, program, [*fixed, *state, *(taken(row, turn) for row in rows)])
+        state, kept[turn] = found[:carried], found[carried:]
+    made = program.out_avals[carried:]
+    return [*state, *(stacked([kept[t][i] for t in turns], y) for i, y in enumerate(made))]
+
+
+def solving(params: Mapping[str, Any], args: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """What solves a `custom_linear_solve`, and its arguments: the function that was given for it.
+    (The other three serve its derivatives, which are equations of their own.)"""
+    lengths = params["const_lengths"]
+    before = lengths.matvec + lengths.vecmat
+    return params["jaxprs"].solve, [
+        *args[before : before + lengths.solve],
+        *args[sum(lengths) :],
+    ]
 
 
 def as_they_were(equation: Any, args: Sequence[Any]) -> list[Any]:
@@ -103,19 +182,14 @@ def _equation(equation: Any, args: list[Any]) -> Sequence[Any]:
     if name == _ROUNDING:
         return args
     if name == "custom_linear_solve":
-        lengths = params["const_lengths"]
-        before = lengths.matvec + lengths.vecmat
-        consts = args[before : before + lengths.solve]
-        return _run(params["jaxprs"].solve, *consts, *args[sum(lengths) :])
+        solve, given = solving(params, args)
+        return _run(solve, *given)
     inner = inner_of(equation)
     if inner is not None:
         return _run(inner, *args)
     if name in AS_THEY_WERE:
-        args, given = as_they_were(equation, args), dict(params)
-    else:
-        given = wide_parameters(name, params)
-    found = equation.primitive.bind(*args, **equation.primitive.get_bind_params(given))
-    return found if equation.primitive.multiple_results else [found]
+        return bound(equation, as_they_were(equation, args))
+    return bound(equation, args, wide_parameters(name, params))
 
 
 def _parameter(name: str, key: str, value: Any) -> Any:
