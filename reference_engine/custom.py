@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from reference_engine.errors import WrongGradientShape
 from reference_engine.op import Op
 from reference_engine.tape import transposed
-from reference_engine.traced import Traced, Value, shape_of
+from reference_engine.traced import Traced, Use, Value, shape_of
 
 Function = Callable[..., Value]
 
@@ -24,9 +24,8 @@ class Stated:
         self.vjp = vjp
         self.jvp = jvp
 
-    def forward(
-        self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Any
-    ) -> Value:
+    def forward(self, use: Use, x_dots: Sequence[Value]) -> Value:
+        _, xs, y, _ = use
         if self.jvp is not None:
             filled = [
                 np.zeros(shape_of(x), y.dtype) if x_dot is None else x_dot
@@ -40,16 +39,8 @@ class Stated:
 
         return transposed(pull, y, x_dots)
 
-    def reverse(
-        self,
-        op: Any,
-        y_bar: Value,
-        y: Value,
-        xs: Sequence[Value],
-        wanted: Sequence[int],
-        keywords: Mapping[str, Any],
-    ) -> list[Value]:
-        return self._gradients(y_bar, xs, wanted)
+    def reverse(self, use: Use, y_bar: Value, wanted: Sequence[int]) -> list[Value]:
+        return self._gradients(y_bar, use.xs, wanted)
 
     def _gradients(self, y_bar: Value, xs: Sequence[Value], wanted: Sequence[int]) -> list[Value]:
         given = self.vjp(y_bar, *xs)

@@ -11,6 +11,7 @@ from reference_engine.errors import ShapeError
 from reference_engine.traced import (
     ROWS,
     Traced,
+    Use,
     Value,
     float_value,
     new_level,
@@ -41,7 +42,7 @@ class Dual(Traced):
         if op.rule is None:
             return y
         x_dots = [a.tangent if isinstance(a, Dual) and a.level == level else None for a in args]
-        y_dot = op.rule.forward(op, x_dots, y, xs, keywords)
+        y_dot = op.rule.forward(Use(op, xs, y, keywords), x_dots)
         return y if y_dot is None else Dual(level, y, fit_tangent(y_dot, y))
 
 

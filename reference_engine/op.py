@@ -19,7 +19,7 @@ import numpy as np
 from reference_engine.errors import ShapeError
 from reference_engine.floats import Array, as_dtype, is_narrow
 from reference_engine.reads import EVERYTHING, RESULT
-from reference_engine.traced import ROWS, Traced, Value, shape_of
+from reference_engine.traced import ROWS, Traced, Use, Value, shape_of
 
 
 class _Required:
@@ -50,20 +50,10 @@ ELEMENTWISE = frozenset(
 class Rule(Protocol):
     """A derivative, stated in one of the ways of reference_engine.rules."""
 
-    def forward(
-        self, op: Op, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Any
-    ) -> Value:
+    def forward(self, use: Use, x_dots: Sequence[Value]) -> Value:
         """y_dot from the arguments' tangents (None: a constant); None if no argument matters."""
 
-    def reverse(
-        self,
-        op: Op,
-        y_bar: Value,
-        y: Value,
-        xs: Sequence[Value],
-        wanted: Sequence[int],
-        keywords: Any,
-    ) -> list[Value]:
+    def reverse(self, use: Use, y_bar: Value, wanted: Sequence[int]) -> list[Value]:
         """The cotangents of the `wanted` arguments (None: zero), not yet unbroadcast."""
 
 

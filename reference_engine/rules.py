@@ -19,9 +19,8 @@ import numpy as np
 
 from reference_engine.reads import NOTHING, RESULT, AllBut, Positions, positions_read
 from reference_engine.tape import transposed
-from reference_engine.traced import ROWS, Value, shape_of
+from reference_engine.traced import ROWS, Use, Value, shape_of
 
-Keywords = Mapping[str, Any]
 Part = Callable[..., Value]
 
 
@@ -39,21 +38,11 @@ class Elementwise:
     def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
         return positions_read([self.parts[i] for i in wanted], 2)
 
-    def forward(
-        self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
-    ) -> Value:
-        return _sum_of_parts(self.parts, x_dots, y, xs, keywords)
+    def forward(self, use: Use, x_dots: Sequence[Value]) -> Value:
+        return _sum_of_parts(self.parts, x_dots, use)
 
-    def reverse(
-        self,
-        op: Any,
-        y_bar: Value,
-        y: Value,
-        xs: Sequence[Value],
-        wanted: Sequence[int],
-        keywords: Keywords,
-    ) -> list[Value]:
-        parts = self.parts
+    def reverse(self, use: Use, y_bar: Value, wanted: Sequence[int]) -> list[Value]:
+        parts, (_, xs, y, keywords) = self.parts, use
         if len(parts) == 1:
             return [parts[0](y_bar, y, *xs, **keywords)]  # type: ignore[misc]
         x_bars = []
@@ -77,21 +66,11 @@ class Linear:
     def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
         return NOTHING  # a linear function has the same derivative everywhere
 
-    def forward(
-        self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
-    ) -> Value:
-        return op(x_dots[0], **keywords)
+    def forward(self, use: Use, x_dots: Sequence[Value]) -> Value:
+        return use.op(x_dots[0], **use.keywords)
 
-    def reverse(
-        self,
-        op: Any,
-        y_bar: Value,
-        y: Value,
-        xs: Sequence[Value],
-        wanted: Sequence[int],
-        keywords: Keywords,
-    ) -> list[Value]:
-        return [self.transpose(y_bar, xs[0], **keywords)]
+    def reverse(self, use: Use, y_bar: Value, wanted: Sequence[int]) -> list[Value]:
+        return [self.transpose(y_bar, use.xs[0], **use.keywords)]
 
 
 class JointlyLinear:
@@ -106,24 +85,16 @@ class JointlyLinear:
     def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
         return passive  # of the others, nothing: the derivative is the same everywhere
 
-    def forward(
-        self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
-    ) -> Value:
+    def forward(self, use: Use, x_dots: Sequence[Value]) -> Value:
+        op, xs, y, keywords = use
         filled = [
             x if i in op.passive else np.zeros(shape_of(x), y.dtype) if x_dot is None else x_dot
             for i, (x, x_dot) in enumerate(zip(xs, x_dots, strict=True))
         ]
         return op(*filled, **keywords)
 
-    def reverse(
-        self,
-        op: Any,
-        y_bar: Value,
-        y: Value,
-        xs: Sequence[Value],
-        wanted: Sequence[int],
-        keywords: Keywords,
-    ) -> list[Value]:
+    def reverse(self, use: Use, y_bar: Value, wanted: Sequence[int]) -> list[Value]:
+        op, xs, _, keywords = use
         return [
             None if i in op.passive else self.transpose(y_bar, i, xs, **keywords) for i in wanted
         ]
@@ -138,9 +109,8 @@ class Multilinear:
     def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
         return AllBut(RESULT, *wanted) if len(wanted) == 1 else AllBut(RESULT)
 
-    def forward(
-        self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
-    ) -> Value:
+    def forward(self, use: Use, x_dots: Sequence[Value]) -> Value:
+        op, xs, _, keywords = use
         terms = [
             op(*xs[:i], x_dot, *xs[i + 1 :], **keywords)
             for i, x_dot in enumerate(x_dots)
@@ -151,32 +121,16 @@ class Multilinear:
             y_dot = y_dot + term
         return y_dot
 
-    def reverse(
-        self,
-        op: Any,
-        y_bar: Value,
-        y: Value,
-        xs: Sequence[Value],
-        wanted: Sequence[int],
-        keywords: Keywords,
-    ) -> list[Value]:
-        return [self.transposes[i](y_bar, *xs, **keywords) for i in wanted]
+    def reverse(self, use: Use, y_bar: Value, wanted: Sequence[int]) -> list[Value]:
+        return [self.transposes[i](y_bar, *use.xs, **use.keywords) for i in wanted]
 
 
 class Contraction(Multilinear):
     """Multilinear in any number of arrays: one `transpose`, called (y_bar, i, xs, **keywords)."""
 
-    def reverse(
-        self,
-        op: Any,
-        y_bar: Value,
-        y: Value,
-        xs: Sequence[Value],
-        wanted: Sequence[int],
-        keywords: Keywords,
-    ) -> list[Value]:
+    def reverse(self, use: Use, y_bar: Value, wanted: Sequence[int]) -> list[Value]:
         (transpose,) = self.transposes
-        return [transpose(y_bar, i, xs, **keywords) for i in wanted]
+        return [transpose(y_bar, i, use.xs, **use.keywords) for i in wanted]
 
 
 class Reduction:
@@ -192,24 +146,14 @@ class Reduction:
     def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
         return positions_read([self.part], 2)
 
-    def forward(
-        self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
-    ) -> Value:
-        (x,) = xs
+    def forward(self, use: Use, x_dots: Sequence[Value]) -> Value:
+        op, (x,), y, keywords = use
         axis = keywords.get("axis", op.keywords["axis"])
         terms = self.part(x_dots[0], _keepdims(y, x, axis), x, axis, **_others(keywords))
         return ROWS["sum"](terms, axis=axis, keepdims=keywords.get("keepdims", False))
 
-    def reverse(
-        self,
-        op: Any,
-        y_bar: Value,
-        y: Value,
-        xs: Sequence[Value],
-        wanted: Sequence[int],
-        keywords: Keywords,
-    ) -> list[Value]:
-        (x,) = xs
+    def reverse(self, use: Use, y_bar: Value, wanted: Sequence[int]) -> list[Value]:
+        op, (x,), y, keywords = use
         axis = keywords.get("axis", op.keywords["axis"])
         kept = None if y is None else _keepdims(y, x, axis)
         return [self.part(_keepdims(y_bar, x, axis), kept, x, axis, **_others(keywords))]
@@ -231,21 +175,11 @@ class SelfAdjoint:
     def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
         return positions_read([self.product], 2)
 
-    def forward(
-        self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
-    ) -> Value:
-        return self.product(x_dots[0], y, xs[0], **keywords)
+    def forward(self, use: Use, x_dots: Sequence[Value]) -> Value:
+        return self.product(x_dots[0], use.y, use.xs[0], **use.keywords)
 
-    def reverse(
-        self,
-        op: Any,
-        y_bar: Value,
-        y: Value,
-        xs: Sequence[Value],
-        wanted: Sequence[int],
-        keywords: Keywords,
-    ) -> list[Value]:
-        return [self.product(y_bar, y, xs[0], **keywords)]
+    def reverse(self, use: Use, y_bar: Value, wanted: Sequence[int]) -> list[Value]:
+        return [self.product(y_bar, use.y, use.xs[0], **use.keywords)]
 
 
 class Tangents:
@@ -262,29 +196,17 @@ class Tangents:
     def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
         return positions_read([self.transposes[i] or self.pushes[i] for i in wanted], 2)
 
-    def forward(
-        self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
-    ) -> Value:
-        return _sum_of_parts(self.pushes, x_dots, y, xs, keywords)
+    def forward(self, use: Use, x_dots: Sequence[Value]) -> Value:
+        return _sum_of_parts(self.pushes, x_dots, use)
 
-    def reverse(
-        self,
-        op: Any,
-        y_bar: Value,
-        y: Value,
-        xs: Sequence[Value],
-        wanted: Sequence[int],
-        keywords: Keywords,
-    ) -> list[Value]:
-        return [self._back(i, y_bar, y, xs, keywords) for i in wanted]
+    def reverse(self, use: Use, y_bar: Value, wanted: Sequence[int]) -> list[Value]:
+        return [self._back(i, y_bar, use) for i in wanted]
 
-    def _back(
-        self, i: int, y_bar: Value, y: Value, xs: Sequence[Value], keywords: Keywords
-    ) -> Value:
+    def _back(self, i: int, y_bar: Value, use: Use) -> Value:
         transpose = self.transposes[i]
         if transpose is not None:
-            return transpose(y_bar, y, *xs, **keywords)
-        return _transposed_part(self.pushes[i], y_bar, y, xs, xs[i], keywords)
+            return transpose(y_bar, use.y, *use.xs, **use.keywords)
+        return _transposed_part(self.pushes[i], y_bar, use, i)
 
 
 class Implicit:
@@ -299,33 +221,18 @@ class Implicit:
         self.adjoint = adjoint
         self.pushes = pushes
 
-    def forward(
-        self, op: Any, x_dots: Sequence[Value], y: Value, xs: Sequence[Value], keywords: Keywords
-    ) -> Value:
-        right = _sum_of_parts(self.pushes, x_dots, y, xs, keywords)
-        return self.solve(right, *xs, **keywords)
+    def forward(self, use: Use, x_dots: Sequence[Value]) -> Value:
+        right = _sum_of_parts(self.pushes, x_dots, use)
+        return self.solve(right, *use.xs, **use.keywords)
 
-    def reverse(
-        self,
-        op: Any,
-        y_bar: Value,
-        y: Value,
-        xs: Sequence[Value],
-        wanted: Sequence[int],
-        keywords: Keywords,
-    ) -> list[Value]:
-        w = self.adjoint(y_bar, *xs, **keywords)
-        return [_transposed_part(self.pushes[i], w, y, xs, xs[i], keywords) for i in wanted]
+    def reverse(self, use: Use, y_bar: Value, wanted: Sequence[int]) -> list[Value]:
+        w = self.adjoint(y_bar, *use.xs, **use.keywords)
+        return [_transposed_part(self.pushes[i], w, use, i) for i in wanted]
 
 
-def _sum_of_parts(
-    parts: Sequence[Part | None],
-    x_dots: Sequence[Value],
-    y: Value,
-    xs: Sequence[Value],
-    keywords: Keywords,
-) -> Value:
+def _sum_of_parts(parts: Sequence[Part | None], x_dots: Sequence[Value], use: Use) -> Value:
     """Of the parts whose argument moves; None where none does."""
+    _, xs, y, keywords = use
     total = None
     for part, x_dot in zip(parts, x_dots, strict=True):
         if part is not None and x_dot is not None:
@@ -334,10 +241,9 @@ def _sum_of_parts(
     return total
 
 
-def _transposed_part(
-    push: Part, bar: Value, y: Value, xs: Sequence[Value], x: Value, keywords: Keywords
-) -> Value:
-    return transposed(lambda x_dot: [push(x_dot, y, *xs, **keywords)], x, [bar])
+def _transposed_part(push: Part, bar: Value, use: Use, i: int) -> Value:
+    _, xs, y, keywords = use
+    return transposed(lambda x_dot: [push(x_dot, y, *xs, **keywords)], xs[i], [bar])
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
@@ -354,7 +260,7 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(int(a) % ndim for a in axes))
 
 
-def _others(keywords: Keywords) -> Keywords:
+def _others(keywords: Mapping[str, Any]) -> Mapping[str, Any]:
     """The keywords without those that every reduction has."""
     if not keywords:
         return keywords

@@ -24,6 +24,7 @@ from reference_engine.traced import (
     ROWS,
     USER_LEVEL,
     Traced,
+    Use,
     Value,
     new_level,
     recording_floor,
@@ -185,7 +186,7 @@ class Frontier(dict[Record, Value]):
         assert op.rule is not None
         old = self.get(record)
         if isinstance(y_bar, Traced) or isinstance(old, Traced):
-            self.add(record, op.rule.reverse(op, y_bar, None, [record], [0], keywords)[0])
+            self.add(record, op.rule.reverse(Use(op, [record], None, keywords), y_bar, [0])[0])
             return
         if old is None:
             old = np.zeros(record.shape, record.dtype)
@@ -261,7 +262,8 @@ def _takes_repeated(record: Record, stop: set[Record], observe: Any) -> bool:
 def _reverse(bars: Frontier, record: Record, y_bar: Value, y: Value, xs: Any) -> None:
     """Hand the cotangent of a record on to its parents; no array outlives this call needlessly."""
     op: Any = record.op
-    x_bars = op.rule.reverse(op, y_bar, y, xs, record.wanted, record.keywords)
+    keywords: Any = record.keywords
+    x_bars = op.rule.reverse(Use(op, xs, y, keywords), y_bar, record.wanted)
     parents = record.parents
     for k, x_bar in enumerate(x_bars):
         if x_bar is not None:

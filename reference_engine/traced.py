@@ -12,11 +12,11 @@ nested transformations apart (no perturbation confusion) in any mix of modes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,17 @@ Value: TypeAlias = Any  # a NumPy array or number, a Tensor or a Dual
 
 CONSTANT_LEVEL = 0
 USER_LEVEL = 1
+
+
+class Use(NamedTuple):
+    """One use of a row: the operation, its arguments and its result (None where a rule that does
+    not read it is asked), both on one level, and its keywords."""
+
+    op: Any
+    xs: Sequence[Value]
+    y: Value
+    keywords: Mapping[str, Any]
+
 
 ROWS: dict[str, Any] = {}  # name -> Op, filled by reference_engine.op.row
 

@@ -19,7 +19,7 @@ from gradcheck_cli.explain.algebra.expressions import Expr, ExprPool
 from gradcheck_cli.formula.errors import Problem
 from gradcheck_cli.formula.program import Builder
 from reference_engine.op import TABLE, Op
-from reference_engine.traced import ROWS, Traced, Value
+from reference_engine.traced import ROWS, Traced, Use, Value
 
 _LEVEL = 1 << 60  # above every transformation
 _NOWHERE = Span(1, 1, 1, 1)
@@ -184,8 +184,7 @@ class _Writer:
         wanted = [i for i in self._names if self._expr.args[i].kind == "float"]
         rule = self._row.rule
         assert rule is not None
-        keywords = dict(self._expr.keywords)
-        x_bars = rule.reverse(self._row, y_bar, self._value(xs), xs, wanted, keywords)
+        x_bars = rule.reverse(self._use(xs), y_bar, wanted)
         found = dict(zip(wanted, x_bars, strict=True))
         ends: list[int | None] = []
         for i in self._names:
@@ -218,14 +217,15 @@ class _Writer:
         assert rule is not None
         tangents = [dots.get(i) for i in range(len(xs))]
         try:
-            y_dot = rule.forward(
-                self._row, tangents, self._value(xs), xs, dict(self._expr.keywords)
-            )
+            y_dot = rule.forward(self._use(xs), tangents)
         except NotStated:
             return None
         if not isinstance(y_dot, Symbol) or y_dot.shape != self._expr.shape:
             return None
         return builder.program((y_dot.index,), self._expr.op)
+
+    def _use(self, xs: Sequence[Value]) -> Use:
+        return Use(self._row, xs, self._value(xs), dict(self._expr.keywords))
 
     def _value(self, xs: Sequence[Value]) -> Value:
         return self._row(*xs, **dict(self._expr.keywords))

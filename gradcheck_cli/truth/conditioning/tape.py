@@ -149,12 +149,13 @@ def _moved_by_inputs(record: Any, bar: Any) -> float:
     norm: sum |x_bar| |x| in Frobenius norms (Higham, Accuracy and Stability, section 1.5). Of a
     function of elements each is off by itself, and a 0 by nothing."""
     from reference_engine.rules import Elementwise
-    from reference_engine.traced import shape_of, to_array
+    from reference_engine.traced import Use, shape_of, to_array
 
     xs = [np.asarray(to_array(x)) for x in record.xs]
     wanted = [i for i, x in enumerate(xs) if x.dtype.kind == "f"]
     y = to_array(record.value)
-    x_bars = record.op.rule.reverse(record.op, to_array(bar), y, xs, wanted, record.keywords)
+    use = Use(record.op, xs, y, record.keywords)
+    x_bars = record.op.rule.reverse(use, to_array(bar), wanted)
     moved = 0.0
     for i, x_bar in zip(wanted, x_bars, strict=True):
         if x_bar is None:
