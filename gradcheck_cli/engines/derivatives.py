@@ -19,6 +19,18 @@ go on with."""
 Function = Callable[[list[Any], Mark], Targets]
 """A function of sources that can be differentiated in reverse mode."""
 
+Arrays = Sequence[Any]
+"""An array of the framework for each source or target; None for one that has none."""
+
+Movable = Callable[[list[Any]], Targets]
+"""A function of primals that can be differentiated in forward mode."""
+
+Moved = tuple[list[Any], list[Any], Any]
+"""The targets, their tangents, and the rest of what a function gives."""
+
+Composed = Callable[..., Targets]
+"""A function that can be differentiated in both modes."""
+
 TangentOf = Callable[[Any], Any]
 """Gives the tangent of a result, or None where none has reached it."""
 
@@ -69,12 +81,7 @@ class Derivatives(Protocol):
         """The function's targets at the sources, the rest of its results, and its vjp."""
         ...
 
-    def jvp(
-        self,
-        function: Callable[[list[Any]], Targets],
-        primals: Sequence[Any],
-        tangents: Sequence[Any],
-    ) -> tuple[list[Any], list[Any], Any]:
+    def jvp(self, function: Movable, primals: Arrays, tangents: Arrays) -> Moved:
         """The function's targets, their tangents (None where none arrives), and the rest. A primal
         whose tangent is None does not move."""
         ...
@@ -86,11 +93,7 @@ class Derivatives(Protocol):
 
 class Tape(Protocol):
     def gradient(
-        self,
-        targets: Sequence[Any],
-        sources: Sequence[Any],
-        cotangents: Sequence[Any],
-        again: bool,
+        self, targets: Arrays, sources: Arrays, cotangents: Arrays, again: bool
     ) -> list[Any]:
         """As `VJPFunction`; every target has a cotangent. May be called many times."""
         ...
@@ -126,12 +129,7 @@ class TapeFramework:
             targets, rest = function(watched, mark)
         return targets, rest, TapeVJP(tape, targets, watched, marked)
 
-    def jvp(
-        self,
-        function: Callable[[list[Any]], Targets],
-        primals: Sequence[Any],
-        tangents: Sequence[Any],
-    ) -> tuple[list[Any], list[Any], Any]:
+    def jvp(self, function: Movable, primals: Arrays, tangents: Arrays) -> Moved:
         with self.tangent(primals, tangents) as (duals, tangent_of):
             targets, rest = function(duals)
             return targets, [None if y is None else tangent_of(y) for y in targets], rest
@@ -182,11 +180,7 @@ def gradient_of(
 
 
 def reverse_over_reverse(
-    fw: Derivatives,
-    function: Callable[..., Targets],
-    primals: Sequence[Any],
-    cotangents: Sequence[Any],
-    tangents: Sequence[Any],
+    fw: Derivatives, function: Composed, primals: Arrays, cotangents: Arrays, tangents: Arrays
 ) -> list[Any]:
     """d <vjp(cotangents), tangents> / d primal: one array a primal, None where there is none."""
 
@@ -200,22 +194,14 @@ def reverse_over_reverse(
 
 
 def forward_over_reverse(
-    fw: Derivatives,
-    function: Callable[..., Targets],
-    primals: Sequence[Any],
-    cotangents: Sequence[Any],
-    tangents: Sequence[Any],
+    fw: Derivatives, function: Composed, primals: Arrays, cotangents: Arrays, tangents: Arrays
 ) -> list[Any]:
     """The tangents of vjp(cotangents) along `tangents`: the same products by another route."""
     return fw.jvp(gradient_of(fw, function, cotangents), primals, tangents)[1]
 
 
 def reverse_over_forward(
-    fw: Derivatives,
-    function: Callable[..., Targets],
-    primals: Sequence[Any],
-    cotangents: Sequence[Any],
-    tangents: Sequence[Any],
+    fw: Derivatives, function: Composed, primals: Arrays, cotangents: Arrays, tangents: Arrays
 ) -> list[Any]:
     """d <cotangents, jvp(tangents)> / d primal: the same products by a third route."""
 
@@ -229,11 +215,7 @@ def reverse_over_forward(
 
 
 def forward_over_forward(
-    fw: Derivatives,
-    function: Callable[..., Targets],
-    primals: Sequence[Any],
-    firsts: Sequence[Any],
-    tangents: Sequence[Any],
+    fw: Derivatives, function: Composed, primals: Arrays, firsts: Arrays, tangents: Arrays
 ) -> list[Any]:
     """The derivative of jvp(tangents) along `firsts`: one array a target, None where there is
     none."""

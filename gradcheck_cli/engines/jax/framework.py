@@ -12,7 +12,15 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode
-from gradcheck_cli.engines.derivatives import Closure, Function, Targets, VJPFunction
+from gradcheck_cli.engines.derivatives import (
+    Arrays,
+    Closure,
+    Function,
+    Movable,
+    Moved,
+    Targets,
+    VJPFunction,
+)
 from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.patience import off_the_clock
 from gradcheck_cli.engines.kit.walker import Call, Rule
@@ -166,12 +174,7 @@ class Jax:
         targets, rest = made.run((0,))
         return targets, rest, made
 
-    def jvp(
-        self,
-        function: Callable[[list[Any]], Targets],
-        primals: Sequence[Any],
-        tangents: Sequence[Any],
-    ) -> tuple[list[Any], list[Any], Any]:
+    def jvp(self, function: Movable, primals: Arrays, tangents: Arrays) -> Moved:
         if not self._known(function, primals):
             return self._jvp(function, primals, tangents)
         code = function.code
@@ -194,12 +197,7 @@ class Jax:
         arrays = (*sources, *function.arrays.values())
         return not any(isinstance(array, self.jax.core.Tracer) for array in arrays)
 
-    def _jvp(
-        self,
-        function: Callable[[list[Any]], Targets],
-        primals: Sequence[Any],
-        tangents: Sequence[Any],
-    ) -> tuple[list[Any], list[Any], Any]:
+    def _jvp(self, function: Movable, primals: Arrays, tangents: Arrays) -> Moved:
         moving = [i for i, x_dot in enumerate(tangents) if x_dot is not None]
 
         def moved(*some: Any) -> Targets:
@@ -278,12 +276,7 @@ class CompiledJax(Jax):
         targets, rest = self._values(function, list(sources))
         return targets, rest, _CompiledVJP(self, function, sources)
 
-    def jvp(
-        self,
-        function: Callable[[list[Any]], Targets],
-        primals: Sequence[Any],
-        tangents: Sequence[Any],
-    ) -> tuple[list[Any], list[Any], Any]:
+    def jvp(self, function: Movable, primals: Arrays, tangents: Arrays) -> Moved:
         if any(isinstance(primal, self.jax.core.Tracer) for primal in primals):
             return super().jvp(function, primals, tangents)
         found: tuple[list[Any], list[Any], Any]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.engines.derivatives import Function, Targets, VJPFunction
+from gradcheck_cli.engines.derivatives import Arrays, Function, Movable, Moved, VJPFunction
 from gradcheck_cli.engines.errors import Unsupported
 
 
@@ -37,10 +37,5 @@ class NumpyArrays:
     def vjp(self, function: Function, sources: Sequence[Any]) -> tuple[list[Any], Any, VJPFunction]:
         raise Unsupported(self._no_vjp)
 
-    def jvp(
-        self,
-        function: Callable[[list[Any]], Targets],
-        primals: Sequence[Any],
-        tangents: Sequence[Any],
-    ) -> tuple[list[Any], list[Any], Any]:
+    def jvp(self, function: Movable, primals: Arrays, tangents: Arrays) -> Moved:
         raise Unsupported(self._no_jvp)

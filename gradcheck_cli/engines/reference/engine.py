@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.engines.base import Capabilities
-from gradcheck_cli.engines.derivatives import TangentOf, TapeFramework
+from gradcheck_cli.engines.derivatives import Arrays, TangentOf, TapeFramework
 from gradcheck_cli.engines.kit.adapter import ProgramEngine
 from gradcheck_cli.engines.kit.walker import Call, Rule
 from gradcheck_cli.version import VERSION
@@ -141,11 +141,7 @@ class _Tape:
         self._visit = visit  # a recorder knows where the walk is
 
     def gradient(
-        self,
-        targets: Sequence[Any],
-        sources: Sequence[Any],
-        cotangents: Sequence[Any],
-        again: bool,
+        self, targets: Arrays, sources: Arrays, cotangents: Arrays, again: bool
     ) -> list[Any]:
         # What an enclosing level sees of this walk it records by itself, whatever `again` says.
         recorded = [

@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeGuard
 
-from gradcheck_cli.engines.derivatives import Closure, Function, Targets, VJPFunction
+from gradcheck_cli.engines.derivatives import (
+    Arrays,
+    Closure,
+    Function,
+    Movable,
+    Moved,
+    Targets,
+    VJPFunction,
+)
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.lru import Recent
@@ -61,12 +69,7 @@ class CompiledTensorFlow(TensorFlow):
         compiled = partial(self._of("gradients", code, gradients), *given)
         return targets, rest, _CompiledVJP(self._tf, targets, compiled)
 
-    def jvp(
-        self,
-        function: Callable[[list[Any]], Targets],
-        primals: Sequence[Any],
-        tangents: Sequence[Any],
-    ) -> tuple[list[Any], list[Any], Any]:
+    def jvp(self, function: Movable, primals: Arrays, tangents: Arrays) -> Moved:
         if not self._is_compiled(function):
             return super().jvp(function, primals, tangents)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.derivatives import TangentOf, TapeFramework
+from gradcheck_cli.engines.derivatives import Arrays, TangentOf, TapeFramework
 from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.walker import Call, Rule
 
@@ -104,11 +104,7 @@ class _Tape:
         self._tape = tape
 
     def gradient(
-        self,
-        targets: Sequence[Any],
-        sources: Sequence[Any],
-        cotangents: Sequence[Any],
-        again: bool,
+        self, targets: Arrays, sources: Arrays, cotangents: Arrays, again: bool
     ) -> list[Any]:
         # An enclosing tape or accumulator records this by itself, so `again` asks for nothing more.
         grads = self._tape.gradient(list(targets), list(sources), output_gradients=list(cotangents))

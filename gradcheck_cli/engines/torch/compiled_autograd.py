@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gradcheck_cli.engines.derivatives import Tape
+from gradcheck_cli.engines.derivatives import Arrays, Tape
 from gradcheck_cli.engines.torch.compiled import COMPILED_AUTOGRAD
 from gradcheck_cli.engines.torch.compiled_layer import CompiledTorchSubject
 from gradcheck_cli.engines.torch.compiler import CompiledTorch
@@ -32,11 +32,7 @@ class _CapturedTape:
         self._tape = tape
 
     def gradient(
-        self,
-        targets: Sequence[Any],
-        sources: Sequence[Any],
-        cotangents: Sequence[Any],
-        again: bool,
+        self, targets: Arrays, sources: Arrays, cotangents: Arrays, again: bool
     ) -> list[Any]:
         given = targets, sources, cotangents, again
         if not self._fw.captures:

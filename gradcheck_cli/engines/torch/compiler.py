@@ -11,8 +11,11 @@ from typing import Any
 
 from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.engines.derivatives import (
+    Arrays,
     Closure,
     Function,
+    Movable,
+    Moved,
     TapeVJP,
     Targets,
     VJPFunction,
@@ -132,12 +135,7 @@ class CompiledTorch(Transforms):
         with self.tape(sources) as (tape, watched):
             return targets, rest, TapeVJP(tape, targets, watched, {})
 
-    def jvp(
-        self,
-        function: Callable[[list[Any]], Targets],
-        primals: Sequence[Any],
-        tangents: Sequence[Any],
-    ) -> tuple[list[Any], list[Any], Any]:
+    def jvp(self, function: Movable, primals: Arrays, tangents: Arrays) -> Moved:
         if self.is_inside or not isinstance(function, Closure) or _is_traced(function):
             return super().jvp(function, primals, tangents)
         plain = {name: array.detach() for name, array in function.arrays.items()}

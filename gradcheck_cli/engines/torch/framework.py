@@ -10,7 +10,15 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.placement import HOST
-from gradcheck_cli.engines.derivatives import TangentOf, Tape, TapeFramework, Targets
+from gradcheck_cli.engines.derivatives import (
+    Arrays,
+    Movable,
+    Moved,
+    TangentOf,
+    Tape,
+    TapeFramework,
+    Targets,
+)
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.walker import Call, Rule
@@ -126,12 +134,7 @@ class Torch(TapeFramework):
         operations compute by it cannot be differentiated again (softmax)."""
         return temporarily(self, _levels=True)
 
-    def jvp(
-        self,
-        function: Callable[[list[Any]], Targets],
-        primals: Sequence[Any],
-        tangents: Sequence[Any],
-    ) -> tuple[list[Any], list[Any], Any]:
+    def jvp(self, function: Movable, primals: Arrays, tangents: Arrays) -> Moved:
         if not self._levels:
             return super().jvp(function, primals, tangents)
         moved, own, along = of_moving(function, primals, tangents)
@@ -173,11 +176,7 @@ class Graph:
         self._torch = torch
 
     def gradient(
-        self,
-        targets: Sequence[Any],
-        sources: Sequence[Any],
-        cotangents: Sequence[Any],
-        again: bool,
+        self, targets: Arrays, sources: Arrays, cotangents: Arrays, again: bool
     ) -> list[Any]:
         result: list[Any] = [None] * len(sources)
         connected = [i for i, source in enumerate(sources) if source.requires_grad]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from gradcheck_cli.engines.derivatives import Function, Targets
+from gradcheck_cli.engines.derivatives import Arrays, Function, Movable, Moved, Targets
 from gradcheck_cli.engines.torch.framework import Torch, of_moving
 
 
@@ -30,12 +30,7 @@ class Transforms(Torch):
         found = parts.targets(targets)
         return found, parts.rest(rest), _FunctionalVJP(self._torch, found, back)
 
-    def jvp(
-        self,
-        function: Callable[[list[Any]], Targets],
-        primals: Sequence[Any],
-        tangents: Sequence[Any],
-    ) -> tuple[list[Any], list[Any], Any]:
+    def jvp(self, function: Movable, primals: Arrays, tangents: Arrays) -> Moved:
         if not self.is_inside:
             return super().jvp(function, primals, tangents)
         return self.pushed(function, primals, tangents)
@@ -43,12 +38,7 @@ class Transforms(Torch):
     def nested(self) -> AbstractContextManager[Any]:
         return nullcontext() if self.is_inside else super().nested()
 
-    def pushed(
-        self,
-        function: Callable[[list[Any]], Targets],
-        primals: Sequence[Any],
-        tangents: Sequence[Any],
-    ) -> tuple[list[Any], list[Any], Any]:
+    def pushed(self, function: Movable, primals: Arrays, tangents: Arrays) -> Moved:
         """The jvp by `torch.func.jvp`."""
         parts = _Parts()
         moved, own, along = of_moving(function, primals, tangents)
