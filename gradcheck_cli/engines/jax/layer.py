@@ -320,19 +320,30 @@ class JaxSubject(LayerSubject):
     # Passes
 
     def run(self, call: Call) -> CallResult:
+        if self.mode == "reverse":
+            try:
+                return self._run(call)
+            except ValueError as error:
+                if not self.request.forward or NO_LOOP not in str(error):
+                    raise
+            self.mode = "forward"  # there is no other
+        return self.by_columns(call, self._run)
+
+    def _run(self, call: Call) -> CallResult:
         wrt = self.wrt if call.wrt is None else call.wrt
         rows = call.cotangents if call.tracking and wrt else None
         unreached: frozenset[str] = frozenset()
         with self.ready({}):
             inputs = self.inputs(call.values)
             if rows is not None and len(rows):
-                arrays, passes = self._passes(inputs, wrt, call, rows)
+                with advising():
+                    arrays, passes = self._by_rows(inputs, wrt, call, rows)
                 zeros = [
                     name
                     for name, parts in zip(wrt, zip(*passes, strict=True), strict=True)
                     if not any(np.asarray(part).any() for part in parts)
                 ]
-                if zeros and self.mode == "reverse":
+                if zeros:
                     unreached = no_gradient(self.fw, self.call, inputs, zeros)
             else:
                 arrays, passes = self._values_at(inputs), []
@@ -342,29 +353,10 @@ class JaxSubject(LayerSubject):
         gradients = {**found.gradients, **dict.fromkeys(unreached)}
         return replace(found, gradients=gradients, random=random)
 
-    def _passes(
-        self, inputs: Mapping[str, Any], wrt: tuple[str, ...], call: Call, rows: Array
-    ) -> tuple[list[Any], Sequence[Sequence[Any]]]:
-        """The outputs, and the gradients for every row of cotangents."""
-        if self.mode == "reverse":
-            try:
-                with advising():
-                    return self._by_rows(inputs, wrt, call, rows)
-            except ValueError as error:
-                if not self.request.forward or NO_LOOP not in str(error):
-                    raise
-            self.mode = "forward"  # there is no other
-        arrays = self._values_at(inputs)
-        self._interleave(call)
-        found = self.by_columns(call, lambda leaf: self._columns(inputs, leaf.name))
-        return arrays, [
-            [self.fw.array(found[name][i].reshape(inputs[name].shape)) for name in wrt]
-            for i in range(len(rows))
-        ]
-
     def _by_rows(
         self, inputs: Mapping[str, Any], wrt: tuple[str, ...], call: Call, rows: Array
     ) -> tuple[list[Any], list[list[Any]]]:
+        """The outputs, and the gradients for every row of cotangents."""
         every = (self.cotangents(row, call.used_outputs) for row in rows)
         if not self._whole:
             arrays, vjp = self.vjp(inputs, wrt)
@@ -380,16 +372,16 @@ class JaxSubject(LayerSubject):
         ran = [evaluated(inputs, bars) for bars in every]
         return ran[0][0], [gradients for _, gradients in ran]
 
-    def _columns(self, inputs: Mapping[str, Any], name: str) -> Array:
-        """The Jacobian of one leaf, (m, n), by forward mode along all of its entries at once."""
-        shape, size = inputs[name].shape, inputs[name].size
+    def columns(self, leaf: Leaf, inputs: Mapping[str, Any]) -> Array:
+        """Along all entries at once."""
+        names = (leaf.name,)
 
         def pushing(inputs: Mapping[str, Any], units: Any) -> Any:
-            return self.jax.vmap(lambda unit: self._jvp((name,), inputs, [unit]))(units)
+            return self.jax.vmap(lambda unit: self._jvp(names, inputs, [unit]))(units)
 
-        units = self.fw.array(np.eye(size).reshape(size, *shape))
-        found = self.evaluated("columns", (name,), pushing)(inputs, units)
-        return np.concatenate([self.fw.numpy(part).reshape(size, -1).T for part in found])
+        units = self.fw.array(np.eye(leaf.size).reshape(leaf.size, *leaf.shape))
+        found = self.evaluated("columns", names, pushing)(inputs, units)
+        return np.concatenate([self.fw.numpy(part).reshape(leaf.size, -1).T for part in found])
 
     def _interleave(self, call: Call) -> None:
         if call.interleaved_inputs is not None:

@@ -48,15 +48,16 @@ class FrameworkLayer(ABC):
     outputs: tuple[Output, ...]
     every_output_has_a_cotangent: ClassVar[bool] = False  # zeros, where it is not used
     complex_gradients: ClassVar[str]  # what gradients of complex numbers are, in a sentence
+    digits: str = ""
+    mode: Mode = "reverse"
+    leaves: tuple[Leaf, ...] = ()
 
     def __init__(self, request: SubjectRequest) -> None:
         self.request = request
         self.dtype = self.digits = request.dtype
         self.stencils = Stencils()
-        self.mode: Mode = "reverse"
         self.notes: tuple[str, ...] = ()
         self._bound: tuple[Leaf, ...] = ()
-        self.leaves: tuple[Leaf, ...] = ()
         self.wrt: tuple[str, ...] = ()  # names of the leaves that are differentiated
         self.shapes: dict[str, tuple[int, ...]] = {}  # of the leaves
         self.output_names: list[str] = []  # of the last call

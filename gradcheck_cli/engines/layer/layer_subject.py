@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, as_pairs
 from gradcheck_cli.domain.evaluation import Mode, modes_in
-from gradcheck_cli.domain.search import GradientProgram
 from gradcheck_cli.engines.derivatives import (
     forward_over_forward,
     forward_over_reverse,
@@ -23,12 +22,8 @@ from gradcheck_cli.engines.derivatives import (
 )
 from gradcheck_cli.engines.errors import Unsupported, WrongKind
 from gradcheck_cli.engines.layer.custom import (
-    CustomCall,
     ForwardPass,
-    GradientBarrier,
-    Lines,
     Passes,
-    UnclippedGradients,
 )
 from gradcheck_cli.engines.layer.framework_layer import VJP, FrameworkLayer
 from gradcheck_cli.engines.layer.subject import (
@@ -36,12 +31,12 @@ from gradcheck_cli.engines.layer.subject import (
     CallResult,
     Layout,
     Spare,
+    Subject,
     one_by_one,
 )
 
 if TYPE_CHECKING:
     from gradcheck_cli.domain.layer import Leaf
-    from gradcheck_cli.engines.layer.casts import Cast
     from gradcheck_cli.engines.layer.declared import Declared
     from gradcheck_cli.engines.layer.lifting import Lifted
     from gradcheck_cli.engines.layer.recording import Recording
@@ -61,7 +56,7 @@ MOST_COLUMNS = 1024
 """Passes for one gradient of a layer without a reverse mode: seconds."""
 
 
-class LayerSubject(FrameworkLayer):
+class LayerSubject(FrameworkLayer, Subject):
     """`subject.Subject` of a layer that a framework has bound: its values, gradients and second
     derivatives, and what is inside it."""
 
@@ -224,11 +219,14 @@ class LayerSubject(FrameworkLayer):
             rows.append(np.zeros(size) if part is None else numbers(part).reshape(size))
         return rows[0][None] if len(rows) == 1 else np.stack(rows)  # one may be as large as all
 
-    def by_columns(self, call: Call, columns: Callable[[Leaf], Array]) -> dict[str, Array]:
-        """The gradients (k, n) of a layer without a reverse mode: rows of its Jacobian, of which
-        `columns` computes those of a leaf (m, n) by forward mode. Raises Unsupported where there
-        are too many."""
-        assert call.cotangents is not None
+    def by_columns(self, call: Call, run: Callable[[Call], CallResult]) -> CallResult:
+        """The answer of a layer without a reverse mode: what `run` says of its forward, and rows of
+        its Jacobian, whose columns forward mode gives. Raises Unsupported where there are too
+        many."""
+        forward = replace(call, cotangents=None, layouts=(), earlier_inputs=None, each=None)
+        found = run(forward)
+        if call.cotangents is None or not call.tracking:
+            return found
         wrt = self.wrt if call.wrt is None else call.wrt
         leaves = [leaf for name in wrt for leaf in self.leaves if leaf.name == name]
         count = sum(leaf.size for leaf in leaves)
@@ -242,15 +240,27 @@ class LayerSubject(FrameworkLayer):
             named = call.used_outputs is None or one.name in call.used_outputs
             used[one.start : one.start + one.size] = named
         rows = call.cotangents * used
-        with np.errstate(all="ignore"):
-            return {leaf.name: rows @ columns(leaf) for leaf in leaves}
+        with self.ready(call.values), self.forward_mode(wrt), np.errstate(all="ignore"):
+            inputs = self.inputs(call.values)
+            by_leaf = {leaf.name: rows @ self.columns(leaf, inputs) for leaf in leaves}
+        found = replace(found, gradients=by_leaf)
+        if call.each is None:
+            return found
+        for i in range(len(call.cotangents)):
+            call.each(i, found.row(i))
+        return replace(found, gradients={})
+
+    def columns(self, leaf: Leaf, inputs: Mapping[str, Any]) -> Array:
+        """The Jacobian of one leaf, (m, n), by forward mode along each of its entries."""
+        units = np.eye(leaf.size).reshape(leaf.size, *leaf.shape)
+        along = (self.leaf_array(leaf.name, unit) for unit in units)
+        return np.array(
+            [self._joined(self._jvp((leaf.name,), inputs, [x_dot])) for x_dot in along]
+        ).T
 
     def jvp(self, tangents: Mapping[str, Array]) -> Array | None:
         with self.ready({}), self.forward_mode(tuple(tangents)):
             return self._pushed(tangents)
-
-    def jvps(self, many: Sequence[Mapping[str, Array]]) -> list[Array | None]:
-        return [self.jvp(tangents) for tangents in many]
 
     def _pushed(self, tangents: Mapping[str, Array]) -> Array | None:
         names = tuple(tangents)
@@ -383,9 +393,6 @@ class LayerSubject(FrameworkLayer):
         """A row of cotangents that leaves out nothing."""
         return np.ones(sum(output.size for output in self.outputs))
 
-    @abstractmethod
-    def record(self, row: Array) -> Recording: ...
-
     def record_forward(self) -> Recording:
         """One forward pass, operation by operation. Raises Unsupported where the framework does
         not show them, and `recording.TooLarge`."""
@@ -396,38 +403,9 @@ class LayerSubject(FrameworkLayer):
 
         return lifted(self.record_forward(), self.leaves, self.request.implementation.span)
 
-    def gradient_program(
-        self, narrow: Any, searched: Sequence[str], points: Sequence[Mapping[str, Array]]
-    ) -> GradientProgram:
-        return GradientProgram(
-            reason="it is not known whether the layer runs other operations elsewhere"
-        )
-
-    @abstractmethod
-    def casts(self) -> Sequence[Cast]: ...
-
-    @abstractmethod
-    def functions(self) -> Sequence[CustomCall]: ...
-
     @property
     def user_function(self) -> Any:
         return self._function
-
-    def solvers(self) -> frozenset[str]:
-        """None, where loops are not looked at."""
-        return frozenset()
-
-    def lines(self, row: Array) -> Lines:
-        """None, where nothing can be written to and nobody says who draws."""
-        return Lines()
-
-    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]:
-        """None, where there is no graph."""
-        return {}, ()
-
-    def unclipped_gradients(self, rows: Array) -> Sequence[UnclippedGradients]:
-        """None, where bounds are not looked for."""
-        return ()
 
     # The user's source
 

@@ -16,15 +16,11 @@ from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.search import GradientProgram
+from gradcheck_cli.engines.layer.custom import Lines
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.casts import Cast
-    from gradcheck_cli.engines.layer.custom import (
-        CustomCall,
-        GradientBarrier,
-        Lines,
-        UnclippedGradients,
-    )
+    from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, UnclippedGradients
     from gradcheck_cli.engines.layer.declared import Declared
     from gradcheck_cli.engines.layer.lifting import Lifted
     from gradcheck_cli.engines.layer.recording import Recording
@@ -218,7 +214,7 @@ class Subject(Protocol):
 
     def jvps(self, many: Sequence[Mapping[str, Array]]) -> list[Array | None]:
         """`jvp` along several tangents, each of some leaves."""
-        ...
+        return [self.jvp(tangents) for tangents in many]
 
     def hvp(
         self,
@@ -255,7 +251,9 @@ class Subject(Protocol):
         """The operations for the value and the whole gradient, for all numbers of the leaves
         `searched`; `narrow` is the same layer in the dtype in question, which is run at `points`,
         too. The answer has a reason in place of a program where other numbers may have others."""
-        ...
+        return GradientProgram(
+            reason="it is not known whether the layer runs other operations elsewhere"
+        )
 
     def seen(
         self, expression: Expression, run: Callable[[], object], others: Sequence[str] = ()
@@ -287,21 +285,21 @@ class Subject(Protocol):
     def solvers(self) -> frozenset[str]:
         """The functions with a custom derivative that iterate until their numbers say that they are
         near enough, as far as they are seen."""
-        ...
+        return frozenset()
 
     def lines(self, row: Array) -> Lines:
         """Where a forward and a backward pass (row @ J) write and draw, as far as it is seen."""
-        ...
+        return Lines()
 
     def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]:
         """row @ J by leaf, as it is and with each call let through that takes a value out of the
-        graph."""
-        ...
+        graph; nothing where there is no graph."""
+        return {}, ()
 
     def unclipped_gradients(self, rows: Array) -> Sequence[UnclippedGradients]:
         """rows @ J by leaf with each bound lifted that keeps a number away from a pole, as far as
         they are seen."""
-        ...
+        return ()
 
     def hold(self, declared: Declared) -> None:
         """From now on `value` and `several` are those of the layer as `declared` has it. Raises

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -447,30 +446,11 @@ class TorchSubject(LayerSubject):
                 if not self.request.forward or _NO_BACKWARD not in str(error):
                     raise
             self.mode = "forward"  # there is no other
-        return self._by_columns(call)
+        return self.by_columns(call, super().run)
 
-    def _by_columns(self, call: Call) -> CallResult:
-        """The gradients by forward mode along every entry of every leaf."""
-        forward = replace(call, cotangents=None, layouts=(), earlier_inputs=None, each=None)
-        found = super().run(forward)
-        if call.cotangents is None or not call.tracking:
-            return found
-        wrt = self.wrt if call.wrt is None else call.wrt
-        with self.ready(call.values), self.forward_mode(wrt), self.fw.forward_level():
-            inputs = self.inputs(call.values)
-
-            def columns(leaf: Leaf) -> Array:
-                units = np.eye(leaf.size).reshape(leaf.size, *leaf.shape)
-                along = (self.leaf_array(leaf.name, unit) for unit in units)
-                found = [self._joined(self._jvp((leaf.name,), inputs, [x_dot])) for x_dot in along]
-                return np.array(found).T
-
-            found = replace(found, gradients=self.by_columns(call, columns))
-        if call.each is None:
-            return found
-        for i in range(len(call.cotangents)):
-            call.each(i, found.row(i))
-        return replace(found, gradients={})
+    def columns(self, leaf: Leaf, inputs: Mapping[str, Any]) -> Array:
+        with self.fw.forward_level():  # once for all of them
+            return super().columns(leaf, inputs)
 
     def numbers(self, array: Any) -> Array:
         known = array.dtype in (self.torch.float64, self.torch.float32)
