@@ -9,7 +9,7 @@ Arguments x, y have ranges [lo, hi] and computed numbers x + e with |e| <= d |x|
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -33,7 +33,6 @@ to spare."""
 _ROUGH = 2.0**25
 """Times the smallest normal number: below that a correction of half the digits is flushed."""
 
-Keywords = Mapping[str, Any]
 Rule = Callable[..., Any]
 F = TypeVar("F", bound=Rule)
 
