@@ -65,11 +65,6 @@ from gradcheck_cli.truth.layers.safe_values import RaisedLater
 Fresh: TypeAlias = Callable[[], Whole | ProgramProducts]
 """Makes an examination that has not begun."""
 
-OF_ISLANDS = (
-    "second derivatives are compared with differences of the gradient, because gradcheck has no "
-    "formula for {}"
-)
-
 VAGUER = (
     Codes.WRONG_GRADIENT,
     Codes.PRECISION_LOSS,
@@ -173,6 +168,7 @@ class _Examination:
         self._subjects = subjects or Subjects(engine, problem)
         self._judging = problem  # by the digits of its dtype
         self._program: ProgramTruth | None = None  # whose truth is that of the layer
+        self._differentiated: ProgramTruth | None = None  # whose second derivatives are
         self._has_judged_value = False  # with what rounding may cost it
         self._casts: Casts | None = None  # where they were looked for
         self._uncast = False
@@ -349,8 +345,6 @@ class _Examination:
     def _against(self, program: ProgramTruth | None, layer: BoundLayer) -> Steps[LayerAnswer]:
         """Judged against the certified truth of a program, or against differences."""
         lifted = program if isinstance(program, LiftedTruth) else None
-        if lifted is not None and lifted.has_islands and self._is_differentiated_again:
-            self._notes[f"{self._name}: {OF_ISLANDS.format(lifted.islands)}"] = None
         if is_small(layer.narrow):
             fresh: Fresh = partial(Whole, layer, program, self._uncast)
         elif isinstance(program, Model) and "reverse" in self._problem.modes:
@@ -359,7 +353,9 @@ class _Examination:
             return (yield from self._projected(layer, lifted))
         examined = fresh()
         yield from examined.steps()
-        self._program = examined.program
+        self._program = self._differentiated = examined.program
+        if isinstance(examined, Whole):
+            self._differentiated = examined.differentiated
         truth = examined.case.truth
         self._has_judged_value = truth is not None and truth.output_cost is not None
         if examined.findings:
@@ -404,8 +400,8 @@ class _Examination:
         """Examines a layer whose Jacobian is too large to be computed."""
         projected = Projected(layer, lifted)
         checks, findings = yield from projected.judged()
-        if lifted is not None and projected.is_enclosed and not lifted.has_islands:
-            self._program = lifted
+        if projected.is_enclosed:
+            self._differentiated = lifted
         self._notes.update(dict.fromkeys(projected.notes))
         findings = yield from self._on_stages(
             findings, layer, lambda: Projected(layer, lifted).judged()
@@ -479,7 +475,7 @@ class _Examination:
                 wrong.setdefault(finding.mode, set()).add(finding.input)
         by_itself = self._alone if self._blaming else None
         fresh: Callable[[], SecondOrder] = partial(
-            SecondOrder, layer, wrong, self._program, by_itself
+            SecondOrder, layer, wrong, self._differentiated, by_itself
         )
         second = fresh()
         yield from second.steps()

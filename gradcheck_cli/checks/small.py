@@ -49,7 +49,7 @@ class Whole(Gradients):
         super().__init__(layer)
         problem = layer.problem
         self.program = program
-        self._partly: LiftedTruth | None = None  # its first derivative alone is that of the layer
+        self._partly: LiftedTruth | None = None  # its derivatives alone are those of the layer
         if isinstance(program, LiftedTruth) and program.has_islands:
             self.program, self._partly = None, program
         self._uncast = uncast
@@ -67,6 +67,11 @@ class Whole(Gradients):
     @property
     def cotangents(self) -> Array:
         return self._truth.cotangents
+
+    @property
+    def differentiated(self) -> ProgramTruth | None:
+        """The program whose second derivatives are those of the layer, where there is one."""
+        return self.program or self._partly
 
     @property
     def unsure(self) -> bool:
@@ -95,7 +100,9 @@ class Whole(Gradients):
             wide |= self.pushed_again(layer.highest) if costs and not self.suspect_entries else {}
         if self._partly is not None:
             truth = self._narrowed(self._partly, truth)
-        self.notes += [f"{layer.name}: {words}" for words in self._truth.notes]
+        seen = (np.all(block.certified | (block.value == 0)) for block in truth.blocks.values())
+        if self._partly is None or not all(seen):
+            self.notes += [f"{layer.name}: {words}" for words in self._truth.notes]
         if costs and isinstance(layer.highest, Admissible):
             truth = layer.highest.costing(truth)
         return layer.case(projections, self.evaluations, truth, wide)

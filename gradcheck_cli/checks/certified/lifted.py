@@ -18,6 +18,7 @@ from gradcheck_cli.checks.certified.program_truth import ProgramTruth, is_certif
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.evaluation import SECOND
 from gradcheck_cli.domain.layer import MANY, Leaf, word_of
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.scale import scale_of
@@ -73,14 +74,16 @@ class LiftedTruth(ProgramTruth):
 
     def __init__(self, layer: BoundLayer) -> None:
         subject = layer.highest
-        self.radii = {}
+        self.radii, self.radii_of_second = {}, {}
         made = _of_this_check(layer)
         if made is None:
             near = _near(subject, layer.problem.seed)
             made = _remembered(layer, near)
         if made is None:
-            lifted, self.radii = with_islands(subject.lift())
-            made = _Made(lifted, with_literals(lifted))
+            again = any(mode in SECOND for mode in layer.problem.modes)
+            found = with_islands(subject.lift(), again)
+            self.radii, self.radii_of_second = found.radii, found.radii_of_second
+            made = _Made(found.lifted, with_literals(found.lifted))
             _remember(layer, made, _compare(layer, made, near))
         self._made, self._lifted = made, made.lifted
         super().__init__(layer, made.stated.program, made.stated.constants)
@@ -93,8 +96,8 @@ class LiftedTruth(ProgramTruth):
 
     @property
     def has_islands(self) -> bool:
-        """Whether operations that no row states are lines of the program: its first derivative is
-        that of the layer, with the bars of their differences, and no other is."""
+        """Whether operations that no row states are the first terms of their series in the program:
+        its first two derivatives are those of the layer, with the bars of their differences."""
         return bool(self._lifted.islands)
 
     @property

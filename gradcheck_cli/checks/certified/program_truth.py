@@ -45,7 +45,9 @@ class ProgramTruth:
     `program` are the leaves, by their `words` (`domain.layer.word_of`), and `constants`."""
 
     origin = ""  # of the program, where the spec does not state it
+    islands = ""  # operations that no row states, of which only some derivatives are known
     radii: Mapping[str, Array] | None = None  # of constants that are known to within these
+    radii_of_second: Mapping[str, Array] | None = None  # the same, where it is differentiated again
 
     def __init__(
         self, layer: BoundLayer, program: Program, constants: Mapping[str, Array] | None = None
@@ -122,13 +124,14 @@ class ProgramTruth:
         derivative.origin = self.origin
         return derivative
 
-    def products(self) -> EnclosedProducts:
-        """The products of the Jacobian of the layer in the highest precision, by words. Raises
-        TooManyNumbers."""
+    def products(self, again: bool = False) -> EnclosedProducts:
+        """The products of the Jacobian of the layer in the highest precision, by words; `again`:
+        to be differentiated. Raises TooManyNumbers."""
         leaves = self.layer.highest.leaves
         values = {self.words[leaf.name]: np.asarray(leaf.value) for leaf in leaves}
         moving = tuple(self.words[name] for name in self._moving)
-        return EnclosedProducts(self.program, {**values, **self.constants}, moving, self.radii)
+        radii = self.radii_of_second if again else self.radii
+        return EnclosedProducts(self.program, {**values, **self.constants}, moving, radii)
 
     def _computed(
         self,

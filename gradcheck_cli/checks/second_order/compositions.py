@@ -61,6 +61,11 @@ ABSORBED = (
     "the derivative is smaller than the rounding error of the function, and is off: rounding may "
     "have absorbed it"
 )
+OF_ISLANDS = (
+    "{}second derivatives are compared with differences of the gradient, because gradcheck has no "
+    "formula for {}"
+)
+OF_FIRST_TERMS = "of {} the first and the second derivative alone are known"
 MOST = 4096  # entries: a Hessian is as tall as there are
 DRAWS = 2
 
@@ -135,6 +140,8 @@ class SecondOrder:
         yield from examined.steps()
         if examined.findings:
             yield from self._layer.doubt()
+        if examined.opened:
+            self._note(examined.opened)
         self.checks += examined.checks
         named = map(self._causes.named, examined.findings)
         self.findings += (*named, *examined.mistakes)
@@ -151,10 +158,17 @@ class SecondOrder:
         if self._program is None or not hessian.along:
             return self._program
         try:
+            if self._program.islands:
+                raise NoDirectional(OF_FIRST_TERMS.format(self._program.islands))
             return self._program.derivative(hessian.along)
         except NoDirectional as why:
             self.notes.append(f"third derivatives are not certified: {why}")
             return None
+
+    def _note(self, words: str) -> None:
+        note = f"{self._layer.name}: {words}"
+        if note not in self.notes:
+            self.notes.append(note)
 
     def _note_wrong(self, hessian: Hessian, lower: str) -> None:
         """Says by which leaves there are no derivatives, as those of a `lower` order are wrong."""
@@ -208,7 +222,15 @@ class HessianCase(LayerCase):
 
     @property
     def is_certified(self) -> bool:
-        return self._program is not None and not self._balls
+        return self._program is not None and self._balls is None
+
+    @property
+    def opened(self) -> str:
+        """Says where differences of the gradient stand in for what islands leave open."""
+        program, balls = self._program, self._balls
+        if program is None or not program.islands or (balls and is_settled(balls)):
+            return ""
+        return OF_ISLANDS.format("some " if balls else "", program.islands)
 
     def is_settled(self) -> bool:
         suspected = suspect_entries(self.case) if self.is_certified else None
@@ -305,7 +327,7 @@ class HessianCase(LayerCase):
         hessian, program = self._hessian, self._program
         if program is None:
             return None
-        if program.origin and not is_small(self.layer.narrow):
+        if program.islands or (program.origin and not is_small(self.layer.narrow)):
             return self._enclosed(program, costs)
         columns = None if hessian.whole else hessian.directions
         projection = Projection(rows, columns, hessian.firsts or None)

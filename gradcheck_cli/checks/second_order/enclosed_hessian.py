@@ -32,7 +32,7 @@ def enclosed_hessian(
 
     words, found = program.words, {}
     try:
-        products = program.products()
+        products = program.products(again=True)
         for second, along in directions.items():
             columns = [products.bent(row, {words[second]: u}) for u in along]
             for first in directions:

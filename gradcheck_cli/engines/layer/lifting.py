@@ -46,18 +46,25 @@ class NotLifted(EngineFault):
 MOST_COLUMNS = 128
 """Of the Jacobians of all islands, each of which takes some thirty runs of the operation."""
 
+MOST_BENDS = 2**16
+"""Numbers of the second derivative of an island, which every pass of balls multiplies: as many as
+one of 40 numbers, number by number, has."""
+
 
 @dataclass(frozen=True, slots=True)
 class Island:
-    """An operation that is not stated in rows. In the program it is the line y + J (x - `at`), with
-    x (n,) all numbers of its arguments that a leaf reaches. The constants `value` and `jacobian` of
-    the program are y (m,) and J (m, n); J is 0 until someone finds it. `call` runs the operation on
-    x; `refusal` is what to raise where it may be no part of a program."""
+    """An operation that is not stated in rows. In the program it is y + J d + (B d) d / 2 with
+    d = x - `at`, and x (n,) all numbers of its arguments that a leaf reaches. The constants `value`
+    and `jacobian` of the program are y (m,) and J (m, n), and `bends` is B (m * n, n). Where that
+    is too large, it is b (m,), and b (sum d)^2 / 2 stands in the place of (B d) d / 2, so that
+    inf says that nothing is known of it. J and B are 0 until someone finds them. `call` runs the
+    operation on x; `refusal` is what to raise where it may be no part of a program."""
 
     name: str
     at: Array
     value: str
     jacobian: str
+    bends: str
     call: Callable[[Array], Array]
     refusal: NotLifted
 
@@ -272,8 +279,9 @@ class _LayerLifting(_Lifting):
         return Lifted(self._writer.program(output), self._writer.constants, tuple(self._islands))
 
     def _island(self, step: Step, numbers: Sequence[int], refusal: NotLifted) -> Sequence[Any]:
-        """The step with its masks as they are at the point, as any index is; else as a line through
-        its values. Raises the refusal where it is too large, or does not give the same again."""
+        """The step with its masks as they are at the point, as any index is; else as the first
+        terms of its Taylor series. Raises the refusal where it is too large, or does not give the
+        same again."""
         values, writer = self._execution.values, self._writer
         depending = [slot for slot in dict.fromkeys(step.args) if slot in self._symbols]
         moving = [slot for slot in depending if values(slot).dtype.kind != "b"]
@@ -294,11 +302,19 @@ class _LayerLifting(_Lifting):
         flat = [ROWS["reshape"](self._symbols[slot], shape=(-1,)) for slot in moving]
         away = ROWS["concatenate"](*flat, axis=0) - at
         y, jacobian = writer.constant(value), writer.constant(np.zeros((value.size, at.size)))
-        line = y + ROWS["matmul"](jacobian, away)
-        *_, y_name, jacobian_name = writer.constants
-        island = Island(step.name, at, y_name, jacobian_name, call, refusal)
+        m, n = value.size, at.size
+        is_small = m * n * n <= MOST_BENDS
+        bends = writer.constant(np.zeros((m * n, n) if is_small else m))
+        if is_small:
+            bent = ROWS["reshape"](ROWS["matmul"](bends, away), shape=(m, n))
+            square = ROWS["matmul"](bent, away)
+        else:
+            square = bends * ROWS["sum"](away, axis=0) ** 2
+        series = y + ROWS["matmul"](jacobian, away) + 0.5 * square
+        *_, y_name, jacobian_name, bends_name = writer.constants
+        island = Island(step.name, at, y_name, jacobian_name, bends_name, call, refusal)
         self._islands.append(island)
-        parts = _parts(line, [values(slot).shape for slot in numbers])
+        parts = _parts(series, [values(slot).shape for slot in numbers])
         found = dict(zip(numbers, parts, strict=True))
         return [found.get(slot) for slot in step.results]
 

@@ -39,10 +39,12 @@ def readable(lifted: Lifted) -> Lifted:
 
 def with_literals(lifted: Lifted) -> Lifted:
     """The same function. A constant that is one number everywhere, and a number that no dtype
-    rounds, as 1 or 0.5 in the code, is no input: those are only as exact as their dtype."""
+    rounds, as 1 or 0.5 in the code, is no input: those are only as exact as their dtype. What is
+    known of an island is not exact."""
     narrow = FORMATS["bfloat16"]
+    known = {n for one in lifted.islands for n in (one.value, one.jacobian, one.bends)}
     exact = (n for n, array in lifted.constants.items() if np.all(narrow.round(array) == array))
-    return with_numbers(lifted, frozenset(exact))
+    return with_numbers(lifted, frozenset(exact) - known)
 
 
 def with_numbers(lifted: Lifted, names: Container[str]) -> Lifted:

@@ -30,6 +30,8 @@ NOTHING_TO_GAIN: Enough = 40.0
 AT_THE_FLOOR: Enough = 8.0
 # Relative error bar below which no further levels are taken: far below 2^-24 (float32).
 GOOD: Enough = 2.0**-33
+# Of the function and its derivatives: the bar of what second ones of both sides are apart.
+SAME_ON_BOTH_SIDES: Enough = 2.0**-10
 
 
 @dataclass(slots=True)
@@ -220,6 +222,24 @@ def central_of_levels(ladder: Ladder) -> Estimate:
     with np.errstate(all="ignore"):
         quotients = (ladder.plus - ladder.minus) / (2 * ladder.h[:, None])
     return _extrapolate(quotients, ladder.h, ladder.noise, power=2)
+
+
+def second(ladder: Ladder) -> Estimate:
+    """The best extrapolated second difference of each output, of steps in units of its scale. There
+    is no error bar where the function is not seen to have the same one on both sides, as x |x| has
+    not at 0."""
+    h, at_zero = ladder.h[:, None], _nearest_known(ladder.noise)
+    slope = central(ladder)
+    with np.errstate(all="ignore"):
+        quotients = (ladder.plus - 2 * ladder.zero + ladder.minus) / h**2
+        noise = (2 * ladder.noise + 2 * at_zero) / h
+        found = _uncontradicted(_extrapolate(quotients, ladder.h, noise, power=2))
+        apart = (ladder.plus - ladder.minus - 2 * h * slope.value) / h**2
+        noise = 2 * ladder.noise / h + 2 * slope.error
+        sides = _uncontradicted(_extrapolate(apart, ladder.h, noise, power=1))
+        size = np.max(np.abs([ladder.zero, slope.value, found.value]), axis=0)
+        same = (np.abs(sides.value) <= sides.error) & (sides.error <= SAME_ON_BOTH_SIDES * size)
+    return Estimate(found.value, np.where(same, found.error, np.inf))
 
 
 def one_sided(ladder: Ladder, side: int) -> Estimate:

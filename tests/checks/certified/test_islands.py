@@ -63,11 +63,73 @@ def test_the_report_says_which_operation_is_differenced(times: int) -> None:
     assert sources(answer) == {TRUTH}
 
 
-def test_the_second_derivative_of_one_rests_on_differences() -> None:
-    answer = examined(cubed, {"x": X}, modes=("reverse", "reverse-over-reverse"))
-    assert [
-        note for note in answer.notes if "second derivatives are compared with differences" in note
-    ]
+SECOND = ("reverse", "reverse-over-reverse")
+COMPARED = "second derivatives are compared with differences of the gradient"
+
+
+def test_the_second_derivative_has_the_bars_of_its_differences() -> None:
+    answer = examined(lambda x: cubed(torch.sinh(x)).sum(), {"x": X[:1]}, modes=SECOND)
+    assert sources(answer) == {TRUTH}
+    assert not answer.notes
+
+
+class FlushedAgain(torch.autograd.Function):
+    """A sigmoid whose second derivative alone is lost in the tail, in 1 - s."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return torch.sigmoid(x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return SlopeOfSigmoid.apply(*ctx.saved_tensors, g)
+
+
+class SlopeOfSigmoid(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, g: Any) -> Any:
+        ctx.save_for_backward(x, g)
+        return g * torch.sigmoid(x) * torch.sigmoid(-x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        x, first = ctx.saved_tensors
+        s = torch.sigmoid(x)
+        return g * first * s * (1 - s) * (1 - 2 * s), g * s * torch.sigmoid(-x)
+
+
+def right_tail(x: torch.Tensor) -> torch.Tensor:
+    return 1 - torch.sigmoid(-x)
+
+
+AROUND = {
+    "beside": lambda x, w, tail: (cubed(x) * w, tail(40 * w)),
+    "before": lambda x, w, tail: cubed(x) * tail(40 * w),
+    "after": lambda x, w, tail: tail(40 + 5 * cubed(x) * w),
+    "of too many": lambda x, w, tail: cubed(torch.cat([x] * 20)).sum() * w + tail(40 * w),
+}
+
+
+@pytest.mark.parametrize("layer", AROUND.values(), ids=AROUND.keys())
+@pytest.mark.parametrize("right", [False, True], ids=["wrong", "right"])
+def test_a_tail_of_second_order_around_such_an_operation_is_seen(layer: Any, right: bool) -> None:
+    tail = right_tail if right else FlushedAgain.apply
+
+    def scaled(x: Any, w: Any) -> Any:
+        return layer(x, w, tail)
+
+    answer = examined(scaled, {"x": X, "w": np.abs(W)}, modes=SECOND)
+    errors = {f.input for f in answer.findings if f.severity == "error"}
+    assert errors == (set() if right else {"w.w"})
+    assert any(COMPARED in note for note in answer.notes)  # zeros, which may hide a tail
+
+
+def test_third_derivatives_of_one_are_not_certified() -> None:
+    third = "reverse-over-reverse-over-reverse"
+    answer = examined(cubed, {"x": X}, modes=(*SECOND, third))
+    assert {c.truth for c in answer.checks if c.mode == third} == {"undecided"}
+    assert any("third derivatives are not certified" in note for note in answer.notes)
 
 
 def test_a_tail_beside_such_an_operation_is_seen() -> None:
@@ -126,10 +188,41 @@ def test_a_function_that_writes_to_its_argument_is_not_one() -> None:
 
 def test_a_function_of_numpy_without_rows_is_one() -> None:
     subject = numpy_subject(lambda x: np.exp(np.interp(x, [0.0, 1.0], [0.0, 2.0])))
-    lifted, radii = with_islands(subject.lift())
-    (island,) = lifted.islands
-    np.testing.assert_allclose(lifted.constants[island.jacobian], 2 * np.eye(2), atol=1e-9)
-    assert np.all(radii[island.jacobian] < 1e-9)
+    found = with_islands(subject.lift())
+    (island,) = found.lifted.islands
+    np.testing.assert_allclose(found.lifted.constants[island.jacobian], 2 * np.eye(2), atol=1e-9)
+    assert np.all(found.radii[island.jacobian] < 1e-9)
+
+
+@torch.library.custom_op("gradcheck_tests::mixed", mutates_args=())
+def mixed(x: torch.Tensor) -> torch.Tensor:
+    a = x.detach().numpy()
+    return torch.from_numpy(np.stack([a[0] ** 2 * a[1], np.tanh(a[2] + 60), a[0] * a[2]]))
+
+
+def test_the_bars_of_second_derivatives_contain_them() -> None:
+    found = with_islands(subject_of(torch_engine(), mixed, x=X).lift(), again=True)
+    (island,) = found.lifted.islands
+    right = np.zeros((3, 3, 3))
+    right[0, :2, :2] = [[2 * X[1], 2 * X[0]], [2 * X[0], 0.0]]
+    right[1, 2, 2] = -8 * np.exp(-2 * (X[2] + 60))  # no step changes this value
+    right[2, 0, 2] = right[2, 2, 0] = 1.0
+    value, bar = found.lifted.constants[island.bends], found.radii_of_second[island.bends]
+    assert np.all(np.abs(value - right.reshape(9, 3)) <= bar)
+    assert np.all((bar > 0) & (bar < 1e-9))
+
+
+@torch.library.custom_op("gradcheck_tests::bent", mutates_args=())
+def bent(x: torch.Tensor) -> torch.Tensor:
+    away = x.detach().numpy() - [X[0], 0.0, 0.0]
+    return torch.from_numpy(away * np.abs(away))
+
+
+def test_a_bend_that_jumps_is_not_known() -> None:
+    found = with_islands(subject_of(torch_engine(), bent, x=X).lift(), again=True)
+    (island,) = found.lifted.islands
+    known = np.isfinite(found.radii_of_second[island.bends]).reshape(3, 3, 3)
+    assert [bool(known[i, i, i]) for i in range(3)] == [False, True, True]
 
 
 def test_what_is_no_line_is_refused() -> None:

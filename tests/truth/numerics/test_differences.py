@@ -15,6 +15,7 @@ from gradcheck_cli.truth.numerics.differences import (
     climb,
     exact_steps,
     one_sided,
+    second,
 )
 
 U = 2.0**-53
@@ -216,3 +217,46 @@ def test_central_difference_is_exact_for_polynomials(order: int) -> None:
     plus, minus = np.array(values[:4])[:, None], np.array(values[4:])[:, None]
     ladder = Ladder(h, plus, minus, np.zeros((4, 1)), np.ones(1))
     assert central(ladder).value[0] == pytest.approx(order, rel=1e-14)
+
+
+def second_derivative(function: Function, x: float) -> Estimate:
+    """With steps in units of the size of x."""
+    scale = abs(x) or 1.0
+
+    def at(step: float) -> np.ndarray:
+        return np.array([function(x + step * scale)])
+
+    zero = at(0.0)
+    ladder, _ = climb(at, 1.0, 4 * U * np.fmax(abs(zero), 1.0), -np.inf, np.inf, zero)
+    return second(ladder)
+
+
+@pytest.mark.parametrize(
+    ("function", "x", "right"),
+    [
+        (np.sin, 0.7, -0.49 * np.sin(0.7)),
+        (np.exp, -3.0, 9 * np.exp(-3.0)),
+        (np.tanh, 0.0, 0.0),
+        (lambda x: x**3, -2.0, -48.0),
+        (lambda x: 3 * x + 1, 5.0, 0.0),
+        (lambda x: 1 / (1 + 25 * x * x), 0.0, -50.0),
+    ],
+)
+def test_the_bar_of_a_second_difference_contains_the_true_one(
+    function: Function, x: float, right: float
+) -> None:
+    found = second_derivative(function, x)
+    assert abs(found.value[0] - right) <= found.error[0] <= 1e-8 * max(1.0, abs(right))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * abs(x),
+        lambda x: max(x, 0.0) ** 2,
+        lambda x: x * x + 0.05 * x * abs(x),
+        lambda x: np.cos(x) + x * abs(x),
+    ],
+)
+def test_what_bends_differently_on_both_sides_has_no_second_difference(function: Function) -> None:
+    assert np.isinf(second_derivative(function, 0.0).error[0])
