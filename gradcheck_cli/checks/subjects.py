@@ -150,10 +150,10 @@ class Subjects:
     def stays_narrow(self, narrow: Subject, wide: Subject) -> bool:
         """Whether the derivative runs in the problem's dtype and raises in the wider one, which is
         left alone from now on: what fails there says nothing about the layer in its own dtype."""
-        if narrow is wide or not where_it_runs(lambda: _has_derivative(narrow), False):
+        if narrow is wide or not where_it_runs(lambda: _differentiate(narrow), False):
             return False
         try:
-            _has_derivative(wide)
+            _differentiate(wide)
         except Exception as error:
             raise_if_internal(error)
             words = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -163,8 +163,9 @@ class Subjects:
         return self._narrow_only
 
 
-def _has_derivative(subject: Subject) -> bool:
-    subject.run(Call(cotangents=np.ones((1, subject.value({}).size))))
+def _differentiate(subject: Subject) -> bool:
+    """True. Raises what a forward and a backward pass raise."""
+    subject.run(Call(cotangents=np.ones((1, sum(output.size for output in subject.outputs)))))
     return True
 
 
@@ -192,7 +193,7 @@ def raised_beside(engine: Engine, problem: LayerProblem, failure: Failure) -> Fa
         ):
             subject.value({})
             runs = True
-            _has_derivative(subject)
+            _differentiate(subject)
     except (Exception, SystemExit):  # at the point itself, which the failure says already
         return replace(failure, message=BACKWARD + failure.message) if runs else failure
     return replace(failure, detail="\n".join(filter(None, (failure.detail, BESIDE))))

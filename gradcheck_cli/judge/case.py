@@ -274,7 +274,8 @@ def _judge_missing(
         places = np.argwhere(nonzero)
         places = places[np.argsort(-np.abs(block.value[nonzero]), kind="stable")]
         about = About(case, evaluation.mode, name, block, places, evaluation)
-        got.findings.append(finding_at(about, code, what, truth_source=source_of(case, block)))
+        found = finding_at(about, code, what)
+        got.findings.append(replace(found, truth_source=source_of(case, block)))
     of_point = Judged(np.zeros(block.kind.shape, np.int64), np.zeros(block.kind.shape))
     _merge_point(got, evaluation.mode, name, block, of_point)
     status: Status = "failed" if missing else "passed"
@@ -413,7 +414,8 @@ def _judge_approximation(case: Case, evaluation: Evaluation) -> tuple[list[Check
         about = About(case, evaluation.mode, name, block, np.argwhere(off), evaluation)
         message = f"{evaluation.approximation}: {_size(g, block)}"
         code = Codes.DIFFERENCE_ERROR
-        findings.append(finding_at(about, code, message, g=g, ulps=ulps, truth_source=source))
+        found = finding_at(about, code, message, g=g, ulps=ulps)
+        findings.append(replace(found, truth_source=source))
     return checks, findings
 
 

@@ -165,9 +165,6 @@ def finding_at(
     block: TruthBlock | None = None,
     g: Array | None = None,
     ulps: Array | None = None,
-    severity: Severity | None = None,
-    span: Span | None = None,
-    truth_source: str | None = None,
 ) -> Finding:
     """A finding of entries of a block, of which an engine gave `g`. `block` is the truth that they
     show, where that is not all of it."""
@@ -178,13 +175,11 @@ def finding_at(
         case,
         code,
         message,
-        severity=severity,
         evaluation=about.evaluation,
         input=name,
-        span=span,
         entries=entries,
         more=more,
-        truth_source=truth_source or source_of(case, about.block, about.places),
+        truth_source=source_of(case, about.block, about.places),
     )
 
 
@@ -237,9 +232,12 @@ def engine_findings(
             block=truth,
             g=g,
             ulps=ulps,
-            severity=_severity(case, verdict, judged, places),
-            span=documented.span if documented and verdict is Verdict.DOCUMENTED else None,
         )
+        severity = _severity(case, verdict, judged, places)
+        if severity is not None:
+            found = replace(found, severity=severity)
+        if documented and verdict is Verdict.DOCUMENTED:
+            found = replace(found, span=documented.span)
         unseen = verdict is Verdict.WRONG and not second
         if unseen and np.all(unseen_in_float32(g, block, FORMATS[case.dtype])[tuple(places.T)]):
             found = replace(found, unseen=True)
@@ -322,5 +320,5 @@ def guard_findings(case: Case) -> Iterable[Finding]:
                 f"without the bound it is {number:.4g}"
             )
             about = About(case, mode, name, block, places)
-            found = finding_at(about, Codes.CLIPPED_GRADIENT, message, span=guard.span)
-            yield replace(found, place=guard.place)
+            found = finding_at(about, Codes.CLIPPED_GRADIENT, message)
+            yield replace(found, span=guard.span, place=guard.place)

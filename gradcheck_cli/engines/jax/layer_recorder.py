@@ -118,10 +118,7 @@ class LayerRecorder(JaxRecorder):
             if number in primal or made.rule is not None:
                 stated = step.phase == "backward" or (tag and tag.name == CUSTOM_JVP)
                 step.place = made.rule or (tag.place if tag else None)
-                if number not in primal and stated:
-                    self.annotations.stated.add(len(self.annotations.forward))
-                step.phase = "forward"
-                self.annotations.forward.append(step)
+                self.annotations.add(step, stated=bool(number not in primal and stated))
                 continue
             step.phase = "backward"
             owner = None if made.tag is None else self._value_of(made.tag, 0, made.turns)

@@ -4,7 +4,9 @@ user's file, so that layers are explained as formulas are."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import field
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import EngineFault, Unsupported
 from gradcheck_cli.engines.execution import Execution, Step
+from gradcheck_cli.engines.layer.custom import ForwardPass, Passes
 from gradcheck_cli.engines.trace.shadow import FLOAT64, shadow, to_float
 
 # Operations and numbers of one forward and backward pass. Writing an operation down costs 30
@@ -43,6 +46,13 @@ class Annotations:
     owners: list[tuple[Step, int]] = field(default_factory=list)
     bars: dict[int, int] = field(default_factory=dict)
     numbers: int = 0
+
+    def add(self, step: Step, stated: bool) -> None:
+        """A step of the user's code; `stated`: of a backward."""
+        if stated:
+            self.stated.add(len(self.forward))
+        step.phase = "forward"
+        self.forward.append(step)
 
     def count(self, size: int, dtype: object) -> None:
         """One more result of so many numbers. Raises TooLarge, and Unsupported for complex
@@ -141,6 +151,56 @@ def as_recording(
         dict(gradients),
         tuple(outputs),
     )
+
+
+class LayerRecorder(Protocol):
+    """A recorder of layers that are run as they are (`custom.Passes`)."""
+
+    annotations: Annotations
+
+    def recording(self) -> AbstractContextManager[None]: ...
+
+    def leaves(self, arrays: Mapping[str, Any]) -> dict[str, int]:
+        """The slots of the arrays that the layer is handed, as far as it sees them."""
+        ...
+
+    def output(self, array: Any) -> int:
+        """The slot of what the layer gives."""
+        ...
+
+    def slot_of(self, array: Any) -> int | None: ...
+
+    def derive(self) -> None:
+        """What follows is the backward pass of what was run so far."""
+        ...
+
+    def finish(self) -> None:
+        """All is written down."""
+        ...
+
+
+def record(
+    recorder: LayerRecorder, passes: Passes, row_of: Callable[[str], Row | None], place: Span
+) -> Recording:
+    """One forward and one backward pass. Raises TooLarge, and what the user's code raises."""
+    with recorder.recording():
+        leaves = recorder.leaves(passes.leaves)
+        made = [recorder.output(array) for array in passes.call()]
+        recorder.derive()
+        bars = [None if grad is None else recorder.slot_of(grad) for grad in passes.pull()]
+    recorder.finish()
+    gradients = dict(zip(passes.wrt, bars, strict=True))
+    return as_recording(recorder.annotations, leaves, gradients, made, row_of, place)
+
+
+def record_forward(
+    recorder: LayerRecorder, forward: ForwardPass, row_of: Callable[[str], Row | None], place: Span
+) -> Recording:
+    """One forward pass. Raises TooLarge, and what the user's code raises."""
+    with recorder.recording():
+        leaves = recorder.leaves(forward.leaves)
+        made = [recorder.output(array) for array in forward.call()]
+    return as_recording(recorder.annotations, leaves, {}, made, row_of, place)
 
 
 class _Making:

@@ -221,9 +221,7 @@ class NumpyRecorder:
             or (name in ("astype", "copy", "reshape") and shapes[0] == shapes[-1]),
         )
         self.execution.add_step(step)
-        if self.backward:
-            self.annotations.stated.add(len(self.annotations.forward))
-        self.annotations.forward.append(step)
+        self.annotations.add(step, stated=self.backward)
 
     def recording(self) -> AbstractContextManager[None]:
         """Arrays that a user's code makes meanwhile are noted too."""

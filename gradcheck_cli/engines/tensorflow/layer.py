@@ -392,16 +392,19 @@ class TensorFlowSubject(LayerSubject):
     # What is inside
 
     def record(self, row: Array) -> Recording:
-        from gradcheck_cli.engines.tensorflow.layer_recorder import record
+        from gradcheck_cli.engines.layer.recording import record
+        from gradcheck_cli.engines.tensorflow.layer_recorder import LayerRecorder, row_of
 
         with self.passes(row) as passes:
-            return record(passes, self.request.implementation.span)
+            return record(LayerRecorder(), passes, row_of, self.request.implementation.span)
 
     def record_forward(self) -> Recording:
-        from gradcheck_cli.engines.tensorflow.layer_recorder import record_forward
+        from gradcheck_cli.engines.layer.recording import record_forward
+        from gradcheck_cli.engines.tensorflow.layer_recorder import LayerRecorder, row_of
 
         with self.forward_pass() as forward:
-            return record_forward(forward, self.request.implementation.span)
+            span = self.request.implementation.span
+            return record_forward(LayerRecorder(), forward, row_of, span)
 
     def casts(self) -> Sequence[Cast]:
         from gradcheck_cli.engines.tensorflow.casts import watched

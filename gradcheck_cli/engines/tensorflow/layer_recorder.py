@@ -12,10 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.execution import Step
-from gradcheck_cli.engines.layer.custom import ForwardPass, Passes
-from gradcheck_cli.engines.layer.recording import Annotations, Recording, Row, as_recording
+from gradcheck_cli.engines.layer.recording import Annotations, Row
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.tensorflow.kernels import ROWS
 from gradcheck_cli.engines.tensorflow.recorder import TensorFlowRecorder
@@ -38,10 +36,10 @@ class LayerRecorder(TensorFlowRecorder):
     def leaves(self, arrays: Mapping[str, Any]) -> dict[str, int]:
         """The slots of what TensorFlow sees: a captured array of NumPy is a constant to it."""
         seen = (tf.Tensor, tf.Variable)
-        return {name: self.leaf(one) for name, one in arrays.items() if isinstance(one, seen)}
+        return {name: self.output(one) for name, one in arrays.items() if isinstance(one, seen)}
 
-    def leaf(self, array: Any) -> int:
-        """The slot of an input, or of what a variable holds."""
+    def output(self, array: Any) -> int:
+        """The slot of a tensor, or of what a variable holds."""
         if not isinstance(array, tf.Variable):
             return self._slot(array)
         slot = self._slot(array.read_value())
@@ -95,38 +93,12 @@ class LayerRecorder(TensorFlowRecorder):
             if not theirs:
                 self._derived.append(step)
                 continue
-            if self._backward:
-                self.annotations.stated.add(len(self.annotations.forward))
-            step.phase = "forward"
-            self.annotations.forward.append(step)
-
-
-def record(passes: Passes, place: Span) -> Recording:
-    """One forward and one backward pass. Raises TooLarge, and what the user's code raises."""
-    recorder = LayerRecorder()
-    with recorder.recording():
-        leaves = recorder.leaves(passes.leaves)
-        outputs = passes.call()
-        made = [recorder.leaf(output) for output in outputs]
-        recorder.derive()
-        bars = [None if grad is None else recorder.slot_of(grad) for grad in passes.pull()]
-    recorder.finish()
-    gradients = dict(zip(passes.wrt, bars, strict=True))
-    return as_recording(recorder.annotations, leaves, gradients, made, _row_of, place)
-
-
-def record_forward(forward: ForwardPass, place: Span) -> Recording:
-    """One forward pass. Raises TooLarge, and what the user's code raises."""
-    recorder = LayerRecorder()
-    with recorder.recording():
-        leaves = recorder.leaves(forward.leaves)
-        made = [recorder.leaf(output) for output in forward.call()]
-    return as_recording(recorder.annotations, leaves, {}, made, _row_of, place)
+            self.annotations.add(step, stated=self._backward)
 
 
 def _size(tensor: Any) -> int:
     return int(tensor.shape.num_elements() or 0)
 
 
-def _row_of(name: str) -> Row | None:
+def row_of(name: str) -> Row | None:
     return Row(ROWS[name]) if name in ROWS else None

@@ -579,10 +579,11 @@ class TorchSubject(LayerSubject):
         return call
 
     def record(self, row: Array) -> Recording:
-        from gradcheck_cli.engines.torch.layer_recorder import record
+        from gradcheck_cli.engines.layer.recording import record
+        from gradcheck_cli.engines.torch.layer_recorder import LayerRecorder, row_of
 
         with self.passes(row) as passes:
-            return record(passes, self.request.implementation.span)
+            return record(LayerRecorder(), passes, row_of, self.request.implementation.span)
 
     def record_forward(self) -> Recording:
         from gradcheck_cli.engines.torch.layer_recorder import record_forward

@@ -17,8 +17,9 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.engines.layer.custom import ForwardPass, Passes
-from gradcheck_cli.engines.layer.recording import Annotations, Recording, Row, as_recording
+from gradcheck_cli.engines.layer import recording
+from gradcheck_cli.engines.layer.custom import ForwardPass
+from gradcheck_cli.engines.layer.recording import Annotations, Recording, Row
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.torch.calls import Call, tensors
 from gradcheck_cli.engines.torch.compositions import unfused
@@ -48,6 +49,17 @@ class LayerRecorder(TorchRecorder):
             for argument in tree_leaves((args, kwargs)):
                 self.gives(argument)
         return super().run(func, args, kwargs)
+
+    def leaves(self, arrays: Mapping[str, Any]) -> dict[str, int]:
+        """With their numbers of now: a captured one gets its own `data` back afterwards."""
+        return {name: self.slot(tensor.detach()) for name, tensor in arrays.items()}
+
+    def output(self, array: Any) -> int:
+        self.gives(array)
+        return self.slot(array)
+
+    def finish(self) -> None:
+        """Nothing: whose every step is was known when it ran."""
 
     def gives(self, tensor: Any) -> None:
         """Which autograd node gave the tensor, if one did."""
@@ -119,13 +131,10 @@ class LayerRecorder(TorchRecorder):
         super()._add(*call)
         step = self.execution.steps[-1]
         step.place = self._places_of.running()
-        row = _row_of(step.name)
+        row = row_of(step.name)
         step.elementwise = row is not None and elementwise(row.name)
         if not self._backward or step.place is not None:
-            if self._backward:
-                self.annotations.stated.add(len(self.annotations.forward))
-            step.phase = "forward"
-            self.annotations.forward.append(step)
+            self.annotations.add(step, stated=self._backward)
             return
         function = torch._C._current_autograd_node()
         gives = {} if function is None else function.metadata.get(_GIVES, {})
@@ -133,37 +142,14 @@ class LayerRecorder(TorchRecorder):
             self.annotations.owners.append((step, gives[min(gives)]))
 
 
-def record(passes: Passes, place: Span) -> Recording:
-    """One forward and one backward pass. Raises TooLarge, and what the user's code raises."""
-    recorder, leaves = LayerRecorder(), _kept(passes.leaves)
-    with recorder.recording():
-        slots = {name: recorder.slot(tensor) for name, tensor in leaves.items()}
-        outputs = passes.call()
-        for output in outputs:
-            recorder.gives(output)
-        made = [recorder.slot(output) for output in outputs]
-        recorder.derive()
-        bars = [None if grad is None else recorder.slot_of(grad) for grad in passes.pull()]
-    gradients = dict(zip(passes.wrt, bars, strict=True))
-    return as_recording(recorder.annotations, slots, gradients, made, _row_of, place)
-
-
 def record_forward(forward: ForwardPass, place: Span) -> Recording:
-    """One forward pass, as far as can be in operations that have rows. Raises TooLarge, and what
-    the user's code raises."""
-    recorder, leaves = LayerRecorder(composed=True), _kept(forward.leaves)
-    with unfused(), recorder.functions(), recorder.recording():
-        slots = {name: recorder.slot(tensor) for name, tensor in leaves.items()}
-        made = [recorder.slot(output) for output in forward.call()]
-    return as_recording(recorder.annotations, slots, {}, made, _row_of, place)
+    """One forward pass, as far as can be in operations that have rows."""
+    recorder = LayerRecorder(composed=True)
+    with unfused(), recorder.functions():
+        return recording.record_forward(recorder, forward, row_of, place)
 
 
-def _kept(leaves: Mapping[str, Any]) -> dict[str, Any]:
-    """The leaves, with their numbers of now: a captured one gets its own `data` back afterwards."""
-    return {name: tensor.detach() for name, tensor in leaves.items()}
-
-
-def _row_of(name: str) -> Row | None:
+def row_of(name: str) -> Row | None:
     packet = name.split(".")[1] if name.startswith("aten.") else name
     packet = packet if packet in ROWS or packet in PERMUTED_ARGS else packet.removesuffix("_")
     if packet in PERMUTED_ARGS:

@@ -46,6 +46,18 @@ class Ladder:
     noise: Float
     zero: Float
 
+    def of(self, outputs: slice) -> Ladder:
+        """Some of the outputs."""
+        plus, minus, noise = (x[:, outputs] for x in (self.plus, self.minus, self.noise))
+        return Ladder(self.h, plus, minus, noise, self.zero[outputs])
+
+    def sums(self, weights: Float) -> Ladder:
+        """Sums of the outputs with weights (m, k), whose rounding errors add up as independent ones
+        do."""
+        plus, minus, zero = (x @ weights for x in (self.plus, self.minus, self.zero))
+        noise = np.sqrt(np.square(self.noise) @ np.square(weights))
+        return Ladder(self.h, plus, minus, noise, zero)
+
 
 @dataclass(slots=True)
 class Estimate:

@@ -57,7 +57,7 @@ def sifted(line: Line, rows: Float, expected: Float, level: int) -> Probe | None
             return None
         smooth = _smooth(ladder)
         if np.any(smooth):
-            sums = _sums(ladder, rows[:, waiting], smooth)
+            sums = ladder.sums(np.where(smooth, rows[:, waiting], 0.0).T)
             found = central(sums)
             total += found.value, found.error, steepest_of(sums)
         left = ~smooth
@@ -90,24 +90,9 @@ def _smooth(ladder: Ladder) -> Array:
     usual = float(np.sqrt(np.mean(np.square(slopes)))) if size else 0.0
     found = np.empty(size, dtype=np.bool_)
     for inside in parts(size):
-        part = Ladder(
-            ladder.h,
-            ladder.plus[:, inside],
-            ladder.minus[:, inside],
-            ladder.noise[:, inside],
-            ladder.zero[inside],
-        )
+        part = ladder.of(inside)
         sizes = np.maximum(np.abs(slopes[inside]), usual)
         enough = np.maximum(SETTLED * sizes, DROWNED * part.noise[-1] / last)
         whole = central_of_levels(part).error[0]  # of windows that begin with the longest step
         found[inside] = (whole <= enough) & ~bends(part, enough)
     return found
-
-
-def _sums(ladder: Ladder, rows: Float, smooth: Array) -> Ladder:
-    """Those of smooth outputs alone."""
-    weights = np.where(smooth, rows, 0.0).T
-    noise = np.sqrt(np.square(ladder.noise) @ np.square(weights))
-    return Ladder(
-        ladder.h, ladder.plus @ weights, ladder.minus @ weights, noise, ladder.zero @ weights
-    )
