@@ -97,7 +97,7 @@ undecided. Used by: judge, truth."""
 
 A_DIGIT: Final = 0.25
 """Part of the truth. An error bar below this leaves the sign and the first digit; above it, nothing
-is known, whatever the reason. Used by: checks, judge."""
+is known, whatever the reason. Used by: checks, judge, truth."""
 
 WRITTEN_EXACTLY: Final = 0.5
 """Part of the dtype's bits. Numbers that need no more bits were written by a person: masks,

@@ -140,10 +140,11 @@ class LiftedTruth(ProgramTruth):
     ) -> bool:
         """Whether no difference contradicts what is certified of reverse mode. Some stand for
         `gradients`, which they vouch for along directions; those of entries along which the layer
-        has `stairs` are of long steps. Stairs of a search are no certificate, nor are those so fine
-        that every step is longer, which show as a difference that contradicts. Where the layer has
-        the values of the program along the axis of an entry, its difference was misled by their
-        rounding, unless exact values of the program say the same as that difference."""
+        has `stairs` are of long steps. Stairs of a search are no certificate, nor are those of
+        which an island has the derivative of one, nor those so fine that every step is longer,
+        which show as a difference that contradicts. Where the layer has the values of the program
+        along the axis of an entry, its difference was misled by their rounding, unless exact values
+        of the program say the same as that difference."""
         for name, taken in found.items():
             block = truth.blocks["reverse", name]
             value = np.where(taken.vouched, gradients[name], taken.value)
@@ -156,7 +157,7 @@ class LiftedTruth(ProgramTruth):
                 stepped = self.searches and bool(contradicted)
                 if not np.any(block.certified[:, column] & (doubtful[:, column] | stepped)):
                     continue
-                if self.departs(name, column):
+                if (self.has_islands and steps is not None) or self.departs(name, column):
                     return False
                 rows = apart[:, column] & block.certified[:, column]
                 derivative = np.where(rows, block.value[:, column], value[:, column])

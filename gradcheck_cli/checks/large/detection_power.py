@@ -55,9 +55,7 @@ class Promise:
     def says_nothing(self, power: float) -> bool:
         """Whether values have so few digits that a gradient which has nothing in common with the
         right one might not be found."""
-        subject = self._truth.subject
-        few = subject.digits != subject.dtype
-        return few and self._norm() > 0 and self._part(power) > 1
+        return self._norm() > 0 and self._part(power) > 1
 
     def caught(self, power: float) -> dict[str, float]:
         """By leaf, the error of a single entry that would have been found with this

@@ -36,6 +36,7 @@ from gradcheck_cli.truth.layers.resolving import UNRESOLVED, unresolved
 from gradcheck_cli.truth.layers.safe_values import moved_inside, values_of
 from gradcheck_cli.truth.layers.stairs import SHORTEST, Stairs, stairs_along, words_of_stairs
 from gradcheck_cli.truth.layers.visibility import (
+    bubbles,
     unseen_rows,
     words_of_bubbles,
     words_of_unseen,
@@ -52,7 +53,7 @@ from gradcheck_cli.truth.layers.weighing import (
 )
 from gradcheck_cli.truth.numerics.differences import Estimate, Float
 from gradcheck_cli.truth.numerics.directions import Slope, Values
-from gradcheck_cli.truth.numerics.noise import from_size, largest_of, measured_of_layer
+from gradcheck_cli.truth.numerics.noise import BESIDE, from_size, largest_of, measured_of_layer
 from gradcheck_cli.truth.numerics.verify_first import Quick
 from gradcheck_cli.truth.subdifferential import steady
 
@@ -327,6 +328,7 @@ class CallableTruth:
         confirmed &= np.isfinite(found.error) & (gap <= found.error + spread)
         scale = self._scale(name, found)
         confirmed &= ~unseen(gradient, found, scale, self.subject.dtype)
+        confirmed &= ~bubbles(self.values[name], gradient, found)
         if np.all(confirmed) and not costs and self._is_as_good_as_its_dtype:
             block = TruthBlock.of(
                 gradient,
@@ -392,9 +394,10 @@ class CallableTruth:
 
     def _scale(self, name: str, found: Differences) -> Array:
         """How large a derivative is on any scale near the point: the steepest difference, or one as
-        large as the function itself."""
+        large as the function itself. A tiny number is as good as a zero here."""
         outputs = np.abs(self.output[np.isfinite(self.output)])
-        natural = np.max(outputs, initial=0.0) / own_size(self.values[name])
+        size = own_size(self.values[name])
+        natural = np.max(outputs, initial=0.0) / np.where(size < BESIDE, 1.0, size)
         return np.where(found.vouched, np.inf, np.fmax(found.steepest, natural))
 
 

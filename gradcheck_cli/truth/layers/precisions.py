@@ -17,6 +17,7 @@ from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.truth.blocks import Differences, Merged
 from gradcheck_cli.truth.layers.safe_values import values_of
+from gradcheck_cli.truth.layers.visibility import bubbles
 from gradcheck_cli.truth.layers.weighing import contradicted, left_open
 from gradcheck_cli.truth.numerics.differences import (
     FIRST_STEP,
@@ -29,8 +30,8 @@ from gradcheck_cli.truth.numerics.directions import Values
 from gradcheck_cli.truth.numerics.noise import from_size
 
 LOST = (
-    "the layer loses digits on its way, as its value in another precision shows: differences over "
-    "longer steps have its gradient, and those over short steps have another"
+    "the layer loses digits on its way, as its value in another precision shows, and its slope "
+    "over longer steps is not that over short steps"
 )
 ROUGH = (PointKind.KINK, PointKind.JUMP, PointKind.UNDEFINED)
 
@@ -49,23 +50,26 @@ def without_rounded(
     rows: Array,
 ) -> Merged:
     """The block (r, n) of rows (r, m) @ J `at` a leaf and flat places (n,) in it. Undecided are
-    entries of the `gradient` that differences contradict, or find rough, on short steps alone,
-    because of rounding: differences over longer steps have the gradient, within half of what both
-    are apart by, or, at a rough point, have one slope there; and somewhere around the point
-    `coarser`, which is the layer in a narrower dtype, differs from it by much more than rounding
-    the results and the inputs explains.
+    entries of the `gradient` that differences contradict, find rough or confirm on short steps
+    alone, because of rounding: differences over longer steps have the gradient, within half of what
+    both are apart by, or, at a rough point, have one slope there, or contradict what is confirmed;
+    and somewhere around the point `coarser`, which is the layer in a narrower dtype, differs from
+    it by much more than rounding the results and the inputs explains.
 
     Costs LEVELS evaluations a column that holds such an entry, and 2 LEVELS more where the
     precisions differ.
     """
     rough = np.isin(merged.kind, ROUGH)
-    off = (contradicted(merged, gradient, found) | rough) & np.isfinite(gradient)
+    bubble = bubbles(_value_of(subject, at), gradient, found)
+    off = (contradicted(merged, gradient, found) | rough | bubble) & np.isfinite(gradient)
     if subject.digits != "float64" or not np.any(off):
         return merged
     with coarser() as other:
         if other is None:
             return merged
-        lost = _Precisions(subject, other, rows).rounded_away(at, gradient, found, off, rough)
+        lost = _Precisions(subject, other, rows).rounded_away(
+            at, gradient, found, off, rough, bubble
+        )
     return left_open(merged, lost, LOST)
 
 
@@ -84,6 +88,7 @@ class _Precisions:
         found: Differences,
         off: Array,
         rough: Array,
+        bubble: Array,
     ) -> Array:
         """Which of the entries that are `off` (r, n) rounding explains."""
         name, places = at
@@ -93,6 +98,7 @@ class _Precisions:
             sides = np.abs(found.above - found.below)
             sides = np.where(np.isfinite(sides), sides, found.steepest)
             apart = np.fmax(np.abs(gradient - found.value), rough * sides)
+            apart = np.where(bubble, np.abs(gradient), apart)
             terms = gradient * flat[list(places)]
         terms = np.sum(np.where(np.isfinite(terms), terms, 0.0) ** 2, axis=1) ** 0.5
         hidden, left = np.zeros_like(off), UNEXPLAINED
@@ -110,7 +116,7 @@ class _Precisions:
                     sharp = shown.error <= apart[:, k] / 2
                     bend = np.abs(ladder.plus + ladder.minus - 2 * ladder.zero) / steps[:, None]
                     straight = bend <= apart[:, k] / 2  # a kink bends as much on every step
-                fits = np.where(rough[:, k], straight, agrees)
+                fits = np.where(rough[:, k], straight, agrees ^ bubble[:, k])
                 hidden[:, k] = lossy & np.any(fits & sharp, axis=0)
             left -= not np.any(hidden[:, k])
             if left == 0:
@@ -139,6 +145,13 @@ class _Precisions:
 
     def _values(self, subject: Subject, many: Sequence[Values]) -> Float:
         return values_of(subject, many, self.rows.shape[1])
+
+
+def _value_of(subject: Subject, at: tuple[str, Sequence[int]]) -> Array:
+    """The numbers (n,) at flat places in a leaf."""
+    name, places = at
+    leaf = next(one.value for one in subject.leaves if one.name == name)
+    return leaf.reshape(-1)[list(places)]
 
 
 def _moved(leaf: Array, place: int, step: float) -> Array:

@@ -63,11 +63,7 @@ def words_of_unseen(unseen: Array, outputs: Sequence[Output]) -> Iterator[str]:
 
 def words_of_bubbles(name: str, value: Array, gradient: Array, found: Differences) -> Iterator[str]:
     """A sentence about the derivatives (m, n) by the leaf `name` that other ones surround."""
-    sizes = np.abs(value.reshape(-1))
-    scale = np.where(sizes == 0, 1.0, sizes)
-    with np.errstate(all="ignore"):
-        agrees = np.abs(gradient - found.value) <= found.error
-        bubble = agrees & (found.kind == PointKind.SMOOTH) & (found.reach <= BUBBLE * scale)
+    bubble = bubbles(value, gradient, found)
     if np.any(bubble):
         count, reach = int(np.sum(bubble)), float(np.max(found.reach[bubble]))
         many = f"{count} derivatives" if count > 1 else "1 derivative"
@@ -75,3 +71,13 @@ def words_of_bubbles(name: str, value: Array, gradient: Array, found: Difference
             f"{many} by `{name}` hold{'s' * (count == 1)} only within {reach:.1g} of the point: "
             "longer steps show different ones"
         )
+
+
+def bubbles(value: Array, gradient: Array, found: Differences) -> Array:
+    """Which derivatives (m, n) by the numbers `value` (n,) hold next to them alone."""
+    sizes = np.abs(value.reshape(-1))
+    scale = np.where(sizes == 0, 1.0, sizes)
+    with np.errstate(all="ignore"):
+        agrees = np.abs(gradient - found.value) <= found.error
+        near = found.reach <= BUBBLE * scale
+    return np.asarray(agrees & (found.kind == PointKind.SMOOTH) & near)

@@ -11,6 +11,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import (
+    A_DIGIT,
     FIRST_ORDER_SLACK,
     NO_DIGITS,
     OPERATIONS,
@@ -33,8 +34,8 @@ BLURRED = (
 )
 
 UNSEEN = (
-    "the error bar of the difference is wider than the derivative, and wide compared with every "
-    "slope around the point: it would accept any number"
+    "the error bar of the difference leaves no digit of the derivative, and is wide compared with "
+    "every slope around the point"
 )
 
 
@@ -122,13 +123,12 @@ def _steady(own: Array, found: Differences, rounding: Rounding, subject: str, ju
 
 
 def unseen(own: Array, found: Differences, scale: Array, subject: str) -> Array:
-    """Entries (m, n) of which a difference says nothing: its bar is wider than the derivative
-    `own`, and than half of the digits of the steepest slope around, beside which an entry may
-    be as good as zero. It agrees with any number. A derivative of zero of what never changes is
-    seen."""
+    """Entries (m, n) of which a difference says nothing: its bar leaves no digit of the derivative
+    `own`, and is wider than half of the digits of the steepest slope around, beside which an entry
+    may be as good as zero. A derivative of zero of what never changes is seen."""
     half = 2.0 ** (-FORMATS[subject].bits / 2)
     with np.errstate(all="ignore"):
-        wide = found.error > np.fmax(np.abs(own), half * scale)
+        wide = found.error > np.fmax(A_DIGIT * np.abs(own), half * scale)
     still = (own == 0) & (found.steepest == 0)
     return np.asarray(wide & np.isfinite(found.error) & ~found.vouched & ~still)
 

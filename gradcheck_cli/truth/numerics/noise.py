@@ -110,7 +110,7 @@ def measured_of_layer(
     (m,), and whether it is the noise of values which were float32 on their way although `dtype` is
     float64."""
     noise = np.fmax(least, measured(function, values, zero, exact, dtype, grains=True))
-    if any(np.any(value == 0) for value in values.values()):
+    if any(np.any(np.abs(value) < BESIDE) for value in values.values()):
         noise = np.fmax(noise, _beside_zeros(function, values, dtype))
     if dtype != "float64":
         return noise, False
@@ -274,17 +274,29 @@ def _beside_zeros(
 ) -> Float:
     """Noise (m,) a little way off, where zeros are BESIDE in units of their neighbours. At the zero
     itself there may be none: x / max(|x|, 1e-15) * log(1 + |x|) is a line there, and has the
-    roundings of 1 + |x| beyond."""
+    roundings of 1 + |x| beyond. Nor is there any at a tiny number, for which 1 - x is 1 at all
+    steps that it takes: such numbers go to BESIDE. What the size of the value there explains is not
+    the noise of a value here."""
     step = UNEVEN * 2.0 ** -round(KEPT * FORMATS[dtype].bits)
-    off = {
-        name: np.where(value == 0, typical(value), 0.0) if value.dtype.kind == "f" else 0
+    sizes = {
+        name: np.where(
+            value == 0, typical(value), (np.abs(value) < BESIDE) * np.copysign(1.0, value)
+        )
+        if value.dtype.kind == "f"
+        else 0
         for name, value in values.items()
     }
-    rows = [
-        function({name: value + (BESIDE + k * step) * off[name] for name, value in values.items()})
-        for k in range(POINTS + 1)
-    ]
-    return in_differences(np.stack(rows))
+    rows = np.stack(
+        [
+            function(
+                {name: value + (BESIDE + k * step) * sizes[name] for name, value in values.items()}
+            )
+            for k in range(POINTS + 1)
+        ]
+    )
+    noise = in_differences(rows)
+    own = ROUNDING_GRAINS * FORMATS[dtype].unit_roundoff * np.max(np.abs(rows), axis=0)
+    return np.where(noise > own, noise, 0.0)
 
 
 def largest_of(values: Array) -> float:

@@ -73,6 +73,7 @@ def test_many_of_them(dtype: torch.dtype) -> None:
     forward, backward = LOSSY["a line beside the point"]
     assert codes(opaque(forward, backward), x, dtype) == {"GC501"}
     assert "GC101" in codes(opaque(forward, lambda x: -backward(x)), x, dtype)
+    assert codes(opaque(forward, lambda x: 1.5 * backward(x)), x, dtype) & {"GC101", "GC501"}
 
 
 @pytest.mark.parametrize(
@@ -87,3 +88,64 @@ def test_stairs_that_are_meant(forward: Callable[[Any], Any]) -> None:
     straight_through = opaque(forward, np.ones_like)
     for dtype in (torch.float32, torch.float64):
         assert codes(straight_through, [0.0041], dtype) == {"GC101"}
+
+
+@pytest.mark.parametrize("factor", [1.0, -1.0])
+@pytest.mark.parametrize("x", [1 + 1e-7, 1 + 3e-7, 1 - 2e-7])
+def test_a_slope_of_the_shortest_steps_alone_confirms_nothing(x: float, factor: float) -> None:
+    """Where 1 - x**5 stays the same, its quotient by 1 - x falls; the function rises."""
+    slope = opaque(
+        lambda x: (1 - x**5) / (1 - x), lambda x: factor * (1 + 2 * x + 3 * x**2 + 4 * x**3)
+    )
+    found = codes(slope, [x], torch.float64)
+    assert found <= {"GC501"} if factor == 1 else found & {"GC101", "GC501"}
+
+
+@pytest.mark.parametrize(("factor", "wanted"), [(1.0, set()), (1.5, {"GC101"})])
+def test_an_operation_that_rises_in_stairs(factor: float, wanted: set[str]) -> None:
+    """The derivative of one stair is no certificate."""
+    layer = opaque(lambda x: (1 - np.cos(x / 1000)) / x, lambda x: factor * 5e-7 + 0 * x)
+    assert codes(layer, [1e-3], torch.float64) == wanted
+
+
+BESIDE_AN_EDGE: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "entropy": (
+        lambda x: -x * np.log(x) - (1 - x) * np.log(1 - x),
+        lambda x: np.log1p(-x) - np.log(x),
+    ),
+    "divergence": (
+        lambda x: x * np.log(x / 0.25) + (1 - x) * np.log((1 - x) / 0.75),
+        lambda x: np.log(x / 0.25) - np.log1p(-x) + np.log(0.75),
+    ),
+    "root of a rounded sum": (lambda x: np.sqrt(x) + (1 - x) ** 2, lambda x: 0.5 / np.sqrt(x) - 2),
+    "power": (lambda x: x**0.9 + np.log(1 + x), lambda x: 0.9 * x**-0.1 + 1),
+    "product": (lambda x: x * np.log(x), lambda x: 1 + np.log(x)),
+    "product beside 1": (lambda x: 1 + x * np.log(x), lambda x: 1 + np.log(x)),
+    "root": (np.sqrt, lambda x: 0.5 / np.sqrt(x)),
+    "logit": (lambda x: np.log(x / (1 - x)), lambda x: 1 / (x * (1 - x))),
+    "line": (lambda x: np.sin(x), lambda x: np.cos(x)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("x", [1e-9, 1e-12, 1e-17, 1e-30])
+@pytest.mark.parametrize("name", list(BESIDE_AN_EDGE))
+def test_steps_that_are_shorter_than_a_digit_of_one(
+    name: str, x: float, dtype: torch.dtype
+) -> None:
+    """1 - x is 1 on all steps from x to its edge at 0, so no difference sees that part."""
+    forward, backward = BESIDE_AN_EDGE[name]
+    assert codes(opaque(forward, backward), [x], dtype) <= {"GC501"}
+    wrong = codes(opaque(forward, lambda x: 1.5 * backward(x)), [x], dtype)
+    assert wrong & {"GC101", "GC501"}
+    if name in ("product", "root", "logit", "line"):
+        assert "GC101" in wrong
+
+
+@pytest.mark.parametrize("x", [30.0, 36.0, 700.0])
+@pytest.mark.parametrize("factor", [1.5, 1.2, 0.5, -1.0, 3.0])
+def test_a_bar_as_wide_as_the_derivative_confirms_nothing(factor: float, x: float) -> None:
+    layer = opaque(
+        lambda x: np.log(1 + np.exp(x)) - x, lambda x: -factor * np.exp(-x) / (1 + np.exp(-x))
+    )
+    assert codes(layer, [x], torch.float64) & {"GC501", "GC101"}

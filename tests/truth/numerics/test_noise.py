@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -198,3 +200,24 @@ def test_the_largest_size_is_that_of_a_finite_number() -> None:
     assert largest_of(np.array([1.0, -3.0, 2.0])) == 3.0
     assert largest_of(np.array([1.0, np.inf, np.nan, -2.0])) == 2.0
     assert largest_of(np.array([np.nan, -np.inf])) == largest_of(np.zeros(0)) == 0.0
+
+
+@pytest.mark.parametrize("x", [0.0, 1e-30, -1e-17, 1e-9])
+def test_beside_a_tiny_number_one_has_its_last_digit(x: float) -> None:
+    start = np.array([x])
+
+    def rounded_sum(v: dict) -> np.ndarray:
+        return np.log(1 - v["x"])
+
+    noise, _ = measured_of_layer(
+        rounded_sum, {"x": start}, rounded_sum({"x": start}), True, "float64"
+    )
+    assert U / 4 <= noise[0] <= 100 * U
+
+
+@pytest.mark.parametrize("function", [np.sin, np.log, np.sqrt, np.exp, lambda x: x**0.1])
+@pytest.mark.parametrize("x", [1e-30, 1e-17, 1e-9])
+def test_a_value_that_is_larger_a_little_way_off_is_not_noisy_here(x: float, function: Any) -> None:
+    start, value = np.array([x]), function(np.array([x]))
+    noise, _ = measured_of_layer(lambda v: function(v["x"]), {"x": start}, value, True, "float64")
+    assert noise[0] <= 100 * U * abs(value[0])
