@@ -12,11 +12,12 @@ from gradcheck_cli.checks.behaviour.baseline import Apart, Bench, Fault, raised
 from gradcheck_cli.domain.behaviour import OtherRun, Way
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.layer.caches import emptied, unset
+from gradcheck_cli.engines.layer.caches import Place, cleared, places_of
 from gradcheck_cli.engines.layer.subject import Call, CallResult
 
 BETWEEN = "with another forward run between a forward and its backward"
 REPEATS = 2  # of the first run
+PLACES = 4  # where numbers may be kept, that are cleared one by one
 FIRST = (
     "for another input the gradient of `{name}` is still that of the first one, though the value "
     "has another slope there: the backward does not use the input, or uses what an earlier call "
@@ -46,9 +47,10 @@ def kept_from_earlier(
 ) -> Iterator[Fault]:
     """GC605: what an earlier call left where new layers find it, too, shows in a call at other
     `values`, which ran as `there`."""
-    yield from _of_the_first(bench, values, there)
-    yield from _of_a_cache(bench, values)
-    yield from _of_a_name(bench, values, there)
+    for look in (_of_the_first, _of_a_place):
+        for fault in look(bench, values, there):
+            yield fault
+            return
 
 
 def left_behind(bench: Bench) -> Iterator[Fault]:
@@ -189,44 +191,34 @@ def _of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) 
                 return
 
 
-def _of_a_cache(bench: Bench, values: Mapping[str, Array]) -> Iterator[Fault]:
-    """What a first call leaves in a dictionary or list that the layer captured shows in a call at
-    other `values`."""
-    function = bench.subject.user_function
-    try:
-        with emptied(function) as refilled:
-            if refilled is None:
-                return
-            bench.run()
-            name = refilled()
-            later = bench.run(Call(values=values)) if name else None
-        if later is None:
+def _of_a_place(bench: Bench, values: Mapping[str, Array], there: CallResult) -> Iterator[Fault]:
+    """What a first call left where the layer finds it shows in a call at other `values`, which ran
+    as `there`."""
+
+    def without(places: Sequence[Place]) -> tuple[Sequence[Place], CallResult | None]:
+        """Which of them a call at `values` fills again, and its result; none where it fails: what
+        it needs there is its own."""
+        with cleared(places):
+            try:
+                with closing(bench.fresh(values)) as subject:
+                    ran = subject.run(Call(values=values, cotangents=bench.row[None]))
+            except Exception:
+                return (), None
+            return [place for place in places if place.filled()], ran
+
+    for places in places_of(bench.subject.user_function):
+        filled, first = without(places) if places else ((), None)
+        if first is None:
+            alone = places[:PLACES] if len(places) > 1 else ()
+            filled = [one for one in alone if without([one])[0]]
+        if len(filled) < len(places):
+            _, first = without(filled) if filled else ((), None)
+        found = None if first is None else bench.apart(first, there, bench.tight(first))
+        if found is not None:
+            when = f"for an input while `{filled[0].name}` is {filled[0].state}"
+            message = f"{when}, and for the same input after another, {found}"
+            yield Fault(Codes.STATEFUL_GRADIENT, message, found.leaf)
             return
-        with emptied(function):
-            first = bench.run(Call(values=values))
-    except Exception:  # these arrays are its own, and no cache
-        return
-    when = f"for an input while `{name}` is empty, and for the same input after another"
-    found = bench.apart(first, later, bench.tight(first))
-    if found is not None:
-        yield Fault(Codes.STATEFUL_GRADIENT, f"{when}, {found}", found.leaf)
-
-
-def _of_a_name(bench: Bench, values: Mapping[str, Array], there: CallResult) -> Iterator[Fault]:
-    """What a first call assigned to a name that outlives it shows in a call at other `values`,
-    which ran as `there`."""
-    try:
-        with unset(bench.subject.user_function) as names:
-            if not names:
-                return
-            with closing(bench.fresh(values)) as subject:
-                first = subject.run(Call(values=values, cotangents=bench.row[None]))
-    except Exception:  # it needs the array, which is its own
-        return
-    when = f"for an input while `{names[0]}` is not set, and for the same input after another"
-    found = bench.apart(first, there, bench.tight(first))
-    if found is not None:
-        yield Fault(Codes.STATEFUL_GRADIENT, f"{when}, {found}", found.leaf)
 
 
 def _shown(way: Way, when: str, found: Apart | None) -> Fault | None:

@@ -1,115 +1,229 @@
-"""Dictionaries, lists and names in which a function of the user's keeps arrays between its
-calls."""
+"""Where a function of the user's may keep numbers between its calls: dictionaries, lists, names
+and attributes, and what `functools` remembers."""
 
 from __future__ import annotations
 
 import dis
+import functools
 import types
-from collections.abc import Callable, Collection, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from contextlib import contextmanager
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import Any, Literal
 
-from gradcheck_cli.engines.layer.capture import captures, is_plain
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.engines.layer.capture import global_names, is_plain, of_a_library
+
+State = Literal["empty", "not set", "deleted"]
+REACHED = 2000  # objects, at most: the user's code is among the first
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A container or a name that has numbers, and can be without them: `state` is what it is then.
+    `clear` gives a function that puts back what was there; `filled` says whether a call has put
+    numbers there again, where they were: what calls do not make anew is no cache."""
+
+    name: str
+    state: State
+    clear: Callable[[], Callable[[], None]]
+    filled: Callable[[], bool]
+
+
+def places_of(function: Any) -> Iterator[list[Place]]:
+    """The places that `function` reaches, by kind: containers; names to which its code assigns,
+    without a value; and attributes of this sort, which are missing."""
+    found = _Reached()
+    if is_plain(function):
+        found.walk(function)
+    named = [one for one in found.names if one.name in found.stored and _is_number(one.get())]
+    yield found.containers
+    yield [one.unset() for one in named]
+    yield [one.deleted() for one in named if one.delete is not None]
 
 
 @contextmanager
-def emptied(function: Any) -> Iterator[Callable[[], str] | None]:
-    """Meanwhile what `function` captured has no arrays in it. Gives a function that names the first
-    dictionary or list into which calls have put arrays again ("": none): what calls do not make
-    anew is no cache. None where there are no such arrays."""
-    held = [
-        (name, container, container.copy())
-        for name, container in (_reached(function) if is_plain(function) else ())
-        if isinstance(container, dict | list) and any(map(_is_array, _values(container)))
-    ]
-
-    def refilled() -> str:
-        return next((n for n, now, before in held if _is_as_full(now, before)), "")
-
-    for _, now, _ in held:
-        _put(now, _without_arrays(now))
+def cleared(places: Sequence[Place]) -> Iterator[None]:
+    """Meanwhile there are no numbers in these places."""
+    back = [place.clear() for place in places]
     try:
-        yield refilled if held else None
+        yield
     finally:
-        for _, now, before in held:
-            _put(now, before)
+        for put in back:
+            put()
 
 
-@contextmanager
-def unset(function: Any) -> Iterator[list[str]]:
-    """Meanwhile each name to which the code of `function` assigns is None, if it has an array: an
-    attribute of a plain object, a global, a name of the function around. Gives these names, and
-    nothing where what it assigned before cannot be found."""
-    assigned = _assigned(function)
-    held = [
-        capture
-        for capture in (captures(function) if assigned else ())
-        if capture.puts and _is_array(capture.value) and capture.name in assigned
-    ]
-    for capture in held:
-        capture.put(None)
-    try:
-        yield [capture.name for capture in held]
-    finally:
-        for capture in held:
-            capture.put(capture.value)
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A name or an attribute. `delete` is None where it cannot be missing."""
+
+    name: str
+    get: Callable[[], Any]
+    put: Callable[[Any], None]
+    delete: Callable[[], None] | None = None
+
+    def unset(self) -> Place:
+        return Place(self.name, "not set", self._clear(partial(self.put, None)), self._filled)
+
+    def deleted(self) -> Place:
+        assert self.delete is not None
+        return Place(self.name, "deleted", self._clear(self.delete), self._filled)
+
+    def _clear(self, without: Callable[[], None]) -> Callable[[], Callable[[], None]]:
+        def clear() -> Callable[[], None]:
+            before = self.get()
+            without()
+            return partial(self.put, before)
+
+        return clear
+
+    def _filled(self) -> bool:
+        return _is_number(self.get())
 
 
-def _assigned(function: Any) -> set[str]:
-    """The names that outlive a call and are assigned by the function, or by a method of its object
-    that does not make it."""
-    owner = getattr(function, "__self__", function)
-    parts = [function] if isinstance(function, types.FunctionType) else []
-    for cls in type(owner).__mro__ if is_plain(owner) else ():
-        parts += [part for name, part in vars(cls).items() if name != "__init__"]
-    codes = (part.__code__ for part in parts if isinstance(part, types.FunctionType))
-    return {name for code in codes for name in _stores(code)}
+class _Reached:
+    """What the code of a function reaches: containers with numbers, names, and to which names it
+    assigns."""
+
+    def __init__(self) -> None:
+        self.containers: list[Place] = []
+        self.names: list[_Name] = []
+        self.stored: set[str] = set()
+        self._seen: dict[int, Any] = {}  # they live, so no others have their ids
+        self._pending: deque[tuple[str, Any]] = deque()
+
+    def walk(self, function: Any) -> None:
+        self._pending.append(("", function))
+        while self._pending and len(self._seen) < REACHED:
+            name, one = self._pending.popleft()
+            if id(one) not in self._seen and not _is_one(one):
+                self._seen[id(one)] = one
+                self._look(name, one)
+
+    def _look(self, name: str, one: Any) -> None:
+        if isinstance(one, types.FunctionType):
+            self._of_code(one)
+        elif isinstance(one, types.MethodType):
+            self._later(("", one.__self__), ("", one.__func__))
+        elif isinstance(one, staticmethod | classmethod):
+            self._later(("", one.__func__))
+        elif isinstance(one, property):
+            self._later(("", one.fget))
+        elif isinstance(one, functools.partial):
+            self._later(
+                ("", one.func), *((name, value) for value in one.args), *one.keywords.items()
+            )
+        elif isinstance(one, functools._lru_cache_wrapper):
+            self._later(("", one.__wrapped__))
+            self._remembering(one)
+        elif isinstance(one, dict | MutableSequence):
+            self._container(name, one)
+        elif isinstance(one, type):
+            if not of_a_library(one.__module__):
+                self._attributes(one, f"{one.__name__}.")
+        elif not isinstance(one, types.ModuleType) and hasattr(one, "__dict__"):
+            self._later(("", type(one)))
+            if is_plain(one):
+                self._attributes(one, "")
+
+    def _later(self, *pairs: tuple[str, Any]) -> None:
+        self._pending.extend(pairs)
+
+    def _of_code(self, function: types.FunctionType) -> None:
+        if of_a_library(function.__globals__.get("__name__")):
+            return
+        if function.__name__ != "__init__":
+            self.stored |= _stores(function.__code__)
+        for name, cell in zip(
+            function.__code__.co_freevars, function.__closure__ or (), strict=True
+        ):
+            get = partial(getattr, cell, "cell_contents", None)
+            self._named(_Name(name, get, partial(setattr, cell, "cell_contents")))
+        around = function.__globals__
+        for name in global_names(function.__code__):
+            if name in around:
+                get = partial(around.get, name)
+                self._named(_Name(name, get, partial(around.__setitem__, name)))
+        self._later(*(("", value) for value in function.__defaults__ or ()))
+        self._later(*(function.__kwdefaults__ or {}).items())
+        self._attributes(function, f"{function.__name__}.")
+
+    def _attributes(self, owner: Any, prefix: str) -> None:
+        for name, value in list(vars(owner).items()):
+            if name.startswith("__"):
+                continue
+            if _is_number(value):
+                get = partial(vars(owner).get, name)
+                put, delete = partial(setattr, owner, name), partial(delattr, owner, name)
+                self.names.append(_Name(name, get, put, delete))
+            self._later((f"{prefix}{name}", value))
+
+    def _named(self, one: _Name) -> None:
+        value = one.get()
+        if _is_number(value):
+            self.names.append(one)
+        self._later((one.name, value))
+
+    def _container(self, name: str, one: Any) -> None:
+        values = list(one.values() if isinstance(one, dict) else one)
+        if any(map(_is_number, values)):
+            before = one.copy()
+            self.containers.append(
+                Place(name, "empty", partial(_emptied, one), partial(_is_as_full, one, before))
+            )
+        self._later(*((name, value) for value in values))
+
+    def _remembering(self, one: Any) -> None:
+        if one.cache_info().currsize:
+            name = one.__wrapped__.__name__
+
+            def clear() -> Callable[[], None]:
+                one.cache_clear()
+                return lambda: None  # what it remembers is made anew when it is asked for
+
+            filled = lambda: bool(one.cache_info().currsize)  # noqa: E731
+            self.containers.append(Place(f"{name}()", "empty", clear, filled))
 
 
 @cache
 def _stores(code: types.CodeType) -> frozenset[str]:
+    """The names that outlive a call and are assigned by the code, or by a function inside it."""
     stores = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF")
     own = {one.argval for one in dis.get_instructions(code) if one.opname in stores}
     inner = (_stores(one) for one in code.co_consts if isinstance(one, types.CodeType))
     return frozenset(own.difference(code.co_cellvars).union(*inner))
 
 
-def _reached(function: Any) -> Iterator[tuple[str, Any]]:
-    """What it captured, and what the class of its object has for all of them."""
-    for capture in captures(function):
-        yield capture.name, capture.value
-    owner = getattr(function, "__self__", function)
-    for cls in type(owner).__mro__ if is_plain(owner) else ():
-        for name, value in vars(cls).items():
-            yield f"{cls.__name__}.{name}", value
-
-
-def _without_arrays(container: Any) -> Any:
+def _emptied(container: Any) -> Callable[[], None]:
+    """Takes the numbers out of it. Gives a function that puts everything back."""
+    before = container.copy()
     if isinstance(container, dict):
-        return {key: value for key, value in container.items() if not _is_array(value)}
-    return [value for value in container if not _is_array(value)]
+        _fill(container, {key: one for key, one in before.items() if not _is_number(one)})
+    else:
+        _fill(container, [one for one in before if not _is_number(one)])
+    return partial(_fill, container, before)
 
 
-def _put(container: Any, content: Any) -> None:
+def _fill(container: Any, content: Any) -> None:
     container.clear()
     (container.update if isinstance(container, dict) else container.extend)(content)
 
 
-def _values(container: Any) -> Collection[Any]:
-    return container.values() if isinstance(container, dict) else container
-
-
 def _is_as_full(now: Any, before: Any) -> bool:
-    """Whether it has an array again where it had one."""
+    """Whether it has a number again where it had one."""
     if isinstance(before, dict):
         kept = [(now.get(key), value) for key, value in before.items()]
     else:
         kept = list(zip(now, before, strict=False))
-    return any(_is_array(new) and _is_array(old) for new, old in kept)
+    return any(_is_number(new) and _is_number(old) for new, old in kept)
 
 
-def _is_array(value: Any) -> bool:
-    if isinstance(value, tuple | list):
-        return any(map(_is_array, value))
-    return hasattr(value, "dtype") and hasattr(value, "shape")
+def _is_number(value: Any) -> bool:
+    """Whether it is one, or has several."""
+    return any(map(_is_number, value)) if isinstance(value, tuple | list) else _is_one(value)
+
+
+def _is_one(value: Any) -> bool:
+    """Whether it is an array, or a float that may have been computed of one."""
+    return isinstance(value, float) or (hasattr(value, "dtype") and hasattr(value, "shape"))

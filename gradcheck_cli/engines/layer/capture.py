@@ -129,7 +129,7 @@ def _of_code(function: types.FunctionType) -> Iterator[tuple[str, Any, Put | Non
             yield name, cell.cell_contents, functools.partial(setattr, cell, "cell_contents")
         except ValueError:  # a name that has no value yet
             continue
-    for name in _global_names(code):
+    for name in global_names(code):
         if name in function.__globals__:
             value = function.__globals__[name]
             yield name, value, functools.partial(function.__globals__.__setitem__, name)
@@ -157,7 +157,7 @@ def _attributes(owner: Any) -> Iterator[tuple[str, Any, Put | None]]:
 
 
 @functools.cache
-def _global_names(code: types.CodeType) -> tuple[str, ...]:
+def global_names(code: types.CodeType) -> tuple[str, ...]:
     """The globals that the code, or a function inside it, reads."""
     return tuple(dict.fromkeys(_read(code)))
 
@@ -168,4 +168,4 @@ def _read(code: types.CodeType) -> Iterator[str]:
             yield instruction.argval
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _global_names(constant)
+            yield from global_names(constant)

@@ -1,3 +1,5 @@
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -307,3 +309,82 @@ def test_what_a_first_call_assigns_shows_in_a_call_with_another_input() -> None:
         assert f"while `{name}` is not set" in finding.message
     for right in (KeepsAConstant(), KeepsTheLast(), NeedsWhatItAssigns()):
         assert g.check(right, x).findings == (), right
+
+
+class Keeper:
+    """A plain object that is no layer itself."""
+
+    def __init__(self):
+        self.weight = 2.0
+        self.dict = {}
+
+
+def largest_of(x):
+    return x.detach().abs().max()
+
+
+def by_a_missing_attribute(x, keeper):
+    if not hasattr(keeper, "most"):
+        keeper.most = largest_of(x)
+    return keeper.weight * x / keeper.most
+
+
+def by_a_float(x, keeper):
+    return keeper.weight * x / keeper.dict.setdefault("most", float(largest_of(x)))
+
+
+def by_the_last(x, keeper):
+    keeper.last = largest_of(x)
+    return keeper.weight * x / keeper.last
+
+
+def by_the_shape(x, keeper):
+    if not hasattr(keeper, "count"):
+        keeper.count = float(x.numel())
+    return keeper.weight * torch.sin(x) / keeper.dict.setdefault(x.dtype, x.new_full((), 3.0))
+
+
+@pytest.mark.parametrize("dtypes", [["float64"], ["float32"]])
+def test_what_an_object_keeps_that_a_layer_captured(dtypes) -> None:
+    x = torch.tensor([0.5, 1.0, 2.0])
+    for how in (by_a_missing_attribute, by_a_float):
+        keeper = Keeper()
+        found = g.check(lambda x, how=how, keeper=keeper: how(x, keeper), x, dtypes=dtypes)
+        assert {one.code for one in found.findings} == {"GC605"}, how
+        assert keeper.weight == 2.0
+    for how in (by_the_last, by_the_shape):
+        keeper = Keeper()
+        found = g.check(lambda x, how=how, keeper=keeper: how(x, keeper), x, dtypes=dtypes)
+        assert "GC605" not in {one.code for one in found.findings}, how
+
+
+def test_what_functools_remembers_of_the_first_input() -> None:
+    seen: list[torch.Tensor] = []
+
+    @functools.lru_cache
+    def scale(count: int) -> torch.Tensor:
+        return largest_of(seen[-1])
+
+    @functools.lru_cache
+    def ramp(count: int) -> torch.Tensor:
+        return torch.arange(count) + 1.0
+
+    def stale(x):
+        seen.append(x)
+        return x / scale(x.numel())
+
+    x = torch.tensor([0.5, 1.0, 2.0])
+    assert "GC605" in {one.code for one in g.check(stale, x, dtypes=["float32"]).findings}
+    assert g.check(lambda x: torch.sin(x) * ramp(x.numel()), x).findings == ()
+
+
+def test_weights_beside_a_cache_of_constants_are_no_memory() -> None:
+    weights = [torch.tensor([2.0, 3.0]), torch.tensor([0.5, 0.1])]
+    ones: dict[int, torch.Tensor] = {}
+
+    def layer(x):
+        for weight in weights:
+            x = x * weight
+        return x * ones.setdefault(x.dtype, torch.ones(2, dtype=x.dtype))
+
+    assert behaviour(layer, X) == {}
