@@ -79,3 +79,22 @@ class NumpyBackward:
     def backward(self, g: Any) -> Any:
         grown = np.exp(self.x)
         return g * grown / (1 + grown)
+
+
+def torch_modulus(z: Any) -> Any:
+    import torch
+
+    return torch.sqrt((z * z.conj()).real)
+
+
+def torch_log_power(z: Any) -> Any:
+    import torch
+
+    turned = z * 1j
+    return torch.log(turned.real**2 + turned.imag**2)
+
+
+def torch_decibels(z: Any) -> Any:
+    import torch
+
+    return 10 * torch.log10(torch.fft.fft(z).abs() ** 2)

@@ -126,8 +126,8 @@ class Expression:
         tried = _Together(others, self._path)
 
         def seen(text: str, value: Any) -> Any:
-            parts[text] = numbers(value)
             if text == _WHOLE:
+                parts[text] = numbers(value)
                 frame = sys._getframe(1)
                 near = {name: numbers(one) for name, one in _variables(frame.f_locals)}
                 named = {name: one for name, one in {**parts, **near}.items() if one is not None}
@@ -135,6 +135,8 @@ class Expression:
                 if whole is not None:
                     found.append(Seen(whole, named, tried.values(frame, numbers)))
                 parts.clear()
+            else:
+                parts.update((name, numbers(one)) for name, one in _with_parts(text, value))
             return value
 
         def watch(expression: ast.expr) -> ast.expr:
@@ -257,12 +259,27 @@ def _reaches(code: CodeType, line: int) -> bool:
 def _variables(found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Local variables, and the numbers that are attributes of one of them, by their text."""
     for name, value in found.items():
-        yield name, value
+        yield from _with_parts(name, value)
         if isinstance(value, ModuleType | type):
             continue
         for attribute, one in getattr(value, "__dict__", {}).items():
             if isinstance(one, int | float):
                 yield f"{name}.{attribute}", one
+
+
+def _with_parts(text: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """A value by its text; of complex numbers the real parts, too, where these are attributes."""
+    yield text, value
+    if "complex" in str(getattr(value, "dtype", "")) and hasattr(value, "real"):
+        for part in ("real", "imag"):
+            yield f"{atom(text)}.{part}", getattr(value, part)
+
+
+def atom(text: str) -> str:
+    """The text as an operand, in brackets where it is an operation."""
+    node = ast.parse(text, mode="eval").body
+    plain = isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
+    return text if plain else f"({text})"
 
 
 class _Together(ast.NodeTransformer):

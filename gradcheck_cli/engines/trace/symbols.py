@@ -81,6 +81,9 @@ class ProgramWriter:
         keywords = {**usual, **keywords}
         if not isinstance(keywords.get("index", ()), tuple):
             keywords["index"] = (keywords["index"],)  # as formulas have it
+        known = self._known(op.name, places, keywords, value.shape)
+        if known is not None:
+            return Symbol(self, value, known)
         name, shorter, keywords = self._shortest(op.name, places, keywords)
         text = self.text or op.name
         if name != op.name:  # the operation is still the one that gave its argument
@@ -99,6 +102,23 @@ class ProgramWriter:
             source=self.source,
         )
         return Symbol(self, value, self._builder.append(node))
+
+    def _known(
+        self, op: str, args: tuple[int, ...], keywords: dict[str, Any], shape: tuple[int, ...]
+    ) -> int | None:
+        """The node that already has the numbers of a row: of an array that is broadcast to its own
+        shape, or of one part of a stack, as the real parts of complex numbers are."""
+        inner = self._builder.nodes[args[0]] if args else None
+        if inner is None or (op == "broadcast_to" and inner.shape == shape):
+            return args[0] if args else None
+        if op != "getitem" or inner.op != "stack":
+            return None
+        index = keywords["index"]
+        if any(not isinstance(part, int) and part != slice(None) for part in index):
+            return None
+        numbers = [axis for axis, part in enumerate(index) if isinstance(part, int)]
+        axis = inner.keywords["axis"] % len(inner.shape)
+        return inner.args[index[axis]] if numbers == [axis] else None
 
     def _number_of(self, mask: int) -> int:
         """The node of a mask as numbers: formulas do not calculate with masks alone."""

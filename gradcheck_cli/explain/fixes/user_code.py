@@ -8,7 +8,6 @@ have the value of that node far away, too. A fix in names has to be run before i
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -19,7 +18,7 @@ from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Node, Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.lifting import agree
-from gradcheck_cli.engines.layer.rewriting import Seen
+from gradcheck_cli.engines.layer.rewriting import Seen, atom
 from gradcheck_cli.explain.fixes.code import Inline, inline
 from gradcheck_cli.truth.plain import PlainFunction
 
@@ -262,12 +261,5 @@ def _text(
                 continue
             values = [-one if negative else one for one in named[text]]
             if _are(numbers, index, values):
-                return _atom(text), negative
+                return atom(text), negative
     return None
-
-
-def _atom(text: str) -> str:
-    """The text as an operand, in brackets where it is an operation."""
-    node = ast.parse(text, mode="eval").body
-    plain = isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
-    return text if plain else f"({text})"

@@ -166,3 +166,28 @@ def test_a_layer_that_does_not_run_while_it_is_watched_has_a_formula(
 
 def test_a_layer_that_is_right_has_none() -> None:
     assert not findings(layers.torch_softplus, [0.5, 1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("layer", "before", "after"),
+    [
+        (
+            layers.torch_modulus,
+            "torch.sqrt((z * z.conj()).real)",
+            "torch.hypot(z.real, z.imag)",
+        ),
+        (
+            layers.torch_log_power,
+            "torch.log(turned.real**2 + turned.imag**2)",
+            "2 * torch.log(torch.hypot(z.imag, z.real))",
+        ),
+        (
+            layers.torch_decibels,
+            "torch.log10(torch.fft.fft(z).abs() ** 2)",
+            "2 * torch.log10(torch.fft.fft(z).abs())",
+        ),
+    ],
+)
+def test_what_overflows_with_complex_numbers_has_a_fix(layer: Any, before: str, after: str) -> None:
+    found = fixes(layer, [3e25 + 1e25j, 1 + 2j])
+    assert {(fix.before, fix.after) for fix in found} == {(before, after)}

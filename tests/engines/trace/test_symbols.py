@@ -45,6 +45,29 @@ def test_rows_and_operators_are_nodes_and_have_the_values_of_the_point() -> None
     np.testing.assert_allclose(value_of(writer, y, x=there), np.exp(-there) + 2 * there)
 
 
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_one_part_of_a_stack_is_what_was_stacked(axis: int) -> None:
+    """As the real parts of complex numbers are, whose operations take and give pairs."""
+    writer = ProgramWriter(PLACE)
+    x, y = writer.input("x", np.ones((2, 2))), writer.input("y", np.zeros((2, 2)))
+    pair = ROWS["stack"](ROWS["broadcast_to"](x, shape=(2, 2)), y, axis=axis)
+    index = [slice(None)] * 3
+    index[axis] = 1
+    assert ROWS["getitem"](pair, index=tuple(index)).node == y.node
+    index[axis] = -2
+    assert ROWS["getitem"](pair, index=tuple(index)).node == x.node
+
+
+@pytest.mark.parametrize("index", [(0,), (slice(None), slice(1, None), 0), (0, slice(None), 1)])
+def test_another_part_of_a_stack_is_taken_from_it(index: Any) -> None:
+    writer = ProgramWriter(PLACE)
+    x, y = writer.input("x", np.ones((2, 2))), writer.input("y", np.zeros((2, 2)))
+    part = ROWS["getitem"](ROWS["stack"](x, y, axis=-1), index=index)
+    there = {"x": np.arange(4.0).reshape(2, 2), "y": -np.arange(4.0).reshape(2, 2)}
+    expected = np.stack([there["x"], there["y"]], axis=-1)[index]
+    np.testing.assert_array_equal(value_of(writer, part, **there), expected)
+
+
 def test_arrays_that_are_no_symbols_are_constants_once_each() -> None:
     writer = ProgramWriter(PLACE)
     x, given = writer.input("x", np.ones(3)), np.array([1.0, 2.0, 3.0])

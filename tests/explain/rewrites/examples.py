@@ -146,6 +146,10 @@ EXAMPLES: Mapping[str, Example] = {
     "log(x ** n) -> n * log(x)": Example("log(x ** 3)", {"x": 1e-30}),
     "log(x ** 2) -> 2 * log(abs(x))": Example("log(x ** 2)", {"x": 1e-30}),
     "log(x ** y) -> y * log(x)": Example("log(x ** y)", {"x": 100.0, "y": 100.0}),
+    "log10(x ** n) -> n * log10(x)": Example("log10(x ** 3)", {"x": 1e-30}),
+    "log10(x ** 2) -> 2 * log10(abs(x))": Example("log10(x ** 2)", {"x": -1e25}),
+    "log2(x ** n) -> n * log2(x)": Example("log2(x ** 3)", {"x": 1e-30}),
+    "log2(x ** 2) -> 2 * log2(abs(x))": Example("log2(x ** 2)", {"x": -1e25}),
     "log(1 + x ** 2) -> 2 * log(hypot(1, x))": Example("log(1 + x ** 2)", {"x": 1e20}),
     "log(a ** 2 + b ** 2) -> 2 * log(hypot(a, b))": Example(
         "log(a ** 2 + b ** 2)", {"a": -1e20, "b": -1e20}
