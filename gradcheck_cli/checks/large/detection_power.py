@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from gradcheck_cli.domain.scale import scale_of
-from gradcheck_cli.domain.thresholds import SHOWS
+from gradcheck_cli.domain.thresholds import SHOWS, Cost
 from gradcheck_cli.truth.layers.projections import Projections
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.probes import (
@@ -21,6 +21,10 @@ from gradcheck_cli.truth.numerics.probes import (
 )
 from gradcheck_cli.truth.numerics.verify_first import Probe
 
+# Of a direction, whose differences and tangents take more passes than a cotangent's gradient.
+DIRECTION: Cost = 4.0
+# Times the widest bar so far: bars of other cotangents, which may be a little wider.
+WIDER: Cost = 1.25
 SHOWN = 4  # names of inputs and parameters in a sentence
 
 
@@ -39,13 +43,20 @@ class Promise:
         """The bar, as a part of the gradient, with which so many directions keep the promise."""
         return self._truth.target / (SHOWS * smallest(directions, self._truth.drawn, power))
 
-    def cotangents(self, power: float) -> int:
-        """How many of them, and as many directions, keep the promise with bars as wide as those so
-        far; at most COTANGENTS."""
-        bar = self._part(power) / smallest(len(self._looks), self._truth.drawn, power)
-        counts = range(2, COTANGENTS)
-        target = self._truth.target
-        return next((n for n in counts if bar * smallest(n, n, power) <= target), COTANGENTS)
+    def more(self, power: float) -> tuple[int, int]:
+        """How many cotangents and directions keep the promise with bars as wide as those so far,
+        in the least time; one direction more than there are, where none of a few do."""
+        directions, drawn = len(self._looks), self._truth.drawn
+        bar = WIDER * self._part(power) / smallest(directions, drawn, power)
+        counts = range(drawn, COTANGENTS + 1) if drawn else [0]
+        pairs = [
+            (k, d)
+            for d in range(directions, max(COTANGENTS, directions) + 1)
+            for k in counts
+            if bar * smallest(d, k, power) <= self._truth.target
+        ]
+        last = counts[-1], max(COTANGENTS if drawn == 1 else 1, directions + 1)
+        return min(pairs, key=lambda pair: pair[0] + DIRECTION * pair[1], default=last)
 
     def kept(self, power: float) -> bool:
         """Whether an error of the `target` of the gradient, whatever its pattern, would have been

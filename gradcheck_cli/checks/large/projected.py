@@ -51,11 +51,9 @@ class Projected:
 
     def __post_init__(self) -> None:
         layer = self.layer
-        self._truth = Projections(layer.highest, layer.bounds, layer.problem.seed)
+        self._value = layer.highest.value({})
+        self._truth = Projections(layer.highest, self._value, layer.bounds, layer.problem.seed)
         self._leaves = {leaf.name: leaf for leaf in self._truth.leaves}
-        self._truth.rows[:, ~np.isfinite(self._truth.output)] = 0.0
-        self._value = self._truth.output
-        self._truth.output = np.where(np.isfinite(self._truth.output), self._truth.output, 0.0)
         self._rounding = Rounding(self.layer.problem, self.layer.narrow, self._truth)
         self._sound = False  # whether differences agree with every product
         self._passed: dict[str, list[Pass]] = {name: [] for name in self._leaves}

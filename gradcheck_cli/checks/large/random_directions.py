@@ -66,6 +66,7 @@ class RandomDirections:
     def __post_init__(self) -> None:
         self.promise = Promise(self.truth, self.looks)
         self._expected: dict[int, Float] = {}
+        self._squares = np.zeros(2)  # their sum over all rows
         self._searches = 0
 
     def agree(self, count: int) -> Steps[bool]:
@@ -81,23 +82,28 @@ class RandomDirections:
             draws.by_entry = first is not None
         if first is not None:
             self._keep(0, first)
-        done = 0
-        while done < count:
-            for number in range(done, count):
+        power, done = self.layer.problem.power, False
+        while not done:
+            for number in range(count):
                 if number not in self.looks and not (yield from self._look(number)):
                     return False
-            done = count
-            if self.promise.kept(self.layer.problem.power) or count == MOST_DIRECTIONS:
-                continue
-            if self.truth.drawn == 1:  # whatever hides from it does so along all directions
-                self.truth.draw_more(self.promise.cotangents(self.layer.problem.power))
-                count, done = max(count, self.truth.drawn), 0
-                self.looks.clear()  # what is known is which steps are short enough
-                self.sweep(range(count))
-            else:
-                count += 1
-                self.sweep(range(done, count))
+            done = self.promise.kept(power) or count == MOST_DIRECTIONS
+            if not done:
+                cotangents, count = self.promise.more(power)
+                self._draw_more(cotangents, count)
         return True
+
+    def _draw_more(self, cotangents: int, count: int) -> None:
+        """So many cotangents and directions. What hides from the only cotangent does so along all
+        directions; of what new ones show, nothing is known but which steps are short enough."""
+        before = len(self.truth.rows)
+        if cotangents <= before:
+            self.sweep(range(len(self.looks), count))
+            return
+        self.truth.draw_more(cotangents)
+        first = before if count == len(self.looks) else 0
+        self.looks.clear()
+        self.sweep(range(count), first=first)
 
     def _keep(self, number: int, found: Probe | None) -> None:
         if number == 0 and found is not None:
@@ -117,27 +123,32 @@ class RandomDirections:
         self.truth.wanted = needed(count)
         return count
 
-    def sweep(self, numbers: range, comparisons: Sequence[Comparison] = ()) -> None:
-        """All products of the gradient with these directions; `comparisons` see each row of it."""
+    def sweep(self, numbers: range, comparisons: Sequence[Comparison] = (), first: int = 0) -> None:
+        """All products of the gradient with these directions; `comparisons` see each row of it.
+        Those of the rows before the `first` are known."""
         truth = self.truth
         before = -1
         while before != self._odd():  # what is no number must not move in any product
+            first = first if before < 0 else 0
             before = self._odd()
             found = {number: np.zeros((2, len(truth.rows))) for number in numbers}
-            squares = np.zeros(2)
+            for number in numbers if first else ():
+                found[number][:, :first] = self._expected[number]
+            squares = self._squares if first else np.zeros(2)
             for one in comparisons:
                 one.begin()
-            gradients = truth.products_of_rows()
-            for k in range(len(truth.rows)):
+            gradients = truth.products_of_rows(first)
+            for k in range(first, len(truth.rows)):
                 gradient = next(gradients)
                 self._set_aside(gradient)
                 for number in numbers:
                     found[number][:, k] = truth.products(gradient, number)
-                squares += truth.squares(gradient)
+                squares = squares + truth.squares(gradient)
                 for one in comparisons:
                     one.compare(k, gradient)
                 del gradient  # the next one needs its memory
             self._expected.update(found)
+            self._squares = squares
             self.promise.squares = squares / len(truth.rows)
 
     def _odd(self) -> int:

@@ -20,7 +20,7 @@ from gradcheck_cli.truth.numerics.differences import FIRST_STEP, Estimate, Float
 from gradcheck_cli.truth.numerics.directions import Sampled, Slope, Values, room
 from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
 from gradcheck_cli.truth.numerics.probes import COTANGENTS, MANY, Draws, dot, parts
-from gradcheck_cli.truth.numerics.sifting import sifted
+from gradcheck_cli.truth.numerics.sifting import Sums, sifted
 from gradcheck_cli.truth.numerics.verify_first import (
     FEWER,
     FIRST_LEVEL,
@@ -59,14 +59,16 @@ Moving = tuple[Excluded, bool]
 
 @dataclass
 class Projections:
-    """One subject at its own leaves. `rows` (k, m) are the cotangents; `forward` and `backward`
-    count what was run. Bars are to be no wider than this part of a product that is `wanted`. The
+    """One subject at its own leaves, where it has this `output` (m,): 0 from now on where that is
+    no number. `rows` (k, m) are the cotangents, 0 there; `forward` and `backward` count what was
+    run. Bars are to be no wider than this part of a product that is `wanted`. The
     gradient itself is never kept."""
 
     subject: Subject
+    output: Float
     bounds: Mapping[str, tuple[float, float]]
     seed: int
-    forward: int = 0
+    forward: int = 1
     backward: int = 0
     excluded: Excluded = field(default_factory=dict)
     wanted: float = math.inf
@@ -77,17 +79,24 @@ class Projections:
         self.draws = Draws(self.seed, fmt)
         self.leaves = [leaf for leaf in self.subject.leaves if leaf.differentiable]
         self._places = {leaf.name: place for place, leaf in enumerate(self.leaves)}
-        self.output = self.value({})
         entries = sum(leaf.size for leaf in self.leaves)
         self._is_many = entries > MANY
         self.level = FIRST_LEVEL  # where steps begin: kinks are about as far along all directions
-        self.rows = self._cotangents(1 if self._is_many else COTANGENTS)
-        self.target = TARGET_OF_MANY if self._is_many else TARGET
         # whether outputs are looked at one by one; None: where their sums show kinks
         few = entries >= FEW_OUTPUTS * self.output.size
+        # those that may be needed later, where they take little memory: differences of single
+        # outputs are those of sums with all of them
+        self._ahead = self._cotangents(1 if self._is_many and not few else COTANGENTS)
+        known = np.isfinite(self.output)
+        if not np.all(known):
+            self._ahead[:, ~known] = 0.0
+            self.output = np.where(known, self.output, 0.0)
+        self.rows = self._ahead[: 1 if self._is_many else COTANGENTS]
+        self.target = TARGET_OF_MANY if self._is_many else TARGET
         self._sifts = (True if few else None) if self._is_many else False
         self._measured: Float | None = None
         self._known: dict[tuple[int, bool], dict[float, Float]] = {}
+        self._sums: dict[tuple[int, bool], Sums] = {}  # of `_ahead`
 
     # Cotangents
 
@@ -101,8 +110,9 @@ class Projections:
 
     def draw_more(self, count: int) -> None:
         """So many cotangents in all; new ones are 0 where the others are."""
-        new = self._cotangents(count)[len(self.rows) :]
-        self.rows = np.concatenate([self.rows, new * np.any(self.rows != 0, axis=0)])
+        if len(self._ahead) < count:
+            self._ahead = self._cotangents(count) * np.any(self.rows != 0, axis=0)
+        self.rows = self._ahead[:count]
         self._known.clear()
 
     # The layer
@@ -127,18 +137,19 @@ class Projections:
         gradients = {leaf.name: found.get(leaf.name) for leaf in self.leaves}
         return {n: None if g is None else np.asarray(g, np.float64) for n, g in gradients.items()}
 
-    def products_of_rows(self) -> Iterator[dict[str, Float | None]]:
-        """`pulled` for one cotangent after the other; in one run where that takes little memory."""
-        count = len(self.rows)
-        if count * sum(leaf.size for leaf in self.leaves) > TOGETHER:
-            for row in self.rows:
+    def products_of_rows(self, first: int = 0) -> Iterator[dict[str, Float | None]]:
+        """`pulled` for one cotangent after the other from the `first` on; in one run where that
+        takes little memory."""
+        rows = self.rows[first:]
+        if len(rows) * sum(leaf.size for leaf in self.leaves) > TOGETHER:
+            for row in rows:
                 yield self.pulled(row)
             return
         self.forward += 1
-        self.backward += count
-        found = self.subject.run(Call(cotangents=self.rows)).gradients
+        self.backward += len(rows)
+        found = self.subject.run(Call(cotangents=rows)).gradients
         self.ran()
-        for k in range(count):
+        for k in range(len(rows)):
             whole = {leaf.name: found.get(leaf.name) for leaf in self.leaves}
             yield {name: None if g is None else g[k] for name, g in whole.items()}
 
@@ -152,6 +163,7 @@ class Projections:
     def exclude(self, name: str, mask: Array | None) -> None:
         """These entries of the leaf do not move from now on; None: all move."""
         self._known.clear()
+        self._sums.clear()
         self.excluded.pop(name, None)
         if mask is not None:
             self.excluded[name] = mask
@@ -303,6 +315,7 @@ class Projections:
 
         found, _ = measured_of_layer(near, floats, self.output, exact=False, dtype=dtype)
         self._measured = np.fmax(least, 2 * found)
+        self._sums.clear()
 
     # Looks
 
@@ -366,10 +379,16 @@ class Projections:
         return found if smooth else None
 
     def _sifted(self, number: int, expected: Float) -> Probe | None:
-        line = self.line(self.direction(number, narrow=True), None)
-        found = sifted(line, self.rows, expected, SHORT_LEVEL)
-        self._sifts = found is not None
-        return found
+        key = number, self.draws.by_entry
+        known: Sums | None = self._sums.get(key)
+        if known is None or known.value.size < expected.size:
+            line = self.line(self.direction(number, narrow=True), None)
+            known = sifted(line, self._ahead, SHORT_LEVEL)
+        self._sifts = known is not None
+        if known is None:
+            return None
+        self._sums[key] = known
+        return known.probe(expected)
 
     def _is_wanted(self, found: Probe, expected: Float) -> bool:
         bars = self._relative() * np.maximum(np.abs(expected), found.steepest)

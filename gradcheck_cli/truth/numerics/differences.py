@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import DIFFERENCE_SAFETY, Enough, Step
 
@@ -46,7 +47,7 @@ class Ladder:
     noise: Float
     zero: Float
 
-    def of(self, outputs: slice) -> Ladder:
+    def of(self, outputs: slice | Array) -> Ladder:
         """Some of the outputs."""
         plus, minus, noise = (x[:, outputs] for x in (self.plus, self.minus, self.noise))
         return Ladder(self.h, plus, minus, noise, self.zero[outputs])
@@ -256,13 +257,21 @@ def second(ladder: Ladder) -> Estimate:
 
 def one_sided(ladder: Ladder, side: int) -> Estimate:
     """The best extrapolated one-sided difference of each output, from above (+1) or below (-1)."""
+    return _uncontradicted(one_sided_of_levels(ladder, side))
+
+
+def one_sided_of_levels(ladder: Ladder, side: int) -> Estimate:
+    """The best extrapolated one-sided difference that begins at each level, (k, m)."""
+    at_zero = _nearest_known(ladder.noise)  # the value at 0 is as noisy as those next to it
+    return _extrapolate(quotients_of(ladder, side), ladder.h, ladder.noise + at_zero, power=1)
+
+
+def quotients_of(ladder: Ladder, side: int) -> Float:
+    """The one-sided quotients at each level (k, m), from above (+1) or below (-1)."""
     with np.errstate(all="ignore"):
         if side > 0:
-            quotients = (ladder.plus - ladder.zero) / ladder.h[:, None]
-        else:
-            quotients = (ladder.zero - ladder.minus) / ladder.h[:, None]
-    at_zero = _nearest_known(ladder.noise)  # the value at 0 is as noisy as those next to it
-    return _uncontradicted(_extrapolate(quotients, ladder.h, ladder.noise + at_zero, power=1))
+            return np.asarray((ladder.plus - ladder.zero) / ladder.h[:, None])
+        return np.asarray((ladder.zero - ladder.minus) / ladder.h[:, None])
 
 
 def _nearest_known(noise: Float) -> Float:

@@ -1,9 +1,10 @@
 """Differences of weighted sums of many outputs, some of which have kinks nearby: each output is
-taken at the longest steps that cross none of its own.
+taken at the longest steps that cross none of its own, on both sides of the point or on one.
 
-In a layer of ReLUs, a step of 2^-9 crosses the kinks of a few outputs in a thousand. Steps that
-cross none at all are so short that the rounding of all outputs together drowns the sums; that of
-the few outputs which need such steps does not.
+In a layer of ReLUs, a step of 2^-9 crosses the kinks of a few outputs in a thousand; behind a
+hidden layer, those of most. Steps that cross none at all are so short that the rounding of all
+outputs together drowns the sums; that of the few outputs which need such steps does not. Of kinks
+at random places few outputs have one on either side, so that few have to wait.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.thresholds import VAGUE_BAR, Enough
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.thresholds import BENDING, VAGUE_BAR, Enough
 from gradcheck_cli.truth.numerics.differences import (
     DEEPEST,
     Estimate,
@@ -19,6 +21,9 @@ from gradcheck_cli.truth.numerics.differences import (
     Ladder,
     central,
     central_of_levels,
+    one_sided,
+    one_sided_of_levels,
+    quotients_of,
 )
 from gradcheck_cli.truth.numerics.directions import steepest_of
 from gradcheck_cli.truth.numerics.probes import parts
@@ -39,40 +44,119 @@ SETTLED: Enough = 2.0**-26
 # Times noise / smallest step: more than rounding leaves, even of long sums. Shorter steps, on which
 # it is larger, would gain nothing.
 DROWNED: Enough = 128.0
+# Times the noise of a central difference: that of one from one side (`differences`).
+LOUDER = 9.0
+# Levels from where the next look would begin to a step that 1 of 64 kinks is within. It is 6 levels
+# below the shortest one that outputs were held from: rounding is 64 times as large beside it, of
+# which LOUDER * DROWNED leaves twice what `bends` hears.
+BESIDE = 3
+NEITHER = 2  # of the sides of an output
 
 
-def sifted(line: Line, rows: Float, expected: Float, level: int) -> Probe | None:
-    """What FEWER steps say about the derivatives (k,) of `rows` (k, m) @ F, from `level` on for
-    outputs that are smooth there, and STRIDE levels further down for the others; `line` is of F
-    itself. None where a step leaves the domain, a value is not finite, or outputs are left that
-    bend on any step: what has a kink at the point itself is not sifted."""
-    total = np.zeros((3, len(rows)))
+@dataclass(slots=True)
+class Sums:
+    """The derivatives (k,) of weighted sums of outputs, their bars, and the steepest quotients;
+    `level` is where the last look began that was needed."""
+
+    value: Float
+    error: Float
+    steepest: Float
+    level: int
+
+    def add(self, ladder: Ladder, side: int) -> None:
+        """Those of further outputs, by central differences or (1, -1) from one side."""
+        found = one_sided(ladder, side) if side else central(ladder)
+        self.value += found.value
+        self.error += found.error
+        self.steepest += steepest_of(ladder)
+
+    def probe(self, expected: Float) -> Probe:
+        """What the first of them say about what is expected."""
+        first = slice(len(expected))
+        estimate = Estimate(self.value[first].copy(), self.error[first].copy())
+        agrees = np.abs(estimate.value - expected) <= estimate.error
+        sides = even(estimate)
+        return Probe(estimate, sides, self.steepest[first], agrees, False, self.level, FEWER)
+
+
+def sifted(line: Line, rows: Float, level: int) -> Sums | None:
+    """What FEWER steps say about the derivatives of `rows` (k, m) @ F, from `level` on for outputs
+    that are smooth there, and STRIDE levels further down for the others; `line` is of F itself.
+    None where a step leaves the domain, a value is not finite, or outputs are left that bend on any
+    step: what has a kink at the point itself is not sifted."""
+    total = Sums(np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows)), level)
     waiting = np.flatnonzero(np.any(rows != 0, axis=0))
     noise = _noise(line.noise[waiting], rows[:, waiting])
+    held: list[_OneSided] = []
     began = False
-    while True:
-        every = waiting.size == line.zero.size  # as a slice, which copies nothing
-        ladder = laddered(line, level, FEWER, slice(None) if every else waiting, noise)
-        if ladder is None:
+    while waiting.size or held:
+        outputs = np.concatenate([waiting, *(one.outputs for one in held)])
+        loud = np.concatenate([noise, *(one.ladder.noise[-1] for one in held)])
+        every = outputs.size == line.zero.size  # as a slice, which copies nothing
+        which = slice(None) if every else outputs
+        first, levels = (level, FEWER) if waiting.size else (level + BESIDE, 1)
+        ladder = laddered(line, first, levels, which, loud)
+        if ladder is None or first + levels > DEEPEST:
             return None
-        smooth = _smooth(ladder)
-        if np.any(smooth):
-            sums = ladder.sums(np.where(smooth, rows[:, waiting], 0.0).T)
-            found = central(sums)
-            total += found.value, found.error, steepest_of(sums)
-        left = ~smooth
-        if not np.any(left):
-            break
-        drowned = np.all(noise[left] > VAGUE_BAR * ladder.h[-1] * steepest_of(ladder)[left])
-        few = np.count_nonzero(left) <= max(BY_CHANCE, left.size // 2)
-        if drowned or (began and not few) or level + STRIDE + FEWER > DEEPEST:
-            return None
-        began |= not np.all(left)
-        waiting, noise, level = waiting[left], noise[left], level + STRIDE
-    value, error, steepest = total
-    agrees = np.abs(value - expected) <= error
-    estimate = Estimate(value, error)
-    return Probe(estimate, even(estimate), steepest, agrees, False, level, FEWER)
+        total.level = level
+        next_up = np.zeros(outputs.size, dtype=np.bool_)
+        end = waiting.size
+        for one in held:
+            start, end = end, end + one.outputs.size
+            next_up[start:end] = ~one.settled(ladder.of(slice(start, end)), rows, total)
+        held = []
+        if waiting.size:
+            mine = ladder.of(slice(waiting.size))
+            sides = _smooth_sides(mine)
+            total.add(mine.sums(np.where(sides == 0, rows[:, waiting], 0.0).T), 0)
+            for side in (1, -1):
+                one = _OneSided(waiting, side, mine).of(sides == side)
+                clear = one.settled(one.ladder, rows, total)
+                held += [] if np.all(clear) else [one.of(~clear)]
+            left = sides == NEITHER
+            few = np.count_nonzero(sides) <= max(BY_CHANCE, left.size // 2)  # not smooth on both
+            if np.any(left) and (_is_drowned(mine, left) or (began and not few)):
+                return None
+            began |= not np.all(left)
+            next_up[: waiting.size] = left
+            level += STRIDE
+        waiting, noise = outputs[next_up], loud[next_up]
+    return total
+
+
+def _is_drowned(ladder: Ladder, outputs: Array) -> bool:
+    """Whether the rounding of these outputs leaves too little of all quotients."""
+    slopes = steepest_of(ladder)[outputs]
+    return bool(np.all(ladder.noise[-1][outputs] > VAGUE_BAR * ladder.h[-1] * slopes))
+
+
+@dataclass(slots=True)
+class _OneSided:
+    """Outputs (their places, (m,)) that are smooth on one `side` on the steps of a ladder."""
+
+    outputs: Array
+    side: int
+    ladder: Ladder
+
+    def of(self, chosen: Array) -> _OneSided:
+        """Some of them."""
+        return _OneSided(self.outputs[chosen], self.side, self.ladder.of(chosen))
+
+    def settled(self, near: Ladder, rows: Float, total: Sums) -> Array:
+        """Which of them (m,) have no kink at the point itself, as the shortest step of `near`
+        crosses none on either side; adds their sums. On that step, `bends` would hear no more
+        rounding than is `enough` on those of the ladder."""
+        step, quotients = near.h[-1], quotients_of(self.ladder, self.side)
+        apart = np.abs(near.plus[-1] - 2 * near.zero + near.minus[-1]) / step
+        # the quotients of both sides part by the second derivative times the step, and those of one
+        # side grow by half of that
+        bent = 2 * np.abs(quotients[0] - quotients[-1]) / (self.ladder.h[0] - self.ladder.h[-1])
+        enough = _enough(self.ladder, np.abs(quotients[-1]), LOUDER)
+        clear: Array = apart <= np.maximum(BENDING * bent * step, enough)
+        if np.any(clear):
+            some = self.of(clear)
+            total.add(some.ladder.sums(rows[:, some.outputs].T), self.side)
+        return clear
 
 
 def _noise(noise: Float, rows: Float) -> Float:
@@ -83,16 +167,27 @@ def _noise(noise: Float, rows: Float) -> Float:
     return np.asarray(np.maximum(noise, usual / weights))
 
 
-def _smooth(ladder: Ladder) -> Array:
-    """Outputs (m,) that do not bend, and whose bars are narrow beside the slopes of all."""
-    size, last = ladder.zero.size, ladder.h[-1]
-    slopes = (ladder.plus[-1] - ladder.minus[-1]) / (2 * last)
-    usual = float(np.sqrt(np.mean(np.square(slopes)))) if size else 0.0
-    found = np.empty(size, dtype=np.bool_)
-    for inside in parts(size):
-        part = ladder.of(inside)
-        sizes = np.maximum(np.abs(slopes[inside]), usual)
-        enough = np.maximum(SETTLED * sizes, DROWNED * part.noise[-1] / last)
+def _smooth_sides(ladder: Ladder) -> Array:
+    """By output (m,), where it does not bend and has a bar that is narrow beside the slopes of all:
+    0 on both sides, 1 above alone, -1 below, or NEITHER. What is smooth on each side, and not on
+    both, has a kink next to the point."""
+    slopes = np.abs(ladder.plus[-1] - ladder.minus[-1]) / (2 * ladder.h[-1])
+    usual = float(np.sqrt(np.mean(np.square(slopes)))) if slopes.size else 0.0
+    found = np.empty(slopes.size, dtype=np.int8)
+    for inside in parts(slopes.size):
+        part, sizes = ladder.of(inside), np.maximum(slopes[inside], usual)
+        enough = _enough(part, sizes)
         whole = central_of_levels(part).error[0]  # of windows that begin with the longest step
-        found[inside] = (whole <= enough) & ~bends(part, enough)
+        smooth = (whole <= enough) & ~bends(part, enough)
+        rest = np.flatnonzero(~smooth)
+        part, enough = part.of(rest), _enough(part.of(rest), sizes[rest], LOUDER)
+        above, below = (one_sided_of_levels(part, side).error[0] <= enough for side in (1, -1))
+        found[inside] = 0
+        found[inside][rest] = np.where(above == below, NEITHER, np.where(above, 1, -1))
     return found
+
+
+def _enough(ladder: Ladder, sizes: Float, louder: float = 1.0) -> Float:
+    """How wide the bar of an output (m,) with a slope of this size may be."""
+    drowned = louder * DROWNED * ladder.noise[-1] / ladder.h[-1]
+    return np.asarray(np.maximum(SETTLED * sizes, drowned))
