@@ -54,19 +54,40 @@ def surroundings() -> Iterator[None]:
 @contextmanager
 def _put_back_afterwards() -> Iterator[None]:
     folder, environment, path = _folder(), _environment(), list(sys.path)
-    errors, drawn = np.geterr(), (random.getstate(), np.random.get_state())
+    errors, drawn = np.geterr(), random.getstate()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _numpy_draws_elsewhere():
             yield
     finally:
-        random.setstate(drawn[0])
-        np.random.set_state(drawn[1])
+        random.setstate(drawn)
         np.seterr(**errors)
         sys.path[:] = path
         if _environment() != environment:
             _put_back(environment)
         if folder is not None:
             os.chdir(folder)
+
+
+@contextmanager
+def _numpy_draws_elsewhere() -> Iterator[None]:
+    """Inside, the random numbers of `np.random` come from a Mersenne Twister of gradcheck's own,
+    and the user's, which may be of another kind, stands still. It is left without the second number
+    of a pair of Gaussian ones, which is put back where there was one."""
+    from numpy.random import mtrand
+
+    own, before = mtrand.get_bit_generator(), mtrand.get_state(legacy=False)
+    mtrand.set_bit_generator(_twister())
+    try:
+        yield
+    finally:
+        mtrand.set_bit_generator(own)
+        if before["has_gauss"]:
+            mtrand.set_state(before)
+
+
+@cache
+def _twister() -> np.random.MT19937:
+    return np.random.MT19937(0)
 
 
 def _folder() -> str | None:

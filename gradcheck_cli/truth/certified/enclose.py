@@ -210,11 +210,10 @@ class _Ziv(ABC):
             value, radius, sure, nowhere = (part[name].reshape(-1) for part in parts)
             open_ = np.flatnonzero(~sure & ~self._tied[name].reshape(-1))
             balls, defined = flat[open_].tolist(), self._defined(name)[open_].tolist()
-            mids = [ball.mid() for ball in balls]
-            middles = [float(mid) for mid in mids]
+            middles = [float(ball.mid()) for ball in balls]
             ulps = self._fmt.ulp(middles).tolist()
-            for i, ball, mid, middle, ulp, has_value_here in zip(
-                open_.tolist(), balls, mids, middles, ulps, defined, strict=True
+            for i, ball, middle, ulp, has_value_here in zip(
+                open_.tolist(), balls, middles, ulps, defined, strict=True
             ):
                 is_number = isfinite(middle)
                 nowhere[i] = not (has_value_here and (is_number or has_value(ball)))
@@ -226,11 +225,10 @@ class _Ziv(ABC):
                         value[i], radius[i] = middle, 0.0
                 else:
                     limit = ulp * UNSEEN_ULPS if ulp >= narrow else arb(ulp) * UNSEEN_ULPS
-                    rad = ball.rad()
-                    if rad <= limit:
+                    if ball.rad() <= limit:
                         sure[i] = True
                         value[i] = middle
-                        radius[i] = rounded_up(rad + abs(mid - arb(middle)))
+                        radius[i] = rounded_up(abs(ball - middle))
         return finite
 
 

@@ -2,9 +2,11 @@ import os
 import random
 import sys
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
@@ -34,6 +36,30 @@ def test_what_belongs_to_the_process_is_put_back(tmp_path: Path, monkeypatch) ->
             raise KeyError
     except KeyError:
         assert state() == before
+
+
+@pytest.mark.parametrize("kind", ["MT19937", "PCG64", "SFC64"])
+@pytest.mark.parametrize("draws", [0, 1, 2, 3])
+def test_numpys_random_numbers_go_on_whatever_draws_them(kind: str, draws: int) -> None:
+    def numbers() -> list[float]:
+        np.random.set_bit_generator(getattr(np.random, kind)(5))
+        for _ in range(draws):  # an odd number leaves the second of a pair
+            np.random.standard_normal()
+        with warnings.catch_warnings(), between():
+            warnings.simplefilter("error")
+            if between is surroundings:
+                np.random.seed(3)
+                np.random.standard_normal()
+        return [np.random.standard_normal(), np.random.random(), np.random.standard_normal()]
+
+    own = np.random.get_bit_generator()
+    try:
+        between = nullcontext
+        alone = numbers()
+        between = surroundings
+        assert numbers() == alone
+    finally:
+        np.random.set_bit_generator(own)
 
 
 def test_random_numbers_begin_again_and_tell_when_they_are_drawn() -> None:
