@@ -21,18 +21,20 @@ class Span:
 @dataclass(frozen=True, slots=True)
 class Source:
     """A file as it was read: its path as the user wrote it, and its text, or a stretch of whole
-    lines of it that begins with line `first`."""
+    lines of it that begins with line `first`. Lines that are indented by `margin` blanks are so
+    here alone, and not where the user wrote them."""
 
     path: str
     text: str
     first: int = 1
+    margin: int = 0
 
     def line(self, number: int) -> str:
         """The text of line `number` (from 1), without its line break; empty where it is not part
         of the stretch."""
         lines = self.text.splitlines()
         index = number - self.first
-        return lines[index] if 0 <= index < len(lines) else ""
+        return lines[index].removeprefix(" " * self.margin) if 0 <= index < len(lines) else ""
 
 
 @dataclass(frozen=True, slots=True)

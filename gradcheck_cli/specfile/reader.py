@@ -32,19 +32,19 @@ _OF_LAYERS = ("by_design", "power", "setup", "surrogate")
 
 
 def read(
-    path: str, text: str | None = None, *, seed: int = 0
+    path: str, text: str | None = None, *, first: int = 1, margin: int = 0, seed: int = 0
 ) -> tuple[list[Spec], list[SpecError]]:
     """The specs of one file, and everything that is wrong with it.
 
     `path` is the file as the user wrote it, "-" for standard input; with `text`, that is read in
-    its place. A document with a mistake gives no spec, but all of its errors; the other documents
+    its place, whose `first` line and `margin` are as in Source. A document with a mistake gives no spec, but all of its errors; the other documents
     still give theirs, up to a YAML syntax error, after which nothing can be read. `seed` is for
     recipes that state none. Raises nothing: whatever is wrong with the file is in the list.
     """
-    source = load(path) if text is None else checked(Source(path, text))
+    source = load(path) if text is None else checked(Source(path, text, first, margin))
     if isinstance(source, SpecError):
         return [], [source]
-    lines = Lines(source.text)
+    lines = Lines(source.text, first, margin)
     found = [document for document in documents(source.text) if not _is_empty(document)]
     if not found:
         help = "a spec needs at least `inputs` and `model`"

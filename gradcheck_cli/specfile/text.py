@@ -27,12 +27,17 @@ def first_control(text: str) -> re.Match[str] | None:
 
 
 class Lines:
-    """Turns offsets into lines and columns. Lines are those of `Source.line`."""
+    """Turns offsets into lines and columns. Lines are those of `Source.line`; `first` and `margin`
+    are as there."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, first: int = 1, margin: int = 0) -> None:
+        self._first = first
         self._starts = [0]
+        self._margins = []
         for line in text.splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line))
+            self._margins.append(margin if line.startswith(" " * margin) else 0)
+        self._margins.append(0)
         # The last start is the end of the text: a line of its own only after a line break.
         if len(self._starts) > 1 and not text.endswith(tuple(_BREAKS)):
             self._starts.pop()
@@ -50,7 +55,7 @@ class Lines:
 
     def _place(self, offset: int) -> tuple[int, int]:
         row = bisect_right(self._starts, offset) - 1
-        return row + 1, offset - self._starts[row] + 1
+        return row + self._first, offset - self._starts[row] - self._margins[row] + 1
 
 
 _BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
@@ -124,7 +129,7 @@ def first_line(source: Source) -> Span:
 
 
 def _at(source: Source, start: int, code: str, message: str, help: str) -> SpecError:
-    span = Lines(source.text).span(start, start + 1)
+    span = Lines(source.text, source.first, source.margin).span(start, start + 1)
     return SpecError(code, source.path, message, span, source, help=help)
 
 

@@ -27,6 +27,7 @@ from gradcheck_cli.testing.values import as_array
 __all__ = ["CheckReport", "GradientError", "UsageError", "assert_gradients", "check"]
 
 _PATH = "formula"  # what reports show in place of a file
+_MARGIN = 2  # by which YAML has the lines of a formula indented
 
 
 def check(
@@ -180,14 +181,14 @@ def _check_formula(request: CheckRequest) -> CheckReport:
 
 def _spec(text: str) -> Spec:
     """Raises UsageError with everything that is wrong with it, as `gradcheck run` shows it."""
-    specs, mistakes = specfile.read(_PATH, text)
+    specs, mistakes = specfile.read(_PATH, text, first=0, margin=_MARGIN)
     if mistakes:
         raise UsageError(f"invalid formula\n\n{mistakes_screen(mistakes)}")
     return specs[0]
 
 
 def _text(request: CheckRequest) -> str:
-    """The formula first, so that the lines of a report are its own."""
+    """The formula on the lines from 1 on, so that the places of a report are its own."""
     for key in ("backward", "model", "surrogate", "args"):
         if getattr(request, key):
             raise UsageError(f"`{key}` is for layers, not for a formula")
@@ -203,7 +204,7 @@ def _text(request: CheckRequest) -> str:
     }
     if request.engines:
         rest["engines"] = list(request.engines)
-    body = textwrap.indent(textwrap.dedent(request.layer).strip("\n"), "  ")
+    body = textwrap.indent(textwrap.dedent(request.layer).strip("\n"), " " * _MARGIN)
     lines = [f"{key}: {json.dumps(value)}" for key, value in rest.items()]
     return "\n".join(["model: |", body, *lines, ""])
 

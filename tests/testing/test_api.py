@@ -341,3 +341,29 @@ def test_a_check_leaves_every_public_name_as_it_was() -> None:
     assert check(torch.sin, torch.ones(1)).passed
     for name in gradcheck_cli.__all__:
         assert callable(getattr(gradcheck_cli, name))
+
+
+@pytest.mark.parametrize(
+    ("formula", "place", "line"),
+    [
+        ("1 + srqt(x)", (1, 5), "1 + srqt(x)"),
+        ("a = x * x\na + foo", (2, 5), "a + foo"),
+        ("\n    a = x\n    srqt(a)\n", (2, 1), "srqt(a)"),
+        ("a = (x +\n  y) * x\na", (2, 3), "  y) * x"),
+    ],
+)
+def test_a_place_in_a_formula_is_that_of_its_own_text(
+    formula: str, place: tuple[int, int], line: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        check(formula, x=1.0)
+    words = str(refused.value)
+    assert "formula:{}:{}\n".format(*place) in words
+    assert f"{place[0]} | {line}\n" in words
+
+
+def test_a_finding_of_a_formula_is_on_the_line_of_its_own_text() -> None:
+    report = check("a = x - 1\nb = sqrt(a)\n2 * b", x=1.0, engines=["reference"])
+    assert (report.findings[0].span.line, report.findings[0].span.column) == (2, 5)
+    assert "formula:2:5\n" in str(report)
+    assert "2 | b = sqrt(a)\n" in str(report)
