@@ -53,6 +53,7 @@ _OF_THE_RUN = re.compile(
 _BOLD, _NORMAL = "\x1b[1m", "\x1b[0m"
 _OF_KERAS = re.compile(r"Exception encountered when calling .*?\x1b\[1m(?P<said>.*?)\x1b\[0m", re.S)
 """What a layer of Keras raises: its own words are between others."""
+_DUMPS = "Fatal Python error:", "Stack (most recent call first):"
 _DUMPED = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$')
 
 
@@ -202,8 +203,9 @@ def short_traceback(error: BaseException, *, ours: bool = False) -> str:
 
 
 def short_dump(words: str) -> str:
-    """The last words of a process that crashed: faulthandler's dump of every thread is cut down to
-    the error and the frames that are not ours of the thread that it struck, innermost first."""
+    """The last words of a process that crashed, or was asked where it is: faulthandler's dump of
+    every thread is cut down to the error and the frames that are not ours of the thread that it
+    struck, innermost first."""
     lines = words.splitlines()
     start = _start_of_dump(lines)
     if start is None:
@@ -215,8 +217,8 @@ def short_dump(words: str) -> str:
     return "\n".join([*lines[max(start - _SHOWN, 0) : start + 1], *shown])
 
 
-def struck_line(words: str) -> tuple[str, int] | None:
-    """The user's file and line in which a process crashed, by its last words."""
+def dumped_line(words: str) -> tuple[str, int] | None:
+    """The user's file and line at which a process stood, by its last words."""
     lines = words.splitlines()
     start = _start_of_dump(lines)
     own = [] if start is None else _struck(lines[start + 1 :])[1]
@@ -225,7 +227,7 @@ def struck_line(words: str) -> tuple[str, int] | None:
 
 
 def _start_of_dump(lines: Sequence[str]) -> int | None:
-    starts = [i for i, line in enumerate(lines) if line.startswith("Fatal Python error:")]
+    starts = [i for i, line in enumerate(lines) if line.startswith(_DUMPS)]
     return starts[-1] if starts else None
 
 

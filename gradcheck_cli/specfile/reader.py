@@ -37,9 +37,10 @@ def read(
     """The specs of one file, and everything that is wrong with it.
 
     `path` is the file as the user wrote it, "-" for standard input; with `text`, that is read in
-    its place, whose `first` line and `margin` are as in Source. A document with a mistake gives no spec, but all of its errors; the other documents
-    still give theirs, up to a YAML syntax error, after which nothing can be read. `seed` is for
-    recipes that state none. Raises nothing: whatever is wrong with the file is in the list.
+    its place, with `first` and `margin` as in Source. A document with a mistake gives no spec, but
+    all of its errors; the other documents still give theirs, up to a YAML syntax error, after which
+    nothing can be read. `seed` is for recipes that state none. Raises nothing: whatever is wrong
+    with the file is in the list.
     """
     source = load(path) if text is None else checked(Source(path, text, first, margin))
     if isinstance(source, SpecError):

@@ -150,6 +150,12 @@ def test_a_crash_names_the_users_line(results: dict[str, SpecResult]) -> None:
     assert "in crashes_in_float32" in found(results["crashes_in_float32"])["float32"].detail
 
 
+def test_a_timeout_points_at_the_users_line(results: dict[str, SpecResult]) -> None:
+    place = found(results["loops"])["float32"].place
+    assert place is not None
+    assert place.text in ("while x.dtype == torch.float32:", "time.sleep(0.1)")
+
+
 def test_a_flood_of_prints_changes_nothing(results: dict[str, SpecResult]) -> None:
     assert results["shouts"].status == "passed"
     assert {check.dtype for check in results["shouts"].checks} == {"float32", "float64"}

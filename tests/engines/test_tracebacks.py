@@ -16,6 +16,7 @@ from gradcheck_cli.engines.tracebacks import (
     CALLED,
     LIBRARIES,
     as_failure,
+    dumped_line,
     installed,
     is_internal,
     one_line,
@@ -92,6 +93,16 @@ Extension modules: numpy._core._multiarray_umath (total: 1)"""
     assert shown[:2] == ["said before", "Fatal Python error: Segmentation fault"]
     assert '  File "/home/me/layers.py", line 8 in helper' in shown
     assert not any("other.py" in line or "Extension" in line for line in shown)
+
+
+def test_a_process_that_was_asked_where_it_is_says_its_stack() -> None:
+    ours = __file__.replace("tests", "gradcheck_cli")
+    head = "Stack (most recent call first):"
+    mine = '  File "/home/me/layers.py", line 8 in helper'
+    dump = f'printed\n{head}\n{mine}\n  File "{ours}", line 300 in run'
+    assert short_dump(dump).splitlines() == ["printed", head, mine]
+    assert dumped_line(dump) == ("/home/me/layers.py", 8)
+    assert dumped_line(f'{head}\n  File "{ours}", line 300 in run') is None
 
 
 def test_a_virtual_environment_over_another_installation_sees_the_packages_of_both() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from gradcheck_cli.domain.place import Place, Source, Span
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.engines.tracebacks import LIBRARIES, OURS, struck_line
+from gradcheck_cli.engines.tracebacks import LIBRARIES, OURS, dumped_line
 
 FRAMEWORKS = ("torch", "tensorflow", "keras", "numpy", "jax", "jaxlib")
 """Packages whose lines are nobody's to change; those of other libraries are better than none."""
@@ -86,9 +86,9 @@ def raised_at(error: BaseException) -> Place | None:
     return Places().kept([code for code, _ in stack], [instruction for _, instruction in stack])
 
 
-def crashed_at(words: str) -> Place | None:
-    """The user's line in which a process crashed, by its last words; None where there is none."""
-    return _line(*struck_line(words) or ("", 0))
+def stood_at(dump: str) -> Place | None:
+    """The user's line at which a process stood, by its dump; None where there is none."""
+    return _line(*dumped_line(dump) or ("", 0))
 
 
 def _line(path: str, number: int) -> Place | None:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 MARK = "GRADCHECK_FAMILY"
 """The variable of the environment that a worker hands on to all that it starts."""
 
+WHERE: int | None = getattr(signal, "SIGUSR1", None)
+"""The signal at which a worker prints its stack; Windows has none."""
+
 PROC = Path("/proc")
 _OURS = str(Path(__file__).resolve().parents[2])
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h

@@ -15,7 +15,7 @@ from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.placement import HOST, Placement
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import EngineFault
-from gradcheck_cli.engines.layer.source_lines import crashed_at
+from gradcheck_cli.engines.layer.source_lines import stood_at
 from gradcheck_cli.engines.tracebacks import short_dump
 from gradcheck_cli.run.workers import channel, memory
 from gradcheck_cli.run.workers.process import Died, Process, Spent, TimedOut, TookTooMuch
@@ -166,10 +166,13 @@ class Keeper(threading.Thread):
             self._drop()
             return self._attempt(task)
         except TimedOut:
+            words = short_dump(process.stack())
             self._drop()
             if task.group is not None:
                 self._hung[task.group] += 1
-            failure = Failure("timed-out", f"gave no answer within {limit:g} s")
+            place = stood_at(words)
+            said = words if place else ""
+            failure = Failure("timed-out", f"gave no answer within {limit:g} s", said, place=place)
         except TookTooMuch as error:
             self._drop()
             failure = Failure("out-of-memory", str(error))
@@ -177,7 +180,7 @@ class Keeper(threading.Thread):
             words = short_dump(process.last_words)
             self._drop()
             died = f"the worker process {_was(error)}{_compiled(self._engine)}"
-            failure = Failure("crashed", died, words, place=crashed_at(words))
+            failure = Failure("crashed", died, words, place=stood_at(words))
         except Exception as error:  # a thread that ends would leave the run waiting for ever
             self._drop()
             words = f"the question could not be asked: {type(error).__name__}: {error}"

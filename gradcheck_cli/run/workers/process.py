@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import signal
 import subprocess
 import sys
@@ -171,6 +172,22 @@ class Process:
             with contextlib.suppress(OSError, ValueError):
                 sys.stderr.write(self._shown(data))
                 sys.stderr.flush()
+
+    def stack(self) -> str:
+        """The stack of a worker that is busy, innermost call first, as it prints it when asked;
+        empty where it does not at once. What it was asked before is given up."""
+        self._tail.clear()
+        if family.WHERE is None:
+            return ""
+        with contextlib.suppress(OSError):
+            os.kill(self.pid, family.WHERE)
+        deadline = time.monotonic() + _FAREWELL_S
+        while time.monotonic() < deadline:
+            words = b"".join(data for name, data in self._pipes.wait(_POLL_S) if name == "words")
+            if not words and self._tail:  # that was all
+                break
+            self._keep(words)
+        return self.last_words
 
     def _how_it_ended(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):

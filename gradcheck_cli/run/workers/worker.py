@@ -45,6 +45,8 @@ def main() -> None:
     sys.path[:] = dict.fromkeys(sys.path)
     line = _Line()
     faulthandler.enable()
+    if family.WHERE is not None:
+        faulthandler.register(family.WHERE, all_threads=False)
     sys.stdout, sys.stderr = output.bounded(1), output.bounded(2)
     engine = _load(target, where, line)
     if engine is None:

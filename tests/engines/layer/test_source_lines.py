@@ -17,10 +17,10 @@ from gradcheck_cli.domain.place import Place
 from gradcheck_cli.engines.layer.source_lines import (
     Places,
     calling,
-    crashed_at,
     ending,
     raised_at,
     returned,
+    stood_at,
     storing,
 )
 
@@ -61,12 +61,12 @@ def test_lines_that_an_expression_spans_are_one_text() -> None:
 def test_a_crash_is_at_the_users_line_and_not_at_that_of_a_library() -> None:
     number = one.__code__.co_firstlineno + 1
     dump = "Fatal Python error: Segmentation fault\n"
-    assert crashed_at(dump) is None
+    assert stood_at(dump) is None
     dump += f'  File "{ctypes.__file__}", line 519 in string_at\n'
-    assert crashed_at(dump) is None
-    place = crashed_at(f'{dump}  File "{__file__}", line {number} in one')
+    assert stood_at(dump) is None
+    place = stood_at(f'{dump}  File "{__file__}", line {number} in one')
     assert stretch(place) == "x = 1.0"
-    assert crashed_at(f'{dump}  File "nowhere.py", line 1 in one') is None
+    assert stood_at(f'{dump}  File "nowhere.py", line 1 in one') is None
 
 
 def test_a_line_that_is_no_python_is_where_a_syntax_error_was_raised(tmp_path: Path) -> None:

@@ -178,8 +178,11 @@ def test_what_a_compiler_takes_does_not_count(
     assert done.failure.kind == "timed-out"
 
 
-@pytest.mark.parametrize("name", ["hanging", "deaf"])
-def test_time_is_up(pool: Pool, fakes: dict[str, str], name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [("hanging", "time.sleep(3600)"), ("deaf", "ctypes.PyDLL(None).sleep(3600)")],
+)
+def test_time_is_up(pool: Pool, fakes: dict[str, str], name: str, line: str) -> None:
     pool.start(name, fakes[name])
     pool.submit(Task("warm", name, [_problem()], START_S))
     _collect(pool, 1)
@@ -189,6 +192,9 @@ def test_time_is_up(pool: Pool, fakes: dict[str, str], name: str) -> None:
     assert 0.4 < time.monotonic() - start < 5.0
     assert done.failure is not None
     assert (done.failure.kind, done.failure.message) == ("timed-out", "gave no answer within 0.5 s")
+    assert done.failure.place is not None
+    assert done.failure.place.text == line
+    assert "in misbehave" in done.failure.detail
     assert _is_six(done.answers[0])
 
 
