@@ -53,7 +53,7 @@ _OF_THE_RUN = re.compile(
 _BOLD, _NORMAL = "\x1b[1m", "\x1b[0m"
 _OF_KERAS = re.compile(r"Exception encountered when calling .*?\x1b\[1m(?P<said>.*?)\x1b\[0m", re.S)
 """What a layer of Keras raises: its own words are between others."""
-_DUMPS = "Fatal Python error:", "Stack (most recent call first):"
+_ASKED = "Stack (most recent call first):"
 _DUMPED = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$')
 
 
@@ -214,7 +214,8 @@ def short_dump(words: str) -> str:
     shown = own[:_SHOWN] or theirs[:_SHOWN]
     if own and theirs[0] != own[0]:
         shown = [theirs[0], *own[: _SHOWN - 1]]
-    return "\n".join([*lines[max(start - _SHOWN, 0) : start + 1], *shown])
+    said = lines[max(start - _SHOWN, 0) : start + 1] if lines[start] != _ASKED else []
+    return "\n".join([*said, *shown])
 
 
 def dumped_line(words: str) -> tuple[str, int] | None:
@@ -227,7 +228,8 @@ def dumped_line(words: str) -> tuple[str, int] | None:
 
 
 def _start_of_dump(lines: Sequence[str]) -> int | None:
-    starts = [i for i, line in enumerate(lines) if line.startswith(_DUMPS)]
+    heads = "Fatal Python error:", _ASKED
+    starts = [i for i, line in enumerate(lines) if line.startswith(heads)]
     return starts[-1] if starts else None
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from itertools import takewhile
+from pathlib import PurePath
 
 from rich.text import Text
 
@@ -25,6 +28,7 @@ from gradcheck_cli.report.style import (
 from gradcheck_cli.report.window import place, window
 
 _DETAIL_LINES = 8  # of a traceback, without -v
+_FRAME = re.compile(r'\s*File "(?P<file>.*)", line (?P<line>\d+),? in ')
 
 
 def code_name(code: str) -> str:
@@ -60,8 +64,7 @@ def finding_block(group: Sequence[Finding], result: SpecResult, style: Style) ->
     lines += _explanation(group, detail, style)
     lines += region_lines(group, style)
     lines += fix_lines(group, style)
-    if first.detail:
-        lines += _detail(first.detail, style)
+    lines += _detail(_beyond(first, source, span), style)
     if first.allowed:
         lines += labelled("allow", f"accepted: {first.reason}", style)
     lines += labelled("help", f"gradcheck explain {first.code}", style)
@@ -135,8 +138,21 @@ def region_lines(group: Sequence[Finding], style: Style) -> list[Text]:
     return lines
 
 
-def _detail(detail: str, style: Style) -> list[Text]:
-    found = detail.rstrip().splitlines()
+def _beyond(finding: Finding, source: Source, span: Span) -> list[str]:
+    """The lines of the detail that say more than the window: not the message, and no frame where
+    the only one is at the line that is shown."""
+    found = [line for line in finding.detail.rstrip().splitlines() if line != finding.message]
+    frames = [(row, frame) for row, line in enumerate(found) if (frame := _FRAME.match(line))]
+    if len(frames) == 1:
+        ((row, frame),) = frames
+        is_shown = PurePath(frame["file"]).name == PurePath(source.path).name
+        if is_shown and int(frame["line"]) == span.line:
+            code = takewhile(lambda line: line.startswith(" " * 4), found[row + 1 :])
+            del found[row : row + 1 + len(list(code))]
+    return found
+
+
+def _detail(found: Sequence[str], style: Style) -> list[Text]:
     shown = found if style.verbose else found[-_DETAIL_LINES:]
     lines = [f"        {style.dots} {len(found) - len(shown)} lines before"]
     lines = lines if len(shown) < len(found) else []

@@ -100,7 +100,7 @@ def test_a_process_that_was_asked_where_it_is_says_its_stack() -> None:
     head = "Stack (most recent call first):"
     mine = '  File "/home/me/layers.py", line 8 in helper'
     dump = f'printed\n{head}\n{mine}\n  File "{ours}", line 300 in run'
-    assert short_dump(dump).splitlines() == ["printed", head, mine]
+    assert short_dump(dump) == mine
     assert dumped_line(dump) == ("/home/me/layers.py", 8)
     assert dumped_line(f'{head}\n  File "{ours}", line 300 in run') is None
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.place import Place, Source, Span
 from gradcheck_cli.domain.report import Pass, Report, SpecResult
 from gradcheck_cli.report import open_writer
 from gradcheck_cli.report.style import Style
@@ -202,6 +203,43 @@ def test_the_words_of_an_exception_keep_to_the_screen() -> None:
     assert "          File 'layers.py', line 3" in lines
     assert max(map(len, (line for line in lines if "arguments" in line))) <= 60
     assert sum(line.count("arguments") for line in lines) == 5
+
+
+FRAME = '  File "/home/me/e.py", line 3, in f\n'
+CODE = "    raise ValueError(2)\n    ^^^^^\n"
+SAID = "ValueError: 2\n"
+
+
+@pytest.mark.parametrize(
+    ("detail", "left"),
+    [
+        (FRAME + CODE + SAID, []),
+        (FRAME + SAID, []),
+        (FRAME + CODE + SAID + "what to do\n", ["what to do"]),
+        (FRAME.replace("line 3", "line 4") + CODE + SAID, ["line 4, in f", "raise", "^"]),
+        (FRAME.replace("/e.py", "/g.py") + CODE + SAID, ["g.py", "raise", "^"]),
+        ((FRAME + CODE) * 2 + SAID, ["line 3, in f", "raise", "^"] * 2),
+        ("Fatal Python error: Aborted\n" + FRAME.replace(", in", " in"), ["Fatal"]),
+    ],
+)
+def test_a_traceback_repeats_nothing_that_the_window_shows(detail: str, left: list[str]) -> None:
+    line = "    raise ValueError(2)"
+    finding = replace(
+        samples.nan_finding("torch"),
+        code="GC701",
+        message=SAID.strip(),
+        detail=detail,
+        cause=None,
+        entries=(),
+        place=Place(Source("e.py", line, 3), Span(3, 5, 3, 24), line.strip()),
+    )
+    above, said, below = only(replace(samples.quadratic(), findings=(finding,))).partition(SAID)
+    assert "e.py:3:5" in above
+    assert said
+    assert SAID not in below
+    inside = below.partition("  help")[0].splitlines()
+    assert len(inside) == len(left)
+    assert all(word in row for word, row in zip(left, inside, strict=True))
 
 
 @pytest.mark.parametrize("width", [80, 120])

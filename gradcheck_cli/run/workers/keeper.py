@@ -166,13 +166,17 @@ class Keeper(threading.Thread):
             self._drop()
             return self._attempt(task)
         except TimedOut:
-            words = short_dump(process.stack())
+            dump = process.stack()
             self._drop()
             if task.group is not None:
                 self._hung[task.group] += 1
-            place = stood_at(words)
-            said = words if place else ""
-            failure = Failure("timed-out", f"gave no answer within {limit:g} s", said, place=place)
+            place = stood_at(dump)
+            failure = Failure(
+                "timed-out",
+                f"gave no answer within {limit:g} s",
+                short_dump(dump) if place else "",
+                place=place,
+            )
         except TookTooMuch as error:
             self._drop()
             failure = Failure("out-of-memory", str(error))
