@@ -126,7 +126,20 @@ def command(
         click.echo(f"wrote {name}")
     if PLACEHOLDER in files.get(file, ""):
         click.echo(f"next: put the shapes of the inputs into {file}")
+    if target and engine == "numpy":
+        _ask_for_backward(target)
     click.echo("next: gradcheck run" + ("" if output is None else f" {output}"))
+
+
+def _ask_for_backward(target: str) -> None:
+    from gradcheck_cli.specfile.reached import input_names, without_backward
+
+    name = without_backward(target)
+    if not name:
+        return
+    arguments = ["self", "g"] if name == "backward" else ["g", *input_names(target)]
+    returns = "the gradient of each input; `g` is the gradient of the output"
+    click.echo(f"next: write `{name}({', '.join(arguments)})`, which returns {returns}")
 
 
 def _layer_spec(layer: LayerTarget, engine: str, folder: str) -> str:

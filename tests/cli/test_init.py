@@ -83,6 +83,7 @@ def test_the_inputs_of_a_layer_are_named_as_in_its_code(tmp_path: Path) -> None:
     [
         ("layers.py:square",),
         ("layers.py:double",),
+        ("layers.py:double_forward",),
         ("layers.py:Power", "--arg", "1", "--arg", "2"),
         ("layers.py:Power", "--arg", "1", "--kwarg", "last=2"),
         ("layers.py:Power", "--kwarg", "last=1", "--kwarg", "first=1"),
@@ -92,6 +93,30 @@ def test_what_is_written_can_be_run(arguments: tuple[str, ...], tmp_path: Path) 
     (tmp_path / "layers.py").write_text(LAYERS)
     assert call_here("init", *arguments, cwd=tmp_path).code == 0
     assert call_here("run", "-q", cwd=tmp_path).code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "asked"),
+    [
+        ("cube", "def cube(x, n=3):\n    return x**n\n", "cube_backward(g, x)"),
+        ("sum_forward", "def sum_forward(x, y):\n    return x + y\n", "sum_backward(g, x, y)"),
+        (
+            "Cube",
+            "class Cube:\n    def forward(self, x):\n        return x**3\n",
+            "backward(self, g)",
+        ),
+        ("cube", "from there import cube_backward\ndef cube(x):\n    return x**3\n", ""),
+        ("Cube", "class Cube(Base):\n    def forward(self, x):\n        return x**3\n", ""),
+    ],
+)
+def test_a_backward_that_is_nowhere_is_asked_for(
+    name: str, code: str, asked: str, tmp_path: Path
+) -> None:
+    (tmp_path / "layers.py").write_text("import numpy as np\n\n" + code)
+    screen = call_here("init", f"layers.py:{name}", cwd=tmp_path)
+    assert screen.code == 0
+    assert screen.out.count("next: write") == bool(asked)
+    assert f"`{asked}`" in screen.out or not asked
 
 
 def test_inputs_that_are_given_are_written(tmp_path: Path) -> None:

@@ -56,12 +56,12 @@ class Pair:
 def load_pair(implementation: Implementation) -> Any:
     """What the target names, as its module made it: an object, a class or a Pair.
 
-    A function `affine` has its backward beside it: `affine_backward`. The name may also stand for
-    `affine_forward` and `affine_backward`. Raises NoSuchLayer.
+    A function `affine` or `affine_forward` has its backward beside it: `affine_backward`. The name
+    `affine` may also stand for `affine_forward` and `affine_backward`. Raises NoSuchLayer.
     """
+    stem = _stem(implementation.target)
     forward, backward = (
-        replace(implementation, target=f"{implementation.target}_{half}")
-        for half in ("forward", "backward")
+        replace(implementation, target=f"{stem}_{half}") for half in ("forward", "backward")
     )
     try:
         found = load_layer(implementation)
@@ -78,6 +78,10 @@ def load_pair(implementation: Implementation) -> Any:
         return found
 
 
+def _stem(target: str) -> str:
+    return target.removesuffix("_forward")
+
+
 def pair_of(found: Any, implementation: Implementation) -> tuple[Pair, bool]:
     """The pair, and whether the arguments went to a constructor. Raises NoSuchLayer."""
     if isinstance(found, Pair):
@@ -88,7 +92,7 @@ def pair_of(found: Any, implementation: Implementation) -> tuple[Pair, bool]:
     for half in ("forward", "backward"):
         if not callable(getattr(found, half, None)):
             name = implementation.target.rpartition(":")[2]
-            pair = f"a function `{name}` beside its `{name}_backward`"
+            pair = f"a function `{name}` beside its `{_stem(name)}_backward`"
             message = f"{implementation.target} has no `{half}`"
             needs = f"a layer in NumPy is a class with `forward` and `backward`, or {pair}"
             raise NoSuchLayer(message, "\n".join(filter(None, (needs, what_it_has(found)))))
