@@ -78,7 +78,7 @@ def _refuse_mistakes(request: CheckRequest, result: SpecResult) -> None:
     raised = [one for one in result.findings if one.code == Codes.ENGINE_RAISED]
     if len(raised) == len(result.findings) > 0 and was_a_tuple_of_inputs(request.inputs):
         raise UsageError(
-            f"the layer was given one tuple, and raised {raised[0].message}",
+            f"the layer was given one tuple: {raised[0].message}",
             f"inputs go one by one: check({result.spec}, *inputs)",
         )
 
