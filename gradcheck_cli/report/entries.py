@@ -18,7 +18,7 @@ from gradcheck_cli.report.style import DIM, Style, wrapped
 from gradcheck_cli.report.table import table_lines
 
 SHOWN_ROWS = 5
-MANY = 20  # further entries, from which on a picture says more than their number
+MANY = 10  # further entries, from which on a picture says more than their number
 WIDEST = 72  # cells of the picture
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -75,8 +75,9 @@ def bracketed(index: Sequence[int], is_complex: bool = False) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EntriesTable:
-    """The worst entries of a group of findings as texts, and how many `more` there are. Column 1
-    says who computed a number, where that is not the same for all (`tell_apart`)."""
+    """The worst entries of a group of findings as texts, and how many `more` there are, each of
+    them once however many engines, dtypes and modes have it. Column 1 says who computed a number,
+    where that is not the same for all (`tell_apart`)."""
 
     header: list[str]
     rows: list[list[str]]
@@ -97,7 +98,9 @@ def entries_of(
         return None
     limit = 1 if group[0].pattern else SHOWN_ROWS  # the pattern holds for all of them
     shown = list(rows.items()) if style.verbose else list(rows.items())[:limit]
-    more = len(rows) - len(shown) + sum(finding.more for finding in group)
+    most = max(len(finding.entries) + finding.more for finding in group)  # others are among them
+    known, seen = ({row.entry for row in some} for some in (rows, dict(shown)))
+    more = max(len(known), most) - len(seen)
     tell_apart = any(len(members) < len(group) for members in rows.values())
     header, body = _cells(group, shown, tell_apart)
     if all(finding.engine is None for finding in group):  # of the point, not of what was computed

@@ -80,6 +80,17 @@ def test_further_entries_are_counted() -> None:
     assert table([finding], verbose=True)[-1] == "  and 3 more entries"
 
 
+def test_further_entries_of_several_dtypes_are_counted_once() -> None:
+    (finding, *_) = wrong_sign().findings
+    many = tuple(wrong_entry((row, 0), 0.5 + row) for row in range(8))
+    wide = replace(finding, pattern=None, entries=many, more=3)
+    narrow = replace(wide, dtype="float32", entries=many[:6], more=4)  # 10 of those 11
+    rounded = replace(narrow, entries=tuple(replace(one, computed=0.1) for one in many[:6]))
+    for other in (narrow, rounded):
+        shown = {line.split()[0] for line in table([wide, other])[1:-1]}
+        assert table([wide, other])[-1] == f"  and {11 - len(shown)} more entries"
+
+
 def test_of_many_entries_the_errors_are_drawn_by_index() -> None:
     (finding, *_) = wrong_sign().findings
     ulps, truth = np.zeros((1, 40)), np.ones((1, 40))
