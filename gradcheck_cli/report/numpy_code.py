@@ -17,7 +17,7 @@ _RUN = """
 y = {forward}
 {settled}
 y_bar = np.zeros(np.shape(y), np.asarray(y).dtype)
-y_bar[{output}] = 1
+y_bar[{output}] = {upstream}
 gradients = {backward}
 if isinstance(gradients, dict):
     keys = ({name!r}, "d" + {name!r}, "d_" + {name!r}, "grad_" + {name!r})
@@ -26,7 +26,7 @@ elif isinstance(gradients, (tuple, list)):
     gradient = gradients[{floating} if len(gradients) == {count} else {place}]
 else:
     gradient = gradients
-computed = None if gradient is None else float(np.asarray(gradient)[{index}])
+computed = None if gradient is None else float(np.asarray(gradient)[{index}]{part})
 """
 
 
@@ -46,10 +46,17 @@ class PairCode(LayerCode):
     order: tuple[str, ...]
 
     def run(
-        self, name: str, output: tuple[int, ...], index: tuple[int, ...], floating: Sequence[str]
+        self,
+        name: str,
+        output: tuple[int, ...],
+        index: tuple[int, ...],
+        floating: Sequence[str],
+        upstream: str = "1",
+        part: str = "",
     ) -> str:
-        """The statements that set `computed`: an entry of the gradient of an input, of one output.
-        `floating` are the inputs that may have a gradient. Raises NoScript."""
+        """The statements that set `computed`: an entry of the gradient of an input, or its `part`
+        (".real", ".imag"), of one output. `floating` are the inputs that may have a gradient.
+        Raises NoScript."""
         if name not in self.order:
             raise NoScript(f"`{name}` is no input")
         names = [one for one in self.order if one in floating]
@@ -59,7 +66,9 @@ class PairCode(LayerCode):
             backward=self.backward,
             name=name,
             output=output,
+            upstream=upstream,
             index=index,
+            part=part,
             floating=names.index(name),
             count=len(names),
             place=self.order.index(name),

@@ -6,13 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.codes import CODES, Codes
-from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.dtypes import COMPLEX, FORMATS, joined, parts_of
 from gradcheck_cli.domain.engines import FRAMEWORK_OF, UNCOMPILED
 from gradcheck_cli.domain.evaluation import COMPOSED, Mode
 from gradcheck_cli.domain.records import dataclass
@@ -28,7 +28,8 @@ from gradcheck_cli.report.repro_behaviour import OF_BEHAVIOUR, Behaviour
 class Language:
     """How a framework says it: what it imports, its version, an array, a product of arrays as one
     array, the sum of an array, the number in that, the numbers of an array as a list, how it
-    compiles a function, how a number is computed without a compiler, and the dtype of an array.
+    compiles a function, how a number is computed without a compiler, the dtype of an array, the
+    complex array of pairs along the last axis, and statements that make pairs of a complex `y`.
     `reverse` and `forward` define `by_reverse` and `by_forward`: the derivative of a function of
     all inputs by one entry of one of them."""
 
@@ -42,6 +43,8 @@ class Language:
     compiled: str
     uncompiled: str
     dtype: str
+    joined: str
+    pairs: str
     reverse: str
     forward: str
     before: str = ""
@@ -58,6 +61,8 @@ _TORCH = Language(
     compiled="torch.compile({function})",
     uncompiled='with torch.compiler.set_stance("force_eager"):\n    uncompiled = {number}',
     dtype='str({array}.dtype).removeprefix("torch.")',
+    joined="torch.view_as_complex({array})",
+    pairs="if y.is_complex():\n        y = torch.view_as_real(y)",
     reverse="""
 def by_reverse(function, name, index):
     def derivative(inputs):
@@ -147,6 +152,8 @@ _TENSORFLOW = Language(
     compiled="tf.function({function}, jit_compile=True)",
     uncompiled="tf.config.run_functions_eagerly(True)\nuncompiled = {number}",
     dtype="{array}.dtype.name",
+    joined="tf.complex({array}[..., 0], {array}[..., 1])",
+    pairs="if y.dtype.is_complex:\n        y = tf.stack([tf.math.real(y), tf.math.imag(y)], -1)",
     reverse="""
 def by_reverse(function, name, index):
     def derivative(inputs):
@@ -182,6 +189,8 @@ _JAX = Language(
     compiled="jax.jit({function})",
     uncompiled="with jax.disable_jit():\n    uncompiled = {number}",
     dtype="{array}.dtype.name",
+    joined="jax.lax.complex({array}[..., 0], {array}[..., 1])",
+    pairs="if jax.numpy.iscomplexobj(y):\n        y = jax.numpy.stack([y.real, y.imag], -1)",
     reverse="""
 def by_reverse(function, name, index):
     def derivative(inputs):
@@ -211,6 +220,8 @@ _NUMPY = Language(
     compiled="",
     uncompiled="",
     dtype="",
+    joined="",
+    pairs="",
     reverse="",
     forward="",
 )
@@ -227,6 +238,7 @@ _OF_A_KIND = (
 _OF_OUTPUTS = (Codes.WRONG_OUTPUT, Codes.NON_FINITE_OUTPUT, Codes.UNSTABLE_OUTPUT)
 _MIXED = COMPOSED["forward-over-reverse"]
 _DTYPES = {"i": "int64", "b": "bool"}
+_COMPLEX = {parts: dtype for dtype, parts in COMPLEX.items()}
 _KNOWN = {
     "certified": "enclosed in ball arithmetic",
     "confirmed": "higher precision, which differences of the function confirm",
@@ -361,18 +373,15 @@ class _Derivative:
     compiles: bool
     layer: LayerCode
     seed: int
+    takes_pairs: ClassVar[bool] = True  # for complex inputs
 
     def end(self) -> str:
         return _end(self.finding, self.language)
 
     def parts(self) -> Iterator[str]:
         modes, number, output = self._expression()
-        y = self.layer.call
-        value = f"{y}{_subscript(output)}"
-        if self.finding.cotangent:
-            value = self.language.product.format(y=y)
         yield "\n".join(part for part in self._objects(modes) if part)
-        yield f"\ndef value(inputs):\n    return {value}"
+        yield f"\ndef value(inputs):\n    {self._value(output)}"
         yield from ("\n" + rule for rule in self._rules(modes))
         if (self.compiles and not self._is_torch) or self._is_compiled_whole(modes):
             number = self.language.compiled.format(function=number)
@@ -397,6 +406,22 @@ class _Derivative:
         differentiates what was compiled."""
         return self._is_torch and self.compiles and modes[:1] == ("forward",)
 
+    def _value(self, output: tuple[int, ...]) -> str:
+        """The statements of a function of real arrays, one output or the product with `y_bar`. Of a
+        complex number, its parts are differentiated, whatever a framework calls its gradient."""
+        call, lines = self.layer.call, []
+        pairs = [name for name, one in self.inputs.items() if one.is_complex]
+        for name in pairs:
+            array = f"inputs[{name!r}]"
+            call = call.replace(array, self.language.joined.format(array=array))
+        how = self.finding.indexing
+        if pairs or (how is not None and how.complex_output):
+            lines, call = [f"y = {call}", self.language.pairs], "y"
+        value = f"{call}{_subscript(output)}"
+        if self.finding.cotangent:
+            value = self.language.product.format(y=call)
+        return "\n    ".join([*lines, f"return {value}"])
+
     def _expression(self) -> tuple[tuple[Mode, ...], str, tuple[int, ...]]:
         """How often and how it is differentiated, the number as a function of the inputs, and the
         index of the output that it belongs to."""
@@ -419,7 +444,7 @@ class _Derivative:
         yield self._inputs()
         if self.finding.cotangent:  # of the output, whose product is differentiated twice
             value = _number(list(self.finding.cotangent))
-            array = language.array.format(value=value, dtype=self.finding.dtype, leaf="")
+            array = language.array.format(value=value, dtype=self._parts, leaf="")
             yield f"y_bar = {array}"
         if len(modes) > 2:
             yield f"directions = {self._directions()}"
@@ -446,8 +471,8 @@ class _Derivative:
         how, index = finding.indexing, finding.entries[0].index
         if how is None or how.cotangents or how.directions:
             raise NoScript("it is a product with random directions")
-        if how.complex_input or how.complex_output:
-            raise NoScript("it is about complex numbers")
+        if how.complex_input and finding.input not in self.inputs:
+            raise NoScript("it is about a complex parameter")
         output, place = index[: how.output_axes], index[how.output_axes :]
         return f"by_{modes[0]}(value, {finding.input!r}, {place})", output
 
@@ -506,6 +531,8 @@ class _Derivative:
 
     def _rows(self) -> Iterator[str]:
         """The lines of a dictionary of the inputs."""
+        if self.takes_pairs and any(one.is_complex for one in self.inputs.values()):
+            yield "# A complex number is the pair of its real and its imaginary part."
         yield "inputs = {"
         for name, one in self.inputs.items():
             yield f"    {name!r}: {self._array(name, one)},"
@@ -516,14 +543,19 @@ class _Derivative:
         return one.value.dtype.kind == "f" and is_wanted
 
     def _array(self, name: str, one: Input) -> str:
-        kind = one.value.dtype.kind
-        if one.is_complex:
-            raise NoScript("it is about complex numbers")
+        value, dtype = one.value, _DTYPES.get(one.value.dtype.kind, self._parts)
+        if one.is_complex and not self.takes_pairs:
+            value, dtype = joined(value), _COMPLEX[self._parts]
         return self.language.array.format(
-            value=_number(one.value.tolist()),
-            dtype=_DTYPES.get(kind, self.finding.dtype),
+            value=_number(value.tolist()),
+            dtype=dtype,
             leaf=", requires_grad=True" if self._moves(name, one) else "",
         )
+
+    @property
+    def _parts(self) -> str:
+        """The dtype of real numbers."""
+        return parts_of(self.finding.dtype or "float64")
 
 
 class _KindOfGradient(_Derivative):
@@ -568,6 +600,8 @@ class _KindOfGradient(_Derivative):
 class _OfPair(_Derivative):
     """The part of a script that runs a forward and a backward of NumPy."""
 
+    takes_pairs = False
+
     def parts(self) -> Iterator[str]:
         finding, layer = self.finding, self.layer
         assert isinstance(layer, PairCode)
@@ -579,7 +613,13 @@ class _OfPair(_Derivative):
         _, output = self._first_order(("reverse",))
         index = finding.entries[0].index[len(output) :]
         floating = [name for name, one in self.inputs.items() if one.value.dtype.kind == "f"]
-        yield layer.run(finding.input or "", output, index, floating)
+        how, upstream, part = finding.indexing, "1", ""
+        if how is not None and how.complex_output:
+            *_, is_imaginary = output
+            output, upstream = output[:-1], "1j" if is_imaginary else "1"
+        if how is not None and how.complex_input:
+            index, part = index[:-1], ".imag" if index[-1] else ".real"
+        yield layer.run(finding.input or "", output, index, floating, upstream, part)
 
 
 class _LostOutput(_Derivative):
@@ -616,7 +656,7 @@ class _BothModes(_Derivative):
             yield f"\n{name} = {self.language.number.format(array=f'{number}(inputs)')}"
 
     def end(self) -> str:
-        half = 2.0 ** -(FORMATS[self.finding.dtype or "float64"].bits / 2)
+        half = 2.0 ** -(FORMATS[self._parts].bits / 2)
         return _DISAGREE.format(
             title=_title(self.finding), version=self.language.version, half=half
         )
@@ -624,6 +664,8 @@ class _BothModes(_Derivative):
 
 class _Behaviour(_Derivative):
     """The part of a script that shows how a layer behaves."""
+
+    takes_pairs = False
 
     def parts(self) -> Iterator[str]:
         finding, layer, language = self.finding, self.layer, self.language

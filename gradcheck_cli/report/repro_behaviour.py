@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gradcheck_cli.domain.behaviour import Way
 from gradcheck_cli.domain.codes import CODES, Codes
-from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.dtypes import FORMATS, parts_of
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.report.layer_code import LayerCode, NoScript
@@ -352,7 +352,7 @@ class Behaviour:
         if other.raises:
             lines = _TRIED.format(lines=textwrap.indent(lines, "    "))
         yield lines
-        half = 2.0 ** -(FORMATS[self._dtype].bits / 2)
+        half = 2.0 ** -(FORMATS[parts_of(self._dtype)].bits / 2)
         yield self._put(_COMPARED, words=f"({words})", half=half)
 
     @property

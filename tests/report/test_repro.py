@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.report import Entry, Finding, Indexing
-from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.domain.spec import Input, Spec
 from gradcheck_cli.report.layer_code import NoScript
 from gradcheck_cli.report.repro import _REVERSE_AGAIN, script, shows
 from tests.conftest import spec_of
@@ -218,6 +219,74 @@ def test_a_cotangent_weighs_the_outputs(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize(
+    "engine", ["torch", "jax", pytest.param("tensorflow", marks=pytest.mark.exhaustive)]
+)
+@pytest.mark.parametrize(
+    ("mode", "index", "expected"),
+    [
+        ("reverse", (1, 0), "12.0"),
+        ("forward", (0, 1), "-12.0"),
+        ("reverse-over-reverse", (0, 1), "-12.0"),
+        ("forward-over-reverse", (0, 0), "6.0"),
+        ("reverse-over-forward", (1, 0), "-12.0"),
+    ],
+)
+def test_the_derivatives_of_complex_numbers_are_those_of_their_parts(
+    engine: str,
+    mode: str,
+    index: tuple[int, int],
+    expected: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """z ** 3 at 1+2j: 3 z ** 2 is -9+12j, and 6 z is 6+12j."""
+    path = tmp_path / "layers.py"
+    path.write_text("def cube(z):\n    return z * z * z\n")
+    (own,) = FINDING.entries
+    found = replace(
+        FINDING,
+        engine=engine,
+        dtype="complex128",
+        mode=mode,
+        input="z" if mode in ("reverse", "forward") else "z.z",
+        entries=(replace(own, index=index, truth=float(expected)),),
+        indexing=Indexing(1, complex_output=True, complex_input=True),
+        cotangent=(1.0, 0.0) if "over" in mode else (),
+    )
+    assert ran(found, complex_spec(engine, f"{path}:cube", z=[1.0, 2.0]), capsys) == (0, expected)
+
+
+@pytest.mark.parametrize(
+    "engine", ["torch", "jax", "numpy", pytest.param("tensorflow", marks=pytest.mark.exhaustive)]
+)
+def test_a_conjugate_that_is_missing_is_shown_whatever_a_gradient_is_by_convention(
+    engine: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = {"torch": "layers.py", "numpy": "numpy_layers.py"}.get(engine, f"{engine}_layers.py")
+    name = "Mixer" if engine in ("torch", "numpy") else "mixer"
+    (own,) = FINDING.entries
+    found = replace(
+        FINDING,
+        engine=engine,
+        dtype="complex128",
+        input="signal",
+        entries=(replace(own, index=(0, 1), truth=0.75),),
+        indexing=Indexing(1, complex_output=True, complex_input=True),
+    )
+    spec = complex_spec(engine, f"{PLANTED / file}:{name}", signal=[1.5, 0.5], carrier=[0.5, -0.75])
+    assert ran(found, spec, capsys) == (1, "-0.75")
+
+
+def complex_spec(engine: str, target: str, **numbers: list[float]) -> Spec:
+    """A spec of a layer with complex inputs, each by its two parts."""
+    point = {
+        name: Input(name, np.array(one), True, is_complex=True) for name, one in numbers.items()
+    }
+    layer = Implementation(engine, target, target.partition(":")[0], Span(1, 1, 1, 2))
+    return replace(SPEC, points=(point,), wrt=(), implementations=(layer,))
+
+
+@pytest.mark.parametrize(
     ("engine", "mode", "name", "words"),
     [
         ("torch-compile", "reverse", "x", ["f = torch.compile(f)", "by_reverse(value, 'x', (1,))"]),
@@ -253,7 +322,7 @@ def test_a_compiled_derivative_is_compiled_as_its_engine_does(
         ({"engine": "reference"}, "there are scripts for torch"),
         ({"entries": ()}, "no number"),
         ({"indexing": Indexing(0, cotangents=True)}, "random directions"),
-        ({"indexing": Indexing(0, complex_input=True)}, "complex"),
+        ({"input": "weight", "indexing": Indexing(0, complex_input=True)}, "complex parameter"),
         ({"engine": "jax", "input": "weight"}, "is no input"),
     ],
 )
