@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 
 from gradcheck_cli.checks.protocol import Steps
 from gradcheck_cli.domain.codes import Codes, Families
@@ -61,9 +61,10 @@ def blamed_on_a_stage(
         seen = yield from examined_at(stage)
         for one in open_:
             if not _is_judged(one.finding, *seen):
-                continue  # the stage says nothing
-            if not _is_seen(one.finding, one.entry, *seen):
+                one.silent.append(stage)
+            elif not _is_seen(one.finding, one.entry, *seen):
                 one.before = stage
+                one.silent.clear()
             elif one.before:
                 one.wrong_from = stage
             else:
@@ -74,17 +75,23 @@ def blamed_on_a_stage(
 @dataclass(slots=True)
 class _Suspect:
     """An entry of a finding, or a finding without entries. `before` is the last stage at which it
-    is right, `wrong_from` the first one at which it is wrong again."""
+    is right, `wrong_from` the first one at which it is wrong again, and `silent` are those between
+    them that say nothing."""
 
     finding: Finding
     entry: Entry | None
     before: str = ""
     wrong_from: str = ""
     wrong_without: bool = False  # a compiler
+    silent: list[str] = field(default_factory=list)
 
     @property
     def is_settled(self) -> bool:
         return self.wrong_without or bool(self.wrong_from)
+
+    def stage(self, last: str) -> str:
+        """The stage to blame."""
+        return any_of(self.silent, self.wrong_from or last)
 
 
 def _by_stage(finding: Finding, suspects: Sequence[_Suspect], last: str) -> Iterator[Finding]:
@@ -94,7 +101,7 @@ def _by_stage(finding: Finding, suspects: Sequence[_Suspect], last: str) -> Iter
     for one in suspects:
         if one.finding is finding:
             is_compilers = one.before and not one.wrong_without
-            how = (one.before, one.wrong_from or last) if is_compilers else ("", "")
+            how = (one.before, one.stage(last)) if is_compilers else ("", "")
             groups.setdefault(how, []).extend([one.entry] if one.entry else [])
     if not groups:
         yield finding
@@ -106,6 +113,11 @@ def _by_stage(finding: Finding, suspects: Sequence[_Suspect], last: str) -> Iter
             if stage
             else part
         )
+
+
+def any_of(silent: Sequence[str], wrong: str) -> str:
+    """The first stage that is wrong, or one of those before it, which say nothing."""
+    return " or ".join((*silent, wrong))
 
 
 def _index(entry: Entry) -> str:

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from gradcheck_cli.checks.bound_layer import BoundLayer, output_shape
+from gradcheck_cli.checks.compiled import any_of
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
@@ -87,14 +88,17 @@ def _off(subject: Subject, compiled: Array, written: Array) -> Array:
 def _words_of_stage(subject: Subject, written: Array, off: Array) -> tuple[str, str]:
     """The stage from which on the value is wrong, in words, and its name."""
     before, *between, last = subject.stages
+    silent: list[str] = []
     for stage in between:
         value = where_it_runs(partial(_value, subject, stage), None)
-        if value is None:  # it says nothing
-            continue
-        if np.any(_off(subject, value, written) & off):
+        if value is None:
+            silent.append(stage)
+        elif np.any(_off(subject, value, written) & off):
             last = stage
             break
-        before = stage
+        else:
+            before, silent = stage, []
+    last = any_of(silent, last)
     return f"right with {before}, wrong from {last} on", last
 
 

@@ -51,7 +51,7 @@ from gradcheck_cli.engines.layer.isolation import surroundings
 from gradcheck_cli.engines.layer.loading import on_the_path
 from gradcheck_cli.engines.layer.source_lines import raised_at
 from gradcheck_cli.engines.layer.subject import Stencils, Subject
-from gradcheck_cli.engines.remedies import remedy_of
+from gradcheck_cli.engines.remedies import lacking, remedy_of
 from gradcheck_cli.engines.tracebacks import (
     as_failure,
     internal_failure,
@@ -107,10 +107,13 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
     except SpecMistake as error:
         answer = of_the_target(error, problem).answer(problem)
     except (Exception, SystemExit) as error:  # Ctrl-C is for whoever runs this process
-        failure = _failure(error, problem)
-        if not isinstance(error, RaisedLater):  # which says where
-            failure = raised_beside(engine, problem, failure)
-        answer = LayerAnswer(failure=failure)
+        if (missing := lacking(error)) is not None:
+            answer = of_the_target(missing, problem).answer(problem)
+        else:
+            failure = _failure(error, problem)
+            if not isinstance(error, RaisedLater):  # which says where
+                failure = raised_beside(engine, problem, failure)
+            answer = LayerAnswer(failure=failure)
     return replace(
         answer,
         duration_s=time.perf_counter() - started,

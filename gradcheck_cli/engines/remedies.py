@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.engines.base import COMPILER
+from gradcheck_cli.engines.errors import SpecMistake
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """Exceptions of the class `raised`, or of one that inherits from it, whose text has `words`."""
+    """Exceptions of the class `raised`, or of one that inherits from it, whose text has `words`.
+    `lacks`: what the machine lacks, where that and no layer is at fault."""
 
     raised: str
     words: str
     remedy: str
+    lacks: str = ""
 
 
 _TRACERS = (
@@ -42,8 +48,8 @@ REMEDIES = (
     Remedy(
         "RuntimeError",
         "InvalidCxxCompiler",
-        "torch.compile needs a C++ compiler: sudo apt install g++    "
-        "(macOS: xcode-select --install)",
+        COMPILER.install,
+        "its torch.compile needs a C++ compiler, but there is none",
     ),
     Remedy(
         "ValueError",
@@ -55,6 +61,15 @@ REMEDIES = (
 
 def remedy_of(error: BaseException) -> str:
     """What to write instead, in a sentence; empty where that is not known."""
+    return next((one.remedy for one in _known(error)), "")
+
+
+def lacking(error: BaseException) -> SpecMistake | None:
+    """The error as one about the machine, with the line that installs what it lacks."""
+    found = (SpecMistake(one.lacks, one.remedy) for one in _known(error) if one.lacks)
+    return next(found, None)
+
+
+def _known(error: BaseException) -> Iterator[Remedy]:
     classes = {one.__name__ for one in type(error).__mro__}
-    found = (r for r in REMEDIES if r.raised in classes and r.words in str(error))
-    return next((one.remedy for one in found), "")
+    return (r for r in REMEDIES if r.raised in classes and r.words in str(error))

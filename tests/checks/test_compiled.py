@@ -163,6 +163,21 @@ def test_a_stage_that_does_not_run_is_not_taken_for_right() -> None:
             assert made[0].code == code
 
 
+def test_a_stage_that_says_nothing_may_be_the_one_to_blame() -> None:
+    wrong, made = finding(Codes.WRONG_GRADIENT), list[Finding]()
+    answers: dict[str, Any] = {LADDER[0]: (JUDGED, []), LADDER[1]: ((), [])}
+
+    def examined_at(stage: str) -> Steps[Any]:
+        yield []
+        return answers[stage]
+
+    def steps() -> Steps[None]:
+        made.extend((yield from blamed_on_a_stage([wrong], LADDER, examined_at)))
+
+    drive(steps(), lambda ask: None)
+    assert [(one.code, one.stage) for one in made] == [("GC108", "early or late")]
+
+
 @pytest.mark.parametrize(
     ("code", "rounding", "expected"),
     [

@@ -11,7 +11,7 @@ import pytest
 from torch._inductor.exc import InductorError, InvalidCxxCompiler
 
 from gradcheck_cli.engines.base import COMPILER
-from gradcheck_cli.engines.remedies import remedy_of
+from gradcheck_cli.engines.remedies import lacking, remedy_of
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,11 @@ def test_an_exception_of_the_layer_itself_has_none() -> None:
     assert "tf.custom_gradient" in remedy_of(LookupError("gradient registry has no entry for: Foo"))
 
 
-def test_a_compiler_that_a_layer_needs_and_that_is_missing_has_the_line_that_installs_it() -> None:
-    inner = InvalidCxxCompiler("c++-99")
-    assert COMPILER.install in remedy_of(InductorError(inner, None))
+def test_a_compiler_that_a_layer_needs_and_that_is_missing_is_no_fault_of_the_layer() -> None:
+    missing = lacking(InductorError(InvalidCxxCompiler("c++-99"), None))
+    assert missing is not None
+    assert (str(missing), missing.detail) == (
+        "its torch.compile needs a C++ compiler, but there is none",
+        COMPILER.install,
+    )
+    assert lacking(InductorError(ValueError("a mistake in the layer"), None)) is None

@@ -34,9 +34,8 @@ OWN_FUNCTION = "its tf.function"
 
 
 _NOT_COMPILED = re.compile(r"(\w+) \(No registered '\w+' OpKernel for XLA")
-_REQUIRED = re.compile(r"XLA compilation requires .+")
-_REQUIRED = re.compile(r"XLA compilation requires .+")
 """The operations that XLA lacks for the device or the dtype, as TensorFlow lists them."""
+_REQUIRED = re.compile(r"XLA compilation requires .+")
 
 
 class CompiledTensorFlow(TensorFlow):

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from tempfile import TemporaryFile
+from threading import Event, Timer
 from typing import IO, Any
 
 from gradcheck_cli.domain.evaluation import Evaluation, Problem
@@ -22,6 +23,9 @@ from gradcheck_cli.engines.layer.subject import Subject, SubjectRequest
 
 _ENGINE = "gradcheck_cli.engines.tensorflow.engine:TensorFlowXlaEngine"
 _FLAG = "--xla_disable_hlo_passes=algsimp"
+LIMIT_S = 60.0
+"""For an answer. The first one takes 5 to 10 s: the import of TensorFlow and XLA's work. Without
+the simplifier some programs never end: that of `eigh` in float64."""
 
 
 def evaluated(problem: Problem) -> Evaluation:
@@ -68,14 +72,27 @@ class Elsewhere:
             process = self._process = self._process or self._started()
             assert process.stdin is not None
             assert process.stdout is not None
+            is_late = Event()
+
+            def give_up() -> None:
+                is_late.set()
+                process.kill()
+
+            end = Timer(LIMIT_S, give_up)
+            end.daemon = True
+            end.start()
             try:
                 process.stdin.write(request + asked)
                 process.stdin.flush()
                 answer, words = pickle.load(process.stdout)
             except (OSError, EOFError) as error:
+                if is_late.is_set():
+                    raise Unsupported(f"it gave no answer within {LIMIT_S:g} s") from error
                 self._said.seek(0)
                 said = self._said.read().decode("utf-8", "replace").strip().splitlines()
                 raise Unsupported(said[-1] if said else "its process died") from error
+            finally:
+                end.cancel()
         if words:
             raise Unsupported(words)
         return answer

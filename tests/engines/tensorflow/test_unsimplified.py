@@ -15,6 +15,7 @@ from gradcheck_cli.domain.evaluation import SECOND, Problem, Projection
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.subject import Call
+from gradcheck_cli.engines.tensorflow import unsimplified
 from gradcheck_cli.engines.tensorflow.compiler import UNSIMPLIFIED
 from tests.checks.making import layer_problem, subject_of
 
@@ -70,3 +71,13 @@ def test_a_layer_in_memory_has_no_such_stage(engine_called: Callable[[str], Engi
     subject = subject_of(engine_called("tensorflow-xla"), lambda x: 2.0 * x, x=[1.0])
     with subject.at_stage(UNSIMPLIFIED), pytest.raises(Unsupported, match="handed this layer"):
         subject.run(Call())
+
+
+def test_a_stage_that_never_answers_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unsimplified, "LIMIT_S", 0.0)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    with unsimplified.elsewhere(None) as process:
+        with pytest.raises(Unsupported, match="no answer within 0 s"):
+            process.asked("what runs for ever")
+        with pytest.raises(Unsupported):  # it is not asked again
+            process.asked("what follows")
