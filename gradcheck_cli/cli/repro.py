@@ -9,7 +9,9 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from gradcheck_cli.cli.outputs import make_folder
@@ -111,13 +113,7 @@ def _keep(text: str, finding: Finding, path: Path) -> None:
     except OSError as error:
         raise UsageError(f"cannot write to {path}: {write_reason(error)}") from error
     try:
-        ran = subprocess.run(
-            [sys.executable, str(path)],
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            env={**os.environ, "JAX_TRACEBACK_FILTERING": "off"},  # its last line is the error's
-        )
+        ran = _run(path, finding.engine == "eigen")
     except subprocess.TimeoutExpired as error:
         path.unlink()
         raise NotShown(f"it ran for {LIMIT_S:.0f} s") from error
@@ -130,9 +126,28 @@ def _keep(text: str, finding: Finding, path: Path) -> None:
     raise NotShown(f"the framework alone does not show it: {last.strip()}")
 
 
+def _run(path: Path, is_cpp: bool) -> subprocess.CompletedProcess[str]:
+    """Runs a script, or a file of C++ once it is compiled."""
+    run = partial(
+        subprocess.run,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        env={**os.environ, "JAX_TRACEBACK_FILTERING": "off"},  # its last line is the error's
+    )
+    if not is_cpp:
+        return run([sys.executable, str(path)])
+    from gradcheck_cli.engines.eigen.compiling import program_command
+
+    with TemporaryDirectory() as folder:
+        program = str(Path(folder) / "repro")
+        made = run(program_command(str(path), program))
+        return made if made.returncode else run([program])
+
+
 def _name(finding: Finding, spec: Spec) -> str:
     """`loss-torch-float32-reverse-x-GC301.py`: a name that says what the script shows."""
     point = None if finding.point is None else f"point{finding.point}"
     parts = (spec.name, finding.engine, finding.dtype, finding.mode, finding.input, point)
     words = [re.sub(r"[^\w.]+", "_", part) for part in parts if part]
-    return "-".join([*words, finding.code]) + ".py"
+    return "-".join([*words, finding.code]) + (".cpp" if finding.engine == "eigen" else ".py")

@@ -266,8 +266,10 @@ _MISSING = "sys.exit(0 if computed is not None else 1)\n"
 def script(finding: Finding, spec: Spec, seed: int = 0) -> str:
     """The script. Raises NoScript where none can show the finding."""
     engine = finding.engine or ""
+    if engine == "eigen":
+        return _of_cpp(finding, spec)
     if engine not in _FRAMEWORK_OF:
-        raise NoScript(f"there are scripts for {', '.join(_FRAMEWORK_OF)}")
+        raise NoScript(f"there are scripts for {', '.join((*_FRAMEWORK_OF, 'eigen'))}")
     kind = _kind(finding)
     framework = _FRAMEWORK_OF[engine]
     language, compiles = _LANGUAGES[framework], engine in UNCOMPILED
@@ -284,6 +286,18 @@ def script(finding: Finding, spec: Spec, seed: int = 0) -> str:
         *derived.parts(),
     ]
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n" + derived.end()
+
+
+def _of_cpp(finding: Finding, spec: Spec) -> str:
+    """A file of C++."""
+    from gradcheck_cli.report.cpp_code import cpp_script
+
+    entry = finding.entries[0] if finding.entries else None
+    is_lost = entry is None and finding.code == Codes.NON_FINITE_OUTPUT
+    if not is_lost and (entry is None or entry.computed is None):
+        raise NoScript("it has no number whose true value is known")
+    known, half = (_known(finding), _half(entry)) if entry else ("", 0.0)
+    return cpp_script(finding, spec, known, half)
 
 
 def _kind(finding: Finding) -> type[_Derivative]:
@@ -700,16 +714,12 @@ except Exception as error:
 
 
 def _end(finding: Finding, language: Language) -> str:
-    entry = finding.entries[0]
-    source = finding.truth_source or "known"
-    known = next((words for key, words in _KNOWN.items() if source.startswith(key)), "")
-    bar = "" if entry.truth_error is None else f"± {entry.truth_error:.1e}, "
-    title = _title(finding)
+    entry, title = finding.entries[0], _title(finding)
     end = _END.format(
         title=f"{title}, {finding.mode} mode" if finding.mode else title,
         version=language.version,
         truth="not known" if entry.truth is None else entry.truth,
-        known=f"({bar}{source}{': ' * bool(known)}{known})" if source != "undecided" else "",
+        known=_known(finding),
     )
     if _is_of_compiler(finding):
         return end + _WRONG_COMPILED.format(truth=entry.truth, part=2 * _PART * _half(entry))
@@ -718,6 +728,14 @@ def _end(finding: Finding, language: Language) -> str:
     if entry.computed is None:
         return end + _MISSING
     return end + _WRONG.format(truth=entry.truth, half=_half(entry))
+
+
+def _known(finding: Finding) -> str:
+    """How the true number is known, in brackets."""
+    source, error = finding.truth_source or "known", finding.entries[0].truth_error
+    known = next((words for key, words in _KNOWN.items() if source.startswith(key)), "")
+    bar = "" if error is None else f"± {error:.1e}, "
+    return f"({bar}{source}{': ' * bool(known)}{known})" if source != "undecided" else ""
 
 
 def _is_of_compiler(finding: Finding) -> bool:

@@ -37,7 +37,8 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 # Arithmetic as it is written: no fused multiply-add, no reassociation.
-FLAGS = ("-std=c++17", "-O1", "-DNDEBUG", "-ffp-contract=off", "-fPIC", "-shared", "-w")
+ARITHMETIC = ("-std=c++17", "-O1", "-ffp-contract=off")
+FLAGS = (*ARITHMETIC, "-DNDEBUG", "-fPIC", "-shared", "-w")
 LIMIT_S = 120.0
 _PLAINLY = ("-fdiagnostics-color=never", "-ftabstop=1")  # columns are characters
 _HEADERS = Path(__file__).parent
@@ -80,6 +81,12 @@ def headers() -> Path:
         if file.match("eigen3/Eigen/Core"):
             return Path(str(file.locate())).parents[1]
     raise EngineFault("the package cmeel-eigen has no headers: reinstall it")
+
+
+def program_command(source: str, program: str) -> list[str]:
+    """What compiles a file that includes Eigen alone to a program. Raises EngineFault."""
+    places = ["-I", str(headers())]
+    return [*compiler(), *ARITHMETIC, "-w", *places, "-x", "c++", "-o", program, source]
 
 
 def search_path() -> list[str]:

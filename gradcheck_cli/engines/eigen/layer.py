@@ -79,14 +79,8 @@ class EigenSubject(LayerSubject):
         self.fw = NumpyArrays(request.dtype, _ONCE, _ONCE)
         self.mode = "forward"
         self._values = dict(request.values)
-        floating = [name for name, v in self._values.items() if v.dtype.kind == "f"]
-        self._places: dict[str, int] = {}
-        total = 0
-        for name in floating:
-            self._places[name] = total
-            total += self._values[name].size
-        theirs = _included(_header(request.implementation))
-        found = compiled(_text(request, self._places, theirs), theirs)
+        text, self._places = unit(request.implementation, request.values, request.dtype)
+        found = compiled(text, _included(_header(request.implementation)))
         library = found.load()
         self._call = library.gradcheck_layer
         self._problem = library.gradcheck_problem
@@ -213,25 +207,35 @@ def _included(header: Path) -> dict[Path, str]:
     return found
 
 
-def _text(request: SubjectRequest, places: Mapping[str, int], theirs: Mapping[Path, str]) -> str:
-    """The translation unit that calls the function."""
-    implementation = request.implementation
+def unit(
+    implementation: Implementation, values: Mapping[str, Array], dtype: str
+) -> tuple[str, dict[str, int]]:
+    """The translation unit that calls the function, and where each input begins among all that
+    float. Raises EngineFault."""
     file, _, name = implementation.target.partition(":")
     if not name:
         raise EngineFault(f"{file} is a header: name the function template, {file}:name")
-    arguments = [_argument(n, value, places) for n, value in request.values.items()]
+    places: dict[str, int] = {}
+    total = 0
+    for input, value in values.items():
+        if value.dtype.kind == "f":
+            places[input] = total
+            total += value.size
+    arguments = [_argument(n, value, places) for n, value in values.items()]
     arguments += [_fixed(value) for value in implementation.args]
     if implementation.kwargs:
         raise EngineFault("a C++ function has no keyword arguments: write them under `args`")
-    deep = any(value.ndim > 2 for value in request.values.values())
-    return _TEXT.format(
-        digest=_digest(theirs),
+    deep = any(value.ndim > 2 for value in values.values())
+    header = _header(implementation)
+    text = _TEXT.format(
+        digest=_digest(_included(header)),
         tensors="#include <unsupported/Eigen/CXX11/Tensor>\n" if deep else "",
-        header=_header(implementation),
-        real=REALS[request.dtype],
+        header=header,
+        real=REALS[dtype],
         name=name,
         arguments=", ".join(arguments),
     )
+    return text, places
 
 
 def _argument(name: str, value: Array, places: Mapping[str, int]) -> str:
