@@ -55,19 +55,22 @@ class StillEntries:
     """Entries of each leaf whose products with all cotangents are exactly 0, so that all their
     derivatives are; as of a large layer, of which no single derivatives are known."""
 
-    zero: dict[str, Array] = field(default_factory=dict)
+    zero: dict[str, Array] = field(default_factory=dict)  # empty where there are none
 
     def begin(self) -> None:
         self.zero.clear()
 
     def compare(self, k: int, gradient: Mapping[str, Array | None]) -> None:
         for name, product in gradient.items():
-            if product is not None:
-                self.zero[name] = (product == 0) & self.zero.get(name, True)
+            known = self.zero.get(name)
+            if product is None or (known is not None and not known.size):
+                continue
+            zero = product == 0 if known is None else (product == 0) & known
+            self.zero[name] = zero if np.any(zero) else np.zeros(0, dtype=np.bool_)
 
     def findings(self, layer: BoundLayer, cotangent: Array) -> Iterator[Finding]:
         """GC404: bounds without which such entries have other products with a cotangent (m,)."""
-        zero = {name: mask[None] for name, mask in self.zero.items() if np.any(mask)}
+        zero = {name: mask[None] for name, mask in self.zero.items() if mask.size}
         if not zero:
             return
         none: Sequence[UnclippedGradients] = ()

@@ -183,4 +183,4 @@ class EntryPromise(Promise):
             return 0.0
         count = self._truth.drawn
         factor = CLOSE * (1 - power) ** (-1 / count) if count else 1.0
-        return factor * math.sqrt(float(self._truth.squares(self._of_entries)[0])) / norm
+        return factor * math.sqrt(self._truth.square(self._of_entries)) / norm

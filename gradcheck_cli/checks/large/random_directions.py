@@ -65,8 +65,8 @@ class RandomDirections:
 
     def __post_init__(self) -> None:
         self.promise = Promise(self.truth, self.looks)
-        self._expected: dict[int, Float] = {}
-        self._squares = np.zeros(2)  # their sum over all rows
+        self._expected: dict[tuple[int, bool], Float] = {}  # by number, and whether by entry
+        self._squares = 0.0  # of the last sweep, their sum over all rows
         self._searches = 0
 
     def agree(self, count: int) -> Steps[bool]:
@@ -101,6 +101,8 @@ class RandomDirections:
             self.sweep(range(len(self.looks), count))
             return
         self.truth.draw_more(cotangents)
+        scaled = self.truth.draws.by_entry
+        self._expected = {key: of for key, of in self._expected.items() if key[1] == scaled}
         first = before if count == len(self.looks) else 0
         self.looks.clear()
         self.sweep(range(count), first=first)
@@ -113,7 +115,16 @@ class RandomDirections:
 
     def _of(self, number: int) -> Float:
         """The products of the gradient with a direction, (k,)."""
-        return np.asarray(self._expected[number][int(self.truth.draws.by_entry)])
+        scaled = self.truth.draws.by_entry
+        if (number, scaled) not in self._expected:
+            self._sweep_again()
+        return self._expected[number, scaled]
+
+    def _sweep_again(self) -> None:
+        """All products once more, with what moves now."""
+        count = 1 + max(number for number, _ in self._expected)
+        self._expected.clear()
+        self.sweep(range(count))
 
     def count(self) -> int:
         """As many as the power that was requested takes, if the bars are as usual."""
@@ -130,11 +141,13 @@ class RandomDirections:
         before = -1
         while before != self._odd():  # what is no number must not move in any product
             first = first if before < 0 else 0
+            if before >= 0:
+                self._expected.clear()
             before = self._odd()
-            found = {number: np.zeros((2, len(truth.rows))) for number in numbers}
+            found = {number: np.zeros(len(truth.rows)) for number in numbers}
             for number in numbers if first else ():
-                found[number][:, :first] = self._expected[number]
-            squares = self._squares if first else np.zeros(2)
+                found[number][:first] = self._expected[number, truth.draws.by_entry]
+            squares = self._squares if first else 0.0
             for one in comparisons:
                 one.begin()
             gradients = truth.products_of_rows(first)
@@ -142,14 +155,15 @@ class RandomDirections:
                 gradient = next(gradients)
                 self._set_aside(gradient)
                 for number in numbers:
-                    found[number][:, k] = truth.products(gradient, number)
-                squares = squares + truth.squares(gradient)
+                    found[number][k] = truth.product_along(gradient, number)
+                squares += truth.square(gradient)
                 for one in comparisons:
                     one.compare(k, gradient)
                 del gradient  # the next one needs its memory
-            self._expected.update(found)
+            scaled = truth.draws.by_entry
+            self._expected.update({(number, scaled): of for number, of in found.items()})
             self._squares = squares
-            self.promise.squares = squares / len(truth.rows)
+            self.promise.squares[int(scaled)] = squares / len(truth.rows)
 
     def _odd(self) -> int:
         return sum(int(np.count_nonzero(mask)) for mask in self.truth.excluded.values())
@@ -197,7 +211,7 @@ class RandomDirections:
         off = ~found.agrees & (apart <= 2.0 ** -(ERROR_BITS * fmt.bits) * np.abs(expected))
         for k in np.flatnonzero(off):
             moved = truth.pulled(PART * truth.rows[k], ulp_perturbed(self.layer.highest))
-            there = float(truth.products(moved, number)[int(truth.draws.by_entry)]) / PART
+            there = truth.product_along(moved, number) / PART
             found.estimate.error[k] += FIRST_ORDER_SLACK * ROUNDINGS * abs(there - expected[k])
         found.agrees = apart <= found.estimate.error
 
@@ -235,7 +249,7 @@ class RandomDirections:
             self.findings.append(undecided(self.layer, "too many entries are at kinks"))
             return False
         # what stands on kinks is right, and has been set aside: once more without it
-        self.sweep(range(max(self._expected) + 1))
+        self._sweep_again()
         for again in list(self.looks):
             if not (yield from self._look(again)):
                 return False

@@ -94,6 +94,7 @@ class Projections:
         self.rows = self._ahead[: 1 if self._is_many else COTANGENTS]
         self.target = TARGET_OF_MANY if self._is_many else TARGET
         self._sifts = (True if few else None) if self._is_many else False
+        self._sift_level = SHORT_LEVEL  # kinks are about as far along all directions
         self._measured: Float | None = None
         self._known: dict[tuple[int, bool], dict[float, Float]] = {}
         self._sums: dict[tuple[int, bool], Sums] = {}  # of `_ahead`
@@ -206,36 +207,39 @@ class Projections:
             total += dot(values, weights)
         return total
 
-    def products(self, gradient: Mapping[str, Float | None], number: int) -> Float:
-        """The products with direction `number`, scaled by leaf and scaled by entry, (2,)."""
-        found = np.zeros(2)
+    def product_along(self, gradient: Mapping[str, Float | None], number: int) -> float:
+        """The product with direction `number`, which is not kept: it is as large as the layer."""
+        total = 0.0
         for place, leaf in enumerate(self.leaves):
             values = gradient[leaf.name]
             if values is None:
                 continue
-            # together they are as large as the layer
             for inside, drawn in self.draws.unscaled(number, leaf, place):
                 terms = values[inside] * drawn
                 if leaf.name in self.excluded:
                     terms[self.excluded[leaf.name][inside]] = 0.0
-                found[0] += self.draws.size(leaf) * np.sum(terms)
-                found[1] += dot(self.draws.entry_scales(leaf, inside), terms)
-        return found
+                if self.draws.by_entry:
+                    total += dot(self.draws.scales(leaf, inside), terms)
+                else:
+                    total += self.draws.size(leaf) * float(np.sum(terms))
+        return total
 
-    def squares(self, gradient: Mapping[str, Float | None]) -> Float:
-        """The square of the gradient's norm, scaled by leaf and scaled by entry, (2,)."""
-        found = np.zeros(2)
+    def square(self, gradient: Mapping[str, Float | None]) -> float:
+        """The square of the norm of the gradient, scaled as directions are."""
+        total = 0.0
         for leaf in self.leaves:
             values = gradient[leaf.name]
             if values is None:
                 continue
+            if not self.draws.by_entry and leaf.name not in self.excluded:
+                total += self.draws.size(leaf) ** 2 * dot(values, values)
+                continue
             for inside in parts(leaf.size):
-                terms = values[inside]
+                terms = values[inside] * self.draws.scales(leaf, inside)
                 if leaf.name in self.excluded:
-                    terms = np.where(self.excluded[leaf.name][inside], 0.0, terms)
-                scaled = terms * self.draws.entry_scales(leaf, inside)
-                found += [self.draws.size(leaf) ** 2 * dot(terms, terms), dot(scaled, scaled)]
-        return found
+                    terms[self.excluded[leaf.name][inside]] = 0.0
+                total += dot(terms, terms)
+        return total
 
     def along(self, number: int) -> Line:
         """The products of F with all cotangents along direction `number`."""
@@ -348,9 +352,8 @@ class Projections:
         """A look that confirms the products; without one, whether two looks at long steps with
         narrow bars contradict them and not each other: no kink or pole does that."""
         with np.errstate(all="ignore"):
-            line = self.along(number)
             if self._is_many:
-                short = self._short_look(line, number, expected)
+                short = self._short_look(number, expected)
                 if short is None or short.level > SHORT_LEVEL:  # there are kinks
                     self.level = SHORT_LEVEL  # longer steps cross more of them
                     return (short if short and short.confirmed else None), False
@@ -358,6 +361,7 @@ class Projections:
                     return short, False
                 self._sifts = False  # longer steps have narrower bars
             found: list[Probe] = []
+            line = self.along(number)
             for level in (FIRST_LEVEL, FIRST_LEVEL + 1):
                 one = long_look(line, expected, self._relative(), level)
                 if one is None or not narrow(one, line, expected, RELATIVE):
@@ -367,12 +371,12 @@ class Projections:
                 found.append(one)
         return None, same_story(*found)
 
-    def _short_look(self, line: Line, number: int, expected: Float) -> Probe | None:
+    def _short_look(self, number: int, expected: Float) -> Probe | None:
         """At SHORT_LEVEL, and at shorter steps for outputs that have kinks there; None where
         differences of single outputs do not say how near those are."""
         if self._sifts:
             return self._sifted(number, expected)
-        found = look(line, expected, SHORT_LEVEL, FEWER)
+        found = look(self.along(number), expected, SHORT_LEVEL, FEWER)
         smooth = found is not None and not (found.rough or found.apart)
         if self._sifts is None and not (found and smooth and self._is_wanted(found, expected)):
             return self._sifted(number, expected)
@@ -383,10 +387,11 @@ class Projections:
         known: Sums | None = self._sums.get(key)
         if known is None or known.value.size < expected.size:
             line = self.line(self.direction(number, narrow=True), None)
-            known = sifted(line, self._ahead, SHORT_LEVEL)
+            known = sifted(line, self._ahead, self._sift_level)
         self._sifts = known is not None
         if known is None:
             return None
+        self._sift_level = known.usual
         self._sums[key] = known
         return known.probe(expected)
 

@@ -292,14 +292,14 @@ def _extrapolate(quotients: Float, h: Float, noise: Float, power: int) -> Estima
     count, m = quotients.shape
     values, errors = np.full((count, m), np.nan), np.full((count, m), np.inf)
     table = quotients
-    # the weights of all values in one window sum to less than 2 for ratio 2 and power 2, and to
-    # less than 9 for power 1: the product of (2^j + 1) / (2^j - 1)
-    amplification = 2.0 if power == 2 else 9.0
-    loudest = noise
+    amplification, loudest = 1.0, noise
     with np.errstate(all="ignore"):
         for j in range(1, min(WINDOW, count - 1) + 1):
             finer, coarser = table[1:], table[:-1]
-            new = finer + (finer - coarser) / (2.0 ** (power * j) - 1)
+            ratio = 2.0 ** (power * j)
+            new = finer + (finer - coarser) / (ratio - 1)
+            # what the weights of all values in one window sum to
+            amplification *= (ratio + 1) / (ratio - 1)
             loudest = np.maximum(loudest[:-1], noise[j:])
             spread = np.maximum(np.abs(new - finer), np.abs(new - coarser))
             error = DIFFERENCE_SAFETY * spread + amplification * loudest / h[j:, None]

@@ -46,22 +46,24 @@ SETTLED: Enough = 2.0**-26
 DROWNED: Enough = 128.0
 # Times the noise of a central difference: that of one from one side (`differences`).
 LOUDER = 9.0
-# Levels from where the next look would begin to a step that 1 of 64 kinks is within. It is 6 levels
-# below the shortest one that outputs were held from: rounding is 64 times as large beside it, of
-# which LOUDER * DROWNED leaves twice what `bends` hears.
-BESIDE = 3
+# Levels from where the next look would begin to a step that 1 of 32 kinks is within. It is 5 levels
+# below the shortest one that outputs were held from: rounding is 32 times as large beside it, of
+# which LOUDER * DROWNED leaves four times what `bends` hears.
+BESIDE = 2
 NEITHER = 2  # of the sides of an output
 
 
 @dataclass(slots=True)
 class Sums:
     """The derivatives (k,) of weighted sums of outputs, their bars, and the steepest quotients;
-    `level` is where the last look began that was needed."""
+    `level` is where the last look began that was needed, `usual` where the first one did at which
+    most outputs were smooth."""
 
     value: Float
     error: Float
     steepest: Float
     level: int
+    usual: int
 
     def add(self, ladder: Ladder, side: int) -> None:
         """Those of further outputs, by central differences or (1, -1) from one side."""
@@ -84,7 +86,8 @@ def sifted(line: Line, rows: Float, level: int) -> Sums | None:
     that are smooth there, and STRIDE levels further down for the others; `line` is of F itself.
     None where a step leaves the domain, a value is not finite, or outputs are left that bend on any
     step: what has a kink at the point itself is not sifted."""
-    total = Sums(np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows)), level)
+    nothing = np.zeros(len(rows))
+    total = Sums(nothing, nothing.copy(), nothing.copy(), level, level)
     waiting = np.flatnonzero(np.any(rows != 0, axis=0))
     noise = _noise(line.noise[waiting], rows[:, waiting])
     held: list[_OneSided] = []
@@ -117,6 +120,8 @@ def sifted(line: Line, rows: Float, level: int) -> Sums | None:
             few = np.count_nonzero(sides) <= max(BY_CHANCE, left.size // 2)  # not smooth on both
             if np.any(left) and (_is_drowned(mine, left) or (began and not few)):
                 return None
+            if np.count_nonzero(left) > left.size // 2 and total.usual == level:
+                total.usual += STRIDE
             began |= not np.all(left)
             next_up[: waiting.size] = left
             level += STRIDE

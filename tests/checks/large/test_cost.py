@@ -28,7 +28,7 @@ COST = {torch.float32: 1, torch.float64: 2}
         (torch.tanh, 65),  # 61 were counted
         (torch.relu, 80),  # 77: shorter steps for outputs that have kinks nearby
         (lambda y: torch.relu(y) @ HIDDEN.to(y.dtype), 80),  # 77, and all outputs have several
-        (lambda y: torch.tanh(y.float()).to(y.dtype), 340),  # 333: again without the cast
+        (lambda y: torch.tanh(y.float()).to(y.dtype), 350),  # 345: again without the cast
     ],
 )
 def test_a_right_layer_of_one_matrix_takes_few_runs(
