@@ -361,10 +361,10 @@ def changes_of_row(
             changes[leaf.name] = np.zeros(leaf.size)
             continue
         with np.errstate(all="ignore"):
-            moved -= here
-            np.abs(moved, out=moved)
-        moved[~np.isfinite(moved)] = 0.0
-        changes[leaf.name] = moved
+            change = moved - here  # which may be in memory of the framework's own
+            np.abs(change, out=change)
+        change[~np.isfinite(change)] = 0.0
+        changes[leaf.name] = change
     return changes
 
 

@@ -349,9 +349,17 @@ class JaxSubject(LayerSubject):
                 arrays, passes = self._values_at(inputs), []
                 self._interleave(call)
             random = call.watch and (self._random.drawn() or self._draws(inputs))
-            found = self.result(self.flat(arrays), wrt, passes, self.fw.numpy)
-        gradients = {**found.gradients, **dict.fromkeys(unreached)}
-        return replace(found, gradients=gradients, random=random)
+            output, none = self.flat(arrays), dict.fromkeys(unreached)
+            if call.each is None:
+                found = self.result(output, wrt, passes, self.fw.numpy)
+                return replace(found, gradients={**found.gradients, **none}, random=random)
+            del inputs, arrays
+            dtypes: dict[str, str] = {}
+            for i in range(len(passes)):
+                one = self.result(output, wrt, [passes.pop(0)], self.numbers)
+                dtypes.update(one.dtypes)
+                call.each(i, {**one.row(0), **none})
+            return CallResult(output, dtypes=dtypes, random=random)
 
     def _by_rows(
         self, inputs: Mapping[str, Any], wrt: tuple[str, ...], call: Call, rows: Array

@@ -218,7 +218,8 @@ class FrameworkLayer(ABC):
     def numbers(self, array: Any) -> Array:
         """The numbers of an array, which may be in its own memory and dtype: to be read at
         once."""
-        return self.fw.numpy(array)
+        plain = np.asarray(array)
+        return plain if plain.dtype in (np.float32, np.float64) else self.fw.numpy(array)
 
     def flat(self, arrays: Sequence[Any]) -> Array:
         """The numbers of outputs, one after the other, (m,)."""
