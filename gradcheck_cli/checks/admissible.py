@@ -154,14 +154,18 @@ class Admissible:
         return replace(truth, blocks=blocks)
 
     def jvp(self, tangents: Mapping[str, Array]) -> Array | None:
-        return self._subject.jvp(
-            {
-                name: self._kinds[name].along(self._own[name], u.reshape(self._own[name].shape))
-                if name in self._kinds
-                else u
-                for name, u in tangents.items()
-            }
-        )
+        return self._subject.jvp(self._along(tangents))
+
+    def tangents_of(self, tangents: Mapping[str, Array]) -> Array:
+        return self._subject.tangents_of(self._along(tangents))
+
+    def _along(self, tangents: Mapping[str, Array]) -> dict[str, Array]:
+        return {
+            name: self._kinds[name].along(self._own[name], u.reshape(self._own[name].shape))
+            if name in self._kinds
+            else u
+            for name, u in tangents.items()
+        }
 
     def jvps(self, many: Sequence[Mapping[str, Array]]) -> list[Array | None]:
         return [self.jvp(tangents) for tangents in many]

@@ -42,7 +42,7 @@ def with_guards(case: Case, subject: Subject) -> Case:
     guards = []
     none: Sequence[UnclippedGradients] = ()
     for one in where_it_runs(lambda: subject.unclipped_gradients(rows), none):
-        without = _without(zero, one.gradients)
+        without = _without(zero, one)
         if without:
             program = case.spec.program
             span = program.nodes[program.output].span
@@ -76,7 +76,7 @@ class StillEntries:
         none: Sequence[UnclippedGradients] = ()
         subject, row = layer.highest, cotangent[None]
         for one in where_it_runs(lambda: subject.unclipped_gradients(row), none):
-            for (_, name), without in _without(zero, one.gradients).items():
+            for (_, name), without in _without(zero, one).items():
                 many = f"{np.count_nonzero(~np.isnan(without))} entries of the gradient"
                 message = f"`{name}`: a bound before the pole of `{one.pole}` makes {many} zero"
                 found = layer.finding(Codes.CLIPPED_GRADIENT, message, layer.narrow.mode)
@@ -84,15 +84,21 @@ class StillEntries:
 
 
 def _without(
-    zero: Mapping[str, Array], gradients: Mapping[str, Array | None]
+    zero: Mapping[str, Array], unclipped: UnclippedGradients
 ) -> dict[tuple[str, str], Array]:
-    """The entries that are other numbers, nan for all others."""
+    """The entries that are other numbers, nan for all others. They may be infinite where the value
+    is, too; at a vertical tangent, as of a square root at 0, the bound is all that is there."""
+    from reference_engine.traced import ROWS
+
+    row = ROWS.get(unclipped.pole)
+    is_pole = row is None or any(point.kind == "pole" for point in row.points)
     found = {}
     for name, columns in zero.items():
-        gradient = gradients.get(name)
+        gradient = unclipped.gradients.get(name)
         if gradient is None:
             continue
-        other = columns & np.isfinite(gradient) & (gradient != 0)
+        other = columns & ~np.isnan(gradient) & (gradient != 0)
+        other &= np.isfinite(gradient) | is_pole
         if np.any(other):
             found["reverse", name] = np.where(other, gradient, np.nan)
     return found

@@ -138,22 +138,36 @@ class WrongGradients:
 
     def _missing_if_cut(self, finding: Finding) -> Finding:
         """GC102 in place of GC101 where nothing arrives because the graph is cut: an output that is
-        stopped has zeros in JAX and TensorFlow, and in PyTorch none at all."""
+        stopped has zeros in JAX and TensorFlow, and in PyTorch none at all. So it is where the
+        output has no tangent, and others have."""
         cut = finding.cause is not None and finding.cause.kind == DETACHED
         nothing = bool(finding.entries) and all(entry.computed == 0 for entry in finding.entries)
-        if finding.code != Codes.WRONG_GRADIENT or not cut or not nothing:
+        if finding.code != Codes.WRONG_GRADIENT or not nothing:
             return finding
         traced = self._find(finding)
+        which = finding.message.partition(":")[0]
+        if finding.mode == "forward" and traced is not None and self._lacks_tangent(traced):
+            message = f"{which}: forward mode gives no tangent, but the derivative is not zero"
+            return replace(finding, code=Codes.MISSING_GRADIENT, message=message)
+        if not cut:
+            return finding
         if traced is not None and traced.row.tobytes() in self._of_row:
             gradient = self._of_row[traced.row.tobytes()][0].get(traced.leaf)
             if gradient is not None and np.any(gradient):
                 return finding  # something of this output does arrive
-        which = finding.message.partition(":")[0]
-        return replace(
-            finding,
-            code=Codes.MISSING_GRADIENT,
-            message=f"{which}: no gradient arrives, but it is not zero",
-        )
+        message = f"{which}: no gradient arrives, but it is not zero"
+        return replace(finding, code=Codes.MISSING_GRADIENT, message=message)
+
+    def _lacks_tangent(self, traced: TracedEntry) -> bool:
+        """Whether no output that the entry is of has a tangent in forward mode."""
+        (leaf,) = (one for one in self._subject.leaves if one.name == traced.leaf)
+        along = traced.direction
+        if along is None:
+            along = np.zeros(leaf.size)
+            along[traced.flat] = 1.0
+        tangent = {leaf.name: along.reshape(leaf.shape)}
+        known = where_it_runs(lambda: self._subject.tangents_of(tangent), None)
+        return known is not None and not np.any(known & (traced.row != 0))
 
     def _watched(self, finding: Finding) -> Finding:
         try:

@@ -262,15 +262,24 @@ class LayerSubject(FrameworkLayer, Subject):
         with self.ready({}), self.forward_mode(tuple(tangents)):
             return self._pushed(tangents)
 
+    def tangents_of(self, tangents: Mapping[str, Array]) -> Array:
+        with self.ready({}), self.forward_mode(tuple(tangents)):
+            parts = zip(self.outputs, self._parts(tangents), strict=True)
+            return np.concatenate([np.full(y.size, part is not None) for y, part in parts])
+
     def _pushed(self, tangents: Mapping[str, Array]) -> Array | None:
+        found = self._parts(tangents)
+        if found and all(part is None for part in found):
+            return None
+        return self._joined(found)
+
+    def _parts(self, tangents: Mapping[str, Array]) -> list[Any]:
+        """The tangent of each output, None where it has none."""
         names = tuple(tangents)
         made = self.spare_array if isinstance(tangents, Spare) else self.leaf_array
         along = [made(name, tangent) for name, tangent in tangents.items()]
         evaluated = self.evaluated("jvp", names, partial(self._jvp, names))
-        found = evaluated(self.inputs({}), along)
-        if found and all(part is None for part in found):
-            return None
-        return self._joined(found)
+        return list(evaluated(self.inputs({}), along))
 
     def _jvp(
         self, names: Sequence[str], inputs: Mapping[str, Any], along: Sequence[Any]

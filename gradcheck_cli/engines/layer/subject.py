@@ -216,6 +216,11 @@ class Subject(Protocol):
         """`jvp` along several tangents, each of some leaves."""
         return [self.jvp(tangents) for tangents in many]
 
+    def tangents_of(self, tangents: Mapping[str, Array]) -> Array:
+        """Which outputs (m,) have a tangent in forward mode; for the others `jvp` has zeros. Raises
+        Unsupported."""
+        return np.ones(sum(output.size for output in self.outputs), dtype=np.bool_)
+
     def hvp(
         self,
         mode: Mode,
