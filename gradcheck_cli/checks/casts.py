@@ -3,14 +3,18 @@ and what is said of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
+from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.domain.thresholds import GROWS, ROUNDINGS
 from gradcheck_cli.engines.layer.casts import Cast, is_narrower, narrowest
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.explain.findings import explain
@@ -50,25 +54,55 @@ class Casts:
                 yield f"{name}: the {dtype} backward pass continues in {cast.dtype}{where}"
 
 
-def wrong_without(case: Case) -> tuple[Finding, ...]:
-    """What is wrong of the layer without its casts, which is in `case.wide`: rounding costs it
-    nothing, so that only what its constants have fewer digits for is granted. Half of the digits of
-    bfloat16, which are granted to the layer as it is, are four."""
+def wrong_without(
+    case: Case, noise: Callable[[], Mapping[str, Array]] = dict
+) -> tuple[Finding, ...]:
+    """What is wrong of the layer without its casts, which is in `case.wide`: it is granted what
+    rounding costs in float64, and what its constants have fewer digits for. Half of the digits of
+    bfloat16, which are granted to the layer as it is, are four. `noise` says how far its own
+    rounding moves a gradient by reverse mode, (m, n) a leaf."""
     if case.truth is None or not case.wide:
         return ()
-    blocks = {
-        key: replace(block, allowance=block.condition, floor=block.condition)
-        for key, block in case.truth.blocks.items()
-    }
-    alone = replace(
-        case, evaluations=tuple(case.wide.values()), truth=replace(case.truth, blocks=blocks)
-    )
-    _, findings = judge(alone)
-    wrong = [finding for finding in findings if finding.code == Codes.WRONG_GRADIENT]
+    finer = FORMATS["float64"].unit_roundoff / FORMATS[case.dtype].unit_roundoff
+
+    def findings(noises: Mapping[str, Array]) -> tuple[Case, list[Finding]]:
+        assert case.truth is not None
+        blocks = {}
+        for (mode, name), block in case.truth.blocks.items():
+            own = noises.get(name)
+            cost = block.condition + finer * block.floor
+            if own is not None and own.shape == cost.shape:  # no directions
+                cost = cost + ROUNDINGS * own
+            cost = np.where(_lost_in(case, mode, name), np.inf, cost)
+            blocks[mode, name] = replace(block, allowance=cost, floor=cost)
+        truth = replace(case.truth, blocks=blocks)
+        alone = replace(case, evaluations=tuple(case.wide.values()), truth=truth)
+        _, found = judge(alone)
+        return alone, [one for one in found if one.code == Codes.WRONG_GRADIENT]
+
+    alone, wrong = findings({})
+    if wrong:
+        alone, wrong = findings(noise())
     return tuple(
         replace(finding, message=f"{finding.message}; it is wrong without its casts, too")
         for finding in explain(alone, wrong)
     )
+
+
+def _lost_in(case: Case, mode: str, name: str) -> Array | bool:
+    """The entries of which the layer with its casts has no digit left, and without them some: it
+    rounds in float64, too."""
+    assert case.truth is not None
+    value = next(b.value for key, b in case.truth.blocks.items() if key == (mode, name))
+    off = []
+    for one in (*case.evaluations, *case.wide.values()):
+        gradient = one.gradients.get(name) if one.mode == mode else None
+        if gradient is not None and gradient.values is not None:
+            with np.errstate(all="ignore"):
+                off.append(np.abs(gradient.values - value))
+    if len(off) != 2:
+        return False
+    return np.asarray((off[0] >= np.abs(value) / 2) & (GROWS * off[1] <= off[0]))
 
 
 def casts_of(narrow: Subject, highest: Subject) -> Casts:

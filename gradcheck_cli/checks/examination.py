@@ -366,7 +366,8 @@ class _Examination:
         self._notes.update(dict.fromkeys(examined.notes))
         checks, findings = examined.checks, examined.findings
         if self._uncast and examined.suspected:
-            checks, findings = _with_wrong(checks, findings, wrong_without(examined.case))
+            noise = examined.noise if isinstance(examined, Whole) else dict
+            checks, findings = _with_wrong(checks, findings, wrong_without(examined.case, noise))
         elif self._casts and not self._uncast:  # beside so much noise no mode can be called wrong
             findings = tuple(
                 finding for finding in findings if finding.code != Codes.MODES_DISAGREE

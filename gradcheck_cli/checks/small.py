@@ -81,6 +81,10 @@ class Whole(Gradients):
     def is_certified(self) -> bool:
         return self.program is not None and not self._uncast
 
+    def noise(self) -> Mapping[str, Array]:
+        """How far its own rounding moves the gradient in the highest precision, by leaf (m, n)."""
+        return self._truth.noise()
+
     def made(self, costs: bool = False) -> Case:
         layer = self.layer
         modes: dict[Mode, Mapping[str, Array] | None] = {"reverse": None}

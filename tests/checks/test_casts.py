@@ -231,3 +231,34 @@ def test_pairs(forward: Any, backward: Any, codes: set[str], size: int) -> None:
     layer = SimpleNamespace(forward=forward, backward=backward)
     for dtype in ("float32", "float64") if forward is not np.sin else ("float64",):
         assert told(answered(NumpyEngine(), layer, normal(size), dtype)) == codes
+
+
+@pytest.mark.parametrize(
+    ("layer", "x"),
+    [
+        (lambda x: torch.tanh(x.float()), [0.001, 8.0, -15.0]),
+        (lambda x: torch.tanh(x.float()).to(x.dtype), [0.5, -15.0]),
+        (lambda x: (1 - torch.cos(x.float())) / x.float(), [20.0, 1e-6]),
+        (lambda x: torch.log(1 + torch.exp(x.float())), [8.0, -30.0]),
+    ],
+)
+def test_digits_that_are_lost_in_float64_too_are_no_wrong_rule(layer: Any, x: list[float]) -> None:
+    found = told(examined(layer, {"x": np.array(x)}, modes=REVERSE))
+    assert found <= {"GC301", "GC302", "GC303"}
+
+
+@pytest.mark.parametrize("factor", [1.01, 1.5, -1.0])
+def test_a_wrong_rule_behind_a_cast_is_wrong(factor: float) -> None:
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return torch.tanh(x.float())
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return (g.double() * factor / torch.cosh(x.double()) ** 2).to(x.dtype)
+
+    x = {"x": np.array([0.001, 8.0, -15.0])}
+    assert "GC101" in told(examined(lambda x: Scaled.apply(x), x, modes=REVERSE))
