@@ -12,7 +12,13 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Evaluation, Mode, order_of
 from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding
-from gradcheck_cli.domain.thresholds import FEW_ULPS, FIRST_ORDER_SLACK, HIDDEN_ULPS
+from gradcheck_cli.domain.thresholds import (
+    ERROR_BITS,
+    FEW_ULPS,
+    FIRST_ORDER_SLACK,
+    GROWS,
+    HIDDEN_ULPS,
+)
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge.decision import Verdict
 from gradcheck_cli.judge.findings import entry_index, finding
@@ -92,11 +98,36 @@ def _compare_modes(
         undecided = np.isin(mine, open_kinds) & np.isin(theirs, open_kinds)
         fmt = FORMATS[case.dtype]
         allowed = _rounding(case.truth.blocks[one.mode, name], fmt)
-        places = np.argwhere(_differ(a, b, allowed, fmt) & undecided)
+        apart = _differ(a, b, allowed, fmt) & undecided
+        if np.any(apart):
+            apart &= ~_shrinks(case, one, other, name)
+        places = np.argwhere(apart)
         if len(places):
             yield _disagreement(
                 case, Codes.MODES_DISAGREE, one, name, places, a, b, f"{one.mode}", f"{other.mode}"
             )
+
+
+def _shrinks(case: Case, one: Evaluation, other: Evaluation, name: str) -> Array:
+    """Entries of which the modes have half of their digits in common, and are nearer to each other
+    in the finer of two precisions, as they are where rounding alone parts them: another convention
+    at a kink is one in both."""
+    there = [case.wide.get((one.engine, mode)) for mode in (one.mode, other.mode)]
+    runs = [*there, one, other]
+    found = [None if run is None else run.gradients.get(name) for run in runs]
+    arrays = [None if gradient is None else gradient.values for gradient in found]
+    dtypes = {run.dtype for run in there if run is not None}
+    again, again_other, a, b = arrays
+    if again is None or again_other is None or a is None or b is None or len(dtypes) != 1:
+        return np.zeros((), dtype=np.bool_)
+    with np.errstate(all="ignore"):
+        gaps = np.abs(again - again_other), np.abs(a - b)
+    unit = {dtype: FORMATS[dtype].unit_roundoff for dtype in (*dtypes, one.dtype)}
+    (wide,) = dtypes
+    small, large = gaps if unit[wide] < unit[one.dtype] else gaps[::-1]
+    fmt = FORMATS[one.dtype]
+    alike = gaps[1] <= 2.0 ** (ERROR_BITS * fmt.bits) * fmt.ulp(np.fmax(np.abs(a), np.abs(b)))
+    return np.asarray(alike & (unit[wide] != unit[one.dtype]) & (GROWS * small <= large))
 
 
 def _rounding(block: TruthBlock, fmt: FloatFormat) -> Array:

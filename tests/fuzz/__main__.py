@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 
 from tests.fuzz.backwards import Backwards
+from tests.fuzz.compositions import Compositions
 from tests.fuzz.driver import Fuzzer, Processes, fuzz
 from tests.fuzz.formulas import Formulas
 from tests.fuzz.layers import Layers
@@ -26,9 +27,10 @@ from tests.fuzz.signals import Signals
 from tests.fuzz.specs import Specs
 
 FUZZERS: dict[str, tuple[Callable[[], Fuzzer], int]] = {
-    "specs": (Specs, 8830),
+    "specs": (Specs, 8770),
     "formulas": (Formulas, 460),
     "backwards": (Backwards, 360),
+    "compositions": (Compositions, 60),
     "oddities": (Oddities, 300),
     "layers": (Layers, 40),
     "signals": (Signals, 10),

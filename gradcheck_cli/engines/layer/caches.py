@@ -145,7 +145,9 @@ class _Reached:
             if name in around:
                 get = partial(around.get, name)
                 self._named(_Name(name, get, partial(around.__setitem__, name)))
-        self._later(*(("", value) for value in function.__defaults__ or ()))
+        defaults = function.__defaults__ or ()
+        arguments = function.__code__.co_varnames[: function.__code__.co_argcount]
+        self._later(*zip(arguments[len(arguments) - len(defaults) :], defaults, strict=True))
         self._later(*(function.__kwdefaults__ or {}).items())
         self._attributes(function, f"{function.__name__}.")
 

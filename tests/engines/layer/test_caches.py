@@ -196,6 +196,12 @@ def test_a_cleared_place_is_filled_by_the_next_call(made: Callable[[], Callable[
     assert shown
 
 
+def test_the_argument_names_the_default_that_keeps_numbers() -> None:
+    layer = in_a_default()
+    layer(np.ones(2))
+    assert [place.name for place in all_of(layer)] == ["kept"]
+
+
 def test_a_weight_that_no_call_assigns_is_no_place() -> None:
     Plain.shared.clear()
     Plain.own = None
