@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any
@@ -223,4 +224,5 @@ def _is_name(name: str, suffix: str) -> bool:
 
 
 def _from_where(folder: str) -> str:
-    return f"paths are relative to the spec's folder, {folder or 'here'}"
+    place = "" if folder in ("", os.curdir) else f" ({folder})"
+    return f"paths are relative to the spec's folder{place}"
