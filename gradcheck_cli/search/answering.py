@@ -18,7 +18,6 @@ from gradcheck_cli.domain.thresholds import Enough
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.explain.fixes.candidates import propose
-from gradcheck_cli.search.batching import NotBatched, batched
 from gradcheck_cli.search.box import Domain, domain_of
 from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.estimates import Estimator
@@ -26,6 +25,7 @@ from gradcheck_cli.search.layers import layer_searching
 from gradcheck_cli.search.probes import probes
 from gradcheck_cli.search.runs import BATCH, filled
 from gradcheck_cli.search.searching import Searching
+from gradcheck_cli.truth.batching import NotBatched, batched
 from gradcheck_cli.truth.plain import inlined
 
 FOR_FIXES = 0.3  # of the budget: for the search of fixes

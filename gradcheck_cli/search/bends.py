@@ -14,10 +14,10 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.search.batching import NotBatched
 from gradcheck_cli.search.box import Domain, Ordinals
 from gradcheck_cli.search.enclosures.enclosed import Exceeds, Rounding, between
 from gradcheck_cli.search.enclosures.enclosing import BoxProgram
+from gradcheck_cli.truth.batching import NotBatched
 from gradcheck_cli.truth.formulas.directional_program import NoDirectional, directional
 
 _MOST = 4  # elements: each has a program of its own, of a few times the operations

@@ -15,10 +15,10 @@ from gradcheck_cli.checks.protocol import Ask, Steps
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Evaluation, Failure, Problem, Projection
 from gradcheck_cli.domain.program import Program
-from gradcheck_cli.search.batching import NotBatched, batched, tiled
 from gradcheck_cli.search.box import Domain, Ordinals
 from gradcheck_cli.search.enclosures.faithful import chooses_by_others
 from gradcheck_cli.search.estimates import Answers, answers_of, row_cotangents
+from gradcheck_cli.truth.batching import NotBatched, batched, tiled
 
 BATCH = 1024
 _SINGLY = 256  # points of a call that are run where none can be batched: 0.3 ms each

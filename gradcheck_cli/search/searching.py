@@ -33,7 +33,6 @@ from gradcheck_cli.domain.search import (
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.domain.thresholds import Enough, Seconds
 from gradcheck_cli.engines.kit.walker import rounded
-from gradcheck_cli.search.batching import NotBatched, batched
 from gradcheck_cli.search.box import Domain, Ordinals, to_ordinals
 from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.enclosures.enclosed import (
@@ -54,6 +53,7 @@ from gradcheck_cli.search.regions.together import Asking, together
 from gradcheck_cli.search.roundest import simpler
 from gradcheck_cli.search.runs import BATCH, Runner, filled
 from gradcheck_cli.search.truths import Failing, PointTruth
+from gradcheck_cli.truth.batching import NotBatched, batched
 from gradcheck_cli.truth.plain import inlined
 
 ASSUMPTIONS = (

@@ -100,29 +100,25 @@ class PlainFunction:
         self._program = program
         self._start: list[Any] = [None] * len(program.nodes)
         self._places: dict[tuple[str, ...], tuple[int, dict[int, slice]]] = {}  # of `roundings`
-        self.steps: list[tuple[int, Callable[..., Any], tuple[int, ...], dict[str, Any]]] = []
+        self._steps: list[tuple[int, Callable[..., Any], tuple[int, ...], dict[str, Any]]] = []
         for index, node in enumerate(program.nodes):
             if node.op == CONSTANT:
                 self._start[index] = constant(node, fmt)
             elif node.op == CUSTOM:
                 raise ValueError("inline custom gradients first")
             elif node.op != INPUT:
-                self.steps.append((index, ROWS[node.op].raw, node.args, dict(node.keywords)))
-
-    def start(self) -> list[Any]:
-        """A place for the value of every node, with those of constants."""
-        return self._start.copy()
+                self._steps.append((index, ROWS[node.op].raw, node.args, dict(node.keywords)))
 
     def nodes(
         self, values: Mapping[str, Array], altered: Callable[[int, Any], Any] | None = None
     ) -> list[Any]:
         """The value of every node. Overflow, invalid operations and the like give inf and nan.
         What is used of a node is `altered` of its index and its value."""
-        slots = self.start()
+        slots = self._start.copy()
         for name, index in self._program.inputs.items():
             slots[index] = values[name] if altered is None else altered(index, values[name])
         with np.errstate(all="ignore"):
-            for index, function, args, keywords in self.steps:
+            for index, function, args, keywords in self._steps:
                 found = function(*[slots[i] for i in args], **keywords)
                 if type(found) is not np.ndarray:
                     found = np.asarray(found)

@@ -27,7 +27,6 @@ from gradcheck_cli.engines.errors import NodeFault
 from gradcheck_cli.engines.kit.gradient_program import engine_program
 from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.engines.registry import engines
-from gradcheck_cli.search.batching import NotBatched
 from gradcheck_cli.search.box import Domain, Ordinals, domain_of
 from gradcheck_cli.search.enclosures.enclosed import Enclosed, Exceeds, Rounding
 from gradcheck_cli.search.enclosures.enclosing import BoxProgram
@@ -35,6 +34,7 @@ from gradcheck_cli.search.enclosures.faithful import LOOSE, unfaithful
 from gradcheck_cli.search.estimates import Answers
 from gradcheck_cli.search.probes import probes
 from gradcheck_cli.search.runs import BATCH, Runner
+from gradcheck_cli.truth.batching import NotBatched
 
 FORMULAS = (
     *("exp(x)", "exp2(x)", "expm1(x)", "log(x)", "log1p(x)", "log2(x)", "log10(x)", "tanh(x)"),

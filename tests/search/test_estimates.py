@@ -1,7 +1,7 @@
 import numpy as np
 
-from gradcheck_cli.search.batching import batched
 from gradcheck_cli.search.estimates import Estimator, answers_of, row_cotangents
+from gradcheck_cli.truth.batching import batched
 
 from .searched import spec_of
 

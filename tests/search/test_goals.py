@@ -1,9 +1,9 @@
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.search.batching import batched
 from gradcheck_cli.search.box import Ordinals, from_ordinals
 from gradcheck_cli.search.goals import Watch, directed, lines_through
+from gradcheck_cli.truth.batching import batched
 
 from .searched import domain_in, spec_of
 

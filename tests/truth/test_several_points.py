@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcheck_cli.truth.plain import plain_function
+from gradcheck_cli.truth.batching import batch_of_few
+from gradcheck_cli.truth.plain import PlainFunction, plain_function
 from gradcheck_cli.truth.several_points import FEW, SeveralPoints
 from tests.conftest import program_of
 
@@ -43,8 +44,12 @@ AT_ONCE = [
     "flip(x, axis=0) ** 2",
     "concatenate([transpose(x), m], axis=1)",
     "stack([x[1], w], axis=1)",
+    "matmul(x, w)",
+    "cumsum(x, axis=0)",
+    "norm(x, axis=1)",
+    "max(x)",
 ]
-ONE_BY_ONE = ["matmul(x, w)", "cumsum(x, axis=0)", "norm(x, axis=1)", "max(x)"]
+ONE_BY_ONE = ["sort(x, axis=0)", "trace(x @ m)", "norm(x)"]
 
 
 def parsed(formula: str, shapes: Mapping[str, tuple[int, ...]]) -> Any:
@@ -90,17 +95,15 @@ def test_values_and_their_roundings_are_those_of_each_point(formula: str, count:
 def test_operations_run_once_where_they_allow_it(
     formula: str, evaluations: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = parsed(formula, SHAPES)
-    function = SeveralPoints(program, "float64")
-    plain, ran = function._function, []
-    index, step, args, keywords = plain.steps[0]
+    program, ran = parsed(formula, SHAPES), []
+    nodes = PlainFunction.nodes
 
-    def counted(*xs: Any, **named: Any) -> Any:
-        ran.append(xs)
-        return step(*xs, **named)
+    def counted(self: PlainFunction, *args: Any) -> Any:
+        ran.append(self)
+        return nodes(self, *args)
 
-    monkeypatch.setattr(plain, "steps", [(index, counted, args, keywords), *plain.steps[1:]])
-    function.values(needed(program, points(5)))
+    monkeypatch.setattr(PlainFunction, "nodes", counted)
+    SeveralPoints(program, "float64").values(needed(program, points(5)))
     assert len(ran) == evaluations
 
 
@@ -113,5 +116,5 @@ def test_what_is_the_same_at_all_points_is_repeated() -> None:
 
 def test_large_arrays_are_evaluated_point_by_point() -> None:
     small, large = (parsed("x * 2", {"x": (n,)}) for n in (4, 2 * FEW))
-    assert SeveralPoints(small, "float64")._beside is not None
-    assert SeveralPoints(large, "float64")._beside is None
+    assert batch_of_few(small, 3, FEW) is not None
+    assert batch_of_few(large, 3, FEW) is None

@@ -15,7 +15,6 @@ from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program, ProgramCopy
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.trace.symbols import ProgramWriter, Symbol
-from gradcheck_cli.search.batching import Batch
 from gradcheck_cli.search.enclosures import (  # noqa: F401 - they fill the table of rules
     array_rules,
     function_rules,
@@ -30,6 +29,7 @@ from gradcheck_cli.search.enclosures.faithful import (
     kernel_of,
 )
 from gradcheck_cli.search.enclosures.rules import RULES, read, stays_broken
+from gradcheck_cli.truth.batching import Batch
 from reference_engine.op import Composite
 from reference_engine.traced import ROWS, Value
 

@@ -15,9 +15,9 @@ from gradcheck_cli.domain.kept import kept
 from gradcheck_cli.domain.program import CONSTANT, INPUT, CustomGradient, Node, Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import SAME_STEP, Cost
+from gradcheck_cli.truth.batching import batch_of_few
 from gradcheck_cli.truth.certified.ties import Ties, at_a_kink, tied_elements, with_unknown
 from gradcheck_cli.truth.plain import constant, inlined, moving
-from gradcheck_cli.truth.side_by_side import SideBySide, side_by_side
 
 NODES_BITS = 2200  # the square of the smallest float64, beside 1
 FEW_BALLS = 64
@@ -53,7 +53,6 @@ class BallProgram:
         self._last: Recorded | None = None
         self._dtype = request.dtype
         self._nodes = _nodes(self.program, request.dtype, request.wrt)
-        self._values = request.values
         self._given: dict[str, Any] = {}
         for name in self.program.inputs:
             value = np.asarray(request.values[name])
@@ -96,27 +95,24 @@ class BallProgram:
         one run at as many points side by side; None where that takes longer than a pass for each,
         or cannot be."""
         from reference_engine.arithmetic.arbs import objects
-        from reference_engine.arithmetic.balls import Ball, exactly
+        from reference_engine.arithmetic.balls import Ball
         from reference_engine.enclosing import ball_vjp
 
-        beside, count = side_by_side(self.program), len(cotangents)
-        if count < 2 or beside is None or beside.each > FEW_BALLS:
+        count = len(cotangents)
+        batch = batch_of_few(self.program, count, FEW_BALLS, self.wrt) if count > 1 else None
+        if batch is None:
             return None
-        nodes = _nodes_side_by_side(self.program, self._dtype, self.wrt)
-        given: dict[str, Any] = {}
-        for name in self.program.inputs.keys() - set(self.wrt):
-            value = beside.same(np.asarray(self._values[name]), is_input=True)
-            given[name] = exactly(value) if value.dtype.kind == "f" else value
+        nodes = _nodes(batch.program, self._dtype, self.wrt)
 
         def run(*xs: Any) -> Any:
-            every = {**given, **dict(zip(self.wrt, xs, strict=True))}
+            every = {**self._given, **dict(zip(self.wrt, xs, strict=True))}
             (found,) = nodes.outputs(every[name] for name in self.program.inputs)
             return found
 
-        arrays = (np.broadcast_to(objects(x), beside.shape(count, x.shape)) for x in self.xs)
+        arrays = (np.broadcast_to(objects(x), (count, *x.shape)) for x in self.xs)
         _, pull = ball_vjp(run, [Ball(x) for x in arrays])
         output = self.program.nodes[self.program.output].shape
-        found = pull(cotangents.reshape(beside.shape(count, output)))
+        found = pull(cotangents.reshape(count, *output))
         return [x_bar.reshape(count, -1) for x_bar in found]
 
     def ties(self, xs: Sequence[Any]) -> Ties:
@@ -156,27 +152,18 @@ def _known(balls: Any) -> Array:
 
 
 class Nodes:
-    """The nodes of a program on balls. A tie at those that stand `still` is none. They may run at
-    several points, which lie `beside` one another."""
+    """The nodes of a program on balls. A tie at those that stand `still` is none."""
 
-    def __init__(
-        self,
-        program: Program,
-        fmt: FloatFormat,
-        still: Container[int] = (),
-        beside: SideBySide | None = None,
-    ) -> None:
+    def __init__(self, program: Program, fmt: FloatFormat, still: Container[int] = ()) -> None:
         from reference_engine.traced import ROWS
 
         self._program = program
-        self._beside = beside
         self._still = still
         self._template: list[Any] = [None] * len(program.nodes)
         self._calls: list[tuple[int, Any]] = []
         for index, node in enumerate(program.nodes):
             if node.op == CONSTANT:
                 value = constant(node, fmt)
-                value = value if beside is None else beside.same(value)
                 self._template[index] = self.exactly(value) if node.kind == "float" else value
             elif node.op != INPUT:
                 call = ROWS[node.op] if node.custom is None else _stated(node.custom, fmt)
@@ -202,7 +189,7 @@ class Nodes:
     ) -> list[Any]:
         """One array an output, None where the program has none, of one array an input. Nodes on a
         tie are noted in `ties`, or, where that is known, get an `unknown` derivative."""
-        from reference_engine.traced import ROWS, Traced
+        from reference_engine.traced import Traced
 
         program, slots = self._program, self._template.copy()
         for index, value in zip(program.inputs.values(), inputs, strict=True):
@@ -219,11 +206,7 @@ class Nodes:
             # of a number with itself (x != x, where it is nan)
             still = index in self._still or _is_of_itself(node)
             with self.watched(still, still or ties is not None) as met:
-                if self._beside is None:
-                    slots[index] = call(*args, **node.keywords)
-                else:
-                    row = ROWS.__getitem__
-                    slots[index] = self._beside.call(index, call, args, node.keywords, row)
+                slots[index] = call(*args, **node.keywords)
             if not still:
                 self.moved(node, slots[index])
             if ties is None or still:
@@ -242,15 +225,6 @@ def _nodes(program: Program, dtype: str, wrt: tuple[str, ...]) -> Nodes:
     """Where nodes that do not depend on `wrt` stand still."""
     still = set(range(len(program.nodes))) - moving(program, wrt)
     return Nodes(program, FORMATS[dtype], still)
-
-
-@kept
-def _nodes_side_by_side(program: Program, dtype: str, wrt: tuple[str, ...]) -> Nodes:
-    """The same for several points at once."""
-    beside = side_by_side(program)
-    assert beside is not None
-    still = set(range(len(program.nodes))) - moving(program, wrt)
-    return Nodes(program, FORMATS[dtype], still, beside)
 
 
 def _is_of_itself(node: Node) -> bool:

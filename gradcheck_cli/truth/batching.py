@@ -1,20 +1,22 @@
 """A program for many points at once: every array has one more axis in front, of N points.
 
-`batched` takes a program and N, and gives the program for (N, *shape) arrays, which any engine can
-run. An operation that has no rule here cannot be batched: the points are run one by one then.
+`Batch` takes a program and N, and gives the program for (N, *shape) arrays, which any engine can
+run: a call of NumPy, or a step of a tape, takes as long for eight numbers as for one. An operation
+that has no rule here cannot be batched: the points are run one by one then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from string import ascii_letters
 from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.domain.kept import kept
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
-from reference_engine.traced import ROWS
 
 _ALONG_AXES = frozenset(("reductions", "neural", "statistics", "norms", "cumulative"))
 _STACKED = frozenset(("inv", "det", "slogdet_sign", "slogdet_logabs", "logdet", "cholesky"))
@@ -31,38 +33,60 @@ class NotBatched(Exception):
 
 
 class Batch:
-    """A batched program, and by node of the program for one point its place in it. Raises
-    NotBatched."""
+    """A batched program, and by node of the program for one point its place in it. The inputs
+    `names` have the new axis: the floating ones unless given. Raises NotBatched."""
 
-    def __init__(self, program: Program, count: int) -> None:
-        batching = _Batching(program, count)
+    def __init__(self, program: Program, count: int, names: Collection[str] | None = None) -> None:
+        batching = _Batching(program, count, names)
         self.program = batching.run()
         self.places = batching.places
 
 
 def batched(program: Program, count: int) -> Program:
-    """The program of `count` points. Its floating inputs have the new axis, its other inputs have
-    not. Raises NotBatched."""
-    return _Batching(program, count).run()
+    """The program of `count` points, as a `Batch` has it. Raises NotBatched."""
+    return Batch(program, count).program
+
+
+@kept
+def batch_of_few(
+    program: Program, count: int, most: int, names: tuple[str, ...] | None = None
+) -> Batch | None:
+    """A Batch; None where an operation cannot be batched, or nodes have more than `most` numbers on
+    average."""
+    numbers = [math.prod(node.shape) for node in program.nodes]
+    if sum(numbers) > most * len(numbers):
+        return None
+    try:
+        return Batch(program, count, names)
+    except NotBatched:
+        return None
 
 
 class _Batching:
-    def __init__(self, program: Program, count: int) -> None:
+    def __init__(self, program: Program, count: int, names: Collection[str] | None) -> None:
+        from reference_engine.traced import ROWS
+
+        self._rows = ROWS
         self._program = program
         self._count = count
+        self._given = {
+            index
+            for name, index in program.inputs.items()
+            if (program.nodes[index].kind == "float" if names is None else name in names)
+        }
         self._nodes: list[Node] = []
         self.places: list[int] = []  # by old index, the new one
         self._has_axis: list[bool] = []  # by old index
 
     def run(self) -> Program:
-        for node in self._program.nodes:
-            self._node(node)
+        for index, node in enumerate(self._program.nodes):
+            self._node(index, node)
         inputs = {name: self.places[i] for name, i in self._program.inputs.items()}
         outputs = tuple(None if i is None else self._spread(i) for i in self._program.outputs)
         return Program(tuple(self._nodes), inputs, outputs, self._program.text)
 
-    def _node(self, node: Node) -> None:
-        if node.op == INPUT and node.kind == "float":
+    def _node(self, index: int, node: Node) -> None:
+        if index in self._given:
             made, moves = replace(node, shape=(self._count, *node.shape)), True
         elif node.op in (INPUT, CONSTANT) or not any(self._has_axis[i] for i in node.args):
             made, moves = replace(node, args=tuple(self.places[i] for i in node.args)), False
@@ -77,7 +101,7 @@ class _Batching:
         return len(self._nodes) - 1
 
     def _moving(self, node: Node) -> Node:
-        row = ROWS.get(node.op)
+        row = self._rows.get(node.op)
         if row is None or node.custom is not None:
             raise NotBatched(node.op)
         shape = (self._count, *node.shape)
@@ -108,13 +132,7 @@ class _Batching:
             axis = {"axis": node.keywords["axis"] % rank + 1}
             return replace(node, args=args, keywords=axis, shape=shape)
         if node.op in _OF_ONE_NUMBER and not self._program.nodes[node.args[0]].shape:
-            return replace(
-                node,
-                op="reshape",
-                args=(self.places[node.args[0]],),
-                shape=shape,
-                keywords={"shape": shape},
-            )
+            return self._arranged("reshape", self.places[node.args[0]], shape, node)
         keywords = self._keywords(node, row.family)
         if node.op in ("concatenate", "stack"):
             args = tuple(self._spread(i) for i in node.args)
@@ -139,8 +157,7 @@ class _Batching:
             return replace(node, args=(left, right), shape=whole)
         rows, columns = self._nodes[left].shape[1:-1], self._nodes[right].shape[-1:]
         matrices = replace(node, args=(left, right), shape=(self._count, *rows, *columns))
-        place = self._append(matrices)
-        return replace(node, op="reshape", args=(place,), keywords={"shape": whole}, shape=whole)
+        return self._arranged("reshape", self._append(matrices), whole, node)
 
     def _keywords(self, node: Node, family: str) -> Mapping[str, Any]:
         """The keywords, with axes counted from behind the new one."""
@@ -158,6 +175,12 @@ class _Batching:
             return {**given, "axis": given["axis"] % rank + 1}
         if node.op in _STACKED:
             return given
+        if node.op == "expand_dims":
+            return {"axis": given["axis"] % (rank + 1) + 1}
+        if node.op == "squeeze":
+            shape, axis = self._program.nodes[node.args[0]].shape, given["axis"]
+            ones = tuple(i for i, n in enumerate(shape) if n == 1)
+            return {"axis": _behind(ones if axis is None else axis, rank)}
         if node.op == "moveaxis":
             return {name: _behind(axes, rank) for name, axes in given.items()}
         if node.op == "flip":
@@ -192,9 +215,13 @@ class _Batching:
         return self._made("broadcast_to", self.places[index], (self._count, *node.shape), node)
 
     def _made(self, op: str, place: int, shape: tuple[int, ...], like: Node) -> int:
+        return self._append(self._arranged(op, place, shape, like))
+
+    def _arranged(self, op: str, place: int, shape: tuple[int, ...], like: Node) -> Node:
+        """The numbers of a node in this shape."""
         kind = self._nodes[place].kind
         made = Node(op, (place,), {"shape": shape}, like.span, like.text, shape=shape, kind=kind)
-        return self._append(replace(made, wants=(kind,)))
+        return replace(made, wants=(kind,))
 
 
 def _behind(axes: int | tuple[int, ...], rank: int) -> tuple[int, ...]:

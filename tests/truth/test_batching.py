@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
 
-from gradcheck_cli.search.batching import NotBatched, batched, tiled
+from gradcheck_cli.truth.batching import Batch, NotBatched, batch_of_few, batched, tiled
 from gradcheck_cli.truth.plain import PlainFunction
-
-from .searched import spec_of
+from tests.search.searched import spec_of
 
 MODELS = (
     "sum(x * y)",
@@ -25,6 +24,8 @@ MODELS = (
     "einsum('i,i->', x, y)",
     "sum(outer(x, y) * outer(y, x * x))",
     "sum(moveaxis(reshape(x, (3, 1)), 0, -1) * y)",
+    "sum(squeeze(expand_dims(x, axis=1)) * y)",
+    "sum(squeeze(expand_dims(x, axis=-2), axis=0) * y)",
 )
 
 
@@ -42,6 +43,23 @@ def test_a_batch_has_what_each_of_its_points_has(model: str) -> None:
 def test_what_has_no_rule_is_not_batched() -> None:
     with pytest.raises(NotBatched, match="sort"):
         batched(spec_of("{x: [1, 2, 3]}", "sort(x)[0]").program, 2)
+
+
+def test_inputs_that_do_not_move_keep_their_shape() -> None:
+    program = spec_of("{x: [1, 2, 3], y: [3, -1, 2]}", "sum(x * tanh(y))").program
+    batch = Batch(program, 4, ["x"])
+    shapes = [node.shape for node in batch.program.nodes]
+    assert [shapes[batch.program.inputs[name]] for name in ("x", "y")] == [(4, 3), (3,)]
+    assert shapes[batch.places[program.output - 2]] == (3,)  # tanh(y)
+    y, x = np.array([0.5, -1.0, 2.0]), np.arange(12.0).reshape(4, 3)
+    found = PlainFunction(batch.program, "float64")({"x": x, "y": y})
+    np.testing.assert_allclose(found, x @ np.tanh(y))
+
+
+def test_nodes_of_many_numbers_are_left_alone() -> None:
+    program = spec_of("{x: [1, 2, 3]}", "x * 2").program
+    assert batch_of_few(program, 2, 3) is batch_of_few(program, 2, 3) is not None
+    assert batch_of_few(program, 2, 2) is None
 
 
 def test_other_inputs_are_repeated() -> None:
