@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from gradcheck_cli.checks.findings import finding_for
 from gradcheck_cli.checks.protocol import Ask, CastsRequest, Steps
 from gradcheck_cli.domain.case import Case
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Values
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
 from gradcheck_cli.domain.layer import LayerProblem, as_program
 from gradcheck_cli.domain.records import dataclass, replace
@@ -17,7 +17,7 @@ from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.layer.subject import CallResult, Subject
 
-Bind = Callable[[str, Mapping[str, Array]], Subject | None]
+Bind = Callable[[str, Values], Subject | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class BoundLayer:
         yield [Ask(self.name, CastsRequest())]
 
     @contextmanager
-    def elsewhere(self, dtype: str, values: Mapping[str, Array]) -> Iterator[Subject | None]:
+    def elsewhere(self, dtype: str, values: Values) -> Iterator[Subject | None]:
         """The layer in `dtype` where leaves have other values, as far as they can be given: what a
         closure captured stays as it is."""
         captured = {leaf.name for leaf in self.narrow.leaves if leaf.role == "captured"}

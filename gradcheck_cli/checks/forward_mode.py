@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcheck_cli.checks.bound_layer import moving_size, output_shape, output_size
 from gradcheck_cli.domain.draws import direction, generator
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient
 from gradcheck_cli.domain.layer import LayerProblem, Leaf
 from gradcheck_cli.domain.records import replace
@@ -22,7 +22,7 @@ from gradcheck_cli.engines.tracebacks import as_failure, raise_if_internal
 COLUMNS = 16  # forward passes for a whole Jacobian; beyond that, DIRECTIONS a leaf
 DIRECTIONS = 2  # one Gaussian, one of Rademacher
 
-Tangents: TypeAlias = Sequence[Mapping[str, Array]]
+Tangents: TypeAlias = Sequence[Values]
 """By leaf, one after the other."""
 
 
@@ -38,7 +38,7 @@ class Pushes:
         self.directions = self._drawn(narrow)
         self.notes: tuple[str, ...] = ()
 
-    def _drawn(self, narrow: Subject) -> Mapping[str, Array] | None:
+    def _drawn(self, narrow: Subject) -> Values | None:
         """Directions for leaves whose columns are too many to be pushed one by one."""
         if moving_size(narrow) <= COLUMNS:
             return None
@@ -55,7 +55,7 @@ class Pushes:
         self,
         subject: Subject,
         output: Array | None = None,
-        asked: Mapping[str, Array] | None = None,
+        asked: Values | None = None,
     ) -> Evaluation | None:
         """What forward mode gives of the subject, whose `output` may be known; None, and a note,
         where there is no such mode. `asked` are masks of the columns by leaf that are pushed, where

@@ -12,7 +12,7 @@ from gradcheck_cli.checks.forward_mode import Pushes
 from gradcheck_cli.checks.protocol import CaseExamination, Steps
 from gradcheck_cli.checks.unfilled_entries import with_never_filled
 from gradcheck_cli.domain.case import Case, Suspect
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.evaluation import Evaluation, Mode
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
 from gradcheck_cli.judge import is_suspect, suspect_entries
@@ -39,7 +39,7 @@ class LayerCase(CaseExamination):
         """The derivatives of the layer, computed again in another dtype."""
 
     @abstractmethod
-    def elsewhere(self, mode: Mode, values: Mapping[str, Array]) -> Mapping[str, Array | None]:
+    def elsewhere(self, mode: Mode, values: Values) -> Mapping[str, Array | None]:
         """The blocks of one mode where leaves have other values."""
 
     @property
@@ -140,7 +140,7 @@ class Gradients(LayerCase):
         found = self.pushed(subject) if self.has_forward else None
         return {} if found is None else {(self.layer.name, "forward"): found}
 
-    def elsewhere(self, mode: Mode, values: Mapping[str, Array]) -> Mapping[str, Array | None]:
+    def elsewhere(self, mode: Mode, values: Values) -> Mapping[str, Array | None]:
         if mode == "reverse":
             return self.layer.narrow.run(Call(values, self.cotangents)).gradients
         with self.layer.elsewhere(self.layer.narrow.dtype, values) as there:

@@ -13,7 +13,7 @@ import numpy as np
 from gradcheck_cli.checks.admissible import Admissible, kinds_of, moved
 from gradcheck_cli.checks.findings import BadSpec
 from gradcheck_cli.domain.codes import Codes
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Values
 from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.layer import LayerProblem, Leaf, rounded
 from gradcheck_cli.engines.base import Engine
@@ -57,9 +57,7 @@ class Subjects:
         for name, kind in kinds.items():
             self.notes[ONE_TRIANGLE.format(name=name, kind=kind.name)] = None
 
-    def bound(
-        self, dtype: str, values: Mapping[str, Array] | None = None, uncast: bool = False
-    ) -> Subject:
+    def bound(self, dtype: str, values: Values | None = None, uncast: bool = False) -> Subject:
         """The layer in `dtype`, with other `values` for some of its inputs; `uncast`: without its
         casts to narrower ones. Raises what the layer raises, and BadSpec."""
         problem = self._problem

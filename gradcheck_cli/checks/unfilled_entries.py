@@ -12,7 +12,7 @@ import numpy as np
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.draws import generator
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values, ValuesOrNone
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.thresholds import Step
@@ -23,7 +23,7 @@ from gradcheck_cli.judge.measures import Mask, is_hidden
 SMALLER: tuple[Step, ...] = (2.0**-4, 2.0**-8)
 
 
-Elsewhere = Callable[[Mapping[str, Array]], Mapping[str, Array | None]]
+Elsewhere = Callable[[Values], ValuesOrNone]
 
 
 def with_never_filled(
@@ -72,7 +72,7 @@ def never_filled(
     never = dict(zeros)
     seen = {name: np.zeros(zero.shape, dtype=np.bool_) for name, zero in zeros.items()}
     for values in _elsewhere(leaves, seed):
-        nothing: Mapping[str, Array | None] = {}
+        nothing: ValuesOrNone = {}
         there = where_it_runs(partial(pulled, values), nothing)
         for name in zeros:
             found = there.get(name)

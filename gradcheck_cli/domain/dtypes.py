@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,12 @@ import numpy.typing as npt
 from gradcheck_cli.domain.records import dataclass
 
 Array = npt.NDArray[Any]
+
+Values = Mapping[str, Array]
+"""Arrays by name."""
+
+ValuesOrNone = Mapping[str, Array | None]
+"""By name, None where there is none at all."""
 
 _EXPONENT = np.int64(0x7FF0000000000000)  # of the bits of a float64
 

@@ -12,7 +12,7 @@ from gradcheck_cli.checks.large.progress import tell
 from gradcheck_cli.domain.behaviour import OtherRun
 from gradcheck_cli.domain.codes import Severity
 from gradcheck_cli.domain.draws import generator, signs
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values, ValuesOrNone
 from gradcheck_cli.domain.layer import LayerProblem
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass, replace
@@ -144,7 +144,7 @@ class Bench:
     def __init__(
         self,
         subject: Subject,
-        fresh: Callable[[Mapping[str, Array]], Subject],
+        fresh: Callable[[Values], Subject],
         problem: LayerProblem,
         digits: str | None = None,
         is_summed: bool = False,
@@ -175,7 +175,7 @@ class Bench:
         floats = {n: leaf.value for n, leaf in self.leaves.items() if leaf.is_floating}
         size, dtype = self.first.output.size, self.subject.dtype
 
-        def value(at: Mapping[str, Array]) -> Array:
+        def value(at: Values) -> Array:
             return np.asarray(values_of(self.subject, [moved_inside(self.subject, at)], size)[0])
 
         try:
@@ -225,7 +225,7 @@ class Bench:
             gradients[name] = None if all(one is None for one in known) else np.stack(parts)
         return replace(found, gradients=gradients)
 
-    def shown(self, gradients: Mapping[str, Array | None]) -> dict[str, Array | None]:
+    def shown(self, gradients: ValuesOrNone) -> dict[str, Array | None]:
         """What runs show of gradients (n,): all numbers, or sums."""
         if self.is_summed:
             return {n: None if g is None else block_sums(g) for n, g in gradients.items()}
@@ -280,7 +280,7 @@ class Bench:
                 moved[leaf.name] = np.clip(value, entry.low, entry.high, out=value)
         return moved
 
-    def ran_at(self, values: Mapping[str, Array]) -> CallResult | None:
+    def ran_at(self, values: Values) -> CallResult | None:
         """A run at other values; None where the layer refuses them, or has no finite value although
         it has one at its own: that is outside its domain, then, and no fault."""
         ran = self.beside(Call(values=values))
@@ -289,7 +289,7 @@ class Bench:
         lost = np.isfinite(self.first.output) & ~np.isfinite(ran.output)
         return None if np.any(lost) else ran
 
-    def slope(self, values: Mapping[str, Array], name: str, direction: Array) -> Slope | None:
+    def slope(self, values: Values, name: str, direction: Array) -> Slope | None:
         """The slope of the value, times the row, at these values along a direction of one leaf, by
         central differences. None where a point beside is refused, or outside of the bounds."""
         leaf = self.leaves[name]
@@ -352,7 +352,7 @@ class Bench:
         gradients = {name: part * largest_of(self.gradient(ran, name)) for name in self.leaves}
         return Bars(self.half * largest_of(ran.output), gradients)
 
-    def _shaken(self, values: Mapping[str, Array]) -> dict[str, Array]:
+    def _shaken(self, values: Values) -> dict[str, Array]:
         return {
             leaf.name: leaf.inside(self._shake(values.get(leaf.name, leaf.kept)))
             for leaf in self.leaves.values()

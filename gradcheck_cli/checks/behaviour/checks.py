@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import cached_property, partial
 
@@ -20,7 +20,7 @@ from gradcheck_cli.checks.one_triangle import as_it_moves
 from gradcheck_cli.checks.subjects import Subjects, where_it_runs
 from gradcheck_cli.domain.behaviour import OtherRun
 from gradcheck_cli.domain.codes import Codes
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Values
 from gradcheck_cli.domain.layer import LARGE, LayerAnswer, LayerProblem
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Finding
@@ -122,7 +122,7 @@ def _in_float32(engine: Engine, problem: LayerProblem) -> LayerAnswer | None:
 
 
 def _behaviour(
-    subject: Subject, fresh: Callable[[Mapping[str, Array]], Subject], problem: LayerProblem
+    subject: Subject, fresh: Callable[[Values], Subject], problem: LayerProblem
 ) -> LayerAnswer:
     if not any(output.size for output in subject.outputs):
         return LayerAnswer()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
 from gradcheck_cli.checks.behaviour.baseline import Apart, Bench, Fault, raised
 from gradcheck_cli.domain.behaviour import OtherRun
 from gradcheck_cli.domain.codes import Codes
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout
 
 WORDS: dict[Layout, str] = {
@@ -82,7 +82,7 @@ def _differ(
     return bench.differ(first, ran, lambda: bench.bars_of(first, call, row), bench.tight(first))
 
 
-def repeated(bench: Bench, values: Mapping[str, Array]) -> dict[str, Array]:
+def repeated(bench: Bench, values: Values) -> dict[str, Array]:
     """The inputs at their own numbers or at those of `values`, with all rows like the first, which
     is what can be expanded."""
     found = {

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
 from gradcheck_cli.checks.behaviour.baseline import Bars, Bench, Fault, raised
 from gradcheck_cli.domain.behaviour import OtherRun
 from gradcheck_cli.domain.codes import Codes
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Values
 from gradcheck_cli.domain.thresholds import OPERATIONS, Residue
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.truth.layers.callables import own_size
@@ -57,7 +57,7 @@ def modes_agree(bench: Bench) -> Iterator[Fault]:
         yield Fault(Codes.MODES_DISAGREE, message, other_run=OtherRun("forward mode"))
 
 
-def _along(bars: Bars, tangents: Mapping[str, Array]) -> float:
+def _along(bars: Bars, tangents: Values) -> float:
     """How far products of the gradients with tangents may be apart."""
     return sum(bars.gradients[n] * float(np.sum(np.abs(t))) for n, t in tangents.items())
 
@@ -71,7 +71,7 @@ def _is_below_last_digit(bench: Bench) -> bool:
     return largest_of(output) <= digit * size
 
 
-def _rounding(bench: Bench, tangents: Mapping[str, Array]) -> float:
+def _rounding(bench: Bench, tangents: Values) -> float:
     """What the roundings of derivatives of this function's size leave in <v, J u>, where the
     derivatives themselves are far smaller: 1 - p in a softmax that is all but certain."""
     unit = OPERATIONS * FORMATS[bench.subject.dtype].unit_roundoff

@@ -3,7 +3,7 @@ answer is as it should be, no check has anything to find, and none runs by itsel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 
@@ -22,7 +22,7 @@ from gradcheck_cli.checks.behaviour.linear import (
 from gradcheck_cli.checks.behaviour.memory import kept_from_earlier, remembered
 from gradcheck_cli.checks.behaviour.request_dependence import requested, subsets
 from gradcheck_cli.domain.draws import generator
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values, ValuesOrNone
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout
 from gradcheck_cli.engines.tracebacks import raise_if_internal
@@ -72,12 +72,12 @@ def _doubts(bench: Bench) -> Iterator[Doubt]:
     yield from _of_requests(bench, passes)
 
 
-def _another(bench: Bench) -> tuple[Mapping[str, Array], CallResult] | None:
+def _another(bench: Bench) -> tuple[Values, CallResult] | None:
     """Other values of the given inputs, and a run there: with equal rows, which can be expanded,
     where the layer has a value for such."""
     moved = bench.moved(ELSEWHERE, generator(bench.problem.seed, 8))
     equal = repeated(bench, moved)
-    values: Mapping[str, Array] = {**moved, **equal}
+    values: Values = {**moved, **equal}
     if equal.keys() == moved.keys():
         moved = {}  # as large as the layer: made anew where it is needed
     ran = bench.ran_at(values)
@@ -88,9 +88,7 @@ def _another(bench: Bench) -> tuple[Mapping[str, Array], CallResult] | None:
     return None if ran is None else (moved, ran)
 
 
-def _of_backward_passes(
-    bench: Bench, values: Mapping[str, Array], passes: _Passes
-) -> Iterator[Doubt]:
+def _of_backward_passes(bench: Bench, values: Values, passes: _Passes) -> Iterator[Doubt]:
     found = passes.off_at(values)
     if found is not None:
         once = _Passes(bench).off_at(values) is None
@@ -109,7 +107,7 @@ class _Passes:
         self._bench = bench
         self._off: Apart | None = None
 
-    def off_at(self, values: Mapping[str, Array]) -> Apart | None:
+    def off_at(self, values: Values) -> Apart | None:
         """What differs first, where `values` are the other ones."""
         bench = self._bench
         _, small = factors(bench)
@@ -133,7 +131,7 @@ class _Passes:
                 self._take(place, ran.row(place))
         return self._off or bench.apart(bench.first, ran, bench.near, ())
 
-    def _take(self, place: int, gradients: Mapping[str, Array | None]) -> None:
+    def _take(self, place: int, gradients: ValuesOrNone) -> None:
         bench, first = self._bench, self._bench.first
         shown = bench.shown(gradients)
         ran = CallResult(
@@ -155,9 +153,7 @@ def _multiple(bench: Bench, ran: CallResult, factor: float) -> CallResult:
     return times(ran, factor, FORMATS[bench.subject.dtype].largest)
 
 
-def _of_a_fresh_layer(
-    bench: Bench, values: Mapping[str, Array], there: CallResult
-) -> Iterator[Doubt]:
+def _of_a_fresh_layer(bench: Bench, values: Values, there: CallResult) -> Iterator[Doubt]:
     """A layer that is bound anew is given other values, those with equal rows expanded, and a
     multiple of the upstream gradient, transposed in memory. It is the same one where nothing is
     made anew."""

@@ -14,7 +14,7 @@ from gradcheck_cli.checks.certified.lifted import LiftedTruth
 from gradcheck_cli.checks.small import Whole
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.case import Case, TruthRequest
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.evaluation import Evaluation, Mode, Problem
 from gradcheck_cli.domain.fixes import Screened, Trial
 from gradcheck_cli.domain.place import Place
@@ -143,9 +143,7 @@ class _LayerFixes:
             trial, candidate=replace(candidate, before=place.text, after=written, place=place)
         )
 
-    def _seen(
-        self, points: Sequence[Mapping[str, Array]], place: Place
-    ) -> Sequence[Sequence[Seen]]:
+    def _seen(self, points: Sequence[Values], place: Place) -> Sequence[Sequence[Seen]]:
         """The evaluations of an expression; none where it cannot be watched, or where the layer
         does not run while it is."""
         subject = self._layer.highest
@@ -160,7 +158,7 @@ class _LayerFixes:
         except NotRewritable:
             return []
 
-    def _moved(self, values: Mapping[str, Array]) -> dict[str, Array]:
+    def _moved(self, values: Values) -> dict[str, Array]:
         """The differentiated leaves at a point of the lifted program."""
         narrow = self._layer.narrow
         return {
@@ -207,7 +205,7 @@ class _LayerFixes:
         expression = self._expressions[found.place]
         return self._layer.narrow.written(expression, found.code.expression, found.code.names())
 
-    def _run(self, mode: Mode, moved: Mapping[str, Array]) -> Evaluation | None:
+    def _run(self, mode: Mode, moved: Values) -> Evaluation | None:
         """The layer at other values of its leaves. Tangents are those of a layer bound there."""
         bound = {} if mode == "reverse" else moved
         with self._layer.elsewhere(self._layer.narrow.dtype, bound) as there:
@@ -221,7 +219,7 @@ class _LayerFixes:
             return None if found is None else self._evaluation_in_words(found)
 
 
-def _readable(request: TruthRequest, constants: Mapping[str, Array]) -> TruthRequest:
+def _readable(request: TruthRequest, constants: Values) -> TruthRequest:
     """The request about the same program as a person would write it."""
     lifted = readable(Lifted(request.program, constants))
     own = {n: v for n, v in request.values.items() if n in lifted.program.inputs}

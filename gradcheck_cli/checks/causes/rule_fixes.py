@@ -21,7 +21,7 @@ import numpy as np
 from gradcheck_cli.checks.causes.products import wrong_products
 from gradcheck_cli.checks.subjects import Subjects, where_it_runs
 from gradcheck_cli.domain.draws import generator
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import LayerProblem, word_of
 from gradcheck_cli.domain.place import Place
@@ -215,22 +215,22 @@ class RuleFixes:
             if code is not None:
                 yield Correction(place, code)
 
-    def _fresh(self) -> list[Mapping[str, Array]]:
+    def _fresh(self) -> list[Values]:
         with closing(self._bound({})) as subject:
             return [self._moved(subject, FAR) for _ in range(FRESH)]
 
-    def _is_right(self, values: Mapping[str, Array]) -> bool | None:
+    def _is_right(self, values: Values) -> bool | None:
         """Whether the function is right for the argument, as it now stands, or for all if it has a
         jvp; None where it does not run."""
         return where_it_runs(partial(self._is_right_where_it_runs, values), None)
 
-    def _is_right_where_it_runs(self, values: Mapping[str, Array]) -> bool:
+    def _is_right_where_it_runs(self, values: Values) -> bool:
         mode: Mode = self._problem.modes[0]
         with closing(self._bound(values)) as subject:
             wrong = wrong_products(subject, self._problem.seed, mode)
         return not any(self._rule.is_jvp or product.leaf == self._rule.name for product in wrong)
 
-    def _bound(self, values: Mapping[str, Array]) -> Subject:
+    def _bound(self, values: Values) -> Subject:
         return self._subjects.bound(self._problem.dtype, values)
 
     def _moved(self, subject: Subject, part: float) -> dict[str, Array]:

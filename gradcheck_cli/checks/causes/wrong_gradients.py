@@ -7,7 +7,7 @@ had in the run. Where all are right, calls that cut are let through: the gradien
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -38,7 +38,7 @@ from gradcheck_cli.checks.small import is_small
 from gradcheck_cli.checks.subjects import Subjects, where_it_runs
 from gradcheck_cli.domain.codes import CODES, Codes
 from gradcheck_cli.domain.draws import generator, signs
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, ValuesOrNone
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.implementation import ByDesign
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
@@ -111,7 +111,7 @@ class WrongGradients:
         self._codes = codes
         self._designs = tuple(declared_in(problem).values())
         self._of_mode: dict[Mode, list[tuple[_Wrong, ...]]] = {}
-        self._of_row: dict[bytes, tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]] = {}
+        self._of_row: dict[bytes, tuple[ValuesOrNone, Sequence[GradientBarrier]]] = {}
         self._corrections = corrections
         self._framework = engine.capabilities.name
         self._own: dict[Mode, tuple[list[_Wrong], dict[str, CustomCall]]] = {}
@@ -336,7 +336,7 @@ class WrongGradients:
         plain, cuts = self._of_row[key]
         off = abs(worst.computed - worst.truth)
 
-        def differs(gradients: Mapping[str, Array | None] | None, right: float) -> float:
+        def differs(gradients: ValuesOrNone | None, right: float) -> float:
             gradient = (gradients or {}).get(traced.leaf)
             if gradient is None:
                 return float("inf") if gradients is None else abs(right)

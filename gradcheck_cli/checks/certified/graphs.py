@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Values
 from gradcheck_cli.domain.evaluation import Failure, Mode, Problem, Projection, TraceRequest
 from gradcheck_cli.domain.graph import Graph
 from gradcheck_cli.domain.program import Program
@@ -15,7 +13,7 @@ from gradcheck_cli.engines.reference.engine import ReferenceEngine
 
 def graph_with_numbers(
     program: Program,
-    values: Mapping[str, Array],
+    values: Values,
     wrt: tuple[str, ...],
     dtype: str,
     mode: Mode = "reverse",

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import OPERATIONS
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.engines.layer.lifting import Island, Lifted
 from gradcheck_cli.truth.numerics.differences import FIRST_STEP, Float, climb, second
-from gradcheck_cli.truth.numerics.directions import Sampled, Values
+from gradcheck_cli.truth.numerics.directions import Sampled
 from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer, typical
 
 X = "x"  # the only input of an island, as a function
@@ -23,7 +23,7 @@ QUIET = 8.0 / (FIRST_STEP / 2) ** 2  # times the noise: the bar of what no step 
 AWAY = (0.0, 0.11)  # parts of themselves that all numbers of an island move by
 
 Pair = tuple[int, int]
-Radii = Mapping[str, Array]
+Radii = Values
 """By name, how far constants of the program may be off."""
 
 

@@ -17,7 +17,7 @@ from gradcheck_cli.checks.certified.islands import with_islands
 from gradcheck_cli.checks.certified.program_truth import ProgramTruth, is_certified
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.draws import generator, signs
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.evaluation import SECOND
 from gradcheck_cli.domain.layer import MANY, Leaf, word_of
 from gradcheck_cli.domain.records import dataclass
@@ -51,8 +51,6 @@ from gradcheck_cli.truth.layers.safe_values import values_of
 from gradcheck_cli.truth.layers.stairs import Stairs, searches
 from gradcheck_cli.truth.numerics.noise import from_size
 from gradcheck_cli.truth.several_points import several_points
-
-Values = Mapping[str, Array]
 
 STIRS = 3  # points a few ulps away, where all is rounded anew
 DRAWS = 2  # of random directions, both ways along each
@@ -112,7 +110,7 @@ class LiftedTruth(ProgramTruth):
         """Whether every entry is certified."""
         return is_certified(truth.blocks.values())
 
-    def narrowed(self, truth: Truth, directions: Mapping[str, Array] | None) -> Truth:
+    def narrowed(self, truth: Truth, directions: Values | None) -> Truth:
         """What differences of a small layer found, with what is enclosed of its program where that
         has narrow bars. `directions` are those of forward mode by leaf, (k, n); without them it has
         the whole Jacobian. Raises what `EnclosedProducts` raises."""
@@ -134,7 +132,7 @@ class LiftedTruth(ProgramTruth):
     def agrees(
         self,
         truth: Truth,
-        gradients: Mapping[str, Array],
+        gradients: Values,
         found: Mapping[str, Differences],
         stairs: Mapping[tuple[str, int], Stairs] | None = None,
     ) -> bool:

@@ -12,7 +12,7 @@ from gradcheck_cli.checks.causes.traced_entry import TracedEntry
 from gradcheck_cli.checks.unfilled_entries import never_filled, stating_zero, suspicious
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Projection
 from gradcheck_cli.domain.layer import Leaf, as_program
 from gradcheck_cli.domain.records import dataclass
@@ -199,7 +199,7 @@ def _with_never_filled(
     if not zeros:
         return dict(blocks)
 
-    def pulled(values: Mapping[str, Array]) -> Mapping[str, Array]:
+    def pulled(values: Values) -> Values:
         return _gradients(layer.narrow, part, values)
 
     never = never_filled(zeros, pulled, layer.narrow.leaves, layer.problem.seed)
@@ -209,9 +209,7 @@ def _with_never_filled(
     }
 
 
-def _gradients(
-    subject: Subject, part: Part, values: Mapping[str, Array] | None = None
-) -> dict[str, Float]:
+def _gradients(subject: Subject, part: Part, values: Values | None = None) -> dict[str, Float]:
     """rows @ J at the part's entries, (r, c) a leaf; zeros where there is none. `values` has the
     leaves that are not at their own."""
     if _is_known(part):

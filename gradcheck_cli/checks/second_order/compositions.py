@@ -30,7 +30,7 @@ from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.draws import generator
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values, ValuesOrNone
 from gradcheck_cli.domain.evaluation import (
     SECOND,
     Evaluation,
@@ -242,7 +242,7 @@ class HessianCase(LayerCase):
             return {}
         return {(self.layer.name, self._mode): self._evaluation(subject, blocks)}
 
-    def elsewhere(self, mode: Mode, values: Mapping[str, Array]) -> Mapping[str, Array | None]:
+    def elsewhere(self, mode: Mode, values: Values) -> ValuesOrNone:
         """Where JAX has nothing to differentiate it gives zeros."""
         with self.layer.elsewhere(self.layer.narrow.dtype, values) as there:
             found = {} if there is None else self._hessian.blocks(there)

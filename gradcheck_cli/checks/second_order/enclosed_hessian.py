@@ -3,14 +3,13 @@ bits."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from gradcheck_cli.checks.certified.enclosed_rows import granted
 from gradcheck_cli.checks.certified.program_truth import ProgramTruth
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.evaluation import Mode, Projection
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.engines.kit.walker import rounded
@@ -23,9 +22,7 @@ EnclosedBlocks = dict[tuple[str, str], EnclosedArray]
 """By leaf and leaf, (n, directions)."""
 
 
-def enclosed_hessian(
-    program: ProgramTruth, row: Array, directions: Mapping[str, Array]
-) -> EnclosedBlocks:
+def enclosed_hessian(program: ProgramTruth, row: Array, directions: Values) -> EnclosedBlocks:
     """The Hessian of row @ output along directions (k, n) of each leaf, with the error that is not
     looked into; nothing where the program is too large, or stands on a jump."""
     from reference_engine.arithmetic.arbs import NotInBalls, Undecided
@@ -47,7 +44,7 @@ def enclosed_hessian(
 
 
 def with_more_bits(
-    program: ProgramTruth, row: Array, directions: Mapping[str, Array], found: EnclosedBlocks
+    program: ProgramTruth, row: Array, directions: Values, found: EnclosedBlocks
 ) -> EnclosedBlocks:
     """The blocks that `enclosed_hessian` found, with entries of the certified Hessian in place of
     wide ones, where few operations give it: terms that cancel leave float64 no digits, and neither

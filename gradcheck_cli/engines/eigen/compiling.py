@@ -15,14 +15,14 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.folders import cache_folder_of
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.base import COMPILER
@@ -244,9 +244,7 @@ class Library:
         self._dtype = dtype
         self._size = size
 
-    def run(
-        self, values: Mapping[str, Array], name: str, columns: Array | None
-    ) -> tuple[Array, Array]:
+    def run(self, values: Values, name: str, columns: Array | None) -> tuple[Array, Array]:
         """The output, and its derivatives (directions, output), along `columns` of the input, or
         along its entries. Raises EngineFault where it does not fit the formula."""
         written = self._written

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.evaluation import Gradient, Problem, TrainingProblem
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import COMPILER, Capabilities
@@ -95,7 +95,7 @@ class EigenEngine(AnsweringEngine):
     def _library(
         self,
         program: Program,
-        values: Mapping[str, Array],
+        values: Values,
         dtype: str,
         rounding: str,
     ) -> Library:

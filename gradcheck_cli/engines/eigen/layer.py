@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.eigen.compiling import compiled, longs, pointer, search_path
@@ -99,7 +99,7 @@ class EigenSubject(LayerSubject):
         self._run(self._given({}), 0, 0, None, 0, None, None, told)
         return tuple(int(n) for n in told[1 : 1 + told[0]])
 
-    def _given(self, values: Mapping[str, Array]) -> Array:
+    def _given(self, values: Values) -> Array:
         parts = [np.ravel(values.get(n, self._values[n])).astype(self.dtype) for n in self._places]
         return np.concatenate([np.zeros(0, self.dtype), *parts])
 
@@ -128,7 +128,7 @@ class EigenSubject(LayerSubject):
             raise EngineFault(f"it threw: {self._problem().decode(errors='replace')}")
 
     def _differentiated(
-        self, values: Mapping[str, Array], name: str, directions: Array | None
+        self, values: Values, name: str, directions: Array | None
     ) -> tuple[Array, Array]:
         """The output, and its derivatives (directions, output) along directions of an input, or
         along its entries."""
@@ -140,11 +140,11 @@ class EigenSubject(LayerSubject):
         self._run(self._given(values), place, size, directions, count, output, tangents, None)
         return output, tangents
 
-    def ready(self, values: Mapping[str, Array]) -> AbstractContextManager[Any]:
+    def ready(self, values: Values) -> AbstractContextManager[Any]:
         return nullcontext()
 
     def inputs(
-        self, values: Mapping[str, Array], wrt: Sequence[str] = (), layout: Layout = "contiguous"
+        self, values: Values, wrt: Sequence[str] = (), layout: Layout = "contiguous"
     ) -> dict[str, Any]:
         return {**self._values, **values}
 
@@ -168,7 +168,7 @@ class EigenSubject(LayerSubject):
                 gradients[name] = call.cotangents @ tangents.T.astype(np.float64)
         return CallResult(output, gradients, dict.fromkeys(gradients, self.dtype))
 
-    def jvp(self, tangents: Mapping[str, Array]) -> Array:
+    def jvp(self, tangents: Values) -> Array:
         moved = np.zeros(self._size)
         for name, direction in tangents.items():
             row = np.ravel(direction)[None].astype(self.dtype)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, CustomGradient, Node, Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.eigen.body import Body, Pools
@@ -54,7 +54,7 @@ class GeneratedCode:
     flags: Array
 
 
-def write(program: Program, values: Mapping[str, Array], dtype: str) -> GeneratedCode:
+def write(program: Program, values: Values, dtype: str) -> GeneratedCode:
     """The program in one dtype. `values` are needed of inputs that are whole numbers or masks.
 
     Raises NodeFault from Unsupported, naming an operation that is missing.

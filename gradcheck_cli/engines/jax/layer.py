@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array, as_pairs, joined
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values, ValuesOrNone, as_pairs, joined
 from gradcheck_cli.domain.layer import LARGE, Leaf
 from gradcheck_cli.domain.thresholds import OPERATIONS
 from gradcheck_cli.engines.jax.modes import (
@@ -170,7 +170,7 @@ class JaxSubject(LayerSubject):
         return self.jax.enable_x64(self.dtype == "float64")
 
     @contextmanager
-    def ready(self, values: Mapping[str, Array]) -> Iterator[None]:
+    def ready(self, values: Values) -> Iterator[None]:
         from gradcheck_cli.engines.jax.programs import programs_known
         from gradcheck_cli.engines.jax.settings import settings_kept
 
@@ -197,7 +197,7 @@ class JaxSubject(LayerSubject):
     # Arrays
 
     def inputs(
-        self, values: Mapping[str, Array], wrt: Sequence[str] = (), layout: Layout = "contiguous"
+        self, values: Values, wrt: Sequence[str] = (), layout: Layout = "contiguous"
     ) -> dict[str, Any]:
         return {
             name: self._at_hand(name, own) if name not in values else self.fw.array(values[name])
@@ -267,11 +267,11 @@ class JaxSubject(LayerSubject):
         found: list[Any] = self.evaluated("value", (), self.call)(inputs)
         return found
 
-    def plain_value(self, values: Mapping[str, Array]) -> Array:
+    def plain_value(self, values: Values) -> Array:
         with self.ready({}):
             return self._value_again(values)
 
-    def _value_again(self, values: Mapping[str, Array]) -> Array:
+    def _value_again(self, values: Values) -> Array:
         """Who calls this stands in `ready`."""
         self._random.again()
         inputs = self.inputs({n: x for n, x in values.items() if n not in self._complex})
@@ -280,7 +280,7 @@ class JaxSubject(LayerSubject):
             inputs[name] = self.jax.device_put(joined(pairs))
         return self.flat(self._values_at(inputs))
 
-    def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
+    def several(self, many: Sequence[Values]) -> Array:
         if self._looped_s > LOOPED_S and not self.is_held:
             self._looped_s = -math.inf  # this is tried once
             self._program = self._traced(many[0])
@@ -297,7 +297,7 @@ class JaxSubject(LayerSubject):
         self._looped_s += time.process_time() - started
         return found
 
-    def _traced(self, values: Mapping[str, Array]) -> Callable[..., Any] | None:
+    def _traced(self, values: Values) -> Callable[..., Any] | None:
         """The values as a compiled program: differences of a layer that traces a solver at every
         call take minutes without. None where it cannot be traced as a whole, or gives others than
         those of its operations one by one."""
@@ -398,13 +398,13 @@ class JaxSubject(LayerSubject):
     def forward_mode(self, names: Sequence[str]) -> AbstractContextManager[Any]:
         return no_jvp()
 
-    def jvps(self, many: Sequence[Mapping[str, Array]]) -> list[Array | None]:
+    def jvps(self, many: Sequence[Values]) -> list[Array | None]:
         if self._captures:
             return super().jvps(many)
         with self.ready({}), no_jvp():
             return [self._pushed_again(tangents) for tangents in many]
 
-    def _pushed_again(self, tangents: Mapping[str, Array]) -> Array | None:
+    def _pushed_again(self, tangents: Values) -> Array | None:
         self._random.again()  # no call can change but random numbers
         return self._pushed(tangents)
 
@@ -458,7 +458,7 @@ class JaxSubject(LayerSubject):
         with self._opened() as layer:
             return solvers(layer.call, layer.arrays)
 
-    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]:
+    def uncut(self, row: Array) -> tuple[ValuesOrNone, Sequence[GradientBarrier]]:
         from gradcheck_cli.engines.jax.detached import uncut
 
         plain = self.run(Call(cotangents=row[None])).row(0)

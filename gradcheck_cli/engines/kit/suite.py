@@ -11,7 +11,7 @@ from zlib import crc32
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.suite import Sample, SuiteListing, SuiteRequest
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.tracebacks import one_line
@@ -93,7 +93,7 @@ class Table:
                 found.setdefault(name, []).append((kinds.split(), call))
         return found
 
-    def _drawn(self, op: str, kinds: list[str]) -> Mapping[str, Array]:
+    def _drawn(self, op: str, kinds: list[str]) -> Values:
         """The inputs of a call, the same ones in every process."""
         rng = np.random.default_rng(crc32(op.encode()))
         return {name: _one(kind, rng) for name, kind in zip(_ARGUMENTS, kinds, strict=False)}

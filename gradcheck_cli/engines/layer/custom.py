@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Values, ValuesOrNone
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
@@ -65,7 +65,7 @@ class CustomCall:
 
     name: str
     live: Any
-    values: Mapping[str, Array]
+    values: Values
     moving: tuple[str, ...]
     reaches: frozenset[str]
     positions: Mapping[str, int]
@@ -104,7 +104,7 @@ class GradientBarrier:
 
     name: str
     place: Place
-    gradients: Mapping[str, Array | None] | None
+    gradients: ValuesOrNone | None
     overwrites: bool = False
 
 
@@ -137,7 +137,7 @@ class UnclippedGradients:
 
     pole: str
     place: Place
-    gradients: Mapping[str, Array | None]
+    gradients: ValuesOrNone
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.draws import generator, signs
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.implementation import ByDesign
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import Residue
@@ -50,7 +50,7 @@ class Given:
     """What one call of a function was given and gave: floating `args` by their names, `others` that
     are plain numbers, and the floating results, flat, one after the other."""
 
-    args: Mapping[str, Array]
+    args: Values
     others: Mapping[str, Any]
     results: Array
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.records import replace
@@ -62,7 +62,7 @@ class FrameworkLayer(ABC):
         self.shapes: dict[str, tuple[int, ...]] = {}  # of the leaves
         self.output_names: list[str] = []  # of the last call
         self.complex_outputs: set[str] = set()
-        self._declared_value: Callable[[Mapping[str, Array]], Array] | None = None
+        self._declared_value: Callable[[Values], Array] | None = None
         self.interleaves = True  # two forward runs may come before a backward pass
         self.copies = False  # every call has an object of its own
         self.stages: tuple[str, ...] = ()  # of a compiler, from nothing compiled to everything
@@ -72,13 +72,13 @@ class FrameworkLayer(ABC):
     # What a framework says
 
     @abstractmethod
-    def ready(self, values: Mapping[str, Array]) -> AbstractContextManager[Any]:
+    def ready(self, values: Values) -> AbstractContextManager[Any]:
         """Everything that the layer holds at its own value or at that of `values`, and random
         numbers from the seed on; everything put back at the end."""
 
     @abstractmethod
     def inputs(
-        self, values: Mapping[str, Array], wrt: Sequence[str] = (), layout: Layout = "contiguous"
+        self, values: Values, wrt: Sequence[str] = (), layout: Layout = "contiguous"
     ) -> dict[str, Any]:
         """The arrays that the layer is called with, by name; those of `wrt` are differentiated."""
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.layer import Leaf, word_of
 from gradcheck_cli.domain.place import Place, Span
 from gradcheck_cli.domain.program import Node, Program
@@ -76,7 +76,7 @@ class Lifted:
     row states is one of the `islands`."""
 
     program: Program
-    constants: Mapping[str, Array]
+    constants: Values
     islands: tuple[Island, ...] = ()
 
     def whole(self) -> Lifted:

@@ -17,7 +17,7 @@ from itertools import islice
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import EngineFault
@@ -46,7 +46,7 @@ class Seen:
     the values of other expressions in its place, None for those that have none."""
 
     value: Array
-    named: Mapping[str, Array]
+    named: Values
     tried: Sequence[Array | None] = ()
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values, ValuesOrNone
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.layer import Leaf
@@ -65,7 +65,7 @@ class SubjectRequest:
     """
 
     implementation: Implementation
-    values: Mapping[str, Array]
+    values: Values
     dtype: str
     rounding: str
     seed: int = 0
@@ -103,15 +103,15 @@ class Call:
     soon as they are there, which are not in the result then: together they may need much memory.
     """
 
-    values: Mapping[str, Array] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
     cotangents: Array | None = None
     wrt: tuple[str, ...] | None = None
     used_outputs: tuple[str, ...] | None = None
     tracking: bool = True
     layouts: tuple[Layout, ...] = ()
     inputs: Layout = "contiguous"
-    interleaved_inputs: Mapping[str, Array] | None = None
-    earlier_inputs: Mapping[str, Array] | None = None
+    interleaved_inputs: Values | None = None
+    earlier_inputs: Values | None = None
     retained: bool = False
     watch: bool = False
     each: Callable[[int, dict[str, Array | None]], None] | None = None
@@ -130,7 +130,7 @@ class CallResult:
     """
 
     output: Array
-    gradients: Mapping[str, Array | None] = field(default_factory=dict)
+    gradients: ValuesOrNone = field(default_factory=dict)
     dtypes: Mapping[str, str] = field(default_factory=dict)
     changed: tuple[str, ...] = ()
     changed_later: tuple[str, ...] = ()
@@ -197,22 +197,22 @@ class Subject(Protocol):
         """From now on its values are known to have no more than the digits of this dtype."""
         ...
 
-    def value(self, values: Mapping[str, Array]) -> Array:
+    def value(self, values: Values) -> Array:
         """The flattened outputs (m,) with these leaves in place of their own values."""
         ...
 
-    def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
+    def several(self, many: Sequence[Values]) -> Array:
         """The values at several points, (k, m): at once where the layer allows it."""
         ...
 
     def run(self, call: Call) -> CallResult: ...
 
-    def jvp(self, tangents: Mapping[str, Array]) -> Array | None:
+    def jvp(self, tangents: Values) -> Array | None:
         """J @ tangents by the framework's forward mode, (m,); None where no output has a tangent.
         Raises Unsupported."""
         ...
 
-    def jvps(self, many: Sequence[Mapping[str, Array]]) -> list[Array | None]:
+    def jvps(self, many: Sequence[Values]) -> list[Array | None]:
         """`jvp` along several tangents, each of some leaves."""
         return [self.jvp(tangents) for tangents in many]
 
@@ -222,20 +222,14 @@ class Subject(Protocol):
         return np.ones(sum(output.size for output in self.outputs), dtype=np.bool_)
 
     def hvp(
-        self,
-        mode: Mode,
-        row: Array,
-        tangents: Mapping[str, Array],
-        along: Mapping[str, Array] | None = None,
-    ) -> Mapping[str, Array | None]:
+        self, mode: Mode, row: Array, tangents: Values, along: Values | None = None
+    ) -> ValuesOrNone:
         """d<row @ J, tangents>/d(leaf), (n,) a leaf, by any composition but forward over forward,
         which has no such array. Third order, d<d<row @ J, along>/d(leaf), tangents>/d(leaf).
         Raises Unsupported."""
         ...
 
-    def second_tangent(
-        self, row: Array, firsts: Mapping[str, Array], tangents: Mapping[str, Array]
-    ) -> float | None:
+    def second_tangent(self, row: Array, firsts: Values, tangents: Values) -> float | None:
         """The derivative of <row, J @ tangents> along `firsts` by forward over forward; None where
         no output has one. Raises Unsupported."""
         ...
@@ -251,7 +245,7 @@ class Subject(Protocol):
         ...
 
     def gradient_program(
-        self, narrow: Subject, searched: Sequence[str], points: Sequence[Mapping[str, Array]]
+        self, narrow: Subject, searched: Sequence[str], points: Sequence[Values]
     ) -> GradientProgram:
         """The operations for the value and the whole gradient, for all numbers of the leaves
         `searched`; `narrow` is the same layer in the dtype in question, which is run at `points`,
@@ -296,7 +290,7 @@ class Subject(Protocol):
         """Where a forward and a backward pass (row @ J) write and draw, as far as it is seen."""
         return Lines()
 
-    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]:
+    def uncut(self, row: Array) -> tuple[ValuesOrNone, Sequence[GradientBarrier]]:
         """row @ J by leaf, as it is and with each call let through that takes a value out of the
         graph; nothing where there is no graph."""
         return {}, ()
@@ -316,7 +310,7 @@ class Subject(Protocol):
         ...
 
 
-def one_by_one(subject: Subject, many: Sequence[Mapping[str, Array]]) -> Array:
+def one_by_one(subject: Subject, many: Sequence[Values]) -> Array:
     """`Subject.several` where nothing is gained by calling the layer at several points at once."""
     subject.stencils.looped += len(many)
     return np.stack([subject.value(values) for values in many])

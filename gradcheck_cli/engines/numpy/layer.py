@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array, joined
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values, joined
 from gradcheck_cli.domain.layer import Leaf, Role
 from gradcheck_cli.engines.errors import WrongKind
 from gradcheck_cli.engines.layer.binding import OWN, required_of
@@ -145,7 +145,7 @@ class NumpySubject(LayerSubject):
     # State
 
     @contextmanager
-    def ready(self, values: Mapping[str, Array]) -> Iterator[None]:
+    def ready(self, values: Values) -> Iterator[None]:
         """Captured arrays in the dtype, too."""
         self._random.again()
         for capture, _, array in self._captures:
@@ -176,7 +176,7 @@ class NumpySubject(LayerSubject):
         return array if self._kind is None else self._kind.of(array)
 
     def inputs(
-        self, values: Mapping[str, Array], wrt: Sequence[str] = (), layout: Layout = "contiguous"
+        self, values: Values, wrt: Sequence[str] = (), layout: Layout = "contiguous"
     ) -> dict[str, Array]:
         given = {name: values.get(name, self.request.values[name]) for name in self._names}
         return {
@@ -295,7 +295,7 @@ class NumpySubject(LayerSubject):
         own = {name: get(owner, place) for name, place in self._places.items()}
         return {**captured, **own, **self.inputs({})}
 
-    def _forward_of(self, arrays: Mapping[str, Array]) -> list[Array]:
+    def _forward_of(self, arrays: Values) -> list[Array]:
         """The outputs for these in the places of the arrays that the pair computes with."""
         for name, place in self._places.items():
             put(self._running.owner, place, arrays[name])
@@ -351,7 +351,7 @@ def laid_out(array: Array, layout: Layout) -> Array:
     return array
 
 
-def _like(output: Any, name: str, parts: Mapping[str, Array]) -> Any:
+def _like(output: Any, name: str, parts: Values) -> Any:
     """Cotangents in the structure of an output (named as `results.flattened` names them); None for
     what has none, and a number of Python for one, which leaves arrays their dtype."""
     if isinstance(output, Mapping):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.derivation import Derivation, Equation, Section
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.kit.lowerings import bound
@@ -51,18 +51,18 @@ class Formulas:
     nodes: list[Array]
     wrt: tuple[str, ...]
     output: Array
-    plain: Mapping[str, Array]
-    gradients: Mapping[str, Array]
+    plain: Values
+    gradients: Values
     second: Mapping[tuple[Any, Any], Any]
     left: int
 
     @property
-    def inputs(self) -> Mapping[str, Array]:
+    def inputs(self) -> Values:
         return {name: self.nodes[index] for name, index in self.program.inputs.items()}
 
 
 def differentiated(
-    program: Program, values: Mapping[str, Array], wrt: Sequence[str], order: int, budget: float
+    program: Program, values: Values, wrt: Sequence[str], order: int, budget: float
 ) -> Formulas:
     """The formulas of a program, simplified for `budget` seconds. `values` are needed of inputs
     that are whole numbers or booleans.
@@ -98,9 +98,7 @@ def differentiated(
     )
 
 
-def _curvatures(
-    gradients: Mapping[str, Array], inputs: Mapping[str, Array]
-) -> dict[tuple[Any, Any], Any]:
+def _curvatures(gradients: Values, inputs: Values) -> dict[tuple[Any, Any], Any]:
     """The second derivatives of a scalar; of two that are equal, the first."""
     found: dict[tuple[Any, Any], Any] = {}
     symbols = [x for input in inputs.values() for x in input.ravel()]

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gradcheck_cli.domain.blocks import hessian_blocks
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.evaluation import (
     FIRST_ORDER,
     Gradient,
@@ -132,7 +132,7 @@ class SymbolicEngine(AnsweringEngine):
                     values[name] = format.round(values[name] - format.round(rate * grad))
 
     def _derive(
-        self, program: Program, values: Mapping[str, Array], wrt: Sequence[str], rounding: str
+        self, program: Program, values: Values, wrt: Sequence[str], rounding: str
     ) -> _Derived:
         fixed = {k: v for k, v in values.items() if v.dtype.kind in "bi"}
         told = tuple(sorted((name, array.tobytes()) for name, array in fixed.items()))
@@ -172,7 +172,7 @@ class _Derived:
         self,
         calls: Mapping[str, Any],
         program: Program,
-        fixed: Mapping[str, Array],
+        fixed: Values,
         wrt: Sequence[str],
         about: tuple[Any, ...],
     ) -> None:
@@ -244,9 +244,7 @@ class _Derived:
             }
         )
 
-    def at(
-        self, values: Mapping[str, Array], blocks: Blocks
-    ) -> tuple[list[Any], dict[str, list[list[Any]]]]:
+    def at(self, values: Values, blocks: Blocks) -> tuple[list[Any], dict[str, list[list[Any]]]]:
         """The output and the blocks as numbers of mpmath."""
         from gradcheck_cli.engines.symbolic.numbers import Numbers
         from gradcheck_cli.engines.symbolic.stated import written_out

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.keywords import KEYWORDS
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Node, Program
 from gradcheck_cli.engines.errors import NodeFault, Unsupported
@@ -85,9 +85,7 @@ def apply(calls: Calls, node: Node, args: Sequence[Array], number: Number) -> Ar
     return _expressions(call(*given, **keywords))
 
 
-def _of_rule(
-    calls: Calls, program: Program, fixed: Mapping[str, Array], number: Number
-) -> list[Array]:
+def _of_rule(calls: Calls, program: Program, fixed: Values, number: Number) -> list[Array]:
     """The expressions of a stated rule, whose nodes are no nodes of the program."""
     try:
         return walk(calls, program, fixed, number)
@@ -129,7 +127,7 @@ def cast(array: Array, kind: str, wanted: str) -> Array:
     return array
 
 
-def walk(calls: Calls, program: Program, fixed: Mapping[str, Array], number: Number) -> list[Array]:
+def walk(calls: Calls, program: Program, fixed: Values, number: Number) -> list[Array]:
     """The expressions of every node. Inputs that are `fixed` are numbers, the others symbols.
 
     Raises NodeFault, from Unsupported where an operation cannot be expressed.
@@ -148,7 +146,7 @@ def _value(
     program: Program,
     index: int,
     values: Sequence[Array],
-    fixed: Mapping[str, Array],
+    fixed: Values,
     number: Number,
 ) -> Array:
     node = program.nodes[index]

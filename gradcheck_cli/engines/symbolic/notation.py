@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 
 NotationName = Literal["text", "latex"]
 
@@ -160,9 +160,7 @@ def _text_printer() -> Callable[[Any], str]:
     return doprint
 
 
-def python_code(
-    name: str, inputs: Sequence[str], output: Array, gradients: Mapping[str, Array]
-) -> str:
+def python_code(name: str, inputs: Sequence[str], output: Array, gradients: Values) -> str:
     """A module with `value` and `gradient`. Inputs are numbers, or arrays indexed as in `x[0, 1]`.
 
     It needs `math` alone, or mpmath where `math` lacks a function.
@@ -218,7 +216,7 @@ def _module(
     name: str,
     inputs: Sequence[str],
     output: Array,
-    gradients: Mapping[str, Array],
+    gradients: Values,
 ) -> str:
     value = _nested(printer, output)
     slopes = {key: _nested(printer, array) for key, array in gradients.items()}

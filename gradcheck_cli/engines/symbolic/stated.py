@@ -3,16 +3,16 @@ out when they are evaluated or shown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.program import CustomGradient, Program
 from gradcheck_cli.engines.errors import Unsupported, WrongShape
 
-Walk = Callable[[Program, Mapping[str, Array]], list[Array]]
+Walk = Callable[[Program, Values], list[Array]]
 """The expressions of every node of a program, whose fixed inputs are numbers."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 
 EAGER = 16  # evaluations that cost less than tracing a small layer (some 20 ms) does
 
@@ -28,9 +28,9 @@ class Graph:
         tf: Any,
         given: Mapping[str, Any],
         call: Callable[[Mapping[str, Any]], list[Any]],
-        plain_value: Callable[[Mapping[str, Array]], Array],
-        ready: Callable[[Mapping[str, Array]], AbstractContextManager[None]],
-        assigned: Callable[[Mapping[str, Array]], AbstractContextManager[None]],
+        plain_value: Callable[[Values], Array],
+        ready: Callable[[Values], AbstractContextManager[None]],
+        assigned: Callable[[Values], AbstractContextManager[None]],
     ) -> None:
         self._tf = tf
         self._given = given
@@ -42,7 +42,7 @@ class Graph:
         self.traced: Any = None
         self._given_up = False
 
-    def value(self, values: Mapping[str, Array]) -> Array | None:
+    def value(self, values: Values) -> Array | None:
         """The flattened outputs, or None where the layer itself has to be run."""
         if self._given_up:
             return None
@@ -53,7 +53,7 @@ class Graph:
             return None
         return self._run(values)
 
-    def _trace(self, values: Mapping[str, Array]) -> bool:
+    def _trace(self, values: Values) -> bool:
         tf = self._tf
 
         def flat(*tensors: Any) -> Any:
@@ -73,7 +73,7 @@ class Graph:
         except Exception:  # branches on numbers, NumPy in between: the layer runs as it is
             return False
 
-    def _run(self, values: Mapping[str, Array]) -> Array:
+    def _run(self, values: Values) -> Array:
         tf = self._tf
         with self._assigned(values):
             inputs = [

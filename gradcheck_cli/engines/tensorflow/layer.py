@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values, ValuesOrNone
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.layer.binding import OWN, Arranged, arrange, called, required_of
@@ -209,7 +209,7 @@ class TensorFlowSubject(LayerSubject):
     # State
 
     @contextmanager
-    def ready(self, values: Mapping[str, Array]) -> Iterator[None]:
+    def ready(self, values: Values) -> Iterator[None]:
         with ExitStack() as stack:
             for name, one in self.held.items():
                 stack.enter_context(one.at(values.get(name)))
@@ -224,7 +224,7 @@ class TensorFlowSubject(LayerSubject):
             yield
 
     @contextmanager
-    def _assigned(self, values: Mapping[str, Array]) -> Iterator[None]:
+    def _assigned(self, values: Values) -> Iterator[None]:
         """Only variables at their values: all that a graph of the layer needs."""
         with ExitStack() as stack:
             for name, one in self.held.items():
@@ -263,7 +263,7 @@ class TensorFlowSubject(LayerSubject):
     # Arrays
 
     def inputs(
-        self, values: Mapping[str, Array], wrt: Sequence[str] = (), layout: Layout = "contiguous"
+        self, values: Values, wrt: Sequence[str] = (), layout: Layout = "contiguous"
     ) -> dict[str, Any]:
         """Tensors are never written to, but a tape tells them apart by identity, and one that is
         given twice must be two."""
@@ -305,7 +305,7 @@ class TensorFlowSubject(LayerSubject):
             return array
         return self.tf.complex(array[..., 0], array[..., 1])
 
-    def value(self, values: Mapping[str, Array]) -> Array:
+    def value(self, values: Values) -> Array:
         constant = any(isinstance(self.held.get(name), Constant) for name in values)
         if self.is_held or self.request.uncast or self.random or constant:  # of a graph, for good
             return super().value(values)
@@ -317,21 +317,15 @@ class TensorFlowSubject(LayerSubject):
     def run(self, call: Call) -> CallResult:
         return self._in_its_process(super().run, call)
 
-    def jvp(self, tangents: Mapping[str, Array]) -> Array | None:
+    def jvp(self, tangents: Values) -> Array | None:
         return self._in_its_process(super().jvp, tangents)
 
     def hvp(
-        self,
-        mode: Mode,
-        row: Array,
-        tangents: Mapping[str, Array],
-        along: Mapping[str, Array] | None = None,
+        self, mode: Mode, row: Array, tangents: Values, along: Values | None = None
     ) -> dict[str, Array | None]:
         return self._in_its_process(super().hvp, mode, row, tangents, along)
 
-    def second_tangent(
-        self, row: Array, firsts: Mapping[str, Array], tangents: Mapping[str, Array]
-    ) -> float | None:
+    def second_tangent(self, row: Array, firsts: Values, tangents: Values) -> float | None:
         return self._in_its_process(super().second_tangent, row, firsts, tangents)
 
     def _in_its_process(self, method: Callable[..., R], *args: Any) -> R:
@@ -424,7 +418,7 @@ class TensorFlowSubject(LayerSubject):
             passes.call()
         return Lines(draws=draws.place)
 
-    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]:
+    def uncut(self, row: Array) -> tuple[ValuesOrNone, Sequence[GradientBarrier]]:
         from gradcheck_cli.engines.tensorflow.detached import uncut
 
         def run() -> dict[str, Array | None]:
@@ -440,7 +434,7 @@ class TensorFlowSubject(LayerSubject):
     def unclipped_gradients(self, rows: Array) -> Sequence[UnclippedGradients]:
         from gradcheck_cli.engines.tensorflow.bounds import unclipped_gradients
 
-        def gradients() -> Mapping[str, Array | None]:
+        def gradients() -> ValuesOrNone:
             with eagerly(self.tf):
                 return self.run(Call(cotangents=rows)).gradients
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 
 NUMBERS = 1024  # that move at one point, at most: the time of more is that of their arithmetic
 OPERATIONS = 100  # that the layer has, at least
@@ -37,7 +37,7 @@ class Batched:
         self,
         torch: Any,
         tensor: Callable[[str, Array], Any],
-        value: Callable[[Mapping[str, Array]], Array],
+        value: Callable[[Values], Array],
         undisturbed: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._torch = torch
@@ -46,7 +46,7 @@ class Batched:
         self._undisturbed = undisturbed
         self._works: dict[frozenset[str], bool] = {}
 
-    def values(self, many: Sequence[Mapping[str, Array]], at: At) -> Array | None:
+    def values(self, many: Sequence[Values], at: At) -> Array | None:
         """The values (points, m); None where they are to be taken one by one. `at` runs the
         layer."""
         names = frozenset(many[0])
@@ -66,7 +66,7 @@ class Batched:
             self._works[names] = same
         return found if self._works[names] else None
 
-    def _together(self, many: Sequence[Mapping[str, Array]], at: At) -> Array:
+    def _together(self, many: Sequence[Values], at: At) -> Array:
         torch = self._torch
         stacked = {
             name: self._tensor(name, np.stack([point[name] for point in many])) for name in many[0]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
@@ -57,29 +57,23 @@ class CompiledTorchSubject(TorchSubject):
         finally:
             self._stage = before
 
-    def jvp(self, tangents: Mapping[str, Array]) -> Array | None:
+    def jvp(self, tangents: Values) -> Array | None:
         found = super().jvp(self._among_zeros(tangents))
         return found if _is_finite(found) else super().jvp(tangents)
 
     def hvp(
-        self,
-        mode: Mode,
-        row: Array,
-        tangents: Mapping[str, Array],
-        along: Mapping[str, Array] | None = None,
+        self, mode: Mode, row: Array, tangents: Values, along: Values | None = None
     ) -> dict[str, Array | None]:
         found = super().hvp(mode, row, self._among_zeros(tangents), along)
         is_finite = all(map(_is_finite, found.values()))
         return found if is_finite else super().hvp(mode, row, tangents, along)
 
-    def second_tangent(
-        self, row: Array, firsts: Mapping[str, Array], tangents: Mapping[str, Array]
-    ) -> float | None:
+    def second_tangent(self, row: Array, firsts: Values, tangents: Values) -> float | None:
         both = self._among_zeros(firsts), self._among_zeros(tangents)
         found = super().second_tangent(row, *both)
         return found if _is_finite(found) else super().second_tangent(row, firsts, tangents)
 
-    def _among_zeros(self, tangents: Mapping[str, Array]) -> Mapping[str, Array]:
+    def _among_zeros(self, tangents: Values) -> Values:
         """A tangent for every leaf, so that one compilation serves all of them, and Inductor does
         not write to the `ZeroTensor` that stands for one without
         (github.com/pytorch/pytorch/issues/177261). Where zero times infinity may show in the

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values, ValuesOrNone
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import LARGE, MANY, Leaf, compact
 from gradcheck_cli.domain.placement import HOST
@@ -225,7 +225,7 @@ class TorchSubject(LayerSubject):
 
     # State
 
-    def ready(self, values: Mapping[str, Array]) -> AbstractContextManager[Any]:
+    def ready(self, values: Values) -> AbstractContextManager[Any]:
         state = self.state
         made = self.spare_array if isinstance(values, Spare) else self.leaf_array
         moved = {n: made(n, values[n]) for n in values if n in state.named}
@@ -282,7 +282,7 @@ class TorchSubject(LayerSubject):
         return self.leaf_array(name, values)
 
     def inputs(
-        self, values: Mapping[str, Array], wrt: Sequence[str] = (), layout: Layout = "contiguous"
+        self, values: Values, wrt: Sequence[str] = (), layout: Layout = "contiguous"
     ) -> _Handed:
         leaves, handed = {}, {}
         for name in self._base:
@@ -305,12 +305,12 @@ class TorchSubject(LayerSubject):
                 handed[name] = self.torch.ops.aten._unsafe_view(tensor, tensor.shape)
         return _Handed(handed, leaves, bool(wrt))
 
-    def _unwritten(self, name: str, values: Mapping[str, Array]) -> Any:
+    def _unwritten(self, name: str, values: Values) -> Any:
         """A leaf that the layer may not write to."""
         base = self._base[name] if name not in values else self.spare_array(name, values[name])
         return self.spare_array(name, self._by_name[name].kept) if base is None else base.detach()
 
-    def _made_for_a_call(self, name: str, values: Mapping[str, Array], is_leaf: bool) -> Any:
+    def _made_for_a_call(self, name: str, values: Values, is_leaf: bool) -> Any:
         """A leaf that the layer may write to, if it is to be made anew. What is large is: a copy
         that stays beside it would be as large as the layer."""
         if name not in values:
@@ -381,7 +381,7 @@ class TorchSubject(LayerSubject):
 
     # Values
 
-    def plain_value(self, values: Mapping[str, Array]) -> Array:
+    def plain_value(self, values: Values) -> Array:
         """One that differentiates something by its inputs, or registers hooks, has a value only
         where gradients are tracked: that it raises elsewhere is GC608."""
         if self._needs_graph:
@@ -397,11 +397,11 @@ class TorchSubject(LayerSubject):
                 return found
             raise error  # it raised once, with gradients or without
 
-    def _tracked_value(self, values: Mapping[str, Array]) -> Array:
+    def _tracked_value(self, values: Values) -> Array:
         with self.ready(values):
             return self.flat(self.call(self.inputs(values, self.wrt)))
 
-    def several(self, many: Sequence[Mapping[str, Array]]) -> Array:
+    def several(self, many: Sequence[Values]) -> Array:
         if self.is_held or self._needs_graph:
             return one_by_one(self, many)
         found = self._together(many)
@@ -421,14 +421,14 @@ class TorchSubject(LayerSubject):
             return self._one_by_one_after(error, many)
         return np.stack(values_of)
 
-    def _one_by_one_after(self, error: RuntimeError, many: Sequence[Mapping[str, Array]]) -> Array:
+    def _one_by_one_after(self, error: RuntimeError, many: Sequence[Values]) -> Array:
         """The values of one that needs the graph. Raises the error of any other."""
         found = one_by_one(self, many)
         if not self._needs_graph:
             raise error
         return found
 
-    def _together(self, many: Sequence[Mapping[str, Array]]) -> Array | None:
+    def _together(self, many: Sequence[Values]) -> Array | None:
         captured = any(self._by_name[name].role == "captured" for name in many[0])
         if captured or not self._long:
             return None
@@ -507,7 +507,7 @@ class TorchSubject(LayerSubject):
                 raise Unsupported(f"forward mode: {str(error).partition('. ')[0]}") from error
             raise
 
-    def jvps(self, many: Sequence[Mapping[str, Array]]) -> list[Array | None]:
+    def jvps(self, many: Sequence[Values]) -> list[Array | None]:
         """The first tangents of a leaf come without any of others, and the next ones beside zeros
         of the others: wherever an operand has no tangent, PyTorch asks functions in Python for a
         shape, which takes several times as long as the rest of a small layer."""
@@ -519,14 +519,14 @@ class TorchSubject(LayerSubject):
         with self.ready({}), self.forward_mode(names), self.fw.forward_level():
             return self._beside_zeros(many, self._pushed_again)
 
-    def _pushed_again(self, tangents: Mapping[str, Array]) -> Array | None:
+    def _pushed_again(self, tangents: Values) -> Array | None:
         self.state.again()  # no call can change but random numbers
         return self._pushed(tangents)
 
     def _beside_zeros(
         self,
-        many: Sequence[Mapping[str, Array]],
-        pushed: Callable[[Mapping[str, Array]], Array | None],
+        many: Sequence[Values],
+        pushed: Callable[[Values], Array | None],
     ) -> list[Array | None]:
         """The jvps of `jvps`, of which `pushed` computes one. Zeros change none, unless the
         derivative by another leaf is infinite or cannot be computed: then they are left out."""
@@ -548,11 +548,7 @@ class TorchSubject(LayerSubject):
         return found
 
     def hvp(
-        self,
-        mode: Mode,
-        row: Array,
-        tangents: Mapping[str, Array],
-        along: Mapping[str, Array] | None = None,
+        self, mode: Mode, row: Array, tangents: Values, along: Values | None = None
     ) -> dict[str, Array | None]:
         if self._compiled and not self.compiles:
             raise Unsupported(NO_SECOND_ORDER)
@@ -592,7 +588,7 @@ class TorchSubject(LayerSubject):
             return record_forward(forward, self.request.implementation.span)
 
     def gradient_program(
-        self, narrow: Any, searched: Sequence[str], points: Sequence[Mapping[str, Array]]
+        self, narrow: Any, searched: Sequence[str], points: Sequence[Values]
     ) -> GradientProgram:
         from gradcheck_cli.engines.torch.layer_program import layer_program
 
@@ -629,7 +625,7 @@ class TorchSubject(LayerSubject):
         with self.passes() as passes:
             return solvers(passes)
 
-    def uncut(self, row: Array) -> tuple[Mapping[str, Array | None], Sequence[GradientBarrier]]:
+    def uncut(self, row: Array) -> tuple[ValuesOrNone, Sequence[GradientBarrier]]:
         from gradcheck_cli.engines.torch.detached import uncut
 
         with as_written(self.torch):

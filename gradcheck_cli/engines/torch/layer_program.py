@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat, Values
 from gradcheck_cli.domain.layer import word_of
 from gradcheck_cli.domain.search import GradientProgram
 from gradcheck_cli.engines.errors import EngineFault
@@ -59,7 +59,7 @@ def layer_program(
     wide: LayerSubject,
     narrow: LayerSubject,
     searched: Sequence[str],
-    points: Sequence[Mapping[str, Array]],
+    points: Sequence[Values],
 ) -> GradientProgram:
     """What the layer executes for its value and all of its gradient, for all numbers of the inputs
     `searched`. It is recorded in float64 (`wide`), and compared with runs in the dtype (`narrow`),
@@ -80,7 +80,7 @@ def _program(
     wide: LayerSubject,
     narrow: LayerSubject,
     searched: Sequence[str],
-    points: Sequence[Mapping[str, Array]],
+    points: Sequence[Values],
 ) -> GradientProgram:
     _refuse_what_is_not_looked_at(narrow, searched)
     _refuse_effects(narrow)
@@ -151,7 +151,7 @@ class _Run:
     def __init__(
         self,
         subject: LayerSubject,
-        at: Mapping[str, Array],
+        at: Values,
         recorder: TorchRecorder | None = None,
     ) -> None:
         self.results: list[int | None] = []

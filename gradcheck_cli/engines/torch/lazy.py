@@ -8,13 +8,11 @@ from typing import Any
 
 import torch
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Values
 from gradcheck_cli.engines.layer.binding import arrange
 
 
-def initialised(
-    module: Any, values: Mapping[str, Array], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
+def initialised(module: Any, values: Values, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """The module, or a copy of a lazy one after a call with its inputs among the `values`, in the
     default dtype, and these fixed arguments. May raise what the module raises."""
     own = dict([*module.named_parameters(), *module.named_buffers()])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.layer import Role
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.kit.device_setup import Products, products_of, put_products
@@ -157,7 +157,7 @@ class State:
             data = _in(_in(tensor.detach(), self._rounded).to(self._device), self._floats)
             self.named[name] = HeldVariable(tensor, data, "captured", tensor.requires_grad)
 
-    def settle(self, values: Mapping[str, Array], made: Made, entries: int) -> None:
+    def settle(self, values: Values, made: Made, entries: int) -> None:
         """What the request gives some of the tensors. Now everything is made that calls find.
         `entries`: how many numbers the leaves have."""
         self.is_small = entries < WORTH_A_THREAD

@@ -11,7 +11,7 @@ import numpy as np
 
 from gradcheck_cli.domain.blocks import HessianBlock, hessian_blocks
 from gradcheck_cli.domain.case import TruthRequest
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.evaluation import SECOND, Mode, Problem, Projection
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
@@ -31,7 +31,7 @@ from gradcheck_cli.truth.gradients import (
     numbers_asked,
 )
 from gradcheck_cli.truth.numerics.differences import Float
-from gradcheck_cli.truth.numerics.directions import Sampled, Values
+from gradcheck_cli.truth.numerics.directions import Sampled
 from gradcheck_cli.truth.numerics.noise import from_size, from_sums, measured
 from gradcheck_cli.truth.plain import frozen, inlined, moving, plain_function
 

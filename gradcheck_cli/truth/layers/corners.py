@@ -16,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gradcheck_cli.domain.draws import generator
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.thresholds import CORNER_ALIKE, CORNER_BENDS, Step
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.blocks import Differences, Merged
-from gradcheck_cli.truth.numerics.directions import Values
 from gradcheck_cli.truth.numerics.noise import typical
 
 SAMPLES = 24

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import NOISE_GROWS, OPERATIONS
 from gradcheck_cli.domain.truth import PointKind
@@ -26,7 +26,6 @@ from gradcheck_cli.truth.numerics.differences import (
     central_of_levels,
     exact_steps,
 )
-from gradcheck_cli.truth.numerics.directions import Values
 from gradcheck_cli.truth.numerics.noise import from_size
 
 LOST = (

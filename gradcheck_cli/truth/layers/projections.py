@@ -10,14 +10,14 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.layer import LARGE, Leaf
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import OPERATIONS, Enough
 from gradcheck_cli.engines.layer.subject import Call, Spare, Subject
 from gradcheck_cli.truth.layers.safe_values import moved_inside, values_of
 from gradcheck_cli.truth.numerics.differences import FIRST_STEP, Estimate, Float
-from gradcheck_cli.truth.numerics.directions import Sampled, Slope, Values, room
+from gradcheck_cli.truth.numerics.directions import Sampled, Slope, room
 from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
 from gradcheck_cli.truth.numerics.probes import COTANGENTS, MANY, Draws, dot, parts
 from gradcheck_cli.truth.numerics.sifting import Sums, sifted

@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.thresholds import OPERATIONS, SHORT_PERIOD, Step
 from gradcheck_cli.truth.numerics.differences import Float
-from gradcheck_cli.truth.numerics.directions import Values
 from gradcheck_cli.truth.numerics.noise import from_size
 
 UNRESOLVED = (

@@ -9,11 +9,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import as_failure, is_internal
-from gradcheck_cli.truth.numerics.directions import Values
 
 Answer = TypeVar("Answer")
 

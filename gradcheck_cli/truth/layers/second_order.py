@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import OPERATIONS, ROUNDINGS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
@@ -23,7 +23,6 @@ from gradcheck_cli.truth.layers.callables import quick_of
 from gradcheck_cli.truth.layers.safe_values import is_inside, moved_inside, values_of
 from gradcheck_cli.truth.layers.weighing import Rounding, weighed
 from gradcheck_cli.truth.numerics.differences import Float
-from gradcheck_cli.truth.numerics.directions import Values
 from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
 from gradcheck_cli.truth.numerics.verify_first import Quick
 

@@ -14,12 +14,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import CHOICES, FINE_STAIRS, OPERATIONS, STAIR_BENDS, Step
 from gradcheck_cli.truth.numerics.differences import Estimate
-from gradcheck_cli.truth.numerics.directions import Values
 from gradcheck_cli.truth.numerics.noise import from_size
 
 POINTS = 49  # on a stretch, of which stairs have three or more each

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import Enough, Residue, Step
 from gradcheck_cli.domain.truth import PointKind
@@ -28,7 +28,6 @@ from gradcheck_cli.truth.numerics.noise import POINTS, in_differences, typical
 LEFT: Residue = 2.0**-8  # of the steepest quotient: x^3 at 0 has 2^-8 of it left four halvings on
 CLOSER: Step = 2.0**-DEEPEST  # where the steps from `typical` end
 
-Values = Mapping[str, Array]
 ROUNDS = 8  # of contradictions
 # Of a step, from the first to the last of the points where noise is looked for: a bend or a jump is
 # within that of one step and not of the next one, which is half as long.

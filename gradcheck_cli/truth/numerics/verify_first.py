@@ -9,7 +9,7 @@ from dataclasses import field
 import numpy as np
 import numpy.typing as npt
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import BENDING, Enough
 from gradcheck_cli.domain.truth import PointKind
@@ -23,7 +23,7 @@ from gradcheck_cli.truth.numerics.differences import (
     central,
     exact_steps,
 )
-from gradcheck_cli.truth.numerics.directions import Sampled, Slope, Values, steepest_of
+from gradcheck_cli.truth.numerics.directions import Sampled, Slope, steepest_of
 
 FIRST_LEVEL = 3  # the first step is an eighth of `climb`'s: four levels from there reach rounding
 LEVELS = 4  # at once: truncation O(h^8), so 1e-14 for what bends on the scale of its inputs
