@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import factorial, isfinite
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.thresholds import (
     FIRST_ORDER_SLACK,
     NOISE_GROWS,
@@ -17,6 +17,9 @@ from gradcheck_cli.domain.thresholds import (
 )
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.probes import parts
+
+Function = Callable[[Values], Float]
+"""From inputs by name to all outputs, (m,)."""
 
 # Part of the inputs' bits that stay as they are when these move: they move by far more than an ulp,
 # and by so little that no function changes its shape (2^-40 of themselves in float64).
@@ -57,8 +60,8 @@ def from_size(zero: Float, operations: int, dtype: str = "float64") -> Float:
 
 
 def measured(
-    function: Callable[[Mapping[str, Array]], Float],
-    values: Mapping[str, Array],
+    function: Function,
+    values: Values,
     zero: Float,
     exact: bool = True,
     dtype: str = "float64",
@@ -99,8 +102,8 @@ def measured(
 
 
 def measured_of_layer(
-    function: Callable[[Mapping[str, Array]], Float],
-    values: Mapping[str, Array],
+    function: Function,
+    values: Values,
     zero: Float,
     exact: bool,
     dtype: str,
@@ -127,12 +130,7 @@ def _representable(factor: float, dtype: str) -> float:
     return float(np.ldexp(np.round(np.ldexp(factor, bits)), -bits))
 
 
-def _table(
-    function: Callable[[Mapping[str, Array]], Float],
-    values: Mapping[str, Array],
-    zero: Float,
-    factor: float,
-) -> Float:
+def _table(function: Function, values: Values, zero: Float, factor: float) -> Float:
     """The values (POINTS + 1, m) at evenly spaced points, the first of which is here."""
     shifts = {name: _shift(value, factor) for name, value in values.items()}
     moves = (
@@ -153,12 +151,7 @@ def in_differences(table: Float) -> Float:
     return np.where(np.isfinite(noise), FIRST_ORDER_SLACK * noise, 0.0)
 
 
-def _heard_afar(
-    function: Callable[[Mapping[str, Array]], Float],
-    values: Mapping[str, Array],
-    zero: Float,
-    noise: Float,
-) -> Float:
+def _heard_afar(function: Function, values: Values, zero: Float, noise: Float) -> Float:
     """The noise (m,) as far as points that lie apart show it too: rounding is as large at any
     distance. What a pole or a jump does next to the point is gone there. Where values are not
     finite, the noise stays as it is."""
@@ -179,12 +172,7 @@ def _away(value: Array, part: float) -> Array:
         return value + part * np.fmax(np.abs(value), 1.0)
 
 
-def _of_casts(
-    function: Callable[[Mapping[str, Array]], Float],
-    values: Mapping[str, Array],
-    zero: Float,
-    known: Float,
-) -> Float:
+def _of_casts(function: Function, values: Values, zero: Float, known: Float) -> Float:
     """Noise (m,) of values that were float32 on their way (`x.float()`), 0 where there is none
     beyond what is `known`.
 
@@ -216,18 +204,13 @@ def _of_casts(
     return np.where(is_rounding, seen[-1], 0.0)
 
 
-def _at_ulps_of_float32(
-    function: Callable[[Mapping[str, Array]], Float],
-    values: Mapping[str, Array],
-    zero: Float,
-    ulps: float,
-) -> Float:
+def _at_ulps_of_float32(function: Function, values: Values, zero: Float, ulps: float) -> Float:
     """The noise (m,) at points that lie so many ulps of float32 apart."""
     factor = _representable(ulps * FORMATS["float32"].unit_roundoff, "float64")
     return in_differences(_table(function, values, zero, factor))
 
 
-def _a_little_way_off(values: Mapping[str, Array], part: float) -> dict[str, Array]:
+def _a_little_way_off(values: Values, part: float) -> dict[str, Array]:
     """The values with floating numbers moved by a part of themselves, and zeros by that part of
     their neighbours."""
     return {
@@ -239,12 +222,7 @@ def _a_little_way_off(values: Mapping[str, Array], part: float) -> dict[str, Arr
 
 
 def _grain(
-    function: Callable[[Mapping[str, Array]], Float],
-    values: Mapping[str, Array],
-    zero: Float,
-    factor: float,
-    wanted: Array,
-    limit: float,
+    function: Function, values: Values, zero: Float, factor: float, wanted: Array, limit: float
 ) -> Float:
     """Half of the first change that a value makes (m,) on ever longer moves, 0 where it makes none:
     log(1 + exp(x)) - x at 20 comes in steps of an ulp of 20. Moves go both ways: (1 + erf(x)) / 2
@@ -263,15 +241,13 @@ def _grain(
     return found
 
 
-def _afar(function: Callable[[Mapping[str, Array]], Float], values: Mapping[str, Array]) -> Float:
+def _afar(function: Function, values: Values) -> Float:
     """The values (m,) where numbers move by their own size, and small ones by about 1: what is
     small here may be what two numbers of that size leave."""
     return function({name: _away(value, FAR) for name, value in values.items()})
 
 
-def _beside_zeros(
-    function: Callable[[Mapping[str, Array]], Float], values: Mapping[str, Array], dtype: str
-) -> Float:
+def _beside_zeros(function: Function, values: Values, dtype: str) -> Float:
     """Noise (m,) a little way off, where zeros are BESIDE in units of their neighbours. At the zero
     itself there may be none: x / max(|x|, 1e-15) * log(1 + |x|) is a line there, and has the
     roundings of 1 + |x| beyond. Nor is there any at a tiny number, for which 1 - x is 1 at all
