@@ -12,7 +12,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend import core
 
 from gradcheck_cli.domain.dtypes import Array, as_pairs
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
@@ -20,7 +19,7 @@ from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass, replace
 from gradcheck_cli.engines.jax.trees import is_complex
 from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP
-from gradcheck_cli.engines.jax.wide import Pure
+from gradcheck_cli.engines.jax.wide import Pure, equations
 from gradcheck_cli.engines.layer.capture import of_a_library
 from gradcheck_cli.engines.layer.custom import CustomCall, IsolatedCall
 from gradcheck_cli.engines.layer.source_lines import Places, calling
@@ -64,7 +63,8 @@ def custom_calls(layer: Pure) -> list[CustomCall]:
     followed in a run of its own, in which nothing is compiled, so that every call has its numbers;
     none is made where nothing is called at all."""
     calls: list[_Call] = []
-    if not _has_calls(jax.make_jaxpr(layer.call)(*layer.arrays)):
+    program = jax.make_jaxpr(layer.call)(*layer.arrays)
+    if not any(one.primitive.name in (CUSTOM_JVP, CUSTOM_VJP) for one in equations(program)):
         return []
     for leaf in layer.wrt:
         seen: list[_Call] = []
@@ -80,18 +80,6 @@ def custom_calls(layer: Pure) -> list[CustomCall]:
                 through |= more
     found = [_described(one) for one in calls]
     return [one for one in found if one is not None]
-
-
-def _has_calls(jaxpr: Any) -> bool:
-    """Whether there is a stated rule in it, at any depth."""
-    inner = getattr(jaxpr, "jaxpr", jaxpr)
-    for equation in inner.eqns:
-        if equation.primitive.name in (CUSTOM_JVP, CUSTOM_VJP):
-            return True
-        for part in jax.tree.leaves(list(equation.params.values())):
-            if isinstance(part, core.Jaxpr | core.ClosedJaxpr) and _has_calls(part):
-                return True
-    return False
 
 
 @contextmanager

@@ -21,7 +21,6 @@ from gradcheck_cli.engines.jax.modes import (
     no_gradient,
     no_jvp,
 )
-from gradcheck_cli.engines.jax.random_keys import draws
 from gradcheck_cli.engines.jax.stages import SIMPLIFIER, STAGES
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.layer.binding import BadCall, arrange, called
@@ -42,6 +41,10 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, UnclippedGradients
     from gradcheck_cli.engines.layer.recording import Recording
     from gradcheck_cli.engines.layer.rewriting import Expression, Seen
+
+DRAWING = ("random_bits", "random_gamma", "threefry2x32", "rng_bit_generator", "rng_uniform")
+"""Primitives that draw random numbers: keys are arguments like any other, so that nothing else
+tells."""
 
 LOOPED_S = 1.0  # of processor time in differences: a program is compiled in less
 
@@ -187,12 +190,14 @@ class JaxSubject(LayerSubject):
     def _draws(self, inputs: Mapping[str, Any]) -> bool:
         """Whether the program draws random numbers. There is no program of a layer that branches
         on its numbers in Python: runs that differ are seen there all the same."""
+        from gradcheck_cli.engines.jax.wide import equations
+
         errors = self.jax.errors
         try:
             program = self.jax.make_jaxpr(self.call)(inputs)
         except (errors.JAXTypeError, errors.JAXIndexError):  # it needs the numbers
             return False
-        return draws(program.jaxpr)
+        return any(one.primitive.name in DRAWING for one in equations(program))
 
     # Arrays
 

@@ -3,14 +3,14 @@ theirs ends by a comparison of floating numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
-from jax.extend import core
 
 from gradcheck_cli.engines.jax.custom_functions import is_floating
 from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP
+from gradcheck_cli.engines.jax.wide import equations, inside
 
 _STATED = (CUSTOM_JVP, CUSTOM_VJP, "custom_linear_solve")
 _COMPARISONS = ("lt", "le", "gt", "ge")
@@ -20,8 +20,8 @@ def solvers(call: Callable[..., list[Any]], arrays: Iterable[Any]) -> frozenset[
     """The names of such functions."""
     return frozenset(
         _name_of(equation)
-        for equation in _equations(jax.make_jaxpr(call)(*arrays))
-        if equation.primitive.name in _STATED and any(map(_iterates, _inside(equation)))
+        for equation in equations(jax.make_jaxpr(call)(*arrays))
+        if equation.primitive.name in _STATED and any(map(_iterates, inside(equation)))
     )
 
 
@@ -30,21 +30,8 @@ def _iterates(equation: Any) -> bool:
         return False
     return any(
         one.primitive.name in _COMPARISONS and is_floating(one.invars[0].aval)
-        for one in _equations(equation.params["cond_jaxpr"])
+        for one in equations(equation.params["cond_jaxpr"])
     )
-
-
-def _equations(program: Any) -> Iterator[Any]:
-    """The equations of a program, at any depth."""
-    for equation in getattr(program, "jaxpr", program).eqns:
-        yield equation
-        yield from _inside(equation)
-
-
-def _inside(equation: Any) -> Iterator[Any]:
-    for part in jax.tree.leaves(list(equation.params.values())):
-        if isinstance(part, core.Jaxpr | core.ClosedJaxpr):
-            yield from _equations(part)
 
 
 def _name_of(equation: Any) -> str:

@@ -3,7 +3,7 @@ parameters, and of programs in them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -112,6 +112,20 @@ def solving(params: Mapping[str, Any], args: Sequence[Any]) -> tuple[Any, list[A
         *args[before : before + lengths.solve],
         *args[sum(lengths) :],
     ]
+
+
+def equations(program: Any) -> Iterator[Any]:
+    """The equations of a program, at any depth."""
+    for equation in getattr(program, "jaxpr", program).eqns:
+        yield equation
+        yield from inside(equation)
+
+
+def inside(equation: Any) -> Iterator[Any]:
+    """The equations of the programs among the parameters of an equation, at any depth."""
+    for part in jax.tree.leaves(list(equation.params.values())):
+        if isinstance(part, core.Jaxpr | core.ClosedJaxpr):
+            yield from equations(part)
 
 
 def as_they_were(equation: Any, args: Sequence[Any]) -> list[Any]:

@@ -15,7 +15,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.layer.casts import History, Watch, is_narrower
 from gradcheck_cli.engines.layer.source_lines import Places
-from gradcheck_cli.engines.numpy.recording_array import making
+from gradcheck_cli.engines.numpy.recorder import making
 
 
 class Kind:

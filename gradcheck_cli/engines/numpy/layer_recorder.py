@@ -8,7 +8,7 @@ from typing import Any
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.recording import Recording, as_recording
-from gradcheck_cli.engines.numpy.recording_array import NumpyRecorder, row_of
+from gradcheck_cli.engines.numpy.recorder import NumpyRecorder, row_of
 
 Arrays = Mapping[str, Any]
 Forward = Callable[[Arrays], list[Any]]

@@ -36,7 +36,6 @@ from gradcheck_cli.engines.tensorflow.compiler import (
     Compiled,
 )
 from gradcheck_cli.engines.tensorflow.custom_calls import forward_mode
-from gradcheck_cli.engines.tensorflow.draws import watched_draws
 from gradcheck_cli.engines.tensorflow.framework import TensorFlow
 from gradcheck_cli.engines.tensorflow.graph import Graph, eagerly
 from gradcheck_cli.engines.tensorflow.keras import (
@@ -46,7 +45,7 @@ from gradcheck_cli.engines.tensorflow.keras import (
     is_built,
     leading,
 )
-from gradcheck_cli.engines.tensorflow.random_state import Randomness
+from gradcheck_cli.engines.tensorflow.random_state import Randomness, watched_draws
 from gradcheck_cli.engines.tensorflow.state import Constant, held
 from gradcheck_cli.engines.tensorflow.variables import found_in, is_keras_layer, keras_layers
 

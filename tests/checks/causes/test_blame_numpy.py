@@ -10,7 +10,7 @@ import pytest
 
 from gradcheck_cli.domain.report import Cause
 from gradcheck_cli.engines.numpy.engine import NumpyEngine
-from gradcheck_cli.engines.numpy.recording_array import NumpyRecorder
+from gradcheck_cli.engines.numpy.recorder import NumpyRecorder
 from tests.checks.making import causes_of, stretch
 
 

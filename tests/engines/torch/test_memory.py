@@ -1,6 +1,8 @@
+import numpy as np
+import pytest
 import torch
 
-from gradcheck_cli.engines.torch.memory import Watch, laid_out
+from gradcheck_cli.engines.torch.memory import LARGE, Watch, fingerprint, laid_out
 
 
 def test_layouts_hold_the_same_numbers_in_another_order() -> None:
@@ -40,3 +42,30 @@ def test_what_is_large_is_sliced_along_rows_and_watched_without_a_copy() -> None
     large.data[3, 7] += 1  # which no version counts
     assert watch.written() == ("a",)
     assert watch.written() == ()
+
+
+# Fingerprints of large tensors
+
+NUMBERS = np.random.default_rng(0).standard_normal(LARGE // 4 + 3).astype(np.float32)
+
+
+def test_a_fingerprint_takes_little_memory() -> None:
+    assert len(fingerprint(NUMBERS)) < NUMBERS.nbytes / 50
+    assert fingerprint(NUMBERS[:100]) == NUMBERS[:100].tobytes()
+
+
+@pytest.mark.parametrize("place", [0, 1, LARGE // 8, NUMBERS.size - 1])
+def test_the_last_bit_of_any_number_shows(place: int) -> None:
+    other = NUMBERS.copy()
+    other[place] = np.nextafter(other[place], np.float32(np.inf))
+    assert fingerprint(other) != fingerprint(NUMBERS)
+
+
+def test_numbers_that_change_places_show() -> None:
+    other = NUMBERS.copy()
+    other[:64] = other[:64][::-1]
+    assert fingerprint(other) != fingerprint(NUMBERS)
+
+
+def test_equal_arrays_have_the_same_fingerprint() -> None:
+    assert fingerprint(NUMBERS.copy()) == fingerprint(NUMBERS)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.numpy.recording_array import overwritten, same_numbers, shared_places
+from gradcheck_cli.engines.numpy.recorder import overwritten, same_numbers, shared_places
 
 
 @pytest.mark.parametrize(
