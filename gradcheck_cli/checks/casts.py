@@ -125,4 +125,4 @@ def _where(cast: Cast) -> str:
     if cast.place is None:
         return ""
     text = " ".join(cast.place.text.split())
-    return f" (`{text}`, {cast.place.source.path}:{cast.place.span.line})"
+    return f" (`{text}`, {cast.place.line})"

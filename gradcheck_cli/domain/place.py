@@ -44,3 +44,8 @@ class Place:
     source: Source
     span: Span
     text: str
+
+    @property
+    def line(self) -> str:
+        """The file and the line, "layers.py:41"."""
+        return f"{self.source.path}:{self.span.line}"

@@ -63,7 +63,7 @@ def _fix(members: list[tuple[Finding, Fix]], group: Sequence[Finding], style: St
 
 
 def _in_place(fix: Fix) -> str:
-    where = "" if fix.place is None else f" ({fix.place.source.path}:{fix.place.span.line})"
+    where = "" if fix.place is None else f" ({fix.place.line})"
     return f"in place of {_one_line(fix.before)}{where}"
 
 

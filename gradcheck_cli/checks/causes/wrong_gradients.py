@@ -585,4 +585,4 @@ def _rounded(right: float, seen: float) -> float:
 
 
 def _where(place: Place | None) -> str:
-    return "" if place is None else f", called at {place.source.path}:{place.span.line},"
+    return "" if place is None else f", called at {place.line},"

@@ -47,6 +47,11 @@ class Places:
             frame = frame.f_back
         return None if theirs is None else self._of(theirs)
 
+    def line(self) -> str:
+        """The line of that expression, "layers.py:41"; empty where there is none."""
+        place = self.running()
+        return "" if place is None else place.line
+
     def kept(self, codes: Sequence[CodeType], instructions: Sequence[int]) -> Place | None:
         """The user's line of a stack that a framework has kept, innermost frame first."""
         theirs = None

@@ -27,14 +27,14 @@ def holding(declared: Declared) -> Iterator[None]:
     stop_before, stated_before = gen_array_ops.stop_gradient, getattr(custom_gradient, DECORATOR)
     places = Places(__name__)
 
-    def place() -> str:
-        found = places.running()
-        return "" if found is None else f"{found.source.path}:{found.span.line}"
-
     def stop(input: Any, name: Any = None) -> Any:
         result = stop_before(input, name=name)
         which = declared.line(lines(running()))
-        return result if which is None else declared.cut(which, result, tf.identity, place(), True)
+        return (
+            result
+            if which is None
+            else declared.cut(which, result, tf.identity, places.line(), True)
+        )
 
     def stated(function: Any, args: Any, kwargs: Any) -> Any:
         theirs = not of_a_library(getattr(function, "__module__", None))
@@ -44,7 +44,7 @@ def holding(declared: Declared) -> Iterator[None]:
             return result
         given = _given(function, args, result)
         pull = _pull(declared, which, function, args, kwargs)
-        found = declared.called(which, given, pull, place())
+        found = declared.called(which, given, pull, places.line())
         return result if found is None else _filled(result, found)
 
     stopping = temporarily(gen_array_ops, stop_gradient=stop)

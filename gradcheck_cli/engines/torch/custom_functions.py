@@ -96,11 +96,10 @@ def classes_of(outputs: Sequence[Any]) -> set[Any]:
 
 def users_classes() -> Iterator[Any]:
     """All classes of users that there are."""
-    waiting = [torch.autograd.Function]
-    for cls in waiting:
-        waiting += [one for one in cls.__subclasses__() if one not in waiting]
-        if _is_users(cls):
-            yield cls
+    classes = [torch.autograd.Function]
+    for cls in classes:  # which grow on the way; a class of two bases is met twice
+        classes += cls.__subclasses__()
+    yield from filter(_is_users, dict.fromkeys(classes))
 
 
 def _is_users(cls: Any) -> bool:

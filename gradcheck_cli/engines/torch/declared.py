@@ -48,13 +48,7 @@ class _Cuts(TorchFunctionMode):  # type: ignore[misc]
         if which is None:
             return result
         stops = name in ("detach()", "data") or name.removesuffix("()") in AS_NUMBERS
-        return self._declared.cut(which, result, _copy, place_in_words(self._places), stops)
-
-
-def place_in_words(places: Places) -> str:
-    """Where the user's code is running, "layers.py:41"."""
-    place = places.running()
-    return "" if place is None else f"{place.source.path}:{place.span.line}"
+        return self._declared.cut(which, result, _copy, self._places.line(), stops)
 
 
 def _copy(value: Any) -> Any:
@@ -87,7 +81,7 @@ def _patched(cls: Any, declared: Declared, which: int, numpy: Numpy) -> Iterator
         outputs = [y for y in tree_leaves(result) if _is_floating(y)]
         given.results = np.concatenate([np.zeros(0), *(numpy(y).reshape(-1) for y in outputs)])
         pull = _pull(cls, kept, numpy)
-        found = declared.called(which, given, pull, place_in_words(places))
+        found = declared.called(which, given, pull, places.line())
         return result if found is None else _filled(result, found)
 
     def patched_or_why(*args: Any) -> Any:
