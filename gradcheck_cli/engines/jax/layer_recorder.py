@@ -7,7 +7,7 @@ where the stack of the equation has a line of a stated rule, else by JAX.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gradcheck_cli.domain.place import Place, Span
@@ -72,24 +72,14 @@ class LayerRecorder(JaxRecorder):
         finally:
             self._rule = around
 
-    def _add(
-        self,
-        name: str,
-        args: Sequence[int],
-        low: Callable[..., Any],
-        wide: Callable[..., Any],
-        exact: Callable[..., Any] | None,
-        moves: bool,
-        node: int | None,
-        backward: bool,
-    ) -> list[int]:
+    def _add(self, name: str, args: Sequence[int], *call: Any) -> list[int]:
         name = name if self._power is None else f"{name}[y={self._power}]"
-        results = super()._add(name, args, low, wide, exact, moves, None, backward)
-        step = self.execution.steps[-1]
-        row = _row_of(name)
+        results = super()._add(name, args, *call)
+        step, row = self.execution.steps[-1], _row_of(name)
         kept = name in _KEEPING and self._shape(args[0]) == self._shape(results[0])
         step.elementwise = kept or (row is not None and elementwise(row.name))
-        self._made.append(_Made(step, node, self.turns, self._rule))
+        self._made.append(_Made(step, step.node, self.turns, self._rule))
+        step.node = None
         return results
 
     def _shape(self, slot: int) -> tuple[int, ...]:
