@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from functools import partial, update_wrapper
 from typing import Any
 
 import numpy as np
@@ -256,7 +256,9 @@ def making(made: Callable[[Callable[..., Any], Any, Mapping[str, Any]], Any]) ->
             return before[name](*args, **keywords)
         return made(before[name], args, keywords)
 
-    with temporarily(np, **{name: partial(instead, name) for name in _MADE}):
+    # which may be replaced in turn: a layer without its casts is recorded, too
+    named = {name: update_wrapper(partial(instead, name), before[name]) for name in _MADE}
+    with temporarily(np, **named):
         yield
 
 

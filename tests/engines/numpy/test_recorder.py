@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.numpy.recorder import overwritten, same_numbers, shared_places
+from gradcheck_cli.engines.numpy.recorder import making, overwritten, same_numbers, shared_places
 
 
 @pytest.mark.parametrize(
@@ -32,3 +34,16 @@ def test_numbers_are_the_same_to_their_signs_and_dtypes() -> None:
     assert same_numbers(zero, zero.copy())
     assert not same_numbers(zero, -zero)
     assert not same_numbers(zero, zero.astype(np.float32))
+
+
+def test_who_looks_at_arrays_that_others_look_at_is_given_their_names() -> None:
+    seen: list[str] = []
+
+    def made(make: Any, args: Any, keywords: Any) -> Any:
+        seen.append(make.__name__)
+        return make(*args, **keywords)
+
+    with making(made), making(made):
+        assert np.zeros(2, dtype="f4").tolist() == [0, 0]
+        assert np.array([1.0]).tolist() == [1]
+    assert seen == ["zeros", "zeros", "array", "array"]
