@@ -12,7 +12,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from gradcheck_cli.domain.draws import generator, signs
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.records import dataclass
@@ -52,7 +52,7 @@ from gradcheck_cli.truth.layers.weighing import (
     weighed,
 )
 from gradcheck_cli.truth.numerics.differences import Estimate, Float
-from gradcheck_cli.truth.numerics.directions import Slope, Values
+from gradcheck_cli.truth.numerics.directions import Slope
 from gradcheck_cli.truth.numerics.noise import BESIDE, from_size, largest_of, measured_of_layer
 from gradcheck_cli.truth.numerics.verify_first import Quick
 from gradcheck_cli.truth.subdifferential import steady
