@@ -103,7 +103,7 @@ def genuine_overflow(what: str, exact: float, fmt: FloatFormat) -> str:
 
 
 def lossy(about: About) -> str:
-    errors = about.errors[np.isfinite(about.errors)]
+    errors = about.errors[~np.isnan(about.errors)]  # infinite where the truth is 0
     bits = min(np.log2(np.max(errors, initial=1.0)), about.format.bits)
     return f"{about.entries}: {bits:.0f} of {about.format.bits} bits lost in {about.case.dtype}"
 

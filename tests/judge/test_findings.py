@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from gradcheck_cli.domain.case import Case
+from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Mode, Projection
 from gradcheck_cli.domain.report import SHOWN_ENTRIES, Finding
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.judge import judge
 from gradcheck_cli.judge.findings import entry_index
+from gradcheck_cli.judge.wording import lossy
 from tests.judge.making import answer, block, case
 
 NAN, INF = np.nan, np.inf
@@ -155,6 +158,17 @@ def test_what_is_not_known_is_none_and_not_nan() -> None:
 )
 def test_message(g: Any, truth: Any, wide: Any, message: str) -> None:
     assert of_vector(g, truth, wide=wide).message.startswith(message)
+
+
+def test_an_error_of_more_ulps_than_there_are_numbers_has_lost_every_bit() -> None:
+    """As where the truth is 0 in float64."""
+    about: Any = SimpleNamespace(
+        errors=np.array([np.inf, np.nan]),
+        format=FORMATS["float64"],
+        entries="the gradient",
+        case=SimpleNamespace(dtype="float64"),
+    )
+    assert lossy(about) == "the gradient: 53 of 53 bits lost in float64"
 
 
 def test_message_of_ill_conditioning() -> None:
