@@ -53,6 +53,7 @@ def _numbers(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, float):
         if np.isfinite(value):
-            return repr(value) if "e" not in repr(value) else f"{value:.17e}"
+            text = repr(value)
+            return text if "." in text else text.replace("e", ".0e")
         return ".nan" if np.isnan(value) else ".inf" if value > 0 else "-.inf"
     return str(value)

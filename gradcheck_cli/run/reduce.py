@@ -17,7 +17,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.engines import FRAMEWORK_OF
-from gradcheck_cli.domain.events import SpecFinished
+from gradcheck_cli.domain.events import Finished, SpecFinished
 from gradcheck_cli.domain.options import RunOptions
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
@@ -139,8 +139,13 @@ def _is(finding: Finding, code: str | None) -> bool:
 
 
 def _findings(specs: list[Spec], options: RunOptions, pool: Pool) -> list[tuple[Finding, ...]]:
-    events = run(specs, options, pool)
-    return [event.result.findings for event in events if isinstance(event, SpecFinished)]
+    found: list[tuple[Finding, ...]] = []
+    for event in run(specs, options, pool):
+        if isinstance(event, SpecFinished):
+            found.append(event.result.findings)
+        elif isinstance(event, Finished) and event.report.interrupted:
+            raise KeyboardInterrupt
+    return found
 
 
 def smaller(text: str, spec: Spec) -> Iterator[tuple[str, Spec]]:

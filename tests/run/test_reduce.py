@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from gradcheck_cli.cli.reduce import _spec
+from gradcheck_cli.domain.events import Finished
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.domain.report import Entry, Finding
+from gradcheck_cli.domain.report import Entry, Finding, Report
 from gradcheck_cli.report.repro import script
 from gradcheck_cli.run.reduce import _first, reduce, smaller
 from gradcheck_cli.specfile import read
@@ -93,6 +94,13 @@ def test_without_a_code_a_number_is_reduced_rather_than_a_time_out() -> None:
     assert _first([slow, warned, wrong], None) is wrong
     assert _first([slow, warned], None) is slow
     assert _first([slow, wrong], "GC703") is slow
+
+
+def test_a_run_that_is_interrupted_reduces_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = Report("0", {}, 0, 0.0, interrupted=True)
+    monkeypatch.setattr("gradcheck_cli.run.reduce.run", lambda *_: iter([Finished(report)]))
+    with pytest.raises(KeyboardInterrupt):
+        reduce(spec_of("1 / exp(x)", {"x": [100.0]}), None, OPTIONS)
 
 
 def test_a_framework_is_preferred_to_which_a_report_can_be_sent() -> None:
