@@ -195,6 +195,36 @@ def test_outputs_by_name_and_gradients_of_inputs(
     )
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gradients_that_are_handed_over_one_by_one_are_those_of_all_rows(
+    bound: Callable[..., JaxSubject], compiled: bool, dtype: str
+) -> None:
+    """In the dtype of the layer: in float64 they might take twice the memory of the layer."""
+    values = {"x": X, "w": np.array([[0.25, 1.0], [-0.5, 0.75]])}
+    layer = bound("dense", values, dtype=dtype, compiled=compiled)
+    every: list[dict[str, Any]] = []
+    found = layer.run(Call(cotangents=np.eye(4), each=lambda _, one: every.append(one)))
+    whole = layer.run(Call(cotangents=np.eye(4)))
+    assert not found.gradients
+    assert found.dtypes == whole.dtypes
+    np.testing.assert_array_equal(found.output, whole.output)
+    for name in ("x", "w"):
+        assert {one[name].dtype.name for one in every} == {dtype}
+        np.testing.assert_array_equal([one[name] for one in every], whole.gradients[name])
+
+
+def test_a_leaf_without_a_gradient_has_none_in_any_row(bound: Callable[..., JaxSubject]) -> None:
+    layer = bound("stopped", {"x": X, "w": X})
+    rows = np.eye(layer.outputs[0].size)
+    every: list[dict[str, Any]] = []
+    layer.run(Call(cotangents=rows, each=lambda _, one: every.append(one)))
+    whole = layer.run(Call(cotangents=rows)).gradients
+    missing = {name for name, gradient in whole.items() if gradient is None}
+    assert missing
+    assert all({name for name, g in one.items() if g is None} == missing for one in every)
+
+
 @pytest.mark.parametrize(("name", "compiles"), [("doubled_until", True), ("branched", False)])
 def test_differences_of_a_slow_layer_are_of_one_compiled_program(
     bound: Callable[..., JaxSubject], monkeypatch: pytest.MonkeyPatch, name: str, compiles: bool

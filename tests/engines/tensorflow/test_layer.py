@@ -80,6 +80,18 @@ def test_a_keras_class_is_built_on_its_first_input_with_the_kernel_that_is_given
     )
 
 
+def test_gradients_that_are_handed_over_one_by_one_are_those_of_all_rows() -> None:
+    """In the dtype of the layer: in float64 they might take twice the memory of the layer."""
+    subject = bound("SinDense", {"x": X, "kernel": KERNEL}, "float32", args=(2,))
+    rows = np.eye(sum(output.size for output in subject.outputs))
+    every: list[dict[str, Any]] = []
+    found = subject.run(Call(cotangents=rows, each=lambda _, one: every.append(one)))
+    assert not found.gradients
+    for name, whole in gradients(subject).items():
+        assert {one[name].dtype.name for one in every} == {"float32"}
+        np.testing.assert_array_equal([one[name] for one in every], whole)
+
+
 def test_the_same_weights_are_drawn_in_every_dtype_and_rounded() -> None:
     narrow = bound("SinDense", {"x": X}, "float32", args=(2,))
     wide = bound("SinDense", {"x": X}, "float64", "float32", args=(2,))
