@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import multiprocessing
 import pickle
 import queue
 import uuid
@@ -28,6 +29,8 @@ from gradcheck_cli.run.workers.pool import cores
 from gradcheck_cli.version import VERSION
 
 _CONNECT_S = 30.0
+# Nodes of this machine are forks of a process that imports Dask once; Windows has none.
+_FORKS = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 _AHEAD = 256  # specs for each node
 _SENT = 2  # batches for each thread of a node: the next is there when one is done
 _BATCH_S = 2.0  # a batch: what is reported at once, and what is lost with a node
@@ -96,6 +99,7 @@ class Cluster:
             settings = {
                 "distributed.worker.profile.enabled": False,
                 "distributed.nanny.pre-spawn-environ": {},  # as many threads as in any other run
+                "distributed.worker.multiprocessing-method": _FORKS,
             }
             with dask.config.set(settings):
                 address = self._own = LocalCluster(
