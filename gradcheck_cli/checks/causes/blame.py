@@ -249,6 +249,8 @@ class Blame:
         worst = finding.entries[0]
         recording = self._recording(traced.row)
         slot = recording.gradients.get(traced.leaf)
+        if slot is None:  # it is of no operation that was seen: what exact ones give is unknown
+            return None
         execution = replace(recording.execution, target=slot, place=traced.flat)
         request = TraceRequest(input=traced.leaf, column=traced.flat, target=worst.truth)
         entry = 0.0 if worst.computed is None else worst.computed

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+import gradcheck_cli
 from gradcheck_cli.domain.report import Cause
 from gradcheck_cli.engines.numpy.engine import NumpyEngine
 from gradcheck_cli.engines.numpy.recorder import NumpyRecorder
@@ -141,3 +143,19 @@ def test_noted_arrays_compute_as_others_do() -> None:
         again = step.low([recorder.execution.slots[slot].native for slot in step.args])
         for slot, value in zip(step.results, again, strict=True):
             np.testing.assert_array_equal(value, recorder.execution.slots[slot].native)
+
+
+def test_a_zero_that_another_library_computed_may_be_lost_digits() -> None:
+    """Of its operations nothing was seen: that exact ones give the same zero is not known."""
+
+    class Saturated:
+        def forward(self, x):
+            self.x = torch.from_numpy(x.copy()).requires_grad_()
+            return np.tanh(x)
+
+        def backward(self, upstream):
+            bar = torch.from_numpy(np.array(upstream))
+            return torch.autograd.grad(torch.tanh(self.x), self.x, bar)[0].numpy()
+
+    found = gradcheck_cli.check(Saturated(), np.array([29.0, 0.3])).findings
+    assert {finding.code for finding in found if finding.severity == "error"} == {"GC302"}
