@@ -26,16 +26,18 @@ class Answers:
     gradients: Mapping[str, Array]
     answered: Array
 
+    def within(self, some: slice) -> Answers:
+        """The answers of some points."""
+        gradients = {name: g[some] for name, g in self.gradients.items()}
+        return Answers(self.value[some], gradients, self.answered[some])
+
     def first(self, count: int) -> Answers:
         """The answers of the first points."""
-        gradients = {name: g[:count] for name, g in self.gradients.items()}
-        return Answers(self.value[:count], gradients, self.answered[:count])
+        return self.within(slice(count))
 
     def at(self, index: int) -> Answers:
         """The answers of one point."""
-        gradients = {name: g[index : index + 1] for name, g in self.gradients.items()}
-        alone = slice(index, index + 1)
-        return Answers(self.value[alone], gradients, self.answered[alone])
+        return self.within(slice(index, index + 1))
 
 
 class Estimator:

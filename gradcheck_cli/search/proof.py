@@ -23,6 +23,7 @@ from gradcheck_cli.search.box import Domain, Ordinals, to_ordinals
 from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.enclosures.enclosed import Enclosed, Rounding, between
 from gradcheck_cli.search.enclosures.enclosing import BoxProgram
+from gradcheck_cli.search.estimates import Answers
 from gradcheck_cli.search.goals import midway
 from gradcheck_cli.search.kinds import eps, half
 
@@ -126,6 +127,82 @@ class Proof:
             (one, bits & mask if np.array_equal(one, point) else bits) for one, bits in self._leaves
         ]
         self._leaves = [(one, bits) for one, bits in self._leaves if bits]
+
+    def spread(self, most: int) -> None:
+        """Makes a leaf of each point of the boxes that are left, if they have no more than that."""
+        (low, high, left), open_kinds = self._left, self._kinds
+        lows, highs = np.concatenate([self._low, low]), np.concatenate([self._high, high])
+        kinds = np.concatenate([open_kinds, left])
+        lows, highs, kinds = lows[kinds != 0], highs[kinds != 0], kinds[kinds != 0]
+        counts = np.prod(highs.astype(np.float64) - lows + 1, axis=1)
+        if not len(lows) or np.sum(counts) > most:
+            return
+        found = {point.tobytes(): (point, bits) for point, bits in self._leaves}
+        for first, last, bits in zip(lows, highs, kinds, strict=True):
+            axes = [np.arange(a, b + 1) for a, b in zip(first, last, strict=True)]
+            for point in np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(
+                -1, len(axes)
+            ):
+                key = point.tobytes()
+                found[key] = point, bits | (found[key][1] if key in found else np.uint8(0))
+        self._leaves = list(found.values())
+        nothing = np.zeros((0, self._domain.size), np.int64)
+        self._low = self._high = nothing
+        self._kinds = np.zeros(0, np.uint8)
+        self._left = nothing, nothing, self._kinds
+
+    def right(self, points: Ordinals, answers: Answers) -> Array:
+        """Of each point (N, D) the kinds, as bits, in which these answers do not fail: the exact
+        numbers are enclosed, and the answers compared with them."""
+        parts = [np.zeros(0, np.uint8)]
+        for begin in range(0, len(points), _BATCH):
+            some = slice(begin, begin + _BATCH)
+            parts.append(self._right(points[some], answers.within(some)))
+        return np.concatenate(parts)
+
+    def _right(self, points: Ordinals, answers: Answers) -> Array:
+        normal, count = self._rounding.normal, len(points)
+        lows, highs = self._arrays(points, points)
+        value, *gradients = self._gradient(lows, highs, count)
+        assert value is not None
+        good = np.isfinite(answers.value).reshape(count, -1).all(axis=1) & answers.answered
+        v = value.map(lambda part: part.reshape(count, -1))
+        known, off = _apart(v, answers.value.reshape(count, -1))
+        exact = (known & (off <= self._half * v.least)) | (v.most < normal)
+        kept, right, finite = good.copy(), good.copy(), good.copy()
+        for position, one in enumerate(gradients):
+            name = self._wrt[position % len(self._wrt)]
+            computed = answers.gradients[name][:, position // len(self._wrt)].reshape(count, -1)
+            finite &= np.isfinite(computed).all(axis=1)
+            if one is None:
+                kept &= False
+                right &= False
+                continue
+            g = one.map(lambda part: part.reshape(count, -1))
+            known, off = _apart(g, computed)
+            top = np.max(g.least, axis=1, keepdims=True)
+            small = np.max(g.most, axis=1, keepdims=True) < normal
+            right &= np.all((known & (off <= self._half * top)) | small, axis=1)
+            limit = np.maximum(ROUNDED_AWAY * self._eps * top, normal)
+            kept &= np.all((computed != 0) | (known & (g.most <= limit)), axis=1)
+        return (
+            _bits("value-nonfinite", good)
+            | _bits("value-inaccurate", good & exact.all(axis=1))
+            | _bits("gradient-nonfinite", finite)
+            | _bits("gradient-underflow-to-zero", finite & kept)
+            | _bits("gradient-inaccurate", finite & right)
+        )
+
+    def settle_all(self, points: Ordinals, bits: Array) -> None:
+        """Of each of these leaves, the kinds that do not happen there: all were run."""
+        settled = {point.tobytes(): one for point, one in zip(points, bits, strict=True)}
+        left = []
+        for point, kinds in self._leaves:
+            rest = kinds & ~settled.get(point.tobytes(), np.uint8(0))
+            self.run += point.tobytes() in settled
+            if rest:
+                left.append((point, rest))
+        self._leaves = left
 
     def has_boxes(self, kind: Kind) -> bool:
         """Whether it may happen in a box that can be split."""
@@ -351,6 +428,14 @@ def _shares(low: Array, high: Array, lowest: Array, highest: Array) -> Array:
 def bit_of(kind: Kind) -> np.uint8:
     """The bit of a kind in what `Proof.proven` gives."""
     return _BIT[kind]
+
+
+def _apart(exact: Enclosed, computed: Array) -> tuple[Array, Array]:
+    """Where an exact number is enclosed, and how far the computed one may be from it."""
+    with np.errstate(all="ignore"):
+        off = np.maximum(np.abs(computed - exact.lo), np.abs(computed - exact.hi))
+        off = off * (1 + 2.0**-50)
+    return ~exact.bad & np.isfinite(off), np.where(np.isfinite(off), off, np.inf)
 
 
 def _mask(kinds: Iterable[Kind]) -> np.uint8:

@@ -110,10 +110,10 @@ class Runner:
         rows = int(np.prod(self._shape))
         return answers_of(evaluation.output, _gradients(evaluation, question.values, rows), count)
 
-    def whole(self) -> Problem:
-        """The value and every row of the Jacobian in float64, where the search starts."""
+    def whole(self, point: Ordinals) -> Problem:
+        """The value and every row of the Jacobian in float64 at a point (D,)."""
         rows = np.eye(int(np.prod(self._shape))).reshape(-1, *self._shape)
-        values = self.domain.values(self.domain.start)
+        values = self.domain.values(point)
         return replace(self._problem(self.program, values, rows), dtype="float64")
 
     def _nothing(self) -> Answers:

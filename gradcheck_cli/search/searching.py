@@ -8,7 +8,7 @@ over counts.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -63,6 +63,9 @@ ASSUMPTIONS = (
 _TRIED = 12  # suspects of one kind whose truth is enclosed in one round: 5 ms each
 _VAIN = 24  # suspects of one kind after which fewer are tried: most of them are excused
 _LEAVES = 64  # single points that are run, where no bound decides
+_SPREAD = 4096  # points that are left, all of which are run
+_ALONE = 256  # of them in one question
+_EVERY = 1 << 23  # numbers that no proof covers, all of which are run: a second for each million
 _ROUNDS = 12  # of proof and directed search, at most
 _FIRST_BOXES = 1024  # of the first attempt of a proof, which decides most that is safe
 _BOXES = 2000  # of the next; each turn doubles them
@@ -146,6 +149,7 @@ class Searching:
             self._prove_on(_BOXES << turn)
             yield from self._run_leaves()
             yield from self._look_at(self._candidates(points))
+        yield from self._run_all()
         return points
 
     def _start(self) -> None:
@@ -238,6 +242,47 @@ class Searching:
                 both = truth.excluded(alone) & truth.excluded(together.at(index))
                 proof.settle(point, both)
 
+    def _run_all(self) -> Steps[None]:
+        """Runs every number that no proof covers, if the domain has one number alone and they are
+        not too many; and all points that are left, if they are few, alone, too."""
+        proof, budget = self._proof, self._budget
+        if proof is None or not self._runner.together or len(self._witnesses) > self._most:
+            return
+        self._drop_decided(proof)
+        if self._domain.size == 1:
+            yield from self._look_at_boxes(proof)
+        self._drop_decided(proof)
+        proof.spread(_SPREAD)
+        leaves = proof.leaves()
+        if not 0 < len(leaves) <= _SPREAD or any(map(proof.has_boxes, self._open())):
+            return
+        together = yield from self._runner.at(leaves)
+        bits = proof.right(leaves, together)
+        chosen = np.flatnonzero(bits)
+        for begin in range(0, len(chosen), _ALONE):
+            if budget.is_spent:
+                return
+            some = chosen[begin : begin + _ALONE]
+            alone = yield from self._runner.singly(leaves[some])
+            proof.settle_all(leaves[some], bits[some] & proof.right(leaves[some], alone))
+        yield from self._run_leaves()
+
+    def _look_at_boxes(self, proof: Proof) -> Steps[None]:
+        """All numbers of the boxes that are open for a kind that is not decided yet."""
+        for kind in self._open():
+            low, high = (ends[:, 0] for ends in proof.open_boxes(kind))
+            if kind not in self._open() or not 0 < np.sum(high - low + 1) <= _EVERY:
+                continue
+            every = np.concatenate([np.arange(a, b + 1) for a, b in zip(low, high, strict=True)])
+            parts = np.array_split(every[:, None], -(-len(every) // _MANY))
+            for place in self._rng.permutation(len(parts)):
+                if self._budget.is_spent or kind not in self._open():
+                    break
+                points = parts[place]
+                answers = yield from self._many.at(points)
+                sizes = self._suspects(answers, points, [kind], self._many)
+                yield from self._try(kind, points, sizes[kind])
+
     def _drop_decided(self, proof: Proof) -> None:
         proof.drop(kind for kind in KINDS if kind not in self._open())
 
@@ -267,10 +312,26 @@ class Searching:
         return np.concatenate(parts)
 
     def _ask_for_the_program(self) -> Steps[None]:
-        (found,) = yield [Ask(self._runner.engine, GradientRequest(self._runner.whole()))]
-        if isinstance(found, Failure):
-            found = GradientProgram(reason=found.message)
-        self._gradient = found
+        """At the start; where that is a point at which operations lose what they are, elsewhere."""
+        reason = ""
+        for point in self._places():
+            (found,) = yield [Ask(self._runner.engine, GradientRequest(self._runner.whole(point)))]
+            if isinstance(found, Failure):
+                found = GradientProgram(reason=found.message)
+            self._gradient = found
+            if found.program is not None:
+                return
+            reason = reason or found.reason
+        self._gradient = GradientProgram(reason=reason)
+
+    def _places(self) -> Iterator[Ordinals]:
+        """The start, a point near it, and any."""
+        domain = self._domain
+        yield domain.start
+        low, high, start = domain.numbers(np.stack([domain.low, domain.high, domain.start]))
+        for part in (0.1, 1.0):
+            drawn = low + self._rng.uniform(0.1, 0.9, domain.size) * (high - low)
+            yield domain.inside(to_ordinals(start + part * (drawn - start), domain.format))
 
     # Points that are run, and those of them that fail.
 

@@ -18,7 +18,7 @@ import numpy as np
 from gradcheck_cli.domain.kept import kept
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
 
-_ALONG_AXES = frozenset(("reductions", "neural", "statistics", "norms", "cumulative"))
+_ALONG_AXES = frozenset(("reductions", "neural", "statistics", "norms", "cumulative", "ordering"))
 _STACKED = frozenset(("inv", "det", "slogdet_sign", "slogdet_logabs", "logdet", "cholesky"))
 """Rows that take a stack of matrices as they are."""
 
@@ -26,6 +26,9 @@ _TERMS = frozenset(("bce_terms", "logistic_terms", "kl_terms"))
 """Rows of losses that work element by element."""
 _OF_ONE_NUMBER = frozenset(("sum", "mean", "prod", "max", "min", "logsumexp"))
 """Reductions that give a number as it is."""
+
+_AT_PLACES = frozenset(("take_along_axis", "scatter_add"))
+"""Rows with an index for each element."""
 
 
 class NotBatched(Exception):
@@ -129,7 +132,12 @@ class _Batching:
         if node.op == "take" and not self._has_axis[node.args[1]]:
             rank = len(self._program.nodes[node.args[0]].shape)
             args = (self.places[node.args[0]], self.places[node.args[1]])
+            axis = {"axis": (node.keywords["axis"] or 0) % rank + 1}
+            return replace(node, args=args, keywords=axis, shape=shape)
+        if node.op in _AT_PLACES:
+            rank = len(self._program.nodes[node.args[0]].shape)
             axis = {"axis": node.keywords["axis"] % rank + 1}
+            args = tuple(self._spread(i) for i in node.args)
             return replace(node, args=args, keywords=axis, shape=shape)
         if node.op in _OF_ONE_NUMBER and not self._program.nodes[node.args[0]].shape:
             return self._arranged("reshape", self.places[node.args[0]], shape, node)

@@ -47,6 +47,13 @@ FORMULAS = (
     *("hypot(x, 1.5)", "atan2(x, 0.7)", "atan2(0.7, x)", "xlogy(x, x + 3)", "logaddexp(x, 1)"),
     *("mish(x)", "selu(x)", "relu6(x)", "clip(x, -1, 2)**2", "bce_with_logits(x, 0.3)", "logit(x)"),
     *("erfinv(x)", "ndtri(x)", "i0(x)", "i1(x)", "i0e(x)", "i1e(x)", "sqrt(maximum(x, 0))"),
+    *(
+        "gelu(x, approximate=True)",
+        "minimum(x, x*x)",
+        "relu6(x)*x",
+        "(x - 0.5)*x",
+        "(2 - x)/(3 + x*x)",
+    ),
     *("bce(x, 0.3)", "kl_div(x, 0.3)", "x * sin(x) * exp(-x*x)", "x * maximum(x, x*x)"),
 )
 OF_ARRAYS = (
@@ -66,6 +73,8 @@ OF_ARRAYS = (
     ),
     *("sum(exp(x))", "sum(tanh(x))", "sum(log(abs(x) + 1))", "sum(sigmoid(x) * x)", "sum(erf(x))"),
     *("mean(huber(x, sin(x)))", "mean(mse(x, cos(x)))", "sum(rms_norm(x, cos(x)))"),
+    *("sum(sort(x) * cos(x))", "sum(topk_values(x, 1))", "median(x)", "sum(pad(x, 1)**2)"),
+    *("norm(x, ord=1)", "norm(x, ord=3)", "sum(x[::-1] * x)", "sum(diag(x) @ cos(x))"),
     *("sum(x / norm(x))", "logsumexp(x) - max(x)", "sum(exp(x - max(x)))", "sum(1 / (1 + x**2))"),
 )
 SIZES = (1, 2, 3, 7, 8, 16, 33)
@@ -88,11 +97,12 @@ class Attack:
         assert domain is not None
         runner = Runner(self.name, rounded(spec.program, dtype), domain, spec.wrt)
         try:
-            gradient, fmt = self._answer(GradientRequest(runner.whole())), FORMATS[dtype]
+            gradient = self._answer(GradientRequest(runner.whole(domain.start)))
         except NodeFault:  # the formula has no value in the middle of the domain
             return
         if gradient.program is None or unfaithful(gradient.program, self.name):
             return
+        fmt = FORMATS[dtype]
         rounding = Rounding.of(fmt, self.name in LOOSE)
         self._huge = rounding.huge * (1 - 2.0**-10)
         constants = {**domain.still, **gradient.constants}
@@ -134,7 +144,7 @@ class Attack:
         self, domain: Domain, points: Ordinals, found: Enclosed, computed: Any
     ) -> Iterator[str]:
         parts = (part.reshape(len(points), -1) for part in found.parts)
-        lo, hi, d, a, bad, _, _, overflows, flushed = parts
+        lo, hi, d, a, bad, _, _, overflows, flushed, gap = parts
         with np.errstate(all="ignore"):
             apart = np.abs(computed - np.clip(computed, lo, hi))
             bound = d * np.maximum(np.abs(lo), np.abs(hi)) + a
@@ -144,6 +154,7 @@ class Attack:
             large = (np.abs(computed) >= self._huge) & (end > self._huge)
             settled = np.isfinite(computed) & np.isfinite(bound)
             outside = ~within & (~bad | (settled & ~overflows)) | (overflows & ~(within | large))
+        outside |= (a == 0) & ~bad & (computed != 0) & (np.abs(computed) < gap)
         wrong = np.broadcast_to(found.broken, found.bad.shape).reshape(len(points), -1)
         outside |= wrong & np.isfinite(computed)
         if outside.any():

@@ -37,13 +37,29 @@ _UNARY = (
     *("{}**-2", "{}**7", "gelu({})", "elu({})", "erfc({})", "lgamma({})", "softsign({})"),
     *("exp2({})", "hypot({}, 1)", "cbrt({})", "atanh({})", "acosh({})", "digamma({})"),
     *("logaddexp({}, 1)", "xlogy(2, {})", "selu({})", "erfinv({})", "i0({})", "i1({})", "i0e({})"),
-    *("ndtri({})", "maximum({}, 0)", "sqrt(maximum({}, 0))"),
+    *("ndtri({})", "maximum({}, 0)", "sqrt(maximum({}, 0))", "({}) - 0.5", "(2 - ({}))*0.5"),
+    *(
+        "mish({})",
+        "gelu({}, approximate=True)",
+        "relu6({})",
+        "clip({}, 0.8, 1.2)",
+        "minimum({}, 0.5)",
+    ),
 )
 _BINARY = ("({})+({})", "({})-({})", "({})*({})", "({})/({})", "maximum({}, {})", "minimum({}, {})")
 _WHOLE = (
     *("sum({})", "mean({})", "logsumexp({})", "max({})", "norm({})", "sum(softmax({}) * w)"),
     *("log_softmax({})[0]", "sum(({}) * w)", "min({})", "prod({})", "sum(cumsum({}) * w)"),
     *("dot({}, w)", "var({})", "std({})", "sum(layer_norm({}, w, w) * w)", "sum(cumprod({}) * w)"),
+    *(
+        "sum(sort({}) * w)",
+        "sum(topk_values({}, 2))",
+        "median({})",
+        "sum(sort({})[1:])",
+        "norm({}, ord=1)",
+    ),
+    *("cross_entropy({}, 0)", "sum(pad({}, 1)**2)", "sum(diag({}) @ w)", "norm({}, ord=3)"),
+    *("sum(where(flip(({0}) > 0), {0}, w))", "cosine_similarity({}, w)", "max({0}) - min({0})"),
     *("mean(huber({}, w))", "mean(mse({}, w))", "sum(rms_norm({}, w))", "var({}, correction=1)"),
 )
 _OF_MATRICES = (

@@ -7,9 +7,11 @@ import pytest
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.search import KINDS
 from gradcheck_cli.engines.kit.gradient_program import engine_program
+from gradcheck_cli.search.box import to_ordinals
 from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.enclosures.enclosed import Rounding, between
-from gradcheck_cli.search.proof import Proof, halves
+from gradcheck_cli.search.estimates import Answers
+from gradcheck_cli.search.proof import Proof, bit_of, halves
 from gradcheck_cli.search.runs import Runner
 
 from .searched import domain_in, reference, searched, spec_of
@@ -70,7 +72,7 @@ def test_what_is_infinite_for_certain_is_not_inaccurate(monkeypatch: pytest.Monk
 def test_a_kind_that_is_given_up_stays_open_and_takes_no_boxes_from_others() -> None:
     spec = spec_of("{x: {value: 1, domain: [-20, 20]}}", "sin(x) * exp(-x * x)")
     domain = domain_in(spec)
-    question = Runner("reference", spec.program, domain, spec.wrt).whole()
+    question = Runner("reference", spec.program, domain, spec.wrt).whole(domain.start)
     gradient = engine_program(reference(), question)
     rounding = Rounding.of(domain.format, loose=False)
     proof = Proof(domain, spec.program, gradient, spec.wrt, rounding)
@@ -84,6 +86,66 @@ def test_a_kind_that_is_given_up_stays_open_and_takes_no_boxes_from_others() -> 
     assert proof.open_share("value-inaccurate") == share
     assert len(proof.open_boxes("value-inaccurate")[0]) > 1
     proof.drop(hard)
+    assert proof.open_count == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "domain", "dtype"),
+    [("x / (1 + abs(x))", (-9, 9), "float16"), ("log(1 + exp(x)) - x", (-1, 2), "bfloat16")],
+)
+def test_numbers_that_no_bound_decides_are_run(
+    model: str, domain: tuple[float, float], dtype: str
+) -> None:
+    """Those of a narrow dtype are few; the proof says how many."""
+    spec = spec_of(f"{{x: {{value: 1, domain: [{domain[0]}, {domain[1]}]}}}}", model)
+    found = searched(spec, dtype)["gradient-inaccurate"]
+    assert found.verdict == "proven-absent"
+    assert any("were run on this engine" in one for one in found.assumptions)
+
+
+def test_a_leaf_is_right_only_if_its_number_is_near_the_exact_one() -> None:
+    """Answers that are off, lost, or missing settle nothing."""
+    spec = spec_of("{x: {value: 1, domain: [0.5, 2]}}", "exp(x) - 2 * x")
+    domain = domain_in(spec)
+    question = Runner("reference", spec.program, domain, spec.wrt).whole(domain.start)
+    gradient = engine_program(reference(), question)
+    proof = Proof(domain, spec.program, gradient, spec.wrt, Rounding.of(domain.format, loose=False))
+    points = to_ordinals(np.array([[0.75], [1.0], [1.5], [2.0]]), domain.format)
+    x = domain.numbers(points)[:, 0]
+    value, slope = np.exp(x) - 2 * x, np.exp(x) - 2
+    off = {"value": value, "slope": slope, "answered": np.ones(4, np.bool_)}
+
+    def bits(**changed: Any) -> list[set[str]]:
+        now = {**off, **changed}
+        answers = Answers(
+            now["value"][:, None], {"x": now["slope"][:, None, None]}, now["answered"]
+        )
+        found = proof.right(points, answers)
+        return [{kind for kind in KINDS if one & bit_of(kind)} for one in found]
+
+    assert bits() == [ALL - {"undefined"}] * 4
+    assert "value-inaccurate" not in bits(value=value * (1 + 1e-3))[0]
+    assert "gradient-inaccurate" not in bits(slope=slope * (1 + 1e-3))[0]
+    assert "gradient-nonfinite" not in bits(slope=slope * np.nan)[0]
+    assert "value-nonfinite" not in bits(value=value * np.inf)[0]
+    assert "gradient-underflow-to-zero" not in bits(slope=0 * slope)[0]
+    assert not bits(answered=np.zeros(4, np.bool_))[0]
+
+
+def test_points_are_spread_only_if_they_are_few() -> None:
+    spec = spec_of("{x: {value: 1, domain: [-1, 1]}}", "1 - cos(x)")
+    domain = domain_in(spec, "bfloat16")
+    question = Runner("reference", spec.program, domain, spec.wrt).whole(domain.start)
+    gradient = engine_program(reference(), question)
+    proof = Proof(domain, spec.program, gradient, spec.wrt, Rounding.of(domain.format, loose=False))
+    low, high = proof.open_boxes("value-inaccurate")
+    count = int(np.sum(high - low + 1))
+    proof.spread(10)
+    assert proof.has_boxes("value-inaccurate")
+    proof.spread(1 << 20)
+    assert not proof.has_boxes("value-inaccurate")
+    assert len(proof.leaves()) >= count
+    proof.settle_all(proof.leaves(), np.full(len(proof.leaves()), 63, np.uint8))
     assert proof.open_count == 0
 
 

@@ -65,7 +65,12 @@ def _recorded(fw: Framework, prepared: Prepared, problem: Problem) -> GradientPr
         return [*inputs.values(), *found]
 
     slots = recorder.record(derivative, [*rows, *arrays])
-    inputs = dict(zip(names, slots, strict=False))
+    # whole numbers are no points of a domain: labels and indices are those of the problem
+    inputs = {
+        name: slot
+        for name, slot in zip(names, slots, strict=False)
+        if np.asarray(problem.values[name]).dtype.kind == "f"
+    }
     span = program.nodes[program.output].span
     lifted = lifted_outputs(recorder.execution, inputs, slots[len(names) :], span)
     return GradientProgram(lifted.program, lifted.constants)

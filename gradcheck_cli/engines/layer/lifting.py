@@ -361,6 +361,13 @@ class _AnywhereLifting(_Lifting):
     def _is_written(self, slot: int) -> bool:
         return True
 
+    def _checked(self, step: Step, slot: int, symbol: Symbol) -> Symbol:
+        """Where elements tie, the run may have another order than the row."""
+        there = self._execution.values(slot)
+        if there.dtype.kind in "iu" and there.shape == np.shape(symbol.value):
+            return Symbol(self._writer, there, symbol.node)
+        return super()._checked(step, slot, symbol)
+
 
 def _is_lost(mine: Array, there: Array, at: Array) -> bool:
     """Whether numbers differ by what operations lose that round at the size of 1, or of their

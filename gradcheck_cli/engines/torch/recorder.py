@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradcheck_cli.domain.dtypes import FloatFormat
 from gradcheck_cli.engines.execution import Execution, Observer, Step, format_named
+from gradcheck_cli.engines.torch import products
 from gradcheck_cli.engines.torch.calls import Call, Conversions, pairs, tensors, written
 from gradcheck_cli.engines.torch.compositions import composition
 from gradcheck_cli.engines.torch.kernels import DATA_MOVEMENT, EXACT_SELECTIONS, RANDOM, ZEROS
@@ -62,6 +63,8 @@ class TorchRecorder(Observer):
                 continue
             function.metadata[_TAG] = node
             self._tagged.append(function)
+            if function.name() in products.NAMES:
+                products.Product(self.execution, self.slot, function, node)
             waiting.extend(following for following, _ in function.next_functions)
         return value
 

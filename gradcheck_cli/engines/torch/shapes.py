@@ -71,7 +71,7 @@ def median(torch: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     n = ordered.shape[-1]
     y = 0.5 * ordered[..., (n - 1) // 2] + 0.5 * ordered[..., n // 2]
     last = ordered[..., -1]
-    y = torch.where(torch.isnan(last), last, y)
+    y = torch.where(last != last, last, y)  # nan is sorted to the end
     return y.reshape(restored(x.shape, axes)) if keepdims else y.reshape(kept)
 
 

@@ -153,17 +153,24 @@ class ProgramWriter:
         self, move: Callable[[Sequence[Array]], Sequence[Array]], args: Sequence[Value]
     ) -> list[Value]:
         """An operation that only moves numbers. It is run on their places: each of its results is
-        taken from all numbers that it was given, one after the other, behind a zero."""
-        parts: list[Value] = [np.zeros(1)]
+        taken from all numbers that it was given, one after the other, behind a zero. Beside floats,
+        indices and masks say where they go; alone, they are moved. Raises TypeError where a program
+        that holds elsewhere would go by an index or a mask of the run."""
+        kinds = "f" if any(_is_of(x, "f") for x in args) else "biu"
+        moving = [x for x in args if _is_of(x, kinds)]
+        zero: Array = np.zeros(1, moving[0].dtype if moving else np.float64)
+        parts: list[Value] = [zero]
         places, end = [], 1
         for x in args:
-            if _is_float(x):
+            if _is_of(x, kinds):
                 size = math.prod(shape_of(x))
                 numbers = np.arange(end, end + size, dtype=np.float64)
                 places.append(numbers.reshape(shape_of(x)))
                 parts.append(x)
                 end += size
-            else:  # indices, or a mask
+            elif isinstance(x, Symbol) and not self.public:
+                raise TypeError("where numbers go depends on the values of the run")
+            else:
                 places.append(x.value if isinstance(x, Symbol) else x)
         return [taken(parts, np.asarray(y)) for y in move(places)]
 
@@ -200,9 +207,9 @@ def _exact(x: Value) -> Value:
     return midpoints(x) if isinstance(x, Ball) else x
 
 
-def _is_float(x: Value) -> bool:
+def _is_of(x: Value, kinds: str) -> bool:
     dtype = getattr(x, "dtype", None)
-    return dtype is not None and dtype.kind == "f"
+    return dtype is not None and dtype.kind in kinds
 
 
 def _kind(value: Array) -> str:

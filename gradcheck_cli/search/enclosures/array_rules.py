@@ -14,6 +14,7 @@ from gradcheck_cli.search.enclosures.enclosed import (
     Exceeds,
     Flags,
     Mask,
+    Places,
     Rounding,
     between,
     exact,
@@ -44,6 +45,8 @@ def as_enclosed(x: Any) -> Enclosed:
     """Masks as 0 and 1, and whole numbers."""
     if isinstance(x, Enclosed):
         return x
+    if isinstance(x, Places):
+        raise no_rule("arithmetic of places that depend on numbers")
     if not isinstance(x, Mask):
         return exact(x)
     no = np.zeros(x.true.shape, np.bool_)
@@ -175,10 +178,27 @@ def _or(rounding: Rounding, x: Mask, y: Mask) -> Mask:
     return _not(rounding, _and(rounding, _not(rounding, x), _not(rounding, y)))
 
 
+@rule("all")
+def _all(rounding: Rounding, x: Mask, *, axis: Any = None, keepdims: bool = False) -> Mask:
+    x = as_mask(x)
+    how: dict[str, Any] = {"axis": axes_of(axis, x.true.ndim), "keepdims": keepdims}
+    every = np.all(x.true, **how), np.any(x.false, **how)
+    computed = np.all(x.computed_true, **how), np.any(x.computed_false, **how)
+    some = (np.any(part, **how) for part in (x.tie, x.undefined))
+    return Mask(*every, *computed, np.all(x.agree, **how), *some)
+
+
+@rule("any")
+def _some(rounding: Rounding, x: Mask, **how: Any) -> Mask:
+    return _not(rounding, _all(rounding, _not(rounding, as_mask(x)), **how))
+
+
 def as_mask(x: Any) -> Mask:
     """Plain booleans as a mask."""
     if isinstance(x, Mask):
         return x
+    if isinstance(x, Enclosed | Places):
+        raise no_rule("a choice by numbers")
     plain = np.asarray(x, np.bool_)
     yes, no = np.ones(plain.shape, np.bool_), np.zeros(plain.shape, np.bool_)
     return Mask(plain, ~plain, plain, ~plain, yes, no, no)
@@ -204,7 +224,9 @@ def _where(rounding: Rounding, mask: Mask, x: Enclosed, y: Enclosed) -> Enclosed
     undefined = (mask.true & x.undefined) | (mask.false & y.undefined) | jump | mask.undefined
     bad = bad | ~(mask.agree | np.isfinite(wrong))
     found = unrounded(lo, hi, d, _without_nan(a, np.inf), bad, undefined)
-    return replace(found, broken=(x.broken | ~of_x) & (y.broken | ~of_y))
+    gap = np.minimum(np.where(of_x, x.away, np.inf), np.where(of_y, y.away, np.inf))
+    gap = np.where(mask.agree, gap, 0.0)
+    return replace(found, broken=(x.broken | ~of_x) & (y.broken | ~of_y), gap=gap)
 
 
 @rule("maximum")
@@ -298,13 +320,31 @@ def _moves(name: str) -> Any:
     def found(rounding: Rounding, *xs: Any, **keywords: Any) -> Any:
         if name == "take":
             x, places = xs
-            return as_enclosed(x).map(lambda part: ROWS[name].raw(part, places, **keywords))
+            return _movable(x).map(lambda part: ROWS[name].raw(part, places, **keywords))
         if len(xs) == 1:
-            return xs[0].map(lambda part: ROWS[name].raw(part, **keywords))
-        parts = zip(*(as_enclosed(x).parts for x in xs), strict=True)
-        return Enclosed(*(ROWS[name].raw(*part, **keywords) for part in parts))
+            if _is_index(xs[0]):
+                return ROWS[name].raw(xs[0], **keywords)
+            return _movable(xs[0]).map(lambda part: ROWS[name].raw(part, **keywords))
+        masks = all(_is_mask(x) for x in xs)
+        parts = zip(*((as_mask if masks else as_enclosed)(x).parts for x in xs), strict=True)
+        joined = (ROWS[name].raw(*part, **keywords) for part in parts)
+        return Mask(*joined) if masks else Enclosed(*joined)
 
     return found
+
+
+def _movable(x: Any) -> Any:
+    if isinstance(x, Places):
+        return x
+    return as_mask(x) if _is_mask(x) else as_enclosed(x)
+
+
+def _is_index(x: Any) -> bool:
+    return isinstance(x, np.ndarray) and x.dtype.kind in "iu"
+
+
+def _is_mask(x: Any) -> bool:
+    return isinstance(x, Mask) or np.asarray(getattr(x, "lo", x)).dtype == np.bool_
 
 
 RULES.update({name: _moves(name) for name in MOVES})
@@ -380,7 +420,7 @@ def _mean(rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool =
 def _prod(rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool = False) -> Enclosed:
     """The product along axes, in any order: no product of some factors is beyond that of all which
     are above 1, and what underflows on the way is off by at most that many times the least."""
-    flat, kept = _in_lines(x, axis)
+    flat, kept = in_lines(x, axis)
     count = flat.lo.shape[-1]
     with np.errstate(all="ignore"):
         lo, hi = flat.lo[..., 0], flat.hi[..., 0]
@@ -459,7 +499,7 @@ def _extreme(pair: str) -> Any:
     def found(
         rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool = False
     ) -> Enclosed:
-        flat, kept = _in_lines(x, axis)
+        flat, kept = in_lines(x, axis)
         best = flat.map(lambda p: p[..., 0])
         for i in range(1, flat.lo.shape[-1]):
             best = RULES[pair](rounding, best, flat.map(lambda p, i=i: p[..., i]))
@@ -539,7 +579,7 @@ def _logsumexp(
 ) -> Enclosed:
     """max x + log of a sum from 1 to n: that sum is right to n + 5 ulps or so, since
     u t exp(-t) < u for t = max x - x_i. Its inputs move it by their largest error."""
-    flat, kept = _in_lines(x, axis)
+    flat, kept = in_lines(x, axis)
     count = flat.lo.shape[-1]
     with np.errstate(all="ignore"):
         lo, hi = (np.logaddexp.reduce(part, axis=-1) for part in (flat.lo, flat.hi))
@@ -552,7 +592,7 @@ def _logsumexp(
     return found.map(lambda part: part.reshape(kept)) if keepdims else found
 
 
-def _in_lines(x: Enclosed, axis: Any) -> tuple[Enclosed, tuple[int, ...]]:
+def in_lines(x: Enclosed, axis: Any) -> tuple[Enclosed, tuple[int, ...]]:
     """x with the axes as one, the last; the shape of x with those at length 1."""
     axes = axes_of(axis, x.lo.ndim)
 
@@ -595,12 +635,25 @@ def no_rule(name: str) -> Exceeds:
 def _norm(
     rounding: Rounding, x: Enclosed, *, ord: Any = None, axis: Any = None, keepdims: bool = False
 ) -> Enclosed:
-    """The root of the sum of squares, as it is computed."""
-    if ord not in (None, 2, "fro"):
+    """The root of the sum of squares, as it is computed; of other orders the sum or the largest of
+    sizes, or a root of a sum of powers."""
+    size = RULES["abs"](rounding, x)
+    if ord is not None and ord in (np.inf, -np.inf):
+        best: Enclosed = RULES["max" if ord > 0 else "min"](
+            rounding, size, axis=axis, keepdims=keepdims
+        )
+        return best
+    if ord == 1:
+        return accumulated(rounding, size, axis, keepdims)
+    if ord in (None, 2, "fro"):
+        whole = accumulated(rounding, multiply(rounding, x, x), axis, keepdims)
+        return sqrt(rounding, whole, not_below_0=True)
+    if isinstance(ord, str) or ord < 1:
         raise no_rule(f"norm of order {ord}")
-    squares = multiply(rounding, x, x)
-    whole = accumulated(rounding, squares, axis, keepdims)
-    return sqrt(rounding, whole, not_below_0=True)
+    power, root = (literals(rounding, np.asarray(float(p))) for p in (ord, 1 / ord))
+    whole = accumulated(rounding, RULES["power"](rounding, size, power), axis, keepdims)
+    found: Enclosed = RULES["power"](rounding, whole, root)
+    return found
 
 
 @rule("var")

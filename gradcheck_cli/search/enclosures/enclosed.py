@@ -11,7 +11,9 @@ number, or a derivative on the way to it, may have no value in exact arithmetic.
 computed number is nan or infinite, for certain. `overflows`: it is bad, yet no nan, and where it
 is off by more than d |v| + a, it and v have one sign and a size of `Rounding.huge` at least: then
 its reciprocal is nothing, whatever it is. `flushed`: a part of a that counts only where the
-computed number is 0, because an engine takes 0 for subnormal numbers. Ranges are float64, moved
+computed number is 0, because an engine takes 0 for subnormal numbers. `gap`: where a is 0, v is 0,
+or it and the computed number have this size at least: the numbers of a dtype have one, and so have
+their differences and products. Ranges are float64, moved
 outward after each operation; bounds d and a are moved up.
 """
 
@@ -54,12 +56,14 @@ class Enclosed:
     broken: Flags | bool = False
     overflows: Flags | bool = False
     flushed: Bounds | float = 0.0
+    gap: Bounds | float = 0.0
 
     @property
     def parts(self) -> tuple[Bounds | Flags, ...]:
         """The arrays of its numbers, in the order in which it is made of them."""
         shape = np.shape(self.bad)
-        last = (np.broadcast_to(x, shape) for x in (self.broken, self.overflows, self.flushed))
+        more = self.broken, self.overflows, self.flushed, self.gap
+        last = (np.broadcast_to(x, shape) for x in more)
         return self.lo, self.hi, self.d, self.a, self.bad, self.undefined, *last
 
     @property
@@ -89,6 +93,15 @@ class Enclosed:
             return up(self.d + part)
 
     @property
+    def away(self) -> Bounds:
+        """The least size that it has where it is not 0, exactly or as computed; inf if it never
+        is."""
+        with np.errstate(all="ignore"):
+            inside = self.least * np.maximum(1 - self.d, 0.0)
+            found = np.where(self.a == 0, np.maximum(inside, self.gap), 0.0)
+        return np.where((self.most == 0) & (self.a == 0), np.inf, found) * (1 - 2.0**-40)
+
+    @property
     def unless_0(self) -> Enclosed:
         """The same of a computed number that is not 0 by being flushed."""
         return replace(self, a=np.maximum(self.a - self.flushed, 0.0), flushed=0.0)
@@ -112,9 +125,40 @@ class Mask:
     tie: Flags
     undefined: Flags
 
+    @property
+    def parts(self) -> tuple[Flags, ...]:
+        """Its arrays, in the order in which it is made of them."""
+        computed = self.computed_true, self.computed_false
+        return self.true, self.false, *computed, self.agree, self.tie, self.undefined
+
     def map(self, function: Any) -> Mask:
-        parts = (self.true, self.false, self.computed_true, self.computed_false)
-        return Mask(*(function(part) for part in (*parts, self.agree, self.tie, self.undefined)))
+        return Mask(*(function(part) for part in self.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Indices along an axis over a box: which of n elements may stand at a place, in exact
+    arithmetic (`may`) and as computed; their last axis has the elements. `agree`: the computed
+    order is one of the exact numbers, at each point, for all elements along the axis. `along`: the
+    axis on which each element has one place at most, and `sure` says of each (on the last axis)
+    that it has one; None where that is not known."""
+
+    may: Flags
+    computed: Flags
+    agree: Flags
+    along: int | None
+    sure: Flags | None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.may.shape[:-1])
+
+    def map(self, function: Any) -> Places:
+        def apart(flags: Flags) -> Flags:
+            every = range(flags.shape[-1])
+            return np.stack([function(flags[..., i]) for i in every], axis=-1)
+
+        return Places(apart(self.may), apart(self.computed), function(self.agree), None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,16 +288,18 @@ def made(
     bad: Flags,
     undefined: Flags,
     *,
-    relative: float | None = None,
+    relative: Bounds | float | None = None,
     least: float | None = None,
     above: Flags | bool = False,
     below: Flags | bool = False,
     plain: Flags | bool = False,
+    gap: Bounds | float = 0.0,
 ) -> Enclosed:
     """The result of an operation: its range, moved outward, and its error before it is rounded,
     by `relative` (default: once to nearest), and by `least` where it underflows. `above` 0 or
     `below` it, a range stays there. `plain`: an operation that rounds, overflows and is flushed at
-    its end alone. Of arguments that are not bad, what does not fit the dtype is then an
+    its end alone. `gap`: the size that it has before it is rounded, exactly and as computed, where
+    it is not 0. Of arguments that are not bad, what does not fit the dtype is then an
     infinity of its sign: since |v| (1 + d) + a > `largest`, |v| is more than half of that where
     d < 1/2 and a < `largest` / 8, and the error is less than |v|."""
     u = rounding.unit if relative is None else relative
@@ -267,6 +313,8 @@ def made(
         ends = np.minimum(np.abs(lo), np.abs(hi)) * (1 - np.minimum(d, 1)) - a
         least_normal = (1 + 2.0**-40 if plain else 2) * rounding.normal
         normal = ((lo > 0) | (hi < 0)) & (ends * (1 - 2.0**-40) > least_normal)
+        gap = np.where(a == 0, gap, 0.0)
+        normal |= gap * (1 - 2.0**-40) > least_normal
         most = np.maximum(np.abs(lo), np.abs(hi))
         # what is flushed at its end alone is 0 then, or has lost digits to the subnormal numbers
         lost = np.where(plain, np.minimum(eta, most + rounding.coarse), eta)
@@ -279,7 +327,9 @@ def made(
     overflows = plain & ~bad & ~known & (d < 0.5) & (a < rounding.largest / 8)
     d, a = np.where(bad, np.inf, d), np.where(bad, np.inf, a)
     undefined = np.broadcast_to(undefined, shape)
-    return Enclosed(lo, hi, d, a, bad | ~known, undefined, beyond & ~bad, overflows, flushed)
+    gap = np.where(a == 0, np.broadcast_to(gap, shape) * (1 - 2 * u - 2.0**-40), 0.0)
+    broken, bad = beyond & ~bad, bad | ~known
+    return Enclosed(lo, hi, d, a, bad, undefined, broken, overflows, flushed, gap)
 
 
 def unrounded(

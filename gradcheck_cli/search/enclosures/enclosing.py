@@ -18,6 +18,7 @@ from gradcheck_cli.engines.trace.symbols import ProgramWriter, Symbol
 from gradcheck_cli.search.enclosures import (  # noqa: F401 - they fill the table of rules
     array_rules,
     function_rules,
+    order_rules,
     special_rules,
 )
 from gradcheck_cli.search.enclosures.enclosed import Enclosed, Mask, Rounding, between, literals, up
@@ -33,7 +34,14 @@ from gradcheck_cli.truth.batching import Batch
 from reference_engine.op import Composite
 from reference_engine.traced import ROWS, Value
 
-_OF_MASKS = frozenset(("where", "logical_and", "logical_or", "logical_not", *array_rules.MOVES))
+_OF_MASKS = frozenset(
+    (
+        *("where", "logical_and", "logical_or", "logical_not", "all", "any"),
+        *(*array_rules.MOVES, "take_along_axis", "scatter_add"),
+    )
+)
+_ONLY_MOVES = frozenset(("pad", "tril", "triu", "diag"))
+"""Rows that put their numbers elsewhere, and 0 where none is put."""
 _SIZES = (1, 16, 128, 1024)
 _DTYPES = {"float": np.float64, "int": np.int64, "bool": np.bool_}
 
@@ -74,10 +82,11 @@ class BoxProgram:
         fmt: FloatFormat,
         rounding: Rounding,
     ) -> None:
-        program = signed(merged(unrolled(gathered(expanded(program)))))
-        self._program = program
+        program, more = expanded(program, constants)
+        self._constants = {**constants, **more}
+        program = split_evenly(program, self._constants)
+        self._program = program = signed(merged(unrolled(gathered(program))))
         self._facts = facts_of(program)
-        self._constants = constants
         self._rounding = rounding
         self._compiled: dict[tuple[int, frozenset[str]], _Steps] = {}
         for node in program.nodes:
@@ -191,27 +200,56 @@ def _first(y: Any, count: int) -> Enclosed:
 
 
 class _Parts(ProgramWriter):
-    """Writes the parts of composites without a rule."""
+    """Writes the parts of composites without a rule, and what only moves numbers as moves that have
+    one."""
 
     def row(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Any:
-        if _has_parts(op.name):
-            return op.compose(*args, **keywords)
-        return super().row(op, args, keywords)
+        if not _has_parts(op.name):
+            return super().row(op, args, keywords)
+        if op.name == "trace":
+            return ROWS["sum"](ROWS["diag"](*args))
+        if op.name in _ONLY_MOVES:
+            if keywords.get("value"):
+                raise TypeError("a frame of other numbers than 0")
+            (found,) = self.moved(lambda xs: [op.raw(*xs, **keywords)], args)
+            return found
+        return op.compose(*args, **keywords)
 
 
-def expanded(program: Program) -> Program:
-    """The program, in rows that have a rule as far as there are any."""
+def expanded(
+    program: Program, constants: Mapping[str, Array]
+) -> tuple[Program, Mapping[str, Array]]:
+    """The program, in rows that have a rule as far as there are any, and the arrays that are inputs
+    of these rows. Of the `constants`, labels and indices decide which rows they are."""
+    inputs: dict[str, int] = {}
+    more: dict[str, Array] = {}
     if not any(_has_parts(node.op) for node in program.nodes):
-        return program
+        return program, more
+    whole = {
+        index: np.asarray(constants[name])
+        for name, index in program.inputs.items()
+        if name in constants and program.nodes[index].kind != "float"
+    }
+    numbers = [(i, node) for i, node in enumerate(program.nodes) if node.op == CONSTANT]
+    whole |= {i: np.asarray(node.value) for i, node in numbers if node.kind != "float"}
     copy = ProgramCopy(program)
     for index, node in enumerate(program.nodes):
         moved = copy.moved(node)
-        body = _body(node, [program.nodes[i] for i in node.args]) if _has_parts(node.op) else None
-        if body is None:
+        found = _body(node, program.nodes, whole) if _has_parts(node.op) else None
+        if found is None:
             copy.place[index] = copy.add(moved)
-        else:
-            copy.place[index] = copy.append(body, [moved.args[int(name)] for name in body.inputs])
-    return copy.finished()
+            continue
+        body, arrays = found
+        args = []
+        for name, place in body.inputs.items():
+            if name in arrays:
+                own = f"{index}.{name}"
+                more[own], inputs[own] = arrays[name], copy.add(body.nodes[place])
+                args.append(inputs[own])
+            else:
+                args.append(moved.args[int(name)])
+        copy.place[index] = copy.append(body, args)
+    return copy.finished(inputs), more
 
 
 def gathered(program: Program) -> Program:
@@ -257,10 +295,50 @@ def unrolled(program: Program) -> Program:
                 square = copy.add(_part(node, "multiply", (square, square)))
         assert product is not None
         if exponent < 0:
-            one = copy.add(replace(_part(node, CONSTANT, ()), value=1.0, shape=()))
+            one = _number(copy, node, 1.0)
             product = copy.add(_part(node, "divide", (one, product)))
         copy.place[index] = product
     return copy.finished()
+
+
+def split_evenly(program: Program, constants: Mapping[str, Array]) -> Program:
+    """The program, where a choice of two numbers by another one is a choice of their quotients.
+
+    JAX's derivative of a maximum is where(x = z, 1, 0) / where(y = z, 2, 1), which is never 1 / 0,
+    however wrong a comparison is."""
+    copy = ProgramCopy(program)
+    names = {index: name for name, index in program.inputs.items()}
+
+    def sides(index: int) -> list[float] | None:
+        """The two numbers of a choice, if it is one of two numbers."""
+        node, found = program.nodes[index], []
+        for i in node.args[1:] if node.op == "where" else ():
+            value = constants.get(names[i]) if i in names else program.nodes[i].value
+            numbers = np.unique(np.asarray(np.nan if value is None else value, np.float64))
+            if len(numbers) != 1:
+                return None
+            found.append(float(numbers[0]))
+        return found or None
+
+    for index, node in enumerate(program.nodes):
+        moved = copy.moved(node)
+        above, below = map(sides, node.args) if node.op == "divide" else (None, None)
+        if above and below and all(y in (1, 2) for y in below) and all(x in (0, 1) for x in above):
+            masks = [copy.nodes[i].args[0] for i in moved.args]
+            inner = []
+            for x in above:
+                shares = [_number(copy, node, x / y) for y in below]
+                choice = _part(node, "where", (masks[1], *shares))
+                inner.append(copy.add(replace(choice, wants=("bool", "float", "float"))))
+            moved = replace(
+                _part(node, "where", (masks[0], *inner)), wants=("bool", "float", "float")
+            )
+        copy.place[index] = copy.add(moved)
+    return copy.finished()
+
+
+def _number(copy: ProgramCopy, like: Node, value: float) -> int:
+    return copy.add(replace(_part(like, CONSTANT, ()), value=value, shape=()))
 
 
 def _exponent(node: Node, nodes: Sequence[Node]) -> int | None:
@@ -276,22 +354,30 @@ def _part(node: Node, op: str, args: tuple[int, ...]) -> Node:
 
 
 def _has_parts(op: str) -> bool:
-    return op not in RULES and op not in (INPUT, CONSTANT) and isinstance(ROWS.get(op), Composite)
+    if op in RULES or op in (INPUT, CONSTANT):
+        return False
+    return op in _ONLY_MOVES or op == "trace" or isinstance(ROWS.get(op), Composite)
 
 
-def _body(node: Node, given: Sequence[Node]) -> Program | None:
-    """The parts of one node, whose inputs are named by the places of its arguments; None where they
-    need arrays of their own, or the numbers of a run."""
+def _body(
+    node: Node, nodes: Sequence[Node], whole: Mapping[int, Array]
+) -> tuple[Program, Mapping[str, Array]] | None:
+    """The parts of one node, whose inputs are named by the places of its arguments, and its own
+    arrays, by name; None where they need the numbers of a run. `whole` are labels and indices."""
+    if any(nodes[i].kind == "int" and i not in whole for i in node.args):
+        return None
     writer = _Parts(node.span, public=False)
     writer.text, writer.source = node.text, node.source
     symbols = [
-        writer.input(str(place), np.ones(one.shape, _DTYPES[one.kind]))
-        for place, one in enumerate(given)
+        whole[i]
+        if i in whole
+        else writer.input(str(place), np.ones(nodes[i].shape, _DTYPES[nodes[i].kind]))
+        for place, i in enumerate(node.args)
     ]
     try:
         found = ROWS[node.op](*symbols, **node.keywords)
     except (TypeError, ValueError):
         return None
-    if not isinstance(found, Symbol) or writer.constants:
+    if not isinstance(found, Symbol):
         return None
-    return writer.program(found)
+    return writer.program(found), writer.constants

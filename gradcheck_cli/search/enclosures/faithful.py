@@ -2,8 +2,8 @@
 
 A proof holds for programs of these alone. Each is one correctly rounded operation, a function of a
 library, or a kernel whose restatement has its operations in its own order; sums may be in any.
-PyTorch's `prod` and `cumprod` are not among them: their derivatives choose between formulas by the
-zeros of their argument, and a recorded run shows one.
+The derivatives of PyTorch's `prod` and `cumprod` choose between formulas by the zeros of their
+argument. That without zeros is known; a box that may have one has its pole.
 `python -m tests.fuzz.enclosures` compares what they compute with the bounds of their rules.
 """
 
@@ -12,41 +12,45 @@ from __future__ import annotations
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
 
 _TORCH = """
-_log_softmax _log_softmax_backward_data _softmax _softmax_backward_data _to_copy _unsafe_view abs
-acos acosh add addmm alias amax amin arange arctan asin asinh atan atan2 atanh binary_cross_entropy
-binary_cross_entropy_backward binary_cross_entropy_with_logits bitwise_and bitwise_not bitwise_or
-bmm cat clamp clamp_max clamp_min clone cos cosh cumsum detach diagonal digamma div dot elu
-elu_backward eq erf erfc erfinv exp exp2 expand expm1 fill flip full full_like gather ge gelu
-gelu_backward gt hardtanh hardtanh_backward huber_loss huber_loss_backward hypot i0 index
-index_select le leaky_relu leaky_relu_backward lgamma lift_fresh linalg_vector_norm log log10 log1p
-log2 log_sigmoid_backward logaddexp logical_and logical_not logical_or logit logit_backward
-logsumexp lt masked_fill max maximum mean min minimum mish mm movedim mse_loss mse_loss_backward mul
-mv native_layer_norm native_layer_norm_backward ne neg new_full new_zeros nll_loss_backward
-nll_loss_forward ones ones_like permute polygamma pow reciprocal relu repeat reshape roll rsqrt rsub
-scalar_tensor select select_backward select_scatter sgn sigmoid sigmoid_backward sign silu
-silu_backward sin sinc sinh slice slice_backward softplus softplus_backward special_entr special_i0e
-special_i1 special_i1e special_ndtri split split_with_sizes sqrt squeeze stack std sub sum t tan
-tanh tanh_backward threshold_backward to transpose tril triu unbind unsqueeze var view where xlogy
-zeros zeros_like
+_log_softmax _log_softmax_backward_data _safe_softmax _softmax _softmax_backward_data _to_copy
+_unsafe_view abs acos acosh add addmm alias all amax amin any arange arctan asin asinh atan atan2
+atanh binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits
+bitwise_and bitwise_not bitwise_or bmm cat clamp clamp_max clamp_min clone constant_pad_nd cos cosh
+cumprod_backward cumsum detach diag_embed diagonal digamma div dot elu elu_backward eq erf erfc
+erfinv exp exp2 expand expm1 fill flip full full_like gather ge gelu gelu_backward gt hardtanh
+hardtanh_backward huber_loss huber_loss_backward hypot i0 index index_put index_select isnan
+kthvalue le leaky_relu leaky_relu_backward lgamma lift_fresh linalg_vector_norm log log10 log1p log2
+log_sigmoid_backward log_sigmoid_forward logaddexp logical_and logical_not logical_or logit
+logit_backward logsumexp lt masked_fill max maximum mean min minimum mish mm movedim mse_loss
+mse_loss_backward mul mv native_layer_norm native_layer_norm_backward ne neg new_full new_zeros norm
+nll_loss_backward nll_loss_forward ones ones_like permute polygamma pow prod_backward reciprocal
+relu repeat reshape roll rsqrt rsub scalar_tensor scatter scatter_add select select_backward
+select_scatter sgn sigmoid sigmoid_backward sign silu silu_backward sin sinc sinh slice
+slice_backward softplus softplus_backward sort special_entr special_i0e special_i1 special_i1e
+special_ndtri split split_with_sizes sqrt squeeze stack std sub sum t tan tanh tanh_backward
+threshold_backward to topk trace transpose tril triu unbind unsqueeze var view where xlogy zeros
+zeros_like
 """
 _JAX = """
 abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e broadcast_in_dim
 cbrt clamp concatenate convert_element_type copy copy_p cos cosh cumprod cumsum digamma div
 dot_general eq erf erf_inv erfc exp exp2 expand_dims expm1 gather ge gt integer_pow is_finite le
 lgamma log log1p logistic lt max min mul ne neg not or pad polygamma pow reduce_max reduce_min
-reduce_sum reshape rev rsqrt select_n sign sin sinh slice sqrt square squeeze stop_gradient sub tan
-tanh transpose
+reduce_sum reshape rev rsqrt scatter-add select_n sign sin sinh slice split sqrt square squeeze
+stop_gradient sub tan tanh transpose
 """
 _TENSORFLOW = """
 Abs Acos Acosh Add AddN AddV2 Asin Asinh Atan Atan2 Atanh BatchMatMulV2 BesselI0 BesselI0e BesselI1
 BesselI1e BroadcastTo Cast ClipByValue ConcatV2 Cos Cosh Cumprod Cumsum Digamma DivNoNan Elu EluGrad
-Equal Erf Erfc Erfinv Exp ExpandDims Expm1 Greater GreaterEqual Identity Inv InvGrad IsFinite Less
-LessEqual Lgamma Log Log1p LogSoftmax LogicalAnd LogicalNot LogicalOr MatMul Max Maximum Mean Min
-Minimum Mul MulNoNan Ndtri Neg NotEqual Pack Polygamma Pow Prod RealDiv Reciprocal ReciprocalGrad
-Relu ReluGrad Reshape ReverseV2 Rsqrt RsqrtGrad Select SelectV2 Selu SeluGrad Sigmoid SigmoidGrad
-Sign Sin Sinh Slice Softmax Softplus Softsign SoftsignGrad Sqrt SqrtGrad Square SquaredDifference
-Squeeze StopGradient StridedSlice StridedSliceGrad Sub Sum Tan Tanh TanhGrad Tile Transpose Unpack
-Xdivy Xlogy
+Equal Erf Erfc Erfinv Exp ExpandDims Expm1 GatherNd GatherV2 Greater GreaterEqual Identity Inv
+InvGrad IsFinite Less LessEqual Lgamma Log Log1p LogSoftmax LogicalAnd LogicalNot LogicalOr MatMul
+MatrixBandPart MatrixDiagPartV3 MatrixDiagV3 Max Maximum Mean Min Minimum Mul MulNoNan Ndtri Neg
+NotEqual Pack Pad PadV2 Polygamma Pow Prod RealDiv Reciprocal ReciprocalGrad Relu ReluGrad Reshape
+ReverseV2 Rsqrt RsqrtGrad ScatterNd Select SelectV2 Selu SeluGrad Sigmoid SigmoidGrad Sign Sin Sinh
+Slice Softmax SoftmaxCrossEntropyWithLogits Softplus Softsign SoftsignGrad
+SparseSoftmaxCrossEntropyWithLogits Split SplitV Sqrt SqrtGrad Square SquaredDifference Squeeze
+StopGradient StridedSlice StridedSliceGrad Sub Sum Tan Tanh TanhGrad TensorScatterAdd Tile Transpose
+Unpack UnsortedSegmentSum Xdivy Xlogy ZerosLike
 """
 _FAITHFUL = {
     "torch": frozenset(f"aten.{name}" for name in _TORCH.split()),
@@ -89,10 +93,18 @@ def unfaithful(program: Program, engine: str) -> str:
     known = _FAITHFUL.get(engine)
     if known is None:
         return f"how {engine} rounds is not known"
+    divided = {
+        (kernel_of(node), node.args[1]) for node in program.nodes if node.op == "divide"
+    }  # by the factors of a product
     for node in program.nodes:
         if node.op in (INPUT, CONSTANT):
             continue
-        if kernel_of(node) not in known:
+        kernel = kernel_of(node)
+        product = node.op in _BY_OTHERS.get(engine, ()) and (
+            f"{kernel}_backward",
+            node.args[0],
+        )
+        if kernel not in known and product not in divided:
             return f"how `{node.text}` rounds is not known"
     return ""
 

@@ -66,7 +66,7 @@ def read(rounding: Rounding, x: Enclosed) -> Enclosed:
     if not rounding.flush:
         return x
     with np.errstate(all="ignore"):
-        small = x.least - x.error < rounding.normal
+        small = (x.least - x.error < rounding.normal) & ~(x.away > rounding.normal)
         nothing = (x.lo == 0) & (x.hi == 0) & (x.a == 0)
         taken = np.where(small & ~nothing, np.minimum(rounding.normal, x.most), 0.0)
         a = np.where(x.a == 0, taken, np.where(taken > 0, up(x.a + taken), x.a))
@@ -106,11 +106,28 @@ def add(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     kept = _swallows(rounding, x, y) | _swallows(rounding, y, x)
     bad, undefined = flags(x, y)
     bad = bad & ~kept
-    least = sums(rounding)
     found = made(
-        rounding, lo, hi, d, a, bad, undefined, least=least, above=above, below=below, plain=True
+        rounding,
+        lo,
+        hi,
+        d,
+        a,
+        bad,
+        undefined,
+        least=sums(rounding),
+        above=above,
+        below=below,
+        plain=True,
+        gap=np.minimum(_spacing(rounding, x), _spacing(rounding, y)),
     )
     return relative(_overflowing(found, kept))
+
+
+def _spacing(rounding: Rounding, x: Enclosed) -> Bounds:
+    """Numbers that the engine has as they are, of this size at least, are multiples of such a
+    number, and so are their sums."""
+    held = (x.d == 0) & (x.a == 0) & (x.least >= rounding.normal)
+    return np.where(held, x.least * rounding.unit, np.where(_nothing(x), np.inf, 0.0))
 
 
 def shared(
@@ -180,19 +197,32 @@ def multiply(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
         if _is(one, 1.0) and not rounding.flush:
             whole = replace(other, undefined=one.undefined | other.undefined)
             return _spread(whole, np.broadcast_shapes(x.lo.shape, y.lo.shape))
-    scales = _is_power_of_two(x) or _is_power_of_two(y)
+    scales = _are_powers_of_two(x) | _are_powers_of_two(y)
     with np.errstate(all="ignore"):
         lo, hi = products(x, y, x is y)
         d = up(x.d + y.d + x.d * y.d)
         a = times(x.a, y.most * (1 + y.d)) + times(y.a, x.most * (1 + x.d)) + x.a * y.a
     above = ((x.lo >= 0) & (y.lo >= 0)) | ((x.hi <= 0) & (y.hi <= 0)) | (x is y)
     below = ((x.lo >= 0) & (y.hi <= 0)) | ((x.hi <= 0) & (y.lo >= 0))
-    u = 0.0 if scales else rounding.unit
+    u = np.where(scales, 0.0, rounding.unit)
+    with np.errstate(all="ignore"):
+        gap = np.nan_to_num(x.away * y.away, nan=0.0)
     kept = _grows(x, y) & _grows(y, x) & (x.bad | y.bad)
     bad, undefined = flags(x, y)
     bad = bad & ~kept
     found = made(
-        rounding, lo, hi, d, a, bad, undefined, relative=u, above=above, below=below, plain=True
+        rounding,
+        lo,
+        hi,
+        d,
+        a,
+        bad,
+        undefined,
+        relative=u,
+        above=above,
+        below=below,
+        plain=True,
+        gap=gap,
     )
     return _overflowing(_with_zeros(found, _nothing(x) | _nothing(y)), kept)
 
@@ -217,10 +247,9 @@ def _is(x: Enclosed, number: float) -> bool:
     return bool(np.all(x.lo == number) and np.all(x.hi == number) and not np.any(x.error))
 
 
-def _is_power_of_two(x: Enclosed) -> bool:
-    """Whether it is one exact power of two, with which products are exact but for underflow."""
-    number = float(x.lo.flat[0])
-    return bool(np.frexp(abs(number))[0] == 0.5) and _is(x, number)
+def _are_powers_of_two(x: Enclosed) -> Flags:
+    """Which are exact powers of two, with which products are exact but for underflow."""
+    return np.asarray((np.frexp(np.abs(x.lo))[0] == 0.5) & (x.lo == x.hi) & (x.error == 0))
 
 
 def _with_zeros(x: Enclosed, nothing: Flags) -> Enclosed:
@@ -294,8 +323,21 @@ def divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     below = ((x.lo >= 0) & (y.hi < 0)) | ((x.hi <= 0) & (y.lo > 0))
     u = rounding.quotient
     bad, undefined = bad | hits, undefined | pole
+    with np.errstate(all="ignore"):
+        gap = np.nan_to_num(x.away / (y.most + y.error), nan=0.0)
     found = made(
-        rounding, lo, hi, d, a, bad, undefined, relative=u, above=above, below=below, plain=True
+        rounding,
+        lo,
+        hi,
+        d,
+        a,
+        bad,
+        undefined,
+        relative=u,
+        above=above,
+        below=below,
+        plain=True,
+        gap=gap,
     )
     found = _with_zeros(found, _nothing(x) & ~hits & ~soft)
     return replace(

@@ -53,6 +53,7 @@ REDUCTIONS: dict[str, Function] = {
     "var_mean": lambda torch, x, y: torch.var_mean(x, 1)[0] + torch.var_mean(x, 1)[1],
     "std_mean": lambda torch, x, y: torch.std_mean(x, 1)[0],
     "linalg_vector_norm": lambda torch, x, y: torch.linalg.vector_norm(x, 3, 1) + x.norm(0),
+    "norm": lambda torch, x, y: torch.ops.aten.norm.ScalarOpt_dim(x, 3, [1]),
     "cumsum": lambda torch, x, y: x.cumsum(1) + x[0, 0].cumsum(0),
     "cumprod": lambda torch, x, y: x.cumprod(0),
     "cummax": lambda torch, x, y: x.cummax(1)[0],

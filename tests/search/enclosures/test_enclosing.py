@@ -5,7 +5,14 @@ import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.search.enclosures.enclosed import Exceeds, Rounding
-from gradcheck_cli.search.enclosures.enclosing import BoxProgram, expanded, gathered, unrolled
+from gradcheck_cli.search.enclosures.enclosing import (
+    BoxProgram,
+    expanded,
+    gathered,
+    split_evenly,
+    unrolled,
+)
+from gradcheck_cli.truth.plain import PlainFunction
 from tests.search.searched import searched, spec_of
 
 FLOAT32 = FORMATS["float32"]
@@ -74,16 +81,87 @@ def test_whole_numbers_are_numbers() -> None:
 
 
 def test_a_row_of_other_rows_is_these() -> None:
-    program = expanded(spec_of("{x: [1, 2], y: [0, 1]}", "mse(x, y) + sum(x)").program)
+    program, _ = expanded(spec_of("{x: [1, 2], y: [0, 1]}", "mse(x, y) + sum(x)").program, {})
     assert [node.op for node in program.nodes if node.args] == [
         *("subtract", "square", "mean", "sum", "add")
     ]
-    assert expanded(program) is program
+    assert expanded(program, {})[0] is program
+
+
+LABELS = "{v: {value: [1, 2, 0.5], domain: [-3, 3]}, t: {value: 2, dtype: int64}}"
+
+
+@pytest.mark.parametrize("model", ["cross_entropy(v, 2)", "cross_entropy(v, t)"])
+def test_labels_decide_which_rows_a_loss_is(model: str) -> None:
+    """The range over a box is that of the label's own number."""
+    spec = spec_of(LABELS, model)
+    labels = {"t": np.asarray(2)} if "t" in spec.program.inputs else {}
+    program = BoxProgram(spec.program, labels, FLOAT32, Rounding.of(FLOAT32, False))
+    v = np.array([[3.0, -3.0, -1.0]])
+    (found,) = program({"v": v}, {"v": v}, 1)
+    assert found is not None
+    assert found.lo[0] <= np.log(np.sum(np.exp(v))) - v[0, 2] <= found.hi[0]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "sum(pad(v, 1)**2)",
+        "sum(diag(v) @ v)",
+        "sum(tril(outer(v, v)))",
+        "sum(triu(outer(v, v), k=1))",
+        "trace(outer(v, v))",
+    ],
+)
+def test_what_only_moves_numbers_is_enclosed(model: str) -> None:
+    spec = spec_of("{v: [1, 2, 0.5]}", model)
+    program = BoxProgram(spec.program, {}, FLOAT32, Rounding.of(FLOAT32, False))
+    v = np.array([[0.75, -2.0, 1.5]])
+    (found,) = program({"v": v}, {"v": v}, 1)
+    one = v[0]
+    outer = np.outer(one, one)
+    values = {"pad": sum(one**2), "diag": sum(one**2), "trace": np.trace(outer)}
+    values |= {"tril": np.tril(outer).sum(), "triu": np.triu(outer, 1).sum()}
+    value = next(y for name, y in values.items() if name in model)
+    assert found is not None
+    assert found.lo[0] <= value <= found.hi[0]
+    assert found.hi[0] - found.lo[0] < 1e-12
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "sum(where(transpose(m > 0), m, 2*m))",
+        "sum(where((m > 0)[0], m, 2*m))",
+        "sum(where(stack([m[0] > 0, m[1] > 0]), m, 2*m))",
+        "sum(where(flip(m > 0), m, 2*m))",
+        "sum(where(broadcast_to(m[0] > 0, (2, 2)), m, 2*m))",
+    ],
+)
+def test_a_mask_may_be_moved(model: str) -> None:
+    """Wherever it is, it holds for all numbers of a box."""
+    inputs = "{m: {value: [[1, 2], [3, -0.5]], domain: [-4, 4]}}"
+    found = searched(spec_of(inputs, model), budget=1.0)
+    assert found["value-nonfinite"].verdict == "proven-absent"
+    assert found["gradient-inaccurate"].verdict == "proven-absent"
+    assert found["undefined"].verdict != "proven-absent"  # it has a jump
 
 
 def test_what_is_made_of_others_is_proven() -> None:
     spec = spec_of("{x: {value: [1, 2], domain: [-5, 5]}, y: [0, 1]}", "mse(x, y)")
     assert searched(spec, budget=1.0)["value-inaccurate"].verdict == "proven-absent"
+
+
+def test_a_share_of_a_tie_is_never_a_quotient_by_0() -> None:
+    """JAX's derivative of a maximum, where the engine may see another tie than there is."""
+    text = "where(x == z, 1.0, 0.0) / where(y == z, 2.0, 1.0) + x / where(y == z, 2.0, 1.0)"
+    program = spec_of("{x: 1.0, y: 2.0, z: 2.0}", text).program
+    found = split_evenly(program, {})
+    assert [node.op for node in found.nodes].count("divide") == 1
+    function = (PlainFunction(one, "float64") for one in (program, found))
+    values = [{"x": x, "y": y, "z": 2.0} for x in (1.0, 2.0) for y in (2.0, 3.0)]
+    one, other = ([f({n: np.asarray(v) for n, v in at.items()}) for at in values] for f in function)
+    assert one == other
 
 
 def test_a_kernel_that_adds_in_any_order_is_a_sum() -> None:

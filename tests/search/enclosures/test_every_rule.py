@@ -28,6 +28,7 @@ ARRAYS: list[tuple[str, tuple[Shape, ...], dict[str, Any]]] = [
     *((name, ((1, 1),), {"axis": 1}) for name in ("sum", "prod", "softmax", "centered")),
     *((name, VECTOR, {"axis": 1}) for name in ("var", "std")),
     *((name, VECTOR, {"axis": 1, "correction": 1}) for name in ("var", "std")),
+    *(("norm", VECTOR, {"axis": 1, "ord": order}) for order in (1, 3, 1.5, np.inf)),
     ("matmul", ((1, 2, 3), (1, 3, 2)), {}),
     ("dot", ((1, 2, 3), (1, 3, 2)), {}),
     ("outer", ((2,), (3,)), {}),
@@ -38,12 +39,22 @@ ARRAYS: list[tuple[str, tuple[Shape, ...], dict[str, Any]]] = [
 SHARES = ("bce_terms", "kl_terms")  # of numbers between 0 and 1
 PARTS = {"dot": "matmul"}  # a row that means something else of a batch
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
-LOGIC = ("logical_and", "logical_or", "logical_not", "where", "sign", "astype")
+ORDERS = ("sort", "argsort", "topk_values", "topk_indices", "median")  # in test_order_rules
+BY_PLACES = ("take_along_axis", "scatter_add")  # there, too
+LOGIC = ("all", "any", "logical_and", "logical_or", "logical_not", "where", "sign", "astype")
 
 
 def test_every_rule_is_tried() -> None:
     arrays = {name for name, _, _ in ARRAYS}
-    assert {*RULES} == {*test_rules.NAMES, *arrays, *COMPARISONS, *LOGIC, *MOVES}
+    assert {*RULES} == {
+        *test_rules.NAMES,
+        *arrays,
+        *COMPARISONS,
+        *LOGIC,
+        *MOVES,
+        *ORDERS,
+        *BY_PLACES,
+    }
 
 
 def boxes(rng: np.random.Generator, shape: Shape, within: bool) -> Enclosed:
@@ -142,6 +153,8 @@ def test_what_is_chosen_is_one_of_both() -> None:
             ("logical_not", RULES["logical_not"](ROUNDING, above), at_c <= 0, near_c <= 0),
             ("logical_or", RULES["logical_or"](ROUNDING, above, below), at_c != 0, near_c != 0),
             ("logical_and", RULES["logical_and"](ROUNDING, above, below), zero > 0, zero > 0),
+            ("all", RULES["all"](ROUNDING, above), np.all(at_c > 0), np.all(near_c > 0)),
+            ("any", RULES["any"](ROUNDING, above), np.any(at_c > 0), np.any(near_c > 0)),
         ):
             found = RULES["where"](ROUNDING, mask, x, y)
             value, near = np.where(real, at_x, at_y), np.where(computed, near_x, near_y)
@@ -159,6 +172,6 @@ def test_what_is_chosen_is_one_of_both() -> None:
 
 def test_a_row_without_a_rule_is_told() -> None:
     with pytest.raises(Exceeds):
-        RULES["norm"](ROUNDING, boxes(np.random.default_rng(0), (1, 3), False), ord=1, axis=1)
+        RULES["norm"](ROUNDING, boxes(np.random.default_rng(0), (1, 3), False), ord=0.5, axis=1)
     with pytest.raises(Exceeds):
         RULES["astype"](ROUNDING, boxes(np.random.default_rng(0), (3,), False), dtype=np.int64)

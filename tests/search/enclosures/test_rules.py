@@ -13,7 +13,7 @@ import pytest
 
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.search.enclosures import enclosing  # noqa: F401 - it fills the table of rules
-from gradcheck_cli.search.enclosures.enclosed import Enclosed, Exceeds, Rounding
+from gradcheck_cli.search.enclosures.enclosed import Enclosed, Exceeds, Rounding, between
 from gradcheck_cli.search.enclosures.rules import RULES, read
 from reference_engine.arithmetic.arbs import Undecided, precision
 from reference_engine.arithmetic.balls import exactly
@@ -215,3 +215,35 @@ def test_the_subnormal_numbers_of_float16_are_not_flushed() -> None:
     small = argument((half.largest,) * 2 + (0.0, 0.0))
     assert RULES["divide"](rounding, argument((1e-6, 1e-6, 0.0, 0.0)), beyond).bad[0]
     assert RULES["divide"](rounding, one, small).a[0] >= rounding.subnormal
+
+
+def test_what_is_a_difference_of_numbers_of_the_dtype_is_not_flushed() -> None:
+    """x - 1/2 of x around it is 0 or 2^-25 at least, and so are its products and quotients: there
+    an engine that flushes is off by nothing. Of x around 0 that is not so."""
+    flushing = Rounding.of(FLOAT32, True)
+    half, two = argument((0.5, 0.5, 0.0, 0.0)), argument((2.0, 2.0, 0.0, 0.0))
+    near = RULES["subtract"](flushing, read(flushing, argument((0.25, 2.0, 0.0, 0.0))), half)
+    for found in (
+        near,
+        RULES["multiply"](flushing, near, two),
+        RULES["divide"](flushing, near, two),
+        RULES["negative"](flushing, near),
+        read(flushing, RULES["multiply"](flushing, near, near)),
+    ):
+        assert (found.a[0], found.gap[0] > 2.0**-60) == (0.0, True)
+    rng = np.random.default_rng(0)
+    x = np.float32(rng.choice((0.5, 0.25, 1.0), 1000)) + np.float32(2.0**-25) * rng.integers(0, 9)
+    sizes = np.abs(x - np.float32(0.5))
+    assert np.all((sizes == 0) | (sizes >= near.gap[0]))
+    around_0 = read(flushing, argument((-1.0, 1.0, 0.0, 0.0)))
+    assert RULES["multiply"](flushing, around_0, two).a[0] > 0
+    assert RULES["subtract"](flushing, around_0, argument((1e-38, 1e-38, 0.0, 0.0))).a[0] > 0
+    rounded = argument((0.25, 2.0, 1e-7, 0.0))
+    assert RULES["subtract"](flushing, rounded, half).a[0] > 0
+
+
+def test_products_with_powers_of_two_are_exact_one_by_one() -> None:
+    x = between(np.array([1.0, 1.0, 1.0, 1.0]), np.array([3.0, 3.0, 3.0, 3.0]))
+    y = between(np.array([2.0, 0.3, -0.5, 1.0]), np.array([2.0, 0.3, -0.5, 2.0]))
+    found = RULES["multiply"](Rounding.of(FLOAT32, False), x, y)
+    assert (found.d > 0).tolist() == [False, True, False, True]

@@ -36,9 +36,13 @@ def _silu(g: Any, x: Any) -> Any:
 
 
 def _gelu(g: Any, x: Any, *, approximate: str = "none") -> Any:
-    if approximate != "none":
-        raise TypeError("only the derivative of the exact gelu is supported")
-    return g * (row("ndtr")(x) + x * row("normal_density")(x))
+    if approximate == "none":
+        return g * (row("ndtr")(x) + x * row("normal_density")(x))
+    # `GeluBackwardKernelImpl` in aten/src/ATen/native/cpu/Activation.cpp
+    scale, share, square = math.sqrt(2 / math.pi), 0.044715, x * x
+    y = row("tanh")(scale * (x + share * (square * x)))
+    inner = scale * (1 + 3 * share * square)
+    return g * (0.5 * (1 + y) + 0.5 * x * (1 - y * y) * inner)
 
 
 def _elu(g: Any, alpha: float, scale: float, inner: float, from_result: bool, x: Any) -> Any:

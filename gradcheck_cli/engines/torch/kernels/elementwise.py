@@ -87,6 +87,11 @@ def _logit(x: Any, eps: float | None = None) -> Any:
     return row("logit")(x if eps is None else clamped(x, eps, 1 - eps))
 
 
+def _is_nan(x: Any) -> Any:
+    """A mask of a program that holds for other numbers, too; else the one of the run."""
+    return row("not_equal")(x, x) if exact.holds_elsewhere(x) else (None,)
+
+
 def _log_sigmoid(x: Any) -> Any:
     """And exp(-|x|), which the derivative's kernel is given."""
     return exact.stable_log_sigmoid(x), row("exp")(-row("abs")(x))
@@ -151,4 +156,5 @@ ELEMENTWISE: dict[str, Kernel] = {
     "logit": _logit,
     "masked_fill": _masked_fill,
     "log_sigmoid_forward": _log_sigmoid,
+    "isnan": _is_nan,
 }

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.engines.torch.kernels.elementwise import scaled
-from gradcheck_cli.engines.trace.exact_kernels import Kernel, row
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, is_symbol, row
 from gradcheck_cli.engines.trace.window_kernels import of_groups, padded
 
 Places = np.ndarray[Any, np.dtype[np.int64]]
@@ -83,9 +83,19 @@ def _slices_at(x: Any, dim: int, index: Places) -> Places:
 
 
 def _scatter(x: Any, dim: int, index: Places, values: Any, *, reduce: str = "") -> Any:
+    if is_symbol(index):
+        return _spread_out(x, dim, index, values, reduce)
     places = _at(x, dim, index)
     values = _part(values, index.shape)
     return _reduced(x, places, values, reduce, True) if reduce else _put(x, places, values)
+
+
+def _spread_out(x: Any, dim: int, index: Any, values: Any, reduce: str) -> Any:
+    """Zeros, with the values at places that depend on numbers. Raises TypeError for others."""
+    if reduce or is_symbol(x) or np.any(np.asarray(x) != 0) or not np.ndim(x):
+        raise TypeError("places that depend on numbers are taken of zeros alone")
+    zeros = np.zeros(np.shape(x))
+    return row("scatter_add")(zeros, index, _part(values, index.shape), axis=dim)
 
 
 def _part(values: Any, shape: tuple[int, ...]) -> Any:

@@ -81,9 +81,20 @@ def _extreme(name: str) -> Kernel:
 
     def kernel(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
         y = row(name)(x, axis=_axes(x, dim), keepdims=keepdim)
-        return y if dim is None else (y, None)
+        if dim is None:
+            return y
+        order = _order("topk_indices", x, dim, k=1, largest=name == "max")
+        return y, order if order is None or keepdim else row("squeeze")(order, axis=dim)
 
     return kernel
+
+
+def _order(name: str, x: Any, dim: int, **how: Any) -> Any:
+    """Where elements stood along an axis, for a program that holds for other numbers, too; else
+    where they stood in the run."""
+    if not (exact.holds_elsewhere(x) and x.ndim):
+        return None
+    return row(name)(x, axis=dim, **how)
 
 
 def _extremes(x: Any, *, dim: Any = None, keepdim: bool = False) -> Any:
@@ -94,32 +105,40 @@ def _extremes(x: Any, *, dim: Any = None, keepdim: bool = False) -> Any:
 def _sort(
     x: Any, dim: int = -1, descending: bool = False, *, stable: bool | None = None, **more: Any
 ) -> Any:
-    dim = more.get("dim", dim)
-    sorted = row("sort")(with_axis(x), axis=dim, descending=more.get("descending", descending))
-    return _as_before(sorted, x), None
+    dim, descending = more.get("dim", dim), more.get("descending", descending)
+    sorted = row("sort")(with_axis(x), axis=dim, descending=descending)
+    return _as_before(sorted, x), _order("argsort", x, dim, descending=descending)
 
 
 def _topk(x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    return _as_before(row("topk_values")(with_axis(x), k=k, axis=dim, largest=largest), x), None
+    how = {"k": k, "largest": largest}
+    order = _order("topk_indices", x, dim, **how) if sorted else None
+    return _as_before(row("topk_values")(with_axis(x), axis=dim, **how), x), order
 
 
 def _ranked(x: Any, rank: int, dim: int, keepdim: bool) -> Any:
-    """The element of the rank, counted from 0, of those in order along an axis."""
-    wide = with_axis(x)
-    y = row("take")(row("sort")(wide, axis=dim), np.array([rank]), axis=dim)
-    return y if keepdim and x.ndim else row("squeeze")(y, axis=dim)
+    """The element of the rank, counted from 0, of those in order along an axis, and where it
+    stood."""
+
+    def at_rank(ordered: Any) -> Any:
+        y = row("take")(ordered, np.array([rank]), axis=dim)
+        return y if keepdim and x.ndim else row("squeeze")(y, axis=dim)
+
+    order = _order("argsort", x, dim)
+    y = at_rank(row("sort")(with_axis(x), axis=dim))
+    return y, None if order is None else at_rank(order)
 
 
 def _kthvalue(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    return _ranked(x, k - 1, dim, keepdim), None
+    return _ranked(x, k - 1, dim, keepdim)
 
 
 def _median(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """The lower one of the two in the middle."""
     if dim is None:
-        return _ranked(row("reshape")(x, shape=(-1,)), (x.size - 1) // 2, 0, False)
+        return _ranked(row("reshape")(x, shape=(-1,)), (x.size - 1) // 2, 0, False)[0]
     length = x.shape[dim] if x.ndim else 1
-    return _ranked(x, (length - 1) // 2, dim, keepdim), None
+    return _ranked(x, (length - 1) // 2, dim, keepdim)
 
 
 def _found_at(run: OfRun, x: Any, dim: int = -1, keepdim: bool = False) -> Any:
@@ -159,6 +178,7 @@ REDUCTIONS: dict[str, Kernel] = {
     **{"cummax": _running_extreme("cummax"), "cummin": _running_extreme("cummin")},
     **{"max": _extreme("max"), "min": _extreme("min"), "aminmax": _extremes},
     **{"sort": _sort, "topk": _topk, "kthvalue": _kthvalue, "median": _median},
+    "norm": lambda x, p=2, *more, **how: _norm(x, 2 if p is None else p, *more, **how),
     "logcumsumexp": _running_logsumexp,
     "_safe_softmax": _safe_softmax,
     "_softmax": lambda x, dim, half: _as_before(row("softmax")(with_axis(x), axis=dim), x),
