@@ -156,12 +156,16 @@ class ProgramWriter:
         taken from all numbers that it was given, one after the other, behind a zero. Beside floats,
         indices and masks say where they go; alone, they are moved. Raises TypeError where a program
         that holds elsewhere would go by an index or a mask of the run."""
-        kinds = "f" if any(_is_of(x, "f") for x in args) else "biu"
+        kinds = "f" if any(_is_of(x, "f") for x in args) else "iu"
+        if kinds != "f" and any(isinstance(x, Symbol) and _is_of(x, "b") for x in args):
+            kinds = "b"
         moving = [x for x in args if _is_of(x, kinds)]
         zero: Array = np.zeros(1, moving[0].dtype if moving else np.float64)
         parts: list[Value] = [zero]
         places, end = [], 1
         for x in args:
+            if kinds == "iu" and not isinstance(x, Symbol) and _is_of(x, kinds):
+                raise TypeError("indices beside indices that depend on numbers")
             if _is_of(x, kinds):
                 size = math.prod(shape_of(x))
                 numbers = np.arange(end, end + size, dtype=np.float64)

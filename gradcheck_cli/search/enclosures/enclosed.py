@@ -141,11 +141,12 @@ class Places:
     arithmetic (`may`) and as computed; their last axis has the elements. `agree`: the computed
     order is one of the exact numbers, at each point, for all elements along the axis. `along`: the
     axis on which each element has one place at most, and `sure` says of each (on the last axis)
-    that it has one; None where that is not known."""
+    that it has one; None where that is not known. `bad`: nothing is known of what is in order."""
 
     may: Flags
     computed: Flags
     agree: Flags
+    bad: Flags
     along: int | None
     sure: Flags | None
 
@@ -158,7 +159,8 @@ class Places:
             every = range(flags.shape[-1])
             return np.stack([function(flags[..., i]) for i in every], axis=-1)
 
-        return Places(apart(self.may), apart(self.computed), function(self.agree), None, None)
+        rows = function(self.agree), function(self.bad)
+        return Places(apart(self.may), apart(self.computed), *rows, None, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,8 +46,9 @@ def _order(rounding: Rounding, x: Enclosed, axis: int, descending: bool) -> Plac
         found = [flags[..., ::-1, :] for flags in found]
     at = axis % x.lo.ndim
     may, computed = (np.moveaxis(flags, -2, at) for flags in found)
-    every = np.broadcast_to(np.expand_dims(agree, at), may.shape[:-1])
-    return Places(may, computed, every, at, np.ones(x.lo.shape, np.bool_))
+    rows = agree, np.any(x.bad, axis=-1)
+    agree, bad = (np.broadcast_to(np.expand_dims(row, at), may.shape[:-1]) for row in rows)
+    return Places(may, computed, agree, bad, at, np.ones(x.lo.shape, np.bool_))
 
 
 def _possible(lo: Bounds, hi: Bounds) -> Flags:
@@ -76,8 +77,9 @@ def _topk_indices(
     before = (slice(None),) * at
     first, rest = (*before, slice(k)), (*before, slice(k, None))
     sure = ~np.any(whole.may[rest] | whole.computed[rest], axis=at)
-    may, computed, agree = (part[first] for part in (whole.may, whole.computed, whole.agree))
-    return Places(may, computed, agree, at, sure)
+    parts = whole.may, whole.computed, whole.agree, whole.bad
+    may, computed, agree, bad = (part[first] for part in parts)
+    return Places(may, computed, agree, bad, at, sure)
 
 
 @rule("sort")
@@ -140,10 +142,10 @@ def _chosen(
         wrong = most(may | computed) - least(may | computed)
         e = np.max(np.where(computed, x.error, 0.0), axis=-1)
         d, a = (np.max(np.where(computed, part, 0.0), axis=-1) for part in (x.d, x.a))
-        agree = np.all(places.agree, axis=axis, keepdims=True)
-        agree = np.broadcast_to(agree, e.shape) if agree.shape[axis] == 1 else agree
+        agree = np.broadcast_to(np.all(places.agree, axis=axis, keepdims=True), e.shape)
         a = np.where(agree, a, up(wrong + e))
-    bad = np.any(computed & x.bad, axis=-1) | ~(agree | np.isfinite(wrong))
+    lost = np.any(places.bad, axis=axis, keepdims=True)
+    bad = np.any(computed & x.bad, axis=-1) | ~(agree | np.isfinite(wrong)) | lost
     several = np.count_nonzero(may, axis=-1) > 1
     undefined = np.any(may & x.undefined, axis=-1) | several  # a jump, where two are equal
     a = np.nan_to_num(a, nan=np.inf, posinf=np.inf)
