@@ -13,6 +13,7 @@ from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.by_design import FIRST_ORDER_ONLY, Design, not_held
 from gradcheck_cli.checks.casts import Casts, casts_of, wrong_without
 from gradcheck_cli.checks.causes.blame import OF_ROUNDING, Blame, Find
+from gradcheck_cli.checks.causes.branches import with_branches
 from gradcheck_cli.checks.causes.framework_rules import alone
 from gradcheck_cli.checks.causes.traced_entry import traced_entry_of
 from gradcheck_cli.checks.causes.wrong_gradients import WRONG, Corrections, WrongGradients
@@ -451,7 +452,7 @@ class _Examination:
             found = own.explained(found, unstable.narrow_alone)
             self._notes.update(own.notes)
             faults |= own.faults
-        return (*found, *faults.values())
+        return with_branches((*found, *faults.values()), highest)
 
     def _alone(self, call: CustomCall) -> LayerAnswer:
         """What is found out about second derivatives of a call by itself."""
