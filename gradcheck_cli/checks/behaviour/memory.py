@@ -23,6 +23,10 @@ FIRST = (
     "has another slope there: the backward does not use the input, or uses what an earlier call "
     "computed"
 )
+OVERWRITTEN = (
+    "the gradient of `{name}` that a backward pass returned is overwritten by the next one: both "
+    "are the same memory"
+)
 TWICE = "called twice with the same input and the same random numbers"
 
 
@@ -33,7 +37,7 @@ def remembered(bench: Bench) -> Iterator[Fault]:
         if found is not None:
             yield replace(_changing(bench, found), nondeterministic=True)
             return
-    for way in (_after_another, _over_one_graph, _with_one_between, _on_a_fresh_layer):
+    for way in (_over_one_graph, _after_another, _with_one_between, _on_a_fresh_layer):
         fault = way(bench)
         if fault is not None:
             yield fault
@@ -117,14 +121,17 @@ def _after_another(bench: Bench) -> Fault | None:
 
 
 def _over_one_graph(bench: Bench) -> Fault | None:
-    """Two backward passes, as of two losses. A layer that frees what it kept refuses the second
-    loudly, which is no error: no wrong number comes of it."""
+    """Several backward passes, as of several losses. A layer that frees what it kept refuses the
+    second loudly, which is no error: no wrong number comes of it."""
+    rows = np.stack([bench.row, 2 * bench.row, bench.row])
     try:
-        ran = bench.subject.run(Call(cotangents=np.stack([bench.row, bench.row]), retained=True))
+        ran = bench.subject.run(Call(cotangents=rows, retained=True))
     except Exception as error:
         when, other = "in a second backward pass over one graph", OtherRun("one graph")
         return raised(Codes.STATEFUL_GRADIENT, when, error, other, "warning")
-    for row in (0, 1):
+    for name in ran.overwritten:
+        return Fault(Codes.STATEFUL_GRADIENT, OVERWRITTEN.format(name=name), name)
+    for row in (0, 2):
         taken = {n: g if g is None else g[row : row + 1] for n, g in ran.gradients.items()}
         found = bench.apart(bench.first, CallResult(ran.output, taken), bench.tight(bench.first))
         if found is not None:

@@ -129,6 +129,8 @@ class _Passes:
         if ran.gradients:
             for place in range(len(passes)):
                 self._take(place, ran.row(place))
+        if self._off is None and ran.overwritten:
+            self._off = Apart(ran.overwritten[0], 0.0, 0.0, bench.is_summed)
         return self._off or bench.apart(bench.first, ran, bench.near, ())
 
     def _take(self, place: int, gradients: ValuesOrNone) -> None:

@@ -145,6 +145,10 @@ class FrameworkLayer(ABC):
         """Which of these arrays are written to."""
         return tuple
 
+    def kept_apart(self, gradient: Any) -> Any:
+        """A gradient in memory of its own, where a later pass might write to it."""
+        return gradient
+
     def watch_draws(self) -> AbstractContextManager[Any]:
         """Looks for random numbers that a forward run draws from generators of its own."""
         return nullcontext()

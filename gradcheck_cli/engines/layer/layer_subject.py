@@ -25,7 +25,13 @@ from gradcheck_cli.engines.layer.custom import (
     ForwardPass,
     Passes,
 )
-from gradcheck_cli.engines.layer.framework_layer import VJP, FrameworkLayer
+from gradcheck_cli.engines.layer.fingerprint import LARGE
+from gradcheck_cli.engines.layer.framework_layer import (
+    VJP,
+    FrameworkLayer,
+    WrittenNames,
+    differing,
+)
 from gradcheck_cli.engines.layer.subject import (
     Call,
     CallResult,
@@ -91,7 +97,8 @@ class LayerSubject(FrameworkLayer, Subject):
         layouts: list[Layout] = list(call.layouts) or ["contiguous" for _ in rows]
         passes: list[list[Any]] = []
         dtypes: dict[str, str] = {}
-        spoilt = False
+        spoilt, overwritten = False, set[str]()
+        returned: WrittenNames = tuple
         with self.ready(call.values), self.only(call.wrt):
             inputs = self.inputs(call.values, wrt if call.tracking else (), call.inputs)
             if call.earlier_inputs is not None:
@@ -118,7 +125,12 @@ class LayerSubject(FrameworkLayer, Subject):
                         raise
                     grads, wrote = self._pass(call, row, layout, self._anew(call, wrt), keep)
                 spoilt |= wrote
+                overwritten.update(returned())
+                if keep and call.retained:
+                    returned = self._watch_returned(wrt, grads)
                 if call.each is None:
+                    if keep:  # the next pass may return the same memory
+                        grads = [None if g is None else self.kept_apart(g) for g in grads]
                     passes.append(grads)
                 else:
                     if not keep and not call.watch:
@@ -137,6 +149,7 @@ class LayerSubject(FrameworkLayer, Subject):
                 found = self.result(output, wrt, passes, self.fw.numpy)
             else:
                 found = CallResult(output, dtypes=dtypes)
+            found = replace(found, overwritten=tuple(n for n in wrt if n in overwritten))
             if not call.watch:
                 return found
             return CallResult(
@@ -146,6 +159,7 @@ class LayerSubject(FrameworkLayer, Subject):
                 changed=changed,
                 changed_later=later,
                 upstream_changed=spoilt,
+                overwritten=found.overwritten,
                 accumulated=accumulated,
                 random=random,
             )
@@ -179,6 +193,16 @@ class LayerSubject(FrameworkLayer, Subject):
         marked = {str(i): bar for i, bar in enumerate(bars) if bar is not None}
         written = self.watch_cotangents(marked)
         return self.pass_back(vjp, bars, keep), bool(written())
+
+    def _watch_returned(self, wrt: Sequence[str], grads: Sequence[Any]) -> WrittenNames:
+        """Looks whether gradients are written to after they were returned; large ones are not kept
+        for that."""
+        small = {
+            name: gradient
+            for name, gradient in zip(wrt, grads, strict=True)
+            if gradient is not None and 8 * math.prod(self.shapes[name]) <= LARGE
+        }
+        return differing(lambda: {n: self.fw.numpy(g).tobytes() for n, g in small.items()})
 
     def result(
         self,
@@ -217,7 +241,10 @@ class LayerSubject(FrameworkLayer, Subject):
                     f"shape {shape}"
                 )
             rows.append(np.zeros(size) if part is None else numbers(part).reshape(size))
-        return rows[0][None] if len(rows) == 1 else np.stack(rows)  # one may be as large as all
+        if len(rows) > 1:
+            return np.stack(rows)
+        (row,) = rows  # which may be as large as the layer; a small one is not the framework's own
+        return row[None] if row.nbytes > LARGE else np.array(row)[None]
 
     def by_columns(self, call: Call, run: Callable[[Call], CallResult]) -> CallResult:
         """The answer of a layer without a reverse mode: what `run` says of its forward, and rows of

@@ -122,11 +122,12 @@ class CallResult:
     """What came of a Call. `output` is flat, (m,), in float64; `gradients` has (k, n) a leaf, or
     None where the framework gave nothing at all.
 
-    Filled where the call was watched: `changed` names the leaves that the forward run wrote to,
-    `changed_later` those that the backward passes wrote to; `upstream_changed`, whether they wrote
-    to a cotangent; `accumulated` names the leaves whose own gradient (`.grad`), which this call has
-    no business with, was written to; `random`, whether random numbers were drawn. A fault that a
-    framework's arrays cannot have is never reported.
+    `overwritten` names the leaves whose gradient of one backward pass over a `retained` graph a
+    later one wrote to. Filled where the call was watched: `changed` names the leaves that the
+    forward run wrote to, `changed_later` those that the backward passes wrote to;
+    `upstream_changed`, whether they wrote to a cotangent; `accumulated` names the leaves whose own
+    gradient (`.grad`), which this call has no business with, was written to; `random`, whether
+    random numbers were drawn. A fault that a framework's arrays cannot have is never reported.
     """
 
     output: Array
@@ -135,6 +136,7 @@ class CallResult:
     changed: tuple[str, ...] = ()
     changed_later: tuple[str, ...] = ()
     upstream_changed: bool = False
+    overwritten: tuple[str, ...] = ()
     accumulated: tuple[str, ...] = ()
     random: bool = False
 

@@ -258,6 +258,9 @@ class NumpySubject(LayerSubject):
 
         return differing(numbers)
 
+    def kept_apart(self, gradient: Any) -> Any:
+        return np.array(gradient)
+
     def watch_cotangents(self, arrays: Mapping[str, Any]) -> WrittenNames:
         return differing(lambda: {name: array.tobytes() for name, array in arrays.items()})
 

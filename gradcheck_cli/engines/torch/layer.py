@@ -474,6 +474,9 @@ class TorchSubject(LayerSubject):
     def watch(self, arrays: Mapping[str, Any]) -> WrittenNames:
         return Watch(self.torch, {**self.state.tensors(), **arrays}).written
 
+    def kept_apart(self, gradient: Any) -> Any:
+        return gradient.clone()
+
     def watch_cotangents(self, arrays: Mapping[str, Any]) -> WrittenNames:
         return Watch(self.torch, arrays).written
 

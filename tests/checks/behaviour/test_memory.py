@@ -388,3 +388,40 @@ def test_weights_beside_a_cache_of_constants_are_no_memory() -> None:
         return x * ones.setdefault(x.dtype, torch.ones(2, dtype=x.dtype))
 
     assert behaviour(layer, X) == {}
+
+
+def _into_one_array(cls, ctx, g):
+    (x,) = ctx.saved_tensors
+    if cls.saved is None or cls.saved.dtype != x.dtype or cls.saved.shape != x.shape:
+        cls.saved = torch.empty_like(x)
+    return torch.mul(g, torch.cos(x), out=cls.saved)
+
+
+class SineIntoOneArray(torch.autograd.Function):
+    saved = None
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.sin(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return _into_one_array(SineIntoOneArray, ctx, g)
+
+
+@pytest.mark.parametrize(
+    "layer", [SineIntoOneArray.apply, lambda x: SineIntoOneArray.apply(x).sum()]
+)
+def test_a_gradient_is_overwritten_after_it_was_returned(layer) -> None:
+    """By the next pass; the number itself was right, so nothing else is wrong."""
+    report = g.check(layer, torch.tensor([0.7, -1.3], dtype=torch.float64))
+    assert {finding.code for finding in report.findings} == {"GC605"}
+    (finding,) = report.findings
+    assert "overwritten by the next one" in finding.message
+    assert finding.input == "x"
+
+
+def test_what_copies_such_a_gradient_has_its_own() -> None:
+    report = g.check(lambda x: SineIntoOneArray.apply(2 * x), torch.tensor([0.7, -1.3]))
+    assert not report.findings
