@@ -25,7 +25,6 @@ from gradcheck_cli.engines.layer.custom import (
     ForwardPass,
     Passes,
 )
-from gradcheck_cli.engines.layer.fingerprint import LARGE
 from gradcheck_cli.engines.layer.framework_layer import (
     VJP,
     FrameworkLayer,
@@ -47,6 +46,8 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.lifting import Lifted
     from gradcheck_cli.engines.layer.recording import Recording
     from gradcheck_cli.engines.layer.rewriting import Expression, Seen
+
+SMALL = 2**20  # bytes; a copy of fewer costs nothing
 
 
 _COMPOSED: dict[Mode, Callable[..., list[Any]]] = {
@@ -200,7 +201,7 @@ class LayerSubject(FrameworkLayer, Subject):
         small = {
             name: gradient
             for name, gradient in zip(wrt, grads, strict=True)
-            if gradient is not None and 8 * math.prod(self.shapes[name]) <= LARGE
+            if gradient is not None and 8 * math.prod(self.shapes[name]) <= SMALL
         }
         return differing(lambda: {n: self.fw.numpy(g).tobytes() for n, g in small.items()})
 
@@ -244,7 +245,7 @@ class LayerSubject(FrameworkLayer, Subject):
         if len(rows) > 1:
             return np.stack(rows)
         (row,) = rows  # which may be as large as the layer; a small one is not the framework's own
-        return row[None] if row.nbytes > LARGE else np.array(row)[None]
+        return row[None] if row.nbytes > SMALL else np.array(row)[None]
 
     def by_columns(self, call: Call, run: Callable[[Call], CallResult]) -> CallResult:
         """The answer of a layer without a reverse mode: what `run` says of its forward, and rows of
