@@ -254,4 +254,5 @@ operations at the size of the others, and no update of an input shows it. Used b
 
 EXCUSED_MOVES: Final = 16.0
 """Times the effect of half an ulp of the inputs. A smaller error is due to the problem: a program
-of a handful of operations rounds its numbers as the inputs are rounded. Used by: search."""
+of a handful of operations rounds its numbers as the inputs are rounded. Used by: judge,
+search."""

@@ -12,7 +12,7 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat, wider
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, order_of
 from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding
-from gradcheck_cli.domain.thresholds import ERROR_BITS, FEW_ULPS, FIRST_ORDER_SLACK
+from gradcheck_cli.domain.thresholds import ERROR_BITS, EXCUSED_MOVES, FEW_ULPS, FIRST_ORDER_SLACK
 from gradcheck_cli.domain.truth import Cost, Documented, PointKind, Truth, TruthBlock
 from gradcheck_cli.judge.findings import finding
 from gradcheck_cli.judge.measures import Mask, error_in_ulps, legitimately_flushed
@@ -131,11 +131,14 @@ def _accepted(case: Case, output: Array) -> Mask:
 
 def _unstable(case: Case, output: Array, ulps: Array) -> Mask:
     """Elements that lost more than half of their digits to this way of computing them: not to the
-    rounding of the inputs, and not where terms cancel to a zero that no way of computing hits."""
+    rounding of the inputs, and not where terms cancel to a zero that no way of computing hits.
+    Benign operations excuse no more here than the problem does: each may cost half of the digits
+    of bfloat16."""
     far = _far(case, output, ulps)
     if np.any(far):
         cost = _cost(case)
-        far &= ~_explained(case, output, np.fmax(cost.condition, cost.allowance))
+        benign = np.fmin(cost.allowance, EXCUSED_MOVES / FIRST_ORDER_SLACK * cost.condition)
+        far &= ~_explained(case, output, np.fmax(cost.condition, benign))
     return far
 
 

@@ -183,6 +183,26 @@ def test_blame_looks_at_the_numbers_of_the_failing_entry(judged: Callable[..., A
 
 
 @pytest.mark.parametrize(
+    ("formula", "x", "codes"),
+    [
+        ("1 - 1 / (1 + exp(-x))", 6.0, ["GC303"]),
+        ("log(1 + x)", 0.01, ["GC303"]),
+        ("sqrt(1 + x) - 1", 0.02, ["GC303"]),
+        ("sigmoid(-x)", 6.0, []),
+        ("log1p(x)", 0.01, []),
+        ("expm1(x)", 0.02, []),
+        ("exp(x) * sin(x) / (1 + x * x)", 0.7, []),
+    ],
+)
+def test_values_in_few_digits(
+    judged: Callable[..., Any], formula: str, x: float, codes: list[str]
+) -> None:
+    """An ulp of bfloat16 is 1 %: what costs a few of them may cost the value."""
+    made = judged(formula, {"x": x}, dtype="bfloat16", modes=("reverse",))
+    assert made.codes == codes
+
+
+@pytest.mark.parametrize(
     ("formula", "x", "codes", "op"),
     [
         ("1 / exp(x)", 100.0, ["GC201"], "exp"),

@@ -22,14 +22,20 @@ NAN, INF = np.nan, np.inf
 
 
 def made(
-    output: Any, exact: Any, *, condition: float | None = None, certified: bool = True
+    output: Any,
+    exact: Any,
+    *,
+    condition: float | None = None,
+    allowance: float = 0.0,
+    certified: bool = True,
 ) -> Case:
-    """One answer with this output, in float32. `condition`: what rounding costs, if known."""
+    """One answer with this output, in float32. `condition`: what rounding the inputs costs, if
+    known; `allowance`: what rounding benign operations may."""
     shaped = np.asarray(exact, dtype=np.float64)
     plain = case([answer({"x": 1.0}, output=output)], {"x": block(1.0)}, output=exact)
     assert plain.truth is not None
     zeros = np.zeros(shaped.shape)
-    cost = None if condition is None else Cost(zeros + condition, zeros, zeros)
+    cost = None if condition is None else Cost(zeros + condition, zeros + allowance, zeros)
     truth = replace(plain.truth, output_certified=certified, output_cost=cost)
     return replace(plain, truth=truth)
 
@@ -56,6 +62,22 @@ def said(one: Case) -> list[tuple[str, str]]:
 )
 def test_an_output(output: float, exact: float, condition: float | None, expected: Any) -> None:
     assert said(made(output, exact, condition=condition)) == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "condition", "expected"),
+    [
+        (2**-10, 0.0, [("GC303", "warning")]),
+        (2**-7, 2**-12, [("GC303", "warning")]),  # 32 times what rounding the inputs does
+        (2**-9, 2**-12, []),  # 8 times
+    ],
+)
+def test_benign_roundings_excuse_what_the_inputs_own_do(
+    error: float, condition: float, expected: Any
+) -> None:
+    """Where half of the digits are lost: up to 16 times what half an ulp of the inputs does."""
+    one = made(1 + error, 1.0, condition=condition, allowance=2.0**-4)
+    assert said(one) == expected
 
 
 def test_an_infinity_that_no_precision_avoids_is_a_warning_unless_it_is_enclosed() -> None:

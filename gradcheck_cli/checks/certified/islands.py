@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.thresholds import OPERATIONS
+from gradcheck_cli.domain.thresholds import OPERATIONS, TAIL, Step
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.engines.layer.lifting import Island, Lifted
 from gradcheck_cli.truth.numerics.differences import FIRST_STEP, Float, climb, second
@@ -19,8 +19,7 @@ from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer, typ
 
 X = "x"  # the only input of an island, as a function
 MOST_DIRECTIONS = 256  # of second differences of an island, each of which takes some thirty runs
-QUIET = 8.0 / (FIRST_STEP / 2) ** 2  # times the noise: the bar of what no step changes
-AWAY = (0.0, 0.11)  # parts of themselves that all numbers of an island move by
+AWAY: tuple[Step, ...] = (0.0, 0.11)  # parts of themselves that all numbers of an island move by
 
 Pair = tuple[int, int]
 Radii = Values
@@ -107,7 +106,8 @@ def _bends(island: Island, sampled: Sampled) -> tuple[Array, Array]:
     if len(groups) > MOST_DIRECTIONS:
         return np.zeros((m * n, n)), np.full((m * n, n), np.inf)
     value = np.zeros((m, n, n))
-    bar = np.broadcast_to(QUIET * sampled.noise[:, None, None], value.shape).copy()
+    unseen = TAIL * sampled.noise / (FIRST_STEP / 2) ** 2  # of what no step changes
+    bar = np.broadcast_to(unseen[:, None, None], value.shape).copy()
     for group in groups:  # those of single entries are first
         moved = np.isin(np.arange(n), group)
         with np.errstate(all="ignore"):

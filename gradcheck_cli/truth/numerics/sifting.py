@@ -45,7 +45,7 @@ SETTLED: Enough = 2.0**-26
 # it is larger, would gain nothing.
 DROWNED: Enough = 128.0
 # Times the noise of a central difference: that of one from one side (`differences`).
-LOUDER = 9.0
+LOUDER: Enough = 9.0
 # Levels from where the next look would begin to a step that 1 of 32 kinks is within. It is 5 levels
 # below the shortest one that outputs were held from: rounding is 32 times as large beside it, of
 # which LOUDER * DROWNED leaves four times what `bends` hears.
