@@ -113,11 +113,13 @@ class _Batching:
             return replace(node, args=args, shape=shape)
         if node.op == "matmul":
             return self._product(node)
-        if node.op == "dot" and all(len(self._program.nodes[i].shape) <= 2 for i in node.args):
-            return self._product(replace(node, op="matmul"))
+        if node.op == "dot":
+            return self._dot(node)
         if node.op == "einsum":
             args = tuple(self._spread(i) for i in node.args)
-            return replace(node, args=args, keywords=_with_axis(node.keywords), shape=shape)
+            ranks = tuple(len(self._program.nodes[i].shape) for i in node.args)
+            keywords = _with_axis(node.keywords["subscripts"], ranks)
+            return replace(node, args=args, keywords=keywords, shape=shape)
         if node.op == "outer":
             first, second = (self._spread(i) for i in node.args)
             rows = self._made("reshape", first, (self._count, node.shape[0], 1), node)
@@ -152,20 +154,34 @@ class _Batching:
             raise NotBatched(node.op)
         return replace(node, args=args, keywords=keywords, shape=shape)
 
+    def _dot(self, node: Node) -> Node:
+        """It scales by a number, and multiplies matrices; other arrays have no rule."""
+        ranks = [len(self._program.nodes[i].shape) for i in node.args]
+        if min(ranks) == 0:
+            return self._moving(replace(node, op="multiply"))
+        if max(ranks) > 2:
+            raise NotBatched(node.op)
+        return self._product(replace(node, op="matmul"))
+
     def _product(self, node: Node) -> Node:
-        """A product of matrices; a vector is a matrix of one row, or of one column."""
-        shapes = [self._program.nodes[i].shape for i in node.args]
-        left, right = (self._spread(i) for i in node.args)
-        if len(shapes[0]) == 1:
-            left = self._made("reshape", left, (self._count, 1, *shapes[0]), node)
-        if len(shapes[1]) == 1:
-            right = self._made("reshape", right, (self._count, *shapes[1], 1), node)
+        """A product of matrices; a vector is a matrix of one row, or of one column. Stacks of
+        matrices meet behind the new axis as they did without it."""
+        first, second = shapes = [self._program.nodes[i].shape for i in node.args]
+        left = first if len(first) > 1 else (1, *first)
+        right = second if len(second) > 1 else (*second, 1)
+        rank = max(len(left), len(right))
+        args = []
+        for index, own in zip(node.args, (left, right), strict=True):
+            place, padded = self._spread(index), (self._count, *(1,) * (rank - len(own)), *own)
+            same = self._nodes[place].shape == padded
+            args.append(place if same else self._made("reshape", place, padded, node))
         whole = (self._count, *node.shape)
-        if min(map(len, shapes)) > 1:
-            return replace(node, args=(left, right), shape=whole)
-        rows, columns = self._nodes[left].shape[1:-1], self._nodes[right].shape[-1:]
-        matrices = replace(node, args=(left, right), shape=(self._count, *rows, *columns))
-        return self._arranged("reshape", self._append(matrices), whole, node)
+        if [left, right] == shapes:
+            return replace(node, args=tuple(args), shape=whole)
+        stack = np.broadcast_shapes(left[:-2], right[:-2])
+        product = (self._count, *stack, left[-2], right[-1])
+        made = self._append(replace(node, args=tuple(args), shape=product))
+        return self._arranged("reshape", made, whole, node)
 
     def _keywords(self, node: Node, family: str) -> Mapping[str, Any]:
         """The keywords, with axes counted from behind the new one."""
@@ -237,12 +253,13 @@ def _behind(axes: int | tuple[int, ...], rank: int) -> tuple[int, ...]:
     return tuple(axis % rank + 1 for axis in (axes if isinstance(axes, tuple) else (axes,)))
 
 
-def _with_axis(keywords: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_axis(subscripts: str, ranks: tuple[int, ...]) -> Mapping[str, Any]:
     """An einsum of arrays that all have one more axis in front."""
-    given, result = keywords["subscripts"].split("->")
-    new = next(letter for letter in ascii_letters if letter not in given)
-    parts = ",".join(new + part for part in given.split(","))
-    return {"subscripts": f"{parts}->{new}{result}"}
+    from reference_engine.ops.linalg import explicit
+
+    given, result = explicit(subscripts, ranks)
+    new = next(letter for letter in ascii_letters if letter not in "".join(given))
+    return {"subscripts": f"{','.join(new + part for part in given)}->{new}{result}"}
 
 
 def tiled(values: Mapping[str, Any], count: int) -> dict[str, Any]:
