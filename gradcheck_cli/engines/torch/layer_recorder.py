@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 from gradcheck_cli.domain.place import Span
@@ -51,8 +52,11 @@ class LayerRecorder(TorchRecorder):
         return super().run(func, args, kwargs)
 
     def leaves(self, arrays: Mapping[str, Any]) -> dict[str, int]:
-        """With their numbers of now: a captured one gets its own `data` back afterwards."""
-        return {name: self.slot(tensor.detach()) for name, tensor in arrays.items()}
+        """With their numbers of now: a captured one gets its own `data` back afterwards. This is no
+        operation of the layer's."""
+        with _disable_current_modes():
+            kept = {name: tensor.detach() for name, tensor in arrays.items()}
+        return {name: self.slot(tensor) for name, tensor in kept.items()}
 
     def output(self, array: Any) -> int:
         self.gives(array)
