@@ -18,6 +18,7 @@ from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.report import Cause
 from gradcheck_cli.engines.jax.custom_functions import MOST_CALLS, custom_calls
 from gradcheck_cli.engines.jax.engine import JaxEngine
+from gradcheck_cli.engines.jax.wide import Pure
 from tests.checks.making import causes_of, layer_problem, stretch
 from tests.every import first
 
@@ -172,7 +173,7 @@ def test_a_long_loop_is_not_gone_through_to_its_end() -> None:
         return [x]
 
     turns: list[int] = []
-    calls = custom_calls(layer, {"x": jnp.array(0.5)}, ["x"])
+    calls = custom_calls(Pure(layer, {"x": jnp.array(0.5)}, ["x"]))
     assert len(calls) == len(turns) == MOST_CALLS
     assert calls[0].reaches == {"x"}
 
