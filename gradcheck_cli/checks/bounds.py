@@ -17,6 +17,7 @@ from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.truth import Guard, PointKind
 from gradcheck_cli.engines.layer.custom import UnclippedGradients
 from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.truth.certified.clip_guards import has_pole
 
 
 def with_guards(case: Case, subject: Subject) -> Case:
@@ -88,10 +89,7 @@ def _without(
 ) -> dict[tuple[str, str], Array]:
     """The entries that are other numbers, nan for all others. They may be infinite where the value
     is, too; at a vertical tangent, as of a square root at 0, the bound is all that is there."""
-    from reference_engine.traced import ROWS
-
-    row = ROWS.get(unclipped.pole)
-    is_pole = row is None or any(point.kind == "pole" for point in row.points)
+    is_pole = has_pole(unclipped.pole)
     found = {}
     for name, columns in zero.items():
         gradient = unclipped.gradients.get(name)

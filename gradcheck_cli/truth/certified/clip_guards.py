@@ -4,7 +4,9 @@ log(clip(p, 1e-7, 1)) is constant where p is below the bound. Its derivative is 
 where that of log(p) is not: the bound was to keep a number away from the pole, and took the
 gradient with it (Zhang et al., Detecting numerical bugs in neural network architectures, ESEC/FSE
 2020; Li et al., Reliability assurance for deep neural network architectures, ICSE 2023). A bound
-that is no neighbour of a pole is a choice of the model, and so is a relu.
+that is no neighbour of a pole is a choice of the model, and so is a relu. On the pole itself the
+derivative without the bound is infinite; at a vertical tangent, as of a square root at 0, the bound
+is all that there is.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from gradcheck_cli.domain.evaluation import FIRST_ORDER
 from gradcheck_cli.domain.program import INPUT, Program, ProgramCopy
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.truth import Guard, PointKind, TruthBlock
+from gradcheck_cli.engines.reference.engine import ReferenceEngine
 from gradcheck_cli.truth.certified.enclose import certify
+from gradcheck_cli.truth.gradients import float64_gradients
 from gradcheck_cli.truth.plain import moving
 
 CLIPS = ("clip", "maximum", "minimum")
@@ -45,9 +49,11 @@ def guards_of(
     program: Program,
     at_point: Callable[[], Sequence[Array]],
     blocks: Mapping[tuple[str, str], TruthBlock],
+    engine: ReferenceEngine,
 ) -> tuple[Guard, ...]:
     """The clips of `program` (custom gradients inlined) without which entries of the gradient that
-    are exactly 0 would be other numbers. `at_point` gives the value of every node."""
+    are exactly 0 would be other numbers, or infinite on a pole. `at_point` gives the value of every
+    node; `engine` runs the program where nothing is enclosed."""
     if not any(node.op in CLIPS for node in program.nodes):
         return ()
     modes = {m: p for m, p in request.projections.items() if m in FIRST_ORDER}
@@ -59,18 +65,25 @@ def guards_of(
     if not any(np.any(mask) for mask in zero.values()):
         return ()
     found = []
-    for active in _active(program, [np.asarray(value) for value in at_point()], request.wrt):
+    values = [np.asarray(value) for value in at_point()]
+    for active in _active(program, values, request.wrt):
         there = replace(
             request,
             program=_without(program, active),
             values={**request.values, _MASK: active.mask},
             projections=modes,
         )
+        certificates = certify(there)
+        lifted = {key: np.where(one.sure, one.value, 0.0) for key, one in certificates.items()}
+        unsure = {key: zero[key] & ~one.sure for key, one in certificates.items()}
+        if any(map(np.any, unsure.values())) and _has_pole_here(program, values, active.pole):
+            for key, plain in float64_gradients(there, engine).true.items():
+                lifted[key] = np.where(unsure[key] & np.isinf(plain), plain, lifted[key])
         without: dict[tuple[str, str], Array] = {}
-        for key, certificate in certify(there).items():
-            lost = zero[key] & certificate.sure & (certificate.value != 0)
+        for key, value in lifted.items():
+            lost = zero[key] & (value != 0)
             if np.any(lost):
-                without[key] = np.where(lost, certificate.value, np.nan)
+                without[key] = np.where(lost, value, np.nan)
         if without:
             node = program.nodes[active.clip]
             found.append(Guard(node.text, node.span, program.nodes[active.pole].op, without))
@@ -109,6 +122,21 @@ def _poles_nearby(program: Program, values: list[Array], start: int) -> Iterator
             if node.args[which] in reached:
                 off = np.abs(values[node.args[which]] - at)
                 yield index, (off > 0) & (off <= NEAR_POLES)
+
+
+def has_pole(op: str) -> bool:
+    """Whether an operation is infinite somewhere, and not only its derivative; one that is no row
+    of the op table counts as such."""
+    from reference_engine.traced import ROWS
+
+    row = ROWS.get(op)
+    return row is None or any(point.kind == "pole" for point in row.points)
+
+
+def _has_pole_here(program: Program, values: Sequence[Array], index: int) -> bool:
+    """The same of a node; a power with no negative exponent has none."""
+    node = program.nodes[index]
+    return has_pole(node.op) and (node.op != "power" or bool(np.any(values[node.args[1]] < 0)))
 
 
 @cache

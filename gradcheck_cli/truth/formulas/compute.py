@@ -146,7 +146,7 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
         hulls=hulls,
         guards=known.guards
         if known
-        else guards_of(request, program, lambda: work.at_point, blocks),
+        else guards_of(request, program, lambda: work.at_point, blocks, work.engine),
         forward=work.evaluations,
     )
 

@@ -42,6 +42,26 @@ def test_a_gradient_that_is_cut_off(
         np.testing.assert_allclose(found, without, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("formula", "x"),
+    [
+        ("atanh(clip(x, -1 + 1e-6, 1 - 1e-6))", 1.0),
+        ("log(maximum(x, 1e-7))", 0.0),
+        ("1 / maximum(x, 1e-7)", 0.0),
+        ("maximum(x, 1e-7) ** -0.5", 0.0),
+        ("sum(log(1 - clip(x, 0, 1 - 1e-6)))", np.array([0.5, 1.0])),
+    ],
+)
+def test_on_the_pole_itself_the_gradient_is_infinite_without_the_bound(
+    formula: str, x: Any
+) -> None:
+    (guard,) = truth_of(formula, {"x": x}, modes=("reverse", "forward"), dtype="float32").guards
+    for mode in ("reverse", "forward"):
+        *others, last = guard.without[mode, "x"].reshape(-1)
+        assert np.isinf(last)
+        assert np.isnan(others).all()
+
+
 def test_of_the_cross_entropy_only_the_wrong_ones_lose_their_gradient() -> None:
     inputs = {"z": np.array([-30.0, -30.0, 30.0, 2.0]), "y": np.array([1.0, 0.0, 1.0, 1.0])}
     (guard,) = truth_of(BCE, inputs, wrt=("z",)).guards
@@ -57,7 +77,9 @@ def test_of_the_cross_entropy_only_the_wrong_ones_lose_their_gradient() -> None:
         ("maximum(0, 1 - x)", 3.0),  # a hinge
         ("exp(clip(x, -50, 50))", 100.0),  # no pole
         ("log(maximum(x, 0.1))", 0.05),  # a floor
-        ("log(maximum(x, 1e-7))", 0.0),  # on the pole: all that there is is the bound's
+        ("sqrt(maximum(x, 1e-7))", 0.0),  # a vertical tangent: the value is 0 without the bound
+        ("maximum(x, 1e-7) ** 0.5", 0.0),
+        ("acos(clip(x, -1 + 1e-6, 1 - 1e-6))", 1.0),
         ("log(maximum(x, 1e-7))", -1.0),  # beyond the domain
         ("sqrt(clip(x, 0, 1))", -1.0),
         ("log(clip(sigmoid(x), 1e-7, 1 - 1e-7))", 30.0),  # the other bound, at no pole
