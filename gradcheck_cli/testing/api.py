@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -163,7 +164,7 @@ def _check_formula(request: CheckRequest) -> CheckReport:
         raise UsageError("`by_design` is for layers: a formula uses `stop_gradient`")
     if request.kinds:
         raise UsageError("`kinds` are for layers: a formula has derivatives in all directions")
-    spec = _spec(_text(request))
+    spec = _spec(*_text(request))
     *_, last = session.run([spec], RunOptions(seed=request.seed))
     assert isinstance(last, Finished)
     if last.report.interrupted:
@@ -179,16 +180,18 @@ def _check_formula(request: CheckRequest) -> CheckReport:
     )
 
 
-def _spec(text: str) -> Spec:
-    """Raises UsageError with everything that is wrong with it, as `gradcheck run` shows it."""
-    specs, mistakes = specfile.read(_PATH, text, first=0, margin=_MARGIN)
+def _spec(formula: str, settings: str) -> Spec:
+    """A report shows lines of the formula alone. Raises UsageError with everything that is wrong
+    with both, as `gradcheck run` shows it."""
+    specs, mistakes = specfile.read(_PATH, formula + settings, first=0, margin=_MARGIN)
     if mistakes:
         raise UsageError(f"invalid formula\n\n{mistakes_screen(mistakes)}")
-    return specs[0]
+    return replace(specs[0], source=replace(specs[0].source, text=formula))
 
 
-def _text(request: CheckRequest) -> str:
-    """The formula on the lines from 1 on, so that the places of a report are its own."""
+def _text(request: CheckRequest) -> tuple[str, str]:
+    """YAML: the formula on the lines from 1 on, so that the places of a report are its own, and
+    what follows it."""
     for key in ("backward", "model", "surrogate", "args"):
         if getattr(request, key):
             raise UsageError(f"`{key}` is for layers, not for a formula")
@@ -206,7 +209,7 @@ def _text(request: CheckRequest) -> str:
         rest["engines"] = list(request.engines)
     body = textwrap.indent(textwrap.dedent(request.layer).strip("\n"), " " * _MARGIN)
     lines = [f"{key}: {json.dumps(value)}" for key, value in rest.items()]
-    return "\n".join(["model: |", body, *lines, ""])
+    return f"model: |\n{body}\n", "\n".join([*lines, ""])
 
 
 def _input(name: str, value: Any, bounds: tuple[float, float] | None) -> dict[str, Any]:

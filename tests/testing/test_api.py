@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -367,3 +368,13 @@ def test_a_finding_of_a_formula_is_on_the_line_of_its_own_text() -> None:
     assert (report.findings[0].span.line, report.findings[0].span.column) == (2, 5)
     assert "formula:2:5\n" in str(report)
     assert "2 | b = sqrt(a)\n" in str(report)
+
+
+@pytest.mark.parametrize("formula", ["sqrt(x)", "\n  a = x\n  sqrt(a)\n", "sqrt(\n  x)"])
+def test_a_report_shows_no_line_beside_those_of_the_formula(formula: str) -> None:
+    report = check(formula, x=0.0, engines=["reference"], name="root")
+    html = report._repr_html_()
+    shown = re.findall(r'<span class="number"[^>]*>\d+</span>(.*)', html)
+    plain = [re.sub("<[^>]*>", "", line).strip() for line in shown]
+    assert plain
+    assert set(plain) == {line.strip() for line in formula.split("\n") if line.strip()}
