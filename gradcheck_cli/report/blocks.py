@@ -64,7 +64,8 @@ def finding_block(group: Sequence[Finding], result: SpecResult, style: Style) ->
     lines += _explanation(group, detail, style)
     lines += region_lines(group, style)
     lines += fix_lines(group, style)
-    lines += _detail(_beyond(first, source, span), style)
+    for part in _beyond(first, source, span):
+        lines += _detail(part, style)
     if first.allowed:
         lines += labelled("allow", f"accepted: {first.reason}", style)
     lines += labelled("help", f"gradcheck explain {first.code}", style)
@@ -138,10 +139,14 @@ def region_lines(group: Sequence[Finding], style: Style) -> list[Text]:
     return lines
 
 
-def _beyond(finding: Finding, source: Source, span: Span) -> list[str]:
-    """The lines of the detail that say more than the window: not the message, and no frame where
-    the only one is at the line that is shown."""
-    found = [line for line in finding.detail.rstrip().splitlines() if line != finding.message]
+def _beyond(finding: Finding, source: Source, span: Span) -> tuple[list[str], list[str]]:
+    """The lines of the detail that say more than the window: those of the message after the line
+    that is shown, and the frames; no frame where the only one is at the line that is shown."""
+    found = finding.detail.rstrip().splitlines()
+    said: list[str] = []
+    if finding.message in found:
+        at = found.index(finding.message)
+        found, said = found[:at], found[at + 1 :]
     frames = [(row, frame) for row, line in enumerate(found) if (frame := _FRAME.match(line))]
     if len(frames) == 1:
         ((row, frame),) = frames
@@ -149,7 +154,7 @@ def _beyond(finding: Finding, source: Source, span: Span) -> list[str]:
         if is_shown and int(frame["line"]) == span.line:
             code = takewhile(lambda line: line.startswith(" " * 4), found[row + 1 :])
             del found[row : row + 1 + len(list(code))]
-    return found
+    return said, found
 
 
 def _detail(found: Sequence[str], style: Style) -> list[Text]:

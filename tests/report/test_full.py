@@ -216,6 +216,8 @@ SAID = "ValueError: 2\n"
         (FRAME + CODE + SAID, []),
         (FRAME + SAID, []),
         (FRAME + CODE + SAID + "what to do\n", ["what to do"]),
+        ((FRAME + CODE) * 2 + SAID + "what to do\n", ["what", *["line 3, in f", "raise", "^"] * 2]),
+        (FRAME * 9 + SAID + "and\n" * 9, ["1 lines", *["and"] * 8, "1 lines", *["line 3"] * 8]),
         (FRAME.replace("line 3", "line 4") + CODE + SAID, ["line 4, in f", "raise", "^"]),
         (FRAME.replace("/e.py", "/g.py") + CODE + SAID, ["g.py", "raise", "^"]),
         ((FRAME + CODE) * 2 + SAID, ["line 3, in f", "raise", "^"] * 2),
