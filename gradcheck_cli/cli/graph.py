@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -10,8 +11,8 @@ import click
 from gradcheck_cli.cli.layer_target import lift_options
 from gradcheck_cli.cli.lift import lifting_errors, specs_of_target
 from gradcheck_cli.cli.one_file import show_mistakes
+from gradcheck_cli.cli.pictures import picture_options, put_picture, refuse_several
 from gradcheck_cli.cli.streams import color_option, prepare_streams, style_for
-from gradcheck_cli.domain.errors import UsageError
 
 if TYPE_CHECKING:
     from gradcheck_cli.domain.graph import Graph
@@ -19,13 +20,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("target", metavar="TARGET")
-@click.option(
-    "--format",
-    "written",
-    type=click.Choice(("text", "dot", "mermaid", "svg")),
-    default="text",
-    help="A tree in text (default), DOT for Graphviz, Mermaid, or an SVG picture.",
-)
+@picture_options("dot", "mermaid", "svg")
 @click.option("--values", is_flag=True, help="Show values and cotangents at the first point.")
 @click.option(
     "--dtype",
@@ -43,7 +38,8 @@ if TYPE_CHECKING:
 @color_option
 def command(
     target: str,
-    written: str,
+    form: str | None,
+    output: str | None,
     values: bool,
     dtype: str,
     mode: str,
@@ -55,9 +51,11 @@ def command(
     """Show the computation graph of a formula, or of a layer, which is lifted first.
 
     TARGET is a spec (a file, or - for standard input) or a layer (layers.py:Net, torch.nn:LSTMCell)
-    with its inputs. The numbers come from the reference engine.
+    with its inputs. The numbers come from the reference engine. The form dot is for Graphviz.
     """
     from gradcheck_cli.cli.exits import PASSED, USAGE
+    from gradcheck_cli.report import graph as texts
+    from gradcheck_cli.report.graph_svg import graph_file
     from gradcheck_cli.run.lift import Numbers, graphs_of
 
     prepare_streams()
@@ -67,30 +65,17 @@ def command(
     for spec in specs:
         with lifting_errors(spec.name):
             graphs |= graphs_of(spec, numbers, engine, seed)
-    if len(graphs) > 1 and written == "svg":
-        raise UsageError(
-            f"{target} has {len(graphs)} graphs, but one file can hold only one picture"
-        )
+    refuse_several(len(graphs), f"{target} has {len(graphs)} graphs", form, output)
+    style = style_for(sys.stdout, color)
     for number, (name, graph) in enumerate(graphs.items()):
         if number:
             click.echo()
-        _print(name, graph, written, color)
+        lines = texts.graph_lines(name, graph, style)
+        drawn = {
+            "dot": partial(texts.graph_dot, name, graph),
+            "mermaid": partial(texts.graph_mermaid, graph),
+            "svg": partial(graph_file, name, graph),
+        }
+        put_picture(lines, drawn, form, output, style, target)
     show_mistakes(mistakes, color)
     return USAGE if mistakes else PASSED
-
-
-def _print(name: str, graph: Graph, written: str, color: str | None) -> None:
-    from gradcheck_cli.report import graph as texts
-
-    if written == "text":
-        from gradcheck_cli.report.console import print_lines
-
-        style = style_for(sys.stdout, color)
-        print_lines(sys.stdout, style, texts.graph_lines(name, graph, style))
-    elif written == "svg":
-        from gradcheck_cli.report.graph_svg import graph_file
-
-        click.echo(graph_file(name, graph), nl=False)
-    else:
-        dot = written == "dot"
-        click.echo(texts.graph_dot(name, graph) if dot else texts.graph_mermaid(graph), nl=False)

@@ -25,6 +25,25 @@ def test_a_tree_with_the_numbers_of_a_run(tmp_path: Path) -> None:
 def test_formats(written: str, start: str, tmp_path: Path) -> None:
     screen = call_here("graph", "-", "--format", written, cwd=tmp_path, stdin=SPEC)
     assert (screen.code, screen.out.startswith(start)) == (0, True)
+    asked = ("graph", "-", "--format", written, "--output", "g.txt")
+    screen = call_here(*asked, cwd=tmp_path, stdin=SPEC)
+    assert (screen.code, screen.out.startswith("sigmoid\n")) == (0, True)
+    assert (tmp_path / "g.txt").read_text("utf-8").startswith(start)
+
+
+def test_a_file_alone_is_a_picture_and_no_input_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(SPEC, "utf-8")
+    assert call_here("graph", "s.yaml", "--output", "g.svg", cwd=tmp_path).code == 0
+    assert (tmp_path / "g.svg").read_text("utf-8").startswith("<svg ")
+    refused = call_here("graph", "s.yaml", "--output", "s.yaml", cwd=tmp_path)
+    assert (refused.code, "is an input" in refused.err) == (2, True)
+    assert (tmp_path / "s.yaml").read_text("utf-8") == SPEC
+    code = tmp_path / "layers.py"
+    code.write_text("import torch\n\ndef f(x):\n    return torch.sinh(x)\n", "utf-8")
+    asked = ("graph", "layers.py:f", "--engine", "torch", "--input", "x=2")
+    refused = call_here(*asked, "--output", "layers.py", cwd=tmp_path)
+    assert (refused.code, "is an input" in refused.err) == (2, True)
+    assert "torch.sinh" in code.read_text("utf-8")
 
 
 def test_layers_are_lifted_and_one_can_be_chosen(tmp_path: Path) -> None:
