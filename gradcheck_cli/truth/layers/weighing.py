@@ -80,6 +80,11 @@ def weighed(
     # what hides a term from differences hides it from another mode, too
     hidden = (merged.kind == PointKind.UNDECIDED) & (first.kind != PointKind.UNDECIDED)
     hidden_part = np.where(hidden, HIDDEN_PART * np.abs(own), 0.0)
+    # and where the difference sees that term, a mode that does so, too, is as far off as it is
+    with np.errstate(all="ignore"):
+        sees = hidden & (np.abs(found.value) > found.error)
+        apart = 2 * HIDDEN_PART * (np.abs(own - found.value) + found.error)
+    hidden_part = np.where(sees, np.fmax(hidden_part, apart), hidden_part)
     if not rounding.blind:
         # where the subject's own is no number, the difference is all that is known
         known = np.where(np.isfinite(own), own, found.value)

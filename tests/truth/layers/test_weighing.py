@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gradcheck_cli.domain.thresholds import FIRST_ORDER_SLACK
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.blocks import Differences, Merged
-from gradcheck_cli.truth.layers.weighing import Rounding, blurred, weighed
+from gradcheck_cli.truth.layers.weighing import Rounding, blurred, left_open, weighed
 
 ZERO = np.zeros((1, 1))
 
@@ -68,3 +69,25 @@ def test_a_value_that_has_lost_a_term_gives_no_truth_about_any_input(
     every = np.ones((1, 3), dtype=bool)
     kinds = blurred(merged, np.array([own]), found, every).kind
     assert (kinds == PointKind.UNDECIDED).tolist() == [open_]
+
+
+@pytest.mark.parametrize(
+    ("own", "value", "part"),
+    [
+        (0.0, 1e-21, 1.0),  # a term that the gradient lost, and the difference did not
+        (1e-21, 0.0, 0.5),  # the difference sees nothing: half of the gradient
+        (1e-21, 0.9e-21, 0.5),
+    ],
+)
+def test_modes_may_be_apart_by_what_rounding_hid(own: float, value: float, part: float) -> None:
+    found = Differences.empty(1, 1)
+    found.value[:], found.error[:] = value, 1e-24
+    rounding = Rounding(cost=ZERO, noise=ZERO, natural=ZERO)
+
+    def hide(merged: Merged) -> Merged:
+        return left_open(merged, np.ones((1, 1), dtype=bool), "hidden")
+
+    block, _ = weighed(np.full((1, 1), own), found, rounding, ZERO, "float64", "float64", hide)
+    assert block.kind[0, 0] == PointKind.UNDECIDED
+    allowed = 2 * FIRST_ORDER_SLACK * float(block.floor[0, 0])
+    assert allowed == pytest.approx(part * max(own, value), rel=1e-2)
