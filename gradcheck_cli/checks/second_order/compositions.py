@@ -268,7 +268,8 @@ class HessianCase(LayerCase):
         return Weights(
             {key: np.where(np.isfinite(cost), cost, 0.0) for key, cost in costs.items()},
             {key: np.max(change, axis=0) for key, change in stirred.items()},
-            self._hessian.doubtful(),
+            self._hessian.doubtful(self._truth),
+            self._hessian.kinks(self._truth),
         )
 
     def _changes(

@@ -165,12 +165,14 @@ class Hessian:
             self.of_row, self.row, self.directions, layer.bounds, layer.problem.dtype, self.along
         )
 
-    def doubtful(self) -> dict[str, Array]:
+    def doubtful(self, truth: SecondTruth) -> dict[str, Array]:
         """Entries of the gradient that is differentiated which are contradicted; of large layers
         none is looked for."""
-        if not self.whole:
-            return {}
-        return self.truth().doubtful(dict(self._pushed()))
+        return truth.doubtful(dict(self._pushed())) if self.whole else {}
+
+    def kinks(self, truth: SecondTruth) -> dict[str, Array]:
+        """Entries along which the value has a kink; of large layers none is looked for."""
+        return truth.kinks() if self.whole else {}
 
     def _pushed(self) -> Iterator[tuple[str, Array]]:
         """The gradient by forward mode, of the leaves that it reaches."""

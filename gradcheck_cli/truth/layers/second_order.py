@@ -23,12 +23,14 @@ from gradcheck_cli.truth.layers.callables import quick_of
 from gradcheck_cli.truth.layers.safe_values import is_inside, moved_inside, values_of
 from gradcheck_cli.truth.layers.weighing import Rounding, weighed
 from gradcheck_cli.truth.numerics.differences import Float
+from gradcheck_cli.truth.numerics.directions import Sampled, Slope
 from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
 from gradcheck_cli.truth.numerics.verify_first import Quick
 
 Blocks = dict[tuple[str, str], Array]
 """By leaf and leaf: d(ds/da)/db along directions of b, (n of a, directions of b)."""
 
+ROUGH = (PointKind.KINK, PointKind.JUMP, PointKind.UNDEFINED)
 DOUBTFUL = (
     "the gradient to differentiate is itself contradicted, by forward mode or by differences of "
     "the value"
@@ -39,11 +41,13 @@ DOUBTFUL = (
 class Weights:
     """What is known of rounding, by block: `costs` is how far half an ulp of the judged dtype in
     every number moves second derivatives, `noise` how far the subject's own roundings do. By leaf,
-    `doubtful` entries of the first gradient (n,): differences of them are no truth."""
+    `doubtful` entries of the first gradient (n,): differences of them are no truth; and `kinks`,
+    the entries (n,) along which the value itself has a kink."""
 
     costs: Blocks
     noise: Blocks
     doubtful: Mapping[str, Array]
+    kinks: Mapping[str, Array]
 
 
 class RowGradients:
@@ -134,15 +138,14 @@ class SecondTruth:
         """By leaf, the entries of the gradient (n,) that differences of the value contradict, or
         forward mode where those do not tell which of both is right. `pushed` has the same entries
         by forward mode, where there is one."""
-        gradient, quick = self._gradient({}), self._quick_of_value()
+        gradient = self._gradient({})
         noise = np.fmax(self._quick().measure(), 4 * FORMATS[self.subject.dtype].ulp(gradient))
         found, start = {}, 0
         for name, size in self.sizes.items():
             mine = slice(start, start + size)
             own, bar = gradient[mine], ROUNDINGS * noise[mine]
-            slopes = [quick.along_entry(name, i, own[i : i + 1]) for i in range(size)]
             value, error = (
-                np.array([float(getattr(slope.estimate, what)[0]) for slope in slopes])
+                np.array([float(getattr(slope.estimate, what)[0]) for slope in self._slopes[name]])
                 for what in ("value", "error")
             )
             with np.errstate(all="ignore"):
@@ -153,6 +156,33 @@ class SecondTruth:
                     vouched = (off <= error) & (error <= apart / 4)
                     doubt |= (apart > bar) & ~vouched
             found[name] = doubt
+            start += size
+        return found
+
+    def kinks(self) -> dict[str, Array]:
+        """By leaf, the entries (n,) along which the value has no derivative."""
+        return {
+            name: np.array([slope.sides.kind[0] != PointKind.SMOOTH for slope in slopes])
+            for name, slopes in self._slopes.items()
+        }
+
+    @cached_property
+    def _slopes(self) -> dict[str, list[Slope]]:
+        """Of the value along every entry, by leaf. A few steps that confirm the gradient would not
+        do: they confirm the 0 that an even kink has."""
+        gradient, quick = self._gradient({}), self._quick_of_value()
+        value = Sampled(
+            quick.function,
+            quick.values,
+            quick.bounds,
+            quick.measure(),
+            quick.zero,
+            quick.noise_of,
+        )
+        found, start = {}, 0
+        for name, size in self.sizes.items():
+            own = gradient[start : start + size, None]
+            found[name] = [value.along_entry(name, i, own[i]) for i in range(size)]
             start += size
         return found
 
@@ -190,12 +220,45 @@ class SecondTruth:
                     mine = list(range(start, start + size))
                     found[first, second].put(number, at_rows(slope, mine))
                     start += size
+        self._free_at_kinks(own, found, {} if weights is None else weights.kinks)
         blocks, reasons = {}, {}
         for key, block in own.items():
             blocks[key], reason = self._block(key, block, found[key], weights)
             if reason:
                 reasons[key] = reason
         return blocks, reasons
+
+    def _free_at_kinks(
+        self,
+        own: Blocks,
+        found: Mapping[tuple[str, str], Differences],
+        kinks: Mapping[str, Array],
+    ) -> None:
+        """Makes kinks, in place, of entries that a difference contradicts where the gradient has no
+        derivative: where the entry that is differentiated has a kink along any direction, or the
+        value has one itself. A difference along one direction may exist even so, of one piece of
+        several that meet; what a framework gives there is put together from all of them. Where
+        every column is an entry, this holds of columns as it does of rows: a Hessian is symmetric.
+        """
+        rough = {
+            name: np.array(kinks.get(name, np.zeros(n, bool))) for name, n in self.sizes.items()
+        }
+        whole = {
+            name: np.array_equal(self.directions[name], np.eye(n)) for name, n in self.sizes.items()
+        }
+        for (first, second), block in found.items():
+            kinked = np.isin(block.kind, ROUGH)
+            rough[first] |= np.any(kinked, axis=1)
+            if whole[second]:
+                rough[second] |= np.any(kinked, axis=0)
+        for (first, second), block in found.items():
+            reached = np.broadcast_to(rough[first][:, None], block.kind.shape)
+            if whole[second]:
+                reached = reached | rough[second]
+            with np.errstate(all="ignore"):
+                off = np.abs(own[first, second] - block.value) > block.error
+            smooth = block.kind == PointKind.SMOOTH
+            block.kind = np.where(reached & off & smooth, int(PointKind.KINK), block.kind)
 
     def _block(
         self,

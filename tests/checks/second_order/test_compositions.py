@@ -144,6 +144,38 @@ def test_right_second_derivatives_raise_no_alarm(layer: Any, x: Any) -> None:
         assert {check.mode for check in answer.checks} == {*SECOND, FORWARD}
 
 
+def _off(x: Any) -> Any:
+    """Half of the second derivative of sin."""
+    return Half.apply(x)
+
+
+TIED = {
+    "a kink that the other input does not see": lambda x, y: torch.exp(
+        torch.maximum(y * x, torch.log1p(abs(x)))
+    ),
+    "a tie of which each axis sees one piece": lambda x, y: torch.cos(torch.maximum(x, y)),
+    "an even kink beside a curve": lambda x, y: 1 / (1 + (1e-4 * (1 + x) - abs(y)) ** 2) + x * y,
+    "over an axis": lambda x, y: torch.exp(torch.stack([x * y, y, x]).amax(0)),
+    "sorted": lambda x, y: torch.exp(torch.sort(torch.stack([x * y, y, x]), 0).values[0]),
+}
+
+
+@pytest.mark.parametrize("name", TIED)
+def test_where_the_gradient_has_no_derivative_nothing_is_wrong(name: str) -> None:
+    values = {"x": np.array([0.0, 0.4]), "y": np.array([0.0, -1.3])}
+    answer = examined(TIED[name], values, modes=(*SECOND, FORWARD))
+    assert answer.failure is None
+    assert {finding.severity for finding in answer.findings} <= {"note"}
+
+
+@pytest.mark.parametrize("name", TIED)
+def test_what_is_wrong_beside_a_kink_is_found(name: str) -> None:
+    values = {"x": np.array([0.0, 0.4]), "y": np.array([0.0, -1.3])}
+    answer = examined(lambda x, y: TIED[name](x, y) + _off(3 * y), values, modes=SECOND)
+    found = [finding for finding in answer.findings if finding.severity == "error"]
+    assert {(one.code, one.input) for one in found} == {("GC106", "y.y")}
+
+
 class Pushed(torch.autograd.Function):
     """sin with a jvp. Its backward gives `second` of the derivative of the cosine."""
 

@@ -52,7 +52,7 @@ def test_a_large_one_is_taken_along_two_directions() -> None:
     assert {key: np.shape(block) for key, block in hessian.filled(blocks).items()} == {
         (a, b): (20, 2) for a in "xy" for b in "xy"
     }
-    assert hessian.doubtful() == {}
+    assert hessian.doubtful(hessian.truth()) == hessian.kinks(hessian.truth()) == {}
 
 
 def test_a_large_one_is_taken_along_one_pair_of_directions_a_block() -> None:
@@ -78,7 +78,8 @@ def test_leaves_whose_first_derivative_is_wrong_are_left_out() -> None:
 
 def test_a_right_gradient_is_not_doubted() -> None:
     layer = bound(x=[1.0], y=[3.0])
-    doubtful = Hessian(layer, frozenset(), "reverse-over-reverse").doubtful()
+    hessian = Hessian(layer, frozenset(), "reverse-over-reverse")
+    doubtful = hessian.doubtful(hessian.truth())
     assert {name: bool(np.any(entries)) for name, entries in doubtful.items()} == {
         "x": False,
         "y": False,
