@@ -207,8 +207,12 @@ class NumpySubject(LayerSubject):
         run = self._ran
 
         def pull(pair: Pair, cotangents: Sequence[Any]) -> list[Any]:
-            left = self._backward(pair, run, cotangents)
-            return [self._checked(name, left.get(name)) for name in wrt]
+            try:
+                left = self._backward(pair, run, cotangents)
+                return [self._checked(name, left.get(name)) for name in wrt]
+            except Exception as error:
+                self._convention.explain(error, pair, run)
+                raise
 
         return arrays, _PairVJP(pull, self._running)
 

@@ -146,6 +146,25 @@ class Convention:
             raise WrongKind("backward takes a cache, so forward must return (output, cache)")
         return Run(inputs, *result)
 
+    def explain(self, error: Exception, pair: Pair, ran: Run) -> None:
+        """Adds to what backward raised, or to what is wrong with its gradients, why a tuple from
+        forward counts as outputs."""
+        several = isinstance(ran.output, tuple) and len(ran.output) > 1
+        if self.style != "inputs" or not self.rest or not several:
+            return
+        upstream, *_ = inspect.signature(pair.backward).parameters
+        parts, called_so = len(ran.output), ", ".join((upstream, *self.rest))
+        taken = f"`{self.rest[0]}` is an input" if self.by_name else "those are inputs"
+        words = (
+            f"forward returns a tuple: {parts} outputs, so `{upstream}` has {parts} parts. It would"
+            f" be (output, cache) if backward({called_so}) took a cache: {taken}; write "
+            f"backward({upstream}, cache)"
+        )
+        if isinstance(error, WrongKind):
+            error.detail = words
+        else:
+            error.add_note(words)
+
     def settled(self, pair: Pair, inputs: Mapping[str, Any]) -> Convention:
         """The convention, where forward gives as many arrays as backward has parameters of no
         telling name: these are the upstream gradients of all if backward reads what forward has

@@ -18,6 +18,7 @@ from gradcheck_cli.engines.layer.loading import NoSuchLayer
 from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
 from gradcheck_cli.engines.numpy.engine import NumpyEngine
 from gradcheck_cli.engines.numpy.layer import NumpySubject
+from gradcheck_cli.engines.tracebacks import as_failure
 
 X = np.array([0.5, -1.0, 2.0])
 
@@ -416,6 +417,27 @@ def test_writes_to_inputs_and_to_cotangents_are_told() -> None:
 def test_what_does_not_fit_is_told_in_words(layer: Any, error: type, words: str) -> None:
     with pytest.raises(error, match=words):
         gradients(bound(layer, {"x": X, "y": X}))
+
+
+@pytest.mark.parametrize(
+    ("backward", "error", "why"),
+    [
+        (lambda g, x, y: (g * y, g * x), WrongKind, "backward(g, x, y) took a cache: `x` is"),
+        (lambda g, x, y: (g.sum() * x, x), AttributeError, "backward(g, x, y) took a cache: `x`"),
+        (lambda g, a, b: (g.sum() * b, a), AttributeError, "took a cache: those are inputs"),
+        (lambda g, cache: (g, g[:1]), WrongKind, ""),
+    ],
+)
+def test_a_backward_that_takes_inputs_is_told_that_a_tuple_is_outputs(
+    backward: Any, error: type[Exception], why: str
+) -> None:
+    subject = bound(pair(lambda x, y: (x * y, x), backward), {"x": X, "y": X})
+    with pytest.raises(error) as raised:
+        gradients(subject)
+    said = as_failure(raised.value).detail
+    assert why in said
+    assert ("forward returns a tuple: 2 outputs, so `g` has 2 parts" in said) == bool(why)
+    assert ("; write backward(g, cache)" in said) == bool(why)
 
 
 def test_weights_are_the_same_whether_the_module_is_new_or_known(tmp_path: Any) -> None:
