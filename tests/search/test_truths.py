@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 
+from gradcheck_cli import check
 from gradcheck_cli.domain.search import KINDS
 from gradcheck_cli.search.estimates import Answers
 from gradcheck_cli.search.truths import PointTruth
@@ -55,6 +56,22 @@ def test_the_kinds_that_fail_at_a_point(
     model: str, x: float, value: float, gradient: float, kinds: set[str]
 ) -> None:
     assert failing(model, float(np.float32(x)), value, gradient).keys() == kinds
+
+
+def test_a_run_notes_what_a_search_calls_a_failure() -> None:
+    """A run allows for the rounding of each operation, too."""
+    model, at = "-(v + 1) / 2 * log1p(x * x / v)", {"x": np.float64(np.float32(-1.4300182))}
+    at["v"] = np.float64(30)
+    inputs = "{x: {value: 1.0, domain: [-2, 2]}, v: {value: 30.0, domain: [1, 50]}}"
+    truth = PointTruth(spec_of(inputs, model).program, at, ("x", "v"), "float32")
+    gradients = {"x": np.array([[[1.3833869]]]), "v": np.array([[[0.0]]])}
+    answers = Answers(np.array([[-1.0221053]]), gradients, np.ones(1, dtype=np.bool_))
+    found = {one.kind: (one.entry, one.truth) for one in truth.failures(answers)}
+    assert found == dict.fromkeys(LOST, ("v", pytest.approx(-4.746128e-9)))
+    report = check(model, **at, dtypes="float32", engines="torch", modes="reverse")
+    (note,) = report.findings
+    assert (note.code, note.input) == ("GC502", "v")
+    assert (note.entries[0].computed, note.entries[0].truth) == (0, found[LOST[0]][1])
 
 
 def test_a_truth_beyond_the_dtype_is_a_genuine_overflow() -> None:
