@@ -24,6 +24,9 @@ Status = Literal["passed", "failed", "error"]
 SHOWN_ENTRIES = 10
 """The worst entries of a finding, which it shows; the others are counted."""
 
+LISTED = 4096
+"""The most numbers of random directions that a finding keeps: a script lists them all."""
+
 UNUSABLE = "cannot be used"
 """What a note says of a broken engine. One result of a run has it, and it is chance which."""
 
@@ -177,7 +180,11 @@ class Finding:
     at: tuple[str, ...] = ()
     unseen: bool = False  # by float32, in whose digits the error is lost
     stage: str = ""  # of a compiler, where that is to blame
-    cotangent: tuple[float, ...] = ()  # flattened: of the outputs whose product has a Hessian
+    # Those that the numbers are products with, flattened; none of more than LISTED numbers, but for
+    # the one cotangent of the product that has a Hessian.
+    cotangents: tuple[tuple[float, ...], ...] = ()
+    firsts: tuple[tuple[float, ...], ...] = ()  # directions along the rows of a Hessian
+    columns: tuple[tuple[float, ...], ...] = ()  # directions along the columns
     other_run: OtherRun | None = None  # that shows how the layer behaves
     along: tuple[tuple[str, tuple[float, ...]], ...] = ()  # `Case.along`, flattened
 

@@ -13,7 +13,7 @@ from gradcheck_cli.domain.codes import CODES, Codes, Severity
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Evaluation, Mode
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding, Indexing
+from gradcheck_cli.domain.report import LISTED, SHOWN_ENTRIES, Entry, Finding, Indexing
 from gradcheck_cli.domain.thresholds import ERROR_BITS, FEW_ULPS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge.decision import OF_THE_ENGINE, OF_THE_POINT, Judged, Verdict
@@ -42,7 +42,7 @@ def finding(
     detail: str = "",
 ) -> Finding:
     """A Finding of this case with the fields that every finding has."""
-    return Finding(
+    found = Finding(
         code=code,
         severity=severity or CODES[code].severity,
         message=message,
@@ -55,11 +55,11 @@ def finding(
         entries=entries,
         more=more,
         indexing=_indexing(case, evaluation, input) if entries and input else None,
-        cotangent=_cotangent(case, evaluation) if entries else (),
         along=tuple((name, tuple(map(float, u.ravel()))) for name, u in case.along.items()),
         truth_source=truth_source,
         detail=detail,
     )
+    return _with_directions(found, case, evaluation.mode) if evaluation and entries else found
 
 
 def _indexing(case: Case, evaluation: Evaluation | None, name: str) -> Indexing | None:
@@ -78,12 +78,34 @@ def _indexing(case: Case, evaluation: Evaluation | None, name: str) -> Indexing 
     )
 
 
-def _cotangent(case: Case, evaluation: Evaluation | None) -> tuple[float, ...]:
-    """The one whose product with the outputs has second derivatives; none of one number."""
-    if evaluation is None or evaluation.mode not in SECOND:
-        return ()
-    rows = case.projections[evaluation.mode].rows
-    return () if rows is None else tuple(map(float, rows[0].ravel()))
+def _with_directions(found: Finding, case: Case, mode: Mode) -> Finding:
+    """The finding with what its numbers are products with."""
+    if found.input is None:
+        return found
+    projection, columns = case.projections[mode], found.input
+    if mode not in SECOND:
+        given = projection.columns or {}
+        return replace(
+            found, cotangents=_listed(projection.rows), columns=_listed(given.get(columns))
+        )
+    block = HessianBlock.named(found.input, case.spec.wrt)
+    firsts, given = projection.firsts or {}, projection.columns or {}
+    cotangents = _flat(projection.rows)[:1]
+    return replace(
+        found,
+        cotangents=cotangents,
+        firsts=_listed(firsts.get(block.rows)),
+        columns=_listed(given.get(block.columns)),
+    )
+
+
+def _listed(arrays: Array | None) -> tuple[tuple[float, ...], ...]:
+    return _flat(arrays) if arrays is not None and arrays.size <= LISTED else ()
+
+
+def _flat(arrays: Array | None) -> tuple[tuple[float, ...], ...]:
+    """An array (k, *shape) as k tuples."""
+    return () if arrays is None else tuple(tuple(map(float, one.ravel())) for one in arrays)
 
 
 def entry_index(case: Case, mode: str, name: str, row: int, column: int) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ class Language:
     compiles a function, how a number is computed without a compiler, the dtype of an array, the
     complex array of pairs along the last axis, and statements that make pairs of a complex `y`.
     `reverse` and `forward` define `by_reverse` and `by_forward`: the derivative of a function of
-    all inputs by one entry of one of them."""
+    all inputs by one entry of one of them (`_rule_along`: along a direction)."""
 
     imports: str
     version: str
@@ -171,7 +171,9 @@ def by_forward(function, name, index):
         x = inputs[name]
         one = tf.ones((), x.dtype)
         x_dot = tf.tensor_scatter_nd_update(tf.zeros_like(x), [index], [one]) if index else one
-        with tf.autodiff.ForwardAccumulator(x, x_dot) as accumulator:
+        others = [y for key, y in inputs.items() if key != name and y.dtype.is_floating]
+        still = [tf.zeros_like(y) for y in others]
+        with tf.autodiff.ForwardAccumulator([x, *others], [x_dot, *still]) as accumulator:
             value = function(inputs)
         return accumulator.jvp(value)
 
@@ -261,6 +263,12 @@ _PART = 2.0**-6
 run to run, as they may be what lies in memory."""
 _NOT_FINITE = "sys.exit(0 if abs(computed) < float('inf') else 1)\n"
 _MISSING = "sys.exit(0 if computed is not None else 1)\n"
+
+
+_UNLISTED = "it is a product with random directions of too many numbers to list"
+
+_By = tuple[str, str]
+"""The first word of a rule's name, and the arguments that say by what it differentiates."""
 
 
 def script(finding: Finding, spec: Spec, seed: int = 0) -> str:
@@ -396,7 +404,7 @@ class _Derivative:
         modes, number, output = self._expression()
         yield "\n".join(part for part in self._objects(modes) if part)
         yield f"\ndef value(inputs):\n    {self._value(output)}"
-        yield from ("\n" + rule for rule in self._rules(modes))
+        yield from ("\n" + rule for rule in self._used(modes, number))
         if (self.compiles and not self._is_torch) or self._is_compiled_whole(modes):
             number = self.language.compiled.format(function=number)
         number = f"{number}(inputs)"
@@ -432,7 +440,7 @@ class _Derivative:
         if pairs or (how is not None and how.complex_output):
             lines, call = [f"y = {call}", self.language.pairs], "y"
         value = f"{call}{_subscript(output)}"
-        if self.finding.cotangent:
+        if self._cotangent:
             value = self.language.product.format(y=call)
         return "\n    ".join([*lines, f"return {value}"])
 
@@ -456,12 +464,52 @@ class _Derivative:
         if self.compiles and self._is_torch and modes in ((), ("reverse",)):
             yield f"{name} = {language.compiled.format(function=name)}"
         yield self._inputs()
-        if self.finding.cotangent:  # of the output, whose product is differentiated twice
-            value = _number(list(self.finding.cotangent))
-            array = language.array.format(value=value, dtype=self._parts, leaf="")
-            yield f"y_bar = {array}"
+        if self._cotangent:  # of the output, whose product is differentiated
+            yield f"y_bar = {self._numbers(self._cotangent)}"
+        yield from self._tangents()
         if len(modes) > 2:
             yield f"directions = {self._directions()}"
+
+    @property
+    def _cotangent(self) -> tuple[float, ...]:
+        """That of the output, flattened; of a first derivative, it is the one that the worst entry
+        counts."""
+        how, cotangents = self.finding.indexing, self.finding.cotangents
+        counts = how is not None and how.cotangents and how.output_axes
+        return cotangents[self.finding.entries[0].index[0] if counts else 0] if cotangents else ()
+
+    def _tangents(self) -> Iterator[str]:
+        """The lines of the directions whose product is the worst entry: `u` along the rows of a
+        Hessian, and `v`."""
+        finding = self.finding
+        if not (finding.firsts or finding.columns):
+            return
+        index, rows, columns = finding.entries[0].index, "", finding.input or ""
+        if finding.mode in COMPOSED:
+            block = HessianBlock.named(columns, list(self.spec.inputs))
+            rows, columns = block.rows, block.columns
+        given = ("u", rows, finding.firsts, index[:1]), ("v", columns, finding.columns, index[-1:])
+        for letter, name, directions, place in given:
+            if directions:
+                array = np.reshape(directions[place[0]], self.inputs[name].value.shape)
+                yield f"{letter} = {self._numbers(array.tolist())}"
+
+    def _numbers(self, value: Any) -> str:
+        """An array that is not differentiated."""
+        numbers = _number(list(value) if isinstance(value, tuple) else value)
+        return self.language.array.format(value=numbers, dtype=self._parts, leaf="")
+
+    def _used(self, modes: tuple[Mode, ...], number: str) -> Iterator[str]:
+        """The definitions of the transforms that an expression needs."""
+        third = ""
+        if len(modes) > 2:
+            inner = "compiled_reverse" if self._is_torch and self.compiles else "reverse"
+            third = _ALONG.format(inner=inner)
+        for rule in self._rules(modes):
+            for one in (rule, _rule_along(rule, self.language.total)):
+                if f"{one.split()[1].partition('(')[0]}(" in number + third:
+                    yield one
+        yield from [third] * bool(third)
 
     def _rules(self, modes: tuple[Mode, ...]) -> Iterator[str]:
         """The definitions of the transforms, those of PyTorch as its engines take them."""
@@ -476,19 +524,22 @@ class _Derivative:
         if "forward" in modes:
             dual = self._is_torch and not self.compiles and modes in (("forward",), _MIXED)
             yield _DUAL if dual else self.language.forward
-        if len(modes) > 2:
-            yield _ALONG.format(inner="compiled_reverse" if compiles else "reverse")
 
     def _first_order(self, modes: tuple[Mode, ...]) -> tuple[str, tuple[int, ...]]:
         """The derivative as an expression, and the index of the output that is differentiated."""
         finding = self.finding
         how, index = finding.indexing, finding.entries[0].index
-        if how is None or how.cotangents or how.directions:
-            raise NoScript("it is a product with random directions")
+        if how is None or bool(how.cotangents) > bool(finding.cotangents):
+            raise NoScript(_UNLISTED)
+        if how.directions and not finding.columns:
+            raise NoScript(_UNLISTED)
         if how.complex_input and finding.input not in self.inputs:
             raise NoScript("it is about a complex parameter")
         output, place = index[: how.output_axes], index[how.output_axes :]
-        return f"by_{modes[0]}(value, {finding.input!r}, {place})", output
+        if how.cotangents:
+            output = ()
+        by, one = _by(finding.input or "", place, "v" * how.directions)
+        return f"{by}_{modes[0]}(value, {one})", output
 
     def _composed(self, modes: tuple[Mode, ...]) -> str:
         """A second derivative as an expression. Where reverse mode is inside, it gives the gradient
@@ -497,26 +548,31 @@ class _Derivative:
         finding, index = self.finding, self.finding.entries[0].index
         block = HessianBlock.named(finding.input or "", list(self.spec.inputs))
         axes = [self.inputs[name].value.ndim for name in (block.rows, block.columns)]
+        if finding.firsts:
+            axes[0] = 1
+        if finding.columns:
+            axes[1] = 1
         if len(index) != sum(axes):
-            raise NoScript("it is a product with random directions")
-        rows = f"{block.rows!r}, {index[: axes[0]]}"
-        columns = f"{block.columns!r}, {index[axes[0] :]}"
+            raise NoScript(_UNLISTED)
+        rows = _by(block.rows, index[: axes[0]], "u" * bool(finding.firsts))
+        columns = _by(block.columns, index[axes[0] :], "v" * bool(finding.columns))
         outer, inner, *_ = modes
         is_of_rows = inner == "reverse" and not (outer == "reverse" and self._is_layer)
         first, last = (rows, columns) if is_of_rows else (columns, rows)
         return self._nested(modes, first, last)
 
-    def _nested(self, modes: tuple[Mode, ...], first: str, last: str) -> str:
-        """The inner mode by one entry (`first`), and the outer one by another, as an expression: of
-        the value, or third order of its derivative along a direction."""
+    def _nested(self, modes: tuple[Mode, ...], first: _By, last: _By) -> str:
+        """The inner mode by one entry or along one direction (`first`), and the outer one by
+        another, as an expression: of the value, or third order of its derivative along a
+        direction."""
         outer, inner, *_ = modes
         value = "along_directions(value)" if len(modes) > 2 else "value"
-        if not (self.compiles and self.language is _TORCH):
-            return f"by_{outer}(by_{inner}({value}, {first}), {last})"
-        inside = f"by_{'compiled_' * (inner == 'reverse')}{inner}({value}, {first})"
-        if outer == "reverse":
+        compiles = self.compiles and self._is_torch
+        own = "compiled_" * (compiles and inner == "reverse")
+        inside = f"{first[0]}_{own}{inner}({value}, {first[1]})"
+        if compiles and outer == "reverse":
             inside = self.language.compiled.format(function=inside)
-        return f"by_{outer}({inside}, {last})"
+        return f"{last[0]}_{outer}({inside}, {last[1]})"
 
     def _directions(self) -> dict[tuple[str, tuple[int, ...]], float]:
         """How far each entry of each input moves."""
@@ -580,14 +636,16 @@ class _KindOfGradient(_Derivative):
         if len(modes) > 2:
             raise NoScript("it is a third derivative")
         index = () if modes == ("reverse",) else (0,) * self.inputs[name].value.ndim
-        by = f"{name!r}, {index}"
-        gradient = f"by_{modes[0]}(value, {by})" if len(modes) == 1 else self._nested(modes, by, by)
+        by = _by(name, index)
+        gradient = (
+            f"by_{modes[0]}(value, {by[1]})" if len(modes) == 1 else self._nested(modes, by, by)
+        )
         if (self.compiles and not self._is_torch) or self._is_compiled_whole(modes):
             gradient = self.language.compiled.format(function=gradient)
         yield "\n".join(part for part in self._objects(modes) if part)
         total = self.language.total.format(y=self.layer.call)
         yield f"\ndef value(inputs):\n    return {total}"
-        yield from ("\n" + rule for rule in self._rules(modes))
+        yield from ("\n" + rule for rule in self._used(modes, gradient))
         dtype = self.language.dtype.format(array="x_bar")
         yield _KIND.format(gradient=f"{gradient}(inputs)", dtype=dtype)
 
@@ -624,6 +682,8 @@ class _OfPair(_Derivative):
             yield f"y = {layer.call}\n{layer.settled}"
             yield f"computed = float(np.asarray(y)[{finding.entries[0].index}])"
             return
+        if self.finding.cotangents:
+            raise NoScript("it is a product with random directions")
         _, output = self._first_order(("reverse",))
         index = finding.entries[0].index[len(output) :]
         floating = [name for name, one in self.inputs.items() if one.value.dtype.kind == "f"]
@@ -661,7 +721,9 @@ class _BothModes(_Derivative):
         *parts, _ = super().parts()
         yield from parts
         dual = self._is_torch and not self.compiles
-        yield "\n" + (_DUAL if dual else self.language.forward)
+        rule = _DUAL if dual else self.language.forward
+        along = bool(self.finding.columns)
+        yield "\n" + (_rule_along(rule, self.language.total) if along else rule)
         modes: tuple[tuple[str, Mode], ...] = (("computed", "reverse"), ("other", "forward"))
         for name, mode in modes:
             number = self._first_order((mode,))[0]
@@ -753,6 +815,22 @@ def _half(entry: Entry) -> float:
     """Half of the distance between the computed number and the true one."""
     off = abs((entry.computed or 0.0) - (entry.truth or 0.0))
     return off / 2 if off < float("inf") else 0.0
+
+
+def _by(name: str, index: tuple[int, ...], direction: str = "") -> _By:
+    return ("along", f"{name!r}, {direction}") if direction else ("by", f"{name!r}, {index}")
+
+
+def _rule_along(rule: str, total: str) -> str:
+    """A rule by one entry of an input as the one along a direction of it."""
+    lines = [line for line in rule.splitlines() if not _OF_UNIT.match(line)]
+    text = "\n".join(lines).replace("by_", "along_").replace("index):", "x_dot):")
+    product = total.format(y=r"(\2 * x_dot)")
+    return _OF_ENTRY.sub(rf"\1{product}", text) + "\n"
+
+
+_OF_UNIT = re.compile(r" +(x_dot|one)\b.* = ")  # a line that makes a unit vector
+_OF_ENTRY = re.compile(r"(return (?:None if x_bar is None else )?)(.+)\[index\]$", re.M)
 
 
 def _subscript(index: tuple[int, ...]) -> str:

@@ -13,7 +13,7 @@ import pytest
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.evaluation import Mode, Projection
-from gradcheck_cli.domain.report import SHOWN_ENTRIES, Finding
+from gradcheck_cli.domain.report import LISTED, SHOWN_ENTRIES, Finding
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.judge import judge
 from gradcheck_cli.judge.findings import entry_index
@@ -219,6 +219,49 @@ def test_second_derivative_is_called_by_its_name() -> None:
     )
     (finding,) = findings(made)
     assert finding.message.startswith("the second derivative of `x.x`: wrong in every precision")
+
+
+@pytest.mark.parametrize(("size", "is_listed"), [(2, True), (LISTED + 1, False)])
+def test_a_product_with_directions_has_those_of_its_block(size: int, is_listed: bool) -> None:
+    mode: Mode = "forward-over-forward"
+    u, v = np.arange(size) + 1.0, np.arange(size) - 1.0
+    made = case(
+        [answer({"y.x": -1.0}, mode=mode)],
+        {"y.x": block(1.0)},
+        formula="sum(x * y)",
+        inputs={"x": np.ones(size), "y": np.ones(size)},
+        wide={"y.x": -1.0},
+        projections={mode: Projection(None, {"x": v[None]}, {"y": u[None]})},
+    )
+    (finding,) = findings(made)
+    (entry,) = finding.entries
+    assert entry.index == (0, 0)
+    assert finding.firsts == ((tuple(u),) if is_listed else ())
+    assert finding.columns == ((tuple(v),) if is_listed else ())
+
+
+@pytest.mark.parametrize(
+    ("mode", "projection", "cotangents", "columns"),
+    [
+        ("reverse", Projection(rows=np.array([[1.0, 2.0]])), ((1.0, 2.0),), ()),
+        ("forward", Projection(columns={"x": np.array([[3.0, 4.0]])}), (), ((3.0, 4.0),)),
+    ],
+)
+def test_a_product_of_first_order_has_its_vectors(
+    mode: Mode, projection: Projection, cotangents: Any, columns: Any
+) -> None:
+    shape = (1, 2) if mode == "reverse" else (2, 1)
+    made = case(
+        [answer({"x": -np.ones(shape)}, mode=mode)],
+        {"x": block(np.ones(shape))},
+        formula="sin(x)",
+        inputs={"x": np.ones(2)},
+        output=[1.0, 1.0],
+        wide={"x": -np.ones(shape)},
+        projections={mode: projection},
+    )
+    (finding,) = findings(made)
+    assert (finding.cotangents, finding.columns, finding.firsts) == (cotangents, columns, ())
 
 
 def test_the_worst_entry_decides_how_grave_a_loss_is() -> None:

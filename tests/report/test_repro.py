@@ -34,6 +34,7 @@ FINDING = Finding(
 SPEC = spec_of("sum(x ** 3) * y", {"x": [1.0, 2.0], "y": 1.0})
 PLANTED = Path(__file__).parents[2] / "specs" / "planted"
 HESSIAN = {"index": (1, 1), "truth": 12.0}
+VECTORS = ((3.0, 4.0), (1.0, -1.0))
 MIXED = {"index": (1,), "truth": 12.0}
 
 
@@ -76,6 +77,46 @@ def test_a_script_computes_the_number_of_its_finding(
     (own,) = FINDING.entries
     found = replace(FINDING, engine=engine, mode=mode, input=name, entries=(replace(own, **entry),))
     assert ran(found, SPEC, capsys) == (0, "12.0")
+
+
+@pytest.mark.parametrize(
+    "engine",
+    ["torch", "jax", pytest.param("tensorflow", marks=pytest.mark.exhaustive)],
+)
+@pytest.mark.parametrize(
+    ("mode", "changes", "index", "truth"),
+    [
+        ("reverse-over-reverse", {"columns": VECTORS}, (1, 0), 48.0),
+        ("forward-over-reverse", {"columns": VECTORS}, (1, 0), 48.0),
+        ("reverse-over-forward", {"columns": VECTORS}, (0, 1), 6.0),
+        ("forward-over-forward", {"firsts": VECTORS, "columns": VECTORS}, (0, 1), -30.0),
+        ("forward-over-forward", {"firsts": VECTORS, "columns": VECTORS}, (1, 1), 18.0),
+        ("forward", {"columns": VECTORS, "indexing": Indexing(0, directions=True)}, (1,), -9.0),
+    ],
+)
+def test_a_product_with_directions_has_them_in_its_script(
+    engine: str,
+    mode: str,
+    changes: Mapping[str, Any],
+    index: tuple[int, ...],
+    truth: float,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The last two of the second order count directions, as many as there are entries."""
+    name = "x.x" if "over" in mode else "x"
+    entries = (Entry(index=index, computed=0.0, truth=truth),)
+    found = replace(FINDING, engine=engine, mode=mode, input=name, entries=entries, **changes)
+    assert ran(found, SPEC, capsys) == (0, str(truth))
+
+
+@pytest.mark.parametrize("engine", ["torch", "jax"])
+def test_a_product_with_cotangents_has_that_of_its_entry(
+    engine: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entries = (Entry(index=(1, 0), computed=0.0, truth=3.0),)
+    how = Indexing(1, cotangents=True)
+    found = replace(FINDING, engine=engine, entries=entries, cotangents=VECTORS, indexing=how)
+    assert ran(found, spec_of("x ** 3", {"x": [1.0, 2.0]}), capsys) == (0, "3.0")
 
 
 def test_a_wrong_number_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:
@@ -213,7 +254,7 @@ def test_a_cotangent_weighs_the_outputs(capsys: pytest.CaptureFixture[str]) -> N
         mode="reverse-over-reverse",
         input="x.x",
         entries=(replace(own, **HESSIAN),),
-        cotangent=(5.0, 1.0),
+        cotangents=((5.0, 1.0),),
     )
     assert ran(found, spec_of("x ** 3", {"x": [1.0, 2.0]}), capsys) == (0, "12.0")
 
@@ -251,7 +292,7 @@ def test_the_derivatives_of_complex_numbers_are_those_of_their_parts(
         input="z" if mode in ("reverse", "forward") else "z.z",
         entries=(replace(own, index=index, truth=float(expected)),),
         indexing=Indexing(1, complex_output=True, complex_input=True),
-        cotangent=(1.0, 0.0) if "over" in mode else (),
+        cotangents=((1.0, 0.0),) if "over" in mode else (),
     )
     assert ran(found, complex_spec(engine, f"{path}:cube", z=[1.0, 2.0]), capsys) == (0, expected)
 
