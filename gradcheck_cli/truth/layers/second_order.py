@@ -12,8 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
+from gradcheck_cli.domain.draws import direction, generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.scale import tangent_scale
 from gradcheck_cli.domain.thresholds import OPERATIONS, ROUNDINGS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject
@@ -30,6 +32,7 @@ from gradcheck_cli.truth.numerics.verify_first import Quick
 Blocks = dict[tuple[str, str], Array]
 """By leaf and leaf: d(ds/da)/db along directions of b, (n of a, directions of b)."""
 
+ACROSS = 6  # directions: each leaves one of two pieces unseen, so 1 of 64 ties is
 ROUGH = (PointKind.KINK, PointKind.JUMP, PointKind.UNDEFINED)
 DOUBTFUL = (
     "the gradient to differentiate is itself contradicted, by forward mode or by differences of "
@@ -220,13 +223,47 @@ class SecondTruth:
                     mine = list(range(start, start + size))
                     found[first, second].put(number, at_rows(slope, mine))
                     start += size
-        self._free_at_kinks(own, found, {} if weights is None else weights.kinks)
+        self._free_at_kinks(own, found, weights.kinks if weights else {})
+        if weights and self._is_whole and any(map(np.any, _off(own, found).values())):
+            self._free_at_kinks(own, found, self._bent(quick, found))
         blocks, reasons = {}, {}
         for key, block in own.items():
             blocks[key], reason = self._block(key, block, found[key], weights)
             if reason:
                 reasons[key] = reason
         return blocks, reasons
+
+    @cached_property
+    def _is_whole(self) -> bool:
+        """Whether there is a column an entry."""
+        return all(
+            np.array_equal(self.directions[name], np.eye(n)) for name, n in self.sizes.items()
+        )
+
+    def _bent(self, quick: Quick, found: Mapping[tuple[str, str], Differences]) -> dict[str, Array]:
+        """By leaf, the entries of the gradient (n,) that have no derivative, though they have one
+        along every axis: along other directions it is not what those add up to, as at 0 for
+        max(x^2, y^2)."""
+        rng = generator(0, 37)
+        bent = {name: np.zeros(n, dtype=np.bool_) for name, n in self.sizes.items()}
+        for _ in range(ACROSS):
+            u = {
+                name: direction(rng, n, 0) * tangent_scale(self.values[name])
+                for name, n in self.sizes.items()
+            }
+            shaped = {name: part.reshape(self.values[name].shape) for name, part in u.items()}
+            with np.errstate(all="ignore"):
+                slope, start = quick.along(shaped), 0
+            for first, n in self.sizes.items():
+                mine = slice(start, start + n)
+                value, bar = slope.estimate.value[mine], slope.estimate.error[mine]
+                with np.errstate(all="ignore"):
+                    parts = [found[first, second] for second in u]
+                    total = sum(p.value @ u[b] for p, b in zip(parts, u, strict=True))
+                    bars = sum(p.error @ np.abs(u[b]) for p, b in zip(parts, u, strict=True))
+                    bent[first] |= np.abs(value - total) > bar + bars
+                start += n
+        return bent
 
     def _free_at_kinks(
         self,
@@ -243,22 +280,18 @@ class SecondTruth:
         rough = {
             name: np.array(kinks.get(name, np.zeros(n, bool))) for name, n in self.sizes.items()
         }
-        whole = {
-            name: np.array_equal(self.directions[name], np.eye(n)) for name, n in self.sizes.items()
-        }
         for (first, second), block in found.items():
             kinked = np.isin(block.kind, ROUGH)
             rough[first] |= np.any(kinked, axis=1)
-            if whole[second]:
+            if self._is_whole:
                 rough[second] |= np.any(kinked, axis=0)
+        off = _off(own, found)
         for (first, second), block in found.items():
             reached = np.broadcast_to(rough[first][:, None], block.kind.shape)
-            if whole[second]:
+            if self._is_whole:
                 reached = reached | rough[second]
-            with np.errstate(all="ignore"):
-                off = np.abs(own[first, second] - block.value) > block.error
-            smooth = block.kind == PointKind.SMOOTH
-            block.kind = np.where(reached & off & smooth, int(PointKind.KINK), block.kind)
+            free = reached & off[first, second]
+            block.kind = np.where(free, int(PointKind.KINK), block.kind)
 
     def _block(
         self,
@@ -311,3 +344,12 @@ class SecondTruth:
         with np.errstate(all="ignore"):
             first_order = self._natural(first, most=most)[:, None]
             return np.asarray(first_order * along / (self._size or 1.0))
+
+
+def _off(own: Blocks, found: Mapping[tuple[str, str], Differences]) -> Blocks:
+    """Entries of smooth points that differences contradict."""
+    with np.errstate(all="ignore"):
+        return {
+            key: (np.abs(own[key] - block.value) > block.error) & (block.kind == PointKind.SMOOTH)
+            for key, block in found.items()
+        }

@@ -155,6 +155,7 @@ TIED = {
     ),
     "a tie of which each axis sees one piece": lambda x, y: torch.cos(torch.maximum(x, y)),
     "an even kink beside a curve": lambda x, y: 1 / (1 + (1e-4 * (1 + x) - abs(y)) ** 2) + x * y,
+    "a tie that no axis sees": lambda x, y: torch.maximum(x * x, y * y) + x * y,
     "over an axis": lambda x, y: torch.exp(torch.stack([x * y, y, x]).amax(0)),
     "sorted": lambda x, y: torch.exp(torch.sort(torch.stack([x * y, y, x]), 0).values[0]),
 }
