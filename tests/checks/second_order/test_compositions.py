@@ -169,6 +169,15 @@ def test_where_the_gradient_has_no_derivative_nothing_is_wrong(name: str) -> Non
     assert {finding.severity for finding in answer.findings} <= {"note"}
 
 
+@pytest.mark.parametrize("place", range(4))
+def test_a_tie_that_no_axis_sees_is_seen_at_every_entry(place: int) -> None:
+    x, y = np.array([0.3, -1.2, 2.0, 0.7]), np.array([0.9, 0.4, -1.3, 0.2])
+    x[place] = y[place] = 0.0
+    answer = examined(TIED["a tie that no axis sees"], {"x": x, "y": y}, modes=SECOND)
+    assert answer.failure is None
+    assert {finding.severity for finding in answer.findings} <= {"note"}
+
+
 @pytest.mark.parametrize("name", TIED)
 def test_what_is_wrong_beside_a_kink_is_found(name: str) -> None:
     values = {"x": np.array([0.0, 0.4]), "y": np.array([0.0, -1.3])}
