@@ -184,7 +184,9 @@ class _Reached:
                 one.cache_clear()
                 return lambda: None  # what it remembers is made anew when it is asked for
 
-            filled = lambda: bool(one.cache_info().currsize)  # noqa: E731
+            def filled() -> bool:
+                return bool(one.cache_info().currsize)
+
             self.containers.append(Place(f"{name}()", "empty", clear, filled))
 
 
