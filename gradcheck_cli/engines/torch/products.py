@@ -61,7 +61,7 @@ class Product:
                 low=lambda args: [low(*args)],
                 live=lambda args: [low(*args)],
                 wide=lambda args: [low(*map(torch.from_numpy, map(np.array, args))).numpy()],
-                exact=lambda args: on_balls(_rows_of_running if running else _rows_of_whole, args),
+                exact=lambda args: on_balls(_rows_of_running if running else _of_whole, args),
                 moves=False,
                 node=self._node,
                 phase="backward",
@@ -70,15 +70,12 @@ class Product:
 
 
 def _of_whole(y_bar: Any, x: Any, y: Any) -> Any:
+    """Of tensors, and of the numbers of rows."""
     return y_bar * (y / x)
 
 
 def _of_running(y_bar: Any, x: Any, y: Any) -> Any:
     return (y * y_bar).flip(0).cumsum(0).flip(0) / x
-
-
-def _rows_of_whole(y_bar: Any, x: Any, y: Any) -> Any:
-    return y_bar * (y / x)
 
 
 def _rows_of_running(y_bar: Any, x: Any, y: Any) -> Any:
