@@ -19,8 +19,8 @@ from gradcheck_cli.search.enclosures.enclosed import (
     between,
     exact,
     literals,
-    made,
     outward,
+    rounded,
     unrounded,
     up,
 )
@@ -389,19 +389,8 @@ def accumulated(
     once = rounding.unit if scale == 1 else rounding.quotient
     once = 0.0 if count <= 1 and scale == 1 else once
     least = rounding.least if scale != 1 else sums(rounding)
-    found = made(
-        rounding,
-        lo / scale,
-        hi / scale,
-        d,
-        a / scale,
-        bad,
-        undefined,
-        relative=once,
-        least=least,
-        above=above,
-        below=below,
-    )
+    mean = Enclosed(lo / scale, hi / scale, d, a / scale, bad, undefined)
+    found = rounded(rounding, mean, relative=once, least=least, above=above, below=below)
     return relative(found)
 
 
@@ -431,7 +420,7 @@ def _prod(rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool =
         d = up(np.prod(1 + flat.d, axis=-1) * u - 1)
         a = up(growth * u * (np.sum(flat.a, axis=-1) + count * rounding.least))
     bad = np.any(flat.bad, axis=-1) | ~(up(growth * u) <= rounding.largest)
-    found = made(rounding, lo, hi, d, a, bad, np.any(flat.undefined, axis=-1))
+    found = rounded(rounding, Enclosed(lo, hi, d, a, bad, np.any(flat.undefined, axis=-1)))
     return found.map(lambda part: part.reshape(kept)) if keepdims else found
 
 
@@ -545,9 +534,8 @@ def _softmax(rounding: Rounding, x: Enclosed, *, axis: Any = -1) -> Enclosed:
         moved = up(2 * e + u * (span + 2 * e))
         d = up(np.expm1(2 * moved) + (count + 4) * 2 * rounding.library * np.exp(2 * moved))
     bad, undefined = _any(x, axis)
-    found = made(
-        rounding, lo, hi, d, np.full(lo.shape, rounding.normal), bad, undefined, above=True
-    )
+    part = Enclosed(lo, hi, d, np.full(lo.shape, rounding.normal), bad, undefined)
+    found = rounded(rounding, part, above=True)
     return Enclosed(
         np.clip(found.lo, 0, 1), np.clip(found.hi, 0, 1), found.d, found.a, found.bad, undefined
     )
@@ -588,7 +576,8 @@ def _logsumexp(
         slop = 2.0**-48 * count * (np.maximum(np.abs(lo), np.abs(hi)) + count)
     bad, undefined = np.any(flat.bad, axis=-1), np.any(flat.undefined, axis=-1)
     zero = np.zeros(lo.shape)
-    found = made(rounding, lo - slop, hi + slop, zero, up(e + own), bad, undefined)
+    value = Enclosed(lo - slop, hi + slop, zero, up(e + own), bad, undefined)
+    found = rounded(rounding, value)
     return found.map(lambda part: part.reshape(kept)) if keepdims else found
 
 
@@ -615,7 +604,7 @@ def _log_softmax(rounding: Rounding, x: Enclosed, *, axis: Any = -1) -> Enclosed
         a = up(2 * e + own)
         d = np.full(lo.shape, rounding.unit)
     bad, undefined = _any(x, axis)
-    found = made(rounding, lo - slop, hi + slop, d, np.broadcast_to(a, lo.shape), bad, undefined)
+    found = rounded(rounding, Enclosed(lo - slop, hi + slop, d, a, bad, undefined))
     return Enclosed(found.lo, np.minimum(found.hi, 0.0), found.d, found.a, found.bad, undefined)
 
 
@@ -694,7 +683,7 @@ def _var(
         beyond = ~((total * (1 + own) <= rounding.largest) & (squares <= rounding.largest))
     bad, undefined = over(np.any, x.bad) | beyond, over(np.any, x.undefined)
     d = np.full(np.shape(lo), own)
-    return made(rounding, lo, hi, d, a, bad, undefined, above=True)
+    return rounded(rounding, Enclosed(lo, hi, d, a, bad, undefined), above=True)
 
 
 @rule("centered")

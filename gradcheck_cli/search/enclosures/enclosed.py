@@ -187,7 +187,7 @@ class Rounding:
 
     @property
     def huge(self) -> float:
-        """A number that overflows by its own rounding is larger, by a factor of 2 (`made`)."""
+        """A number that overflows by its own rounding is larger, by a factor of 2 (`rounded`)."""
         return self.largest / 4
 
     def flushes(self, least: Bounds) -> Bounds:
@@ -281,41 +281,37 @@ def outward(lo: Bounds, hi: Bounds) -> tuple[Bounds, Bounds]:
     return low, high
 
 
-def made(
+def rounded(
     rounding: Rounding,
-    lo: Bounds,
-    hi: Bounds,
-    d: Bounds,
-    a: Bounds,
-    bad: Flags,
-    undefined: Flags,
+    result: Enclosed,
     *,
     relative: Bounds | float | None = None,
     least: float | None = None,
     above: Flags | bool = False,
     below: Flags | bool = False,
     plain: Flags | bool = False,
-    gap: Bounds | float = 0.0,
 ) -> Enclosed:
-    """The result of an operation: its range, moved outward, and its error before it is rounded,
-    by `relative` (default: once to nearest), and by `least` where it underflows. `above` 0 or
-    `below` it, a range stays there. `plain`: an operation that rounds, overflows and is flushed at
-    its end alone. `gap`: the size that it has before it is rounded, exactly and as computed, where
-    it is not 0. Of arguments that are not bad, what does not fit the dtype is then an
-    infinity of its sign: since |v| (1 + d) + a > `largest`, |v| is more than half of that where
-    d < 1/2 and a < `largest` / 8, and the error is less than |v|."""
+    """The result of an operation once the engine has rounded it: by `relative` (default: once to
+    nearest), and by `least` where it underflows. Its range is moved outward; `above` 0 or `below`
+    it, a range stays there. `result` has the error and the gap before that; its arrays need only
+    broadcast. `plain`: an operation that rounds, overflows and is flushed at its end alone. Of
+    arguments that are not bad, what does not fit the dtype is then an infinity of its sign: since
+    |v| (1 + d) + a > `largest`, |v| is more than half of that where d < 1/2 and
+    a < `largest` / 8, and the error is less than |v|."""
     u = rounding.unit if relative is None else relative
     eta = rounding.least if least is None else least
-    shape = np.broadcast_shapes(*(np.shape(x) for x in (lo, hi, d, a, bad, undefined)))
+    parts = result.lo, result.hi, result.d, result.a, result.bad, result.undefined
+    lo, hi, d, a, bad, undefined = np.broadcast_arrays(*parts)
+    shape = lo.shape
     with np.errstate(all="ignore"):
-        lo, hi = outward(np.broadcast_to(lo, shape), np.broadcast_to(hi, shape))
+        lo, hi = outward(lo, hi)
         lo = np.where(above, np.maximum(lo, 0.0), lo)
         hi = np.where(below, np.minimum(hi, 0.0), hi)
         d = np.broadcast_to(up(d + u + d * u), shape)
         ends = np.minimum(np.abs(lo), np.abs(hi)) * (1 - np.minimum(d, 1)) - a
         least_normal = (1 + 2.0**-40 if plain else 2) * rounding.normal
         normal = ((lo > 0) | (hi < 0)) & (ends * (1 - 2.0**-40) > least_normal)
-        gap = np.where(a == 0, gap, 0.0)
+        gap = np.where(a == 0, result.gap, 0.0)
         normal |= gap * (1 - 2.0**-40) > least_normal
         most = np.maximum(np.abs(lo), np.abs(hi))
         # what is flushed at its end alone is 0 then, or has lost digits to the subnormal numbers
@@ -324,11 +320,9 @@ def made(
         a = np.broadcast_to(up(a * (1 + u) + lost), shape)
         known = up(most * (1 + d) + a) <= rounding.largest
         beyond = ((lo > 0) | (hi < 0)) & (ends * (1 - 2.0**-40) > rounding.overflow)
-    bad = np.broadcast_to(bad, shape)
     flushed = np.where(plain & ~bad, rounding.flushes(lost), 0.0)
     overflows = plain & ~bad & ~known & (d < 0.5) & (a < rounding.largest / 8)
     d, a = np.where(bad, np.inf, d), np.where(bad, np.inf, a)
-    undefined = np.broadcast_to(undefined, shape)
     gap = np.where(a == 0, np.broadcast_to(gap, shape) * (1 - 2 * u - 2.0**-40), 0.0)
     broken, bad = beyond & ~bad, bad | ~known
     return Enclosed(lo, hi, d, a, bad, undefined, broken, overflows, flushed, gap)

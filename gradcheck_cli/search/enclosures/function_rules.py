@@ -15,7 +15,7 @@ from gradcheck_cli.search.enclosures.enclosed import (
     Flags,
     Rounding,
     exact,
-    made,
+    rounded,
     up,
 )
 from gradcheck_cli.search.enclosures.rules import (
@@ -46,18 +46,10 @@ def library(
     plain: bool = False,
 ) -> Enclosed:
     """The result of a function whose values lie `within`. `least` is what underflow may cost,
-    `plain` as for `made`."""
-    found = made(
-        rounding,
-        *ends,
-        d,
-        a,
-        x.bad | bad,
-        x.undefined | undefined,
-        relative=rounding.library,
-        least=rounding.library_least if least is None else least,
-        plain=plain,
-    )
+    `plain` as for `rounded`."""
+    value = Enclosed(*ends, d, a, x.bad | bad, x.undefined | undefined)
+    least = rounding.library_least if least is None else least
+    found = rounded(rounding, value, relative=rounding.library, least=least, plain=plain)
     lo, hi = np.clip(found.lo, *within), np.clip(found.hi, *within)
     return replace(found, lo=lo, hi=hi)
 

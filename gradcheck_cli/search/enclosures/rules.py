@@ -22,7 +22,7 @@ from gradcheck_cli.search.enclosures.enclosed import (
     Flags,
     Rounding,
     exact,
-    made,
+    rounded,
     unrounded,
     up,
 )
@@ -105,21 +105,10 @@ def add(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     above, below = (x.lo >= 0) & (y.lo >= 0), (x.hi <= 0) & (y.hi <= 0)
     kept = _swallows(rounding, x, y) | _swallows(rounding, y, x)
     bad, undefined = flags(x, y)
-    bad = bad & ~kept
-    found = made(
-        rounding,
-        lo,
-        hi,
-        d,
-        a,
-        bad,
-        undefined,
-        least=sums(rounding),
-        above=above,
-        below=below,
-        plain=True,
-        gap=np.minimum(_spacing(rounding, x), _spacing(rounding, y)),
-    )
+    gap = np.minimum(_spacing(rounding, x), _spacing(rounding, y))
+    total = Enclosed(lo, hi, d, a, bad & ~kept, undefined, gap=gap)
+    least = sums(rounding)
+    found = rounded(rounding, total, least=least, above=above, below=below, plain=True)
     return relative(_overflowing(found, kept))
 
 
@@ -209,21 +198,8 @@ def multiply(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
         gap = np.nan_to_num(x.away * y.away, nan=0.0)
     kept = _grows(x, y) & _grows(y, x) & (x.bad | y.bad)
     bad, undefined = flags(x, y)
-    bad = bad & ~kept
-    found = made(
-        rounding,
-        lo,
-        hi,
-        d,
-        a,
-        bad,
-        undefined,
-        relative=u,
-        above=above,
-        below=below,
-        plain=True,
-        gap=gap,
-    )
+    product = Enclosed(lo, hi, d, a, bad & ~kept, undefined, gap=gap)
+    found = rounded(rounding, product, relative=u, above=above, below=below, plain=True)
     return _overflowing(_with_zeros(found, _nothing(x) | _nothing(y)), kept)
 
 
@@ -321,24 +297,11 @@ def divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     lo, hi = np.where(pole, -np.inf, lo), np.where(pole, np.inf, hi)
     above = ((x.lo >= 0) & (y.lo > 0)) | ((x.hi <= 0) & (y.hi < 0))
     below = ((x.lo >= 0) & (y.hi < 0)) | ((x.hi <= 0) & (y.lo > 0))
-    u = rounding.quotient
-    bad, undefined = bad | hits, undefined | pole
     with np.errstate(all="ignore"):
         gap = np.nan_to_num(x.away / (y.most + y.error), nan=0.0)
-    found = made(
-        rounding,
-        lo,
-        hi,
-        d,
-        a,
-        bad,
-        undefined,
-        relative=u,
-        above=above,
-        below=below,
-        plain=True,
-        gap=gap,
-    )
+    result = Enclosed(lo, hi, d, a, bad | hits, undefined | pole, gap=gap)
+    u = rounding.quotient
+    found = rounded(rounding, result, relative=u, above=above, below=below, plain=True)
     found = _with_zeros(found, _nothing(x) & ~hits & ~soft)
     return replace(
         found,
@@ -379,7 +342,8 @@ def sqrt(rounding: Rounding, x: Enclosed, *, not_below_0: bool = False) -> Enclo
         d = x.d / (1 + np.sqrt(1 - np.minimum(x.d, 1)))
     undefined = undefined | (x.lo <= 0)
     own = min(rounding.library, 2 * ROOT_ULPS * rounding.unit)
-    return made(rounding, lo, hi, up(d), up(apart), bad, undefined, relative=own, above=True)
+    root = Enclosed(lo, hi, up(d), up(apart), bad, undefined)
+    return rounded(rounding, root, relative=own, above=True)
 
 
 @rule("rsqrt")
@@ -436,9 +400,8 @@ def _whole_power(rounding: Rounding, x: Enclosed, p: float) -> Enclosed:
             a = np.where(lost, 2 / rounding.largest, 0.0)
             bad, undefined = bad | pole | ~(r < 1) | small, undefined | pole
     above = (x.lo >= 0) | (p % 2 == 0)
-    return made(
-        rounding, lo, hi, up(d), up(a), bad, undefined, relative=own, least=least, above=above
-    )
+    power = Enclosed(lo, hi, up(d), up(a), bad, undefined)
+    return rounded(rounding, power, relative=own, least=least, above=above)
 
 
 def _real_power(rounding: Rounding, x: Enclosed, p: float) -> Enclosed:
@@ -458,18 +421,9 @@ def _real_power(rounding: Rounding, x: Enclosed, p: float) -> Enclosed:
             bad = np.where(edge, x.bad, bad)
             a = np.where(edge, up((x.a / (1 - x.d)) ** p), a)
             d = np.where(edge, np.maximum((1 + x.d) ** p - 1, 1 - (1 - x.d) ** p), d)
-    return made(
-        rounding,
-        lo,
-        hi,
-        up(d),
-        a,
-        bad,
-        undefined | pole,
-        relative=rounding.library,
-        least=rounding.library_least,
-        above=True,
-    )
+    power = Enclosed(lo, hi, up(d), a, bad, undefined | pole)
+    u, least = rounding.library, rounding.library_least
+    return rounded(rounding, power, relative=u, least=least, above=True)
 
 
 def _power_of_both(rounding: Rounding, x: Enclosed, n: Enclosed) -> Enclosed:
@@ -495,18 +449,9 @@ def _power_of_both(rounding: Rounding, x: Enclosed, n: Enclosed) -> Enclosed:
         bad = bad | pole | ~(r < 1) | ~np.isfinite(d) | huge
     lo, hi = np.where(pole, -np.inf, lo), np.where(pole, np.inf, hi)
     zero = np.zeros(np.shape(d))
-    return made(
-        rounding,
-        lo,
-        hi,
-        d,
-        zero,
-        bad,
-        undefined | pole,
-        relative=rounding.library,
-        least=rounding.library_least,
-        above=~pole,
-    )
+    power = Enclosed(lo, hi, d, zero, bad, undefined | pole)
+    u, least = rounding.library, rounding.library_least
+    return rounded(rounding, power, relative=u, least=least, above=~pole)
 
 
 def _odd(x: Bounds, p: float) -> Bounds:

@@ -14,8 +14,8 @@ from gradcheck_cli.search.enclosures.enclosed import (
     between,
     exact,
     literals,
-    made,
     outward,
+    rounded,
     unrounded,
 )
 
@@ -27,7 +27,7 @@ NOTHING = np.zeros(1)
 
 def result(rounding: Rounding, lo: float, hi: float, a: float = 0.0, gap: float = 0.0) -> Enclosed:
     ends = np.array([lo]), np.array([hi])
-    return made(rounding, *ends, NOTHING, np.array([a]), NO, NO, gap=gap)
+    return rounded(rounding, Enclosed(*ends, NOTHING, np.array([a]), NO, NO, gap=gap))
 
 
 def test_sizes_of_a_range() -> None:
