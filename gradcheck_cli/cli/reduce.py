@@ -112,7 +112,7 @@ def _layer(layer: Implementation) -> str:
 def _write(found: Reduced, path: Path) -> None:
     """Writes the script that shows it. Raises UsageError where none does."""
     from gradcheck_cli.cli.repro import NotShown, write
-    from gradcheck_cli.report.layer_code import NoScript
+    from gradcheck_cli.report.repro.layer_code import NoScript
 
     try:
         write(found.finding, found.spec, path, seed=0)

@@ -22,7 +22,7 @@ from gradcheck_cli.domain.events import Event, SpecFinished
 if TYPE_CHECKING:
     from gradcheck_cli.domain.report import Finding
     from gradcheck_cli.domain.spec import Spec
-    from gradcheck_cli.report.layer_code import NoScript
+    from gradcheck_cli.report.repro.layer_code import NoScript
 
 LIMIT_S = 300.0
 NAMED = 3  # scripts that one reason is given for; the others are counted
@@ -76,8 +76,8 @@ class Scripts:
 
     def _made(self, finding: Finding, spec: Spec) -> str | NoScript:
         """The script of a finding, or why there is none."""
-        from gradcheck_cli.report.layer_code import NoScript
-        from gradcheck_cli.report.repro import script
+        from gradcheck_cli.report.repro.layer_code import NoScript
+        from gradcheck_cli.report.repro.script import script
 
         try:
             return script(finding, spec, self._seed)
@@ -98,7 +98,7 @@ class Scripts:
 def write(finding: Finding, spec: Spec, path: Path, seed: int) -> None:
     """Writes the script, which stays once it has shown the finding. Raises NoScript, NotShown and
     UsageError."""
-    from gradcheck_cli.report.repro import script
+    from gradcheck_cli.report.repro.script import script
 
     _keep(script(finding, spec, seed), finding, path)
 
@@ -106,7 +106,7 @@ def write(finding: Finding, spec: Spec, path: Path, seed: int) -> None:
 def _keep(text: str, finding: Finding, path: Path) -> None:
     """Writes a script and runs it; it stays if it shows the finding. Raises NotShown and
     UsageError."""
-    from gradcheck_cli.report.repro import shows
+    from gradcheck_cli.report.repro.shown import shows
 
     try:
         path.write_text(text, "utf-8")

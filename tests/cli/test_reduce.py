@@ -11,7 +11,7 @@ from gradcheck_cli.domain.place import Span
 from gradcheck_cli.run.reduce import Reduced
 from gradcheck_cli.specfile import read
 from tests.conftest import spec_of
-from tests.report.test_repro import FINDING
+from tests.report.repro.cases import FINDING
 
 LAYER = Implementation("torch", "layers.py:f", "", Span(1, 1, 1, 2), args=(2,))
 

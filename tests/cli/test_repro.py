@@ -13,7 +13,7 @@ from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.events import SpecFinished
 from gradcheck_cli.domain.report import SpecResult
 from tests.conftest import spec_of
-from tests.report.test_repro import FINDING
+from tests.report.repro.cases import FINDING
 
 SPEC = spec_of("x ** 3", {"x": [1.0, 2.0]})
 SHOWS = "print('computed: 0.0')\nraise SystemExit(1)"
@@ -30,7 +30,7 @@ SHOWS = "print('computed: 0.0')\nraise SystemExit(1)"
 def test_a_script_that_does_not_show_its_finding_is_not_left(
     text: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gradcheck_cli.report.repro.script", lambda *_: text)
+    monkeypatch.setattr("gradcheck_cli.report.repro.script.script", lambda *_: text)
     with pytest.raises(NotShown, match=why):
         write(FINDING, SPEC, tmp_path / "repro.py", seed=0)
     assert list(tmp_path.iterdir()) == []
@@ -39,7 +39,7 @@ def test_a_script_that_does_not_show_its_finding_is_not_left(
 def test_a_run_has_a_script_for_each_finding_and_says_why_others_have_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("gradcheck_cli.report.repro.script", lambda *_: SHOWS)
+    monkeypatch.setattr("gradcheck_cli.report.repro.script.script", lambda *_: SHOWS)
     scripts = Scripts(str(tmp_path / "new" / "folder"), seed=0)
     assert list(scripts.noted([SPEC])) == [SPEC]
     others = (replace(FINDING, engine=None), replace(FINDING, mode="forward", point=2))

@@ -15,7 +15,7 @@ from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.report import Entry, Finding, Report
-from gradcheck_cli.report.repro import script
+from gradcheck_cli.report.repro.script import script
 from gradcheck_cli.run.reduce import _first, reduce, smaller
 from gradcheck_cli.specfile import read
 from tests.conftest import spec_of

@@ -20,7 +20,7 @@ from gradcheck_cli.engines.eigen.layer import unit
 from gradcheck_cli.engines.eigen.writing import REALS, write
 from gradcheck_cli.engines.errors import EngineFault, NodeFault
 from gradcheck_cli.engines.kit.walker import rounded
-from gradcheck_cli.report.layer_code import NoScript
+from gradcheck_cli.report.repro.layer_code import NoScript
 
 _HEADERS = Path(write.__code__.co_filename).parent
 _OWN = re.compile(r'^#include "(gradcheck\w*\.hpp)"\n', re.M)

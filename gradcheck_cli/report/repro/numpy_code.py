@@ -11,7 +11,13 @@ from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.binding import BadCall
 from gradcheck_cli.engines.numpy.pair import OUTPUTS, Convention, Pair, convention
-from gradcheck_cli.report.layer_code import LayerCode, NoScript, lineage, methods_of, source_of
+from gradcheck_cli.report.repro.layer_code import (
+    LayerCode,
+    NoScript,
+    lineage,
+    methods_of,
+    source_of,
+)
 
 _RUN = """
 y = {forward}

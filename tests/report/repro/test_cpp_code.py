@@ -12,10 +12,10 @@ from gradcheck_cli.cli.repro import NotShown, write
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.report import Entry, Finding, Indexing
-from gradcheck_cli.report.layer_code import NoScript
-from gradcheck_cli.report.repro import script
+from gradcheck_cli.report.repro.layer_code import NoScript
+from gradcheck_cli.report.repro.script import script
 from tests.conftest import spec_of
-from tests.report.test_repro import FINDING
+from tests.report.repro.cases import FINDING
 
 FOUND = replace(FINDING, engine="eigen", dtype="float32", mode="forward")
 LAYER = """

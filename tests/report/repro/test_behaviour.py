@@ -16,13 +16,14 @@ from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.spec import Spec
-from gradcheck_cli.report.layer_code import NoScript
-from gradcheck_cli.report.repro import script, shows
-from gradcheck_cli.report.repro_behaviour import OTHER_RUNS
+from gradcheck_cli.report.repro.behaviour import OTHER_RUNS
+from gradcheck_cli.report.repro.layer_code import NoScript
+from gradcheck_cli.report.repro.script import script
+from gradcheck_cli.report.repro.shown import shows
 from tests.checks.making import examined
 from tests.conftest import spec_of
 
-PLANTED = Path(__file__).parents[2] / "specs" / "planted"
+PLANTED = Path(__file__).parents[3] / "specs" / "planted"
 POINT = {"x": [[0.5, 1.0, 1.5], [2.0, 2.5, 3.0]]}
 RIGHT = {
     "torch": "import torch\ndef f(x, w):\n    return torch.sin(x) * w\n",

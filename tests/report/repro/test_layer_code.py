@@ -10,7 +10,7 @@ import pytest
 
 from gradcheck_cli.domain.implementation import Implementation, Setup
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.report.layer_code import LayerCode, NoScript, layer_code
+from gradcheck_cli.report.repro.layer_code import LayerCode, NoScript, layer_code
 
 FILE = """
 import math

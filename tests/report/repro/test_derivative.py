@@ -1,4 +1,4 @@
-"""Scripts that show a finding with the framework alone."""
+"""Scripts that show one number of a derivative, or of an output."""
 
 from __future__ import annotations
 
@@ -12,43 +12,16 @@ import pytest
 
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.domain.report import Entry, Finding, Indexing
+from gradcheck_cli.domain.report import Entry, Indexing
 from gradcheck_cli.domain.spec import Input, Spec
-from gradcheck_cli.report.layer_code import NoScript
-from gradcheck_cli.report.repro import _REVERSE_AGAIN, script, shows
+from gradcheck_cli.report.repro.languages import REVERSE_AGAIN
+from gradcheck_cli.report.repro.script import script
 from tests.conftest import spec_of
+from tests.report.repro.cases import FINDING, PLANTED, SPEC, ran
 
-FINDING = Finding(
-    code="GC101",
-    severity="error",
-    message="it is wrong",
-    span=Span(1, 1, 1, 2),
-    engine="torch",
-    dtype="float64",
-    mode="reverse",
-    input="x",
-    entries=(Entry(index=(1,), computed=0.0, truth=12.0),),
-    indexing=Indexing(0),
-    truth_source="certified",
-)
-SPEC = spec_of("sum(x ** 3) * y", {"x": [1.0, 2.0], "y": 1.0})
-PLANTED = Path(__file__).parents[2] / "specs" / "planted"
 HESSIAN = {"index": (1, 1), "truth": 12.0}
 VECTORS = ((3.0, 4.0), (1.0, -1.0))
 MIXED = {"index": (1,), "truth": 12.0}
-
-
-def ran(finding: Finding, spec: Spec, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    """The exit code of a script, and the number that it computed."""
-    with pytest.raises(SystemExit) as ended:
-        exec(compile(script(finding, spec), "repro.py", "exec"), {"__name__": "__main__"})
-    (number,) = (
-        line.split()[1]
-        for line in capsys.readouterr().out.splitlines()
-        if line.startswith("computed:")
-    )
-    assert isinstance(ended.value.code, int)
-    return ended.value.code, number
 
 
 @pytest.mark.parametrize(
@@ -141,38 +114,12 @@ def test_an_infinite_gradient_where_there_is_no_derivative(
     assert ran(found, spec_of("sqrt(x)", {"x": 0.25}), capsys) == (0, "1.0")
 
 
-@pytest.mark.parametrize(
-    ("computed", "uncompiled", "expected"),
-    [(3.0, 12.0, True), (9.0, 12.0, True), (9.0, 3.0, False)],
-    ids=["its number", "another wrong number", "the layer is wrong without the compiler"],
-)
-def test_a_wrong_number_of_a_compiler_may_be_another_in_each_run(
-    computed: float, uncompiled: float, expected: bool
-) -> None:
-    entries = (Entry(index=(1,), computed=3.0, truth=12.0),)
-    found = replace(FINDING, code="GC108", engine="torch-compile", entries=entries)
-    printed = f"computed: {computed}\ntrue: 12.0\nwithout the compiler: {uncompiled}\n"
-    assert shows(printed, found) is expected
-
-
 @pytest.mark.parametrize("engine", ["torch-compile", "jax-jit", "tensorflow-xla"])
 def test_a_compiled_number_stands_beside_the_one_without_the_compiler(engine: str) -> None:
     text = script(replace(FINDING, code="GC108", engine=engine), SPEC)
     assert "uncompiled = " in text
     assert 'print("without the compiler:", uncompiled)' in text
     assert "uncompiled" not in script(replace(FINDING, engine=engine), SPEC)
-
-
-@pytest.mark.parametrize("engine", ["torch", "jax"])
-def test_an_output_is_lost_where_any_number_of_it_is(
-    engine: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    message = "the output at (1,) is inf: genuine overflow"
-    found = replace(FINDING, code="GC203", engine=engine, entries=(), input=None, message=message)
-    assert ran(found, spec_of("exp(x)", {"x": [1.0, 1000.0]}), capsys) == (1, "inf")
-    assert ran(found, spec_of("exp(x)", {"x": [0.0, 1.0]}), capsys) == (0, "1.0")
-    assert shows("computed: inf\n", found)
-    assert not shows("computed: 1.0\n", found)
 
 
 @pytest.mark.parametrize(
@@ -221,16 +168,6 @@ def test_each_mode_follows_the_rule_that_was_stated_for_it(
     found = replace(FINDING, engine=engine, mode=mode, input=name, entries=entries)
     spec = spec_of(STATED, {"x": [1.0, 2.0], "w": [1.0, 2.0]})
     assert ran(found, spec, capsys) == (1, expected)
-
-
-def test_one_entry_by_both_modes(capsys: pytest.CaptureFixture[str]) -> None:
-    both = (Entry(index=(1,), computed=3.0),)
-    found = replace(FINDING, code="GC105", entries=both)
-    with pytest.raises(SystemExit) as ended:
-        exec(compile(script(found, SPEC), "repro.py", "exec"), {})
-    assert ended.value.code == 0
-    printed = capsys.readouterr().out
-    assert "computed: 12.0 by reverse mode\ncomputed: 12.0 by forward mode" in printed
 
 
 def test_reverse_over_reverse_of_a_layer_gives_the_gradient_of_the_columns() -> None:
@@ -357,107 +294,9 @@ def test_a_compiled_derivative_is_compiled_as_its_engine_does(
         assert part in text
 
 
-@pytest.mark.parametrize(
-    ("changes", "why"),
-    [
-        ({"engine": "reference"}, "there are scripts for torch"),
-        ({"entries": ()}, "no number"),
-        ({"indexing": Indexing(0, cotangents=True)}, "random directions"),
-        ({"input": "weight", "indexing": Indexing(0, complex_input=True)}, "complex parameter"),
-        ({"engine": "jax", "input": "weight"}, "is no input"),
-    ],
-)
-def test_what_no_script_can_show(changes: Mapping[str, Any], why: str) -> None:
-    with pytest.raises(NoScript, match=why):
-        script(replace(FINDING, **changes), SPEC)
-
-
-def test_a_layer_with_a_setup_has_no_script() -> None:
-    layer = Implementation("torch", "net", "", Span(1, 1, 1, 2))
-    with pytest.raises(NoScript, match="of one file"):
-        script(FINDING, replace(SPEC, implementations=(layer,)))
-
-
-@pytest.mark.parametrize(
-    ("computed", "printed", "expected"),
-    [
-        (0.0, "computed: 0.25\n", True),
-        (0.0, "computed: 11.0\n", False),
-        (float("nan"), "computed: nan\n", True),
-        (float("nan"), "computed: 12.0\n", False),
-        (None, "computed: None\n", True),
-        (None, "computed: 0.0\n", False),
-        (0.0, "it raised\n", False),
-    ],
-)
-def test_a_script_shows_a_finding_where_its_number_is_nearer_to_it_than_to_the_truth(
-    computed: float | None, printed: str, expected: bool
-) -> None:
-    (own,) = FINDING.entries
-    assert shows(printed, replace(FINDING, entries=(replace(own, computed=computed),))) is expected
-
-
-@pytest.mark.parametrize("engine", ["torch", "jax"])
-@pytest.mark.parametrize("mode", ["reverse", "forward"])
-def test_the_dtype_of_a_gradient(
-    engine: str, mode: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    message = "the gradient of `x` is float32, its input is float64"
-    found = replace(
-        FINDING, code="GC103", engine=engine, mode=mode, message=message, entries=(), indexing=None
-    )
-    assert ran(found, SPEC, capsys) == (0, "float64")
-    assert shows("computed: float32 of shape (2,)\n", found)
-    assert not shows("computed: float64 of shape (2,)\n", found)
-
-
-def test_the_shape_of_a_gradient() -> None:
-    message = "the custom gradient of `f` for its argument `x` has shape (), but `x` has shape (3,)"
-    found = replace(FINDING, code="GC103", message=message, entries=(), indexing=None)
-    assert shows("computed: float64 of shape ()\n", found)
-    assert shows("computed: got [] but expected shape compatible with [3]\n", found)
-    assert not shows("computed: float64 of shape (3,)\n", found)
-    assert not shows("computed: got [3] but expected shape compatible with [3]\n", found)
-
-
-def test_a_gradient_that_the_framework_refuses(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(PLANTED)
-    layer = Implementation("torch", "layers.py:Transposed", str(PLANTED), Span(1, 1, 1, 2))
-    spec = spec_of("x @ w", {"x": [[0.5, 1.0]], "w": [[1.0], [3.0]]})
-    message = "Function TransposedBackward returned an invalid gradient at index 1"
-    found = replace(FINDING, code="GC103", mode=None, input=None, message=message, entries=())
-    assert ran(found, replace(spec, implementations=(layer,)), capsys)[0] == 1
-
-
-RAISING = """
-import torch
-def loss(x):
-    return torch.nn.functional.multi_margin_loss(x[None], torch.tensor([1]))
-"""
-
-
-@pytest.mark.parametrize("code", ["GC701", "GC106"])
-def test_what_the_framework_raises_in_any_mode(
-    code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "layer.py").write_text(RAISING)
-    layer = Implementation("torch", "layer.py:loss", str(tmp_path), Span(1, 1, 1, 2))
-    spec = replace(spec_of("x", {"x": [1.0, 2.0]}), implementations=(layer,))
-    twice = "derivative for aten::multi_margin_loss_backward is not implemented"
-    found = replace(FINDING, code=code, input=None, entries=(), message=twice)
-    for mode, expected in (("reverse", 0), ("reverse-over-reverse", 1)):
-        with pytest.raises(SystemExit) as ended:
-            exec(compile(script(replace(found, mode=mode), spec), "repro.py", "exec"), {})
-        assert ended.value.code == expected
-    printed = capsys.readouterr().out
-    assert shows(printed[printed.rindex(code) :], found)
-
-
 def test_a_gradient_that_hangs_on_nothing_has_no_second_one() -> None:
     """Of a Function whose backward stops the gradient of what it saved."""
-    script = _REVERSE_AGAIN + (
+    script = REVERSE_AGAIN + (
         "import torch\n"
         "def stopped(inputs):\n    return inputs['x'].detach().sum()\n"
         "inputs = {'x': torch.ones(2, requires_grad=True)}\n"

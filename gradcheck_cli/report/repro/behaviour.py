@@ -11,7 +11,7 @@ from gradcheck_cli.domain.codes import CODES, Codes
 from gradcheck_cli.domain.dtypes import FORMATS, parts_of
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
-from gradcheck_cli.report.layer_code import LayerCode, NoScript
+from gradcheck_cli.report.repro.layer_code import LayerCode, NoScript
 
 OF_BEHAVIOUR = (
     Codes.MODES_DISAGREE,

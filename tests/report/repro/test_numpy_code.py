@@ -10,8 +10,8 @@ import pytest
 
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.report.layer_code import NoScript
-from gradcheck_cli.report.numpy_code import pair_code
+from gradcheck_cli.report.repro.layer_code import NoScript
+from gradcheck_cli.report.repro.numpy_code import pair_code
 
 PAIRS = """
 import numpy as np

@@ -1,0 +1,1 @@
+"""Findings as scripts that need the framework alone; `script` writes one."""
