@@ -64,7 +64,8 @@ class Admissible:
         self.copies = subject.copies
         self.differentiate, self.assume_digits = subject.differentiate, subject.assume_digits
         self.written, self.casts, self.functions = subject.written, subject.casts, subject.functions
-        self.lift, self.lines, self.seen = subject.lift, subject.lines, subject.seen
+        self.lift, self.record_forward = subject.lift, subject.record_forward
+        self.lines, self.seen = subject.lines, subject.seen
         self.solvers = subject.solvers
         self.hold, self.close = subject.hold, subject.close
         self._kinds = kinds

@@ -13,8 +13,8 @@ from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.by_design import FIRST_ORDER_ONLY, Design, not_held
 from gradcheck_cli.checks.casts import Casts, casts_of, wrong_without
 from gradcheck_cli.checks.causes.blame import OF_ROUNDING, Blame, Find
-from gradcheck_cli.checks.causes.branches import with_branches
 from gradcheck_cli.checks.causes.framework_rules import alone
+from gradcheck_cli.checks.causes.rough_points import with_rough_points
 from gradcheck_cli.checks.causes.traced_entry import traced_entry_of
 from gradcheck_cli.checks.causes.wrong_gradients import WRONG, Corrections, WrongGradients
 from gradcheck_cli.checks.certified.lifted import LiftedTruth, lifted_truth
@@ -452,7 +452,7 @@ class _Examination:
             found = own.explained(found, unstable.narrow_alone)
             self._notes.update(own.notes)
             faults |= own.faults
-        return with_branches((*found, *faults.values()), highest)
+        return with_rough_points((*found, *faults.values()), highest)
 
     def _alone(self, call: CustomCall) -> LayerAnswer:
         """What is found out about second derivatives of a call by itself."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field
 from typing import Any, Protocol
@@ -143,6 +143,17 @@ class Execution:
                 wanted.update(step.args)
                 found.append(place)
         return found[::-1]
+
+    def again(self, moved: Mapping[int, Native], needed: Iterable[int]) -> dict[int, Native]:
+        """What slots have where some are `moved`: these, and all that the `needed` steps make of
+        them."""
+        found = dict(moved)
+        for place in needed:
+            step = self.steps[place]
+            if not found.keys().isdisjoint(step.args):
+                args = [found.get(slot, self.slots[slot].native) for slot in step.args]
+                found.update(zip(step.results, step.low(args), strict=True))
+        return found
 
 
 class Recorder(Protocol):

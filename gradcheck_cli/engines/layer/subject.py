@@ -241,6 +241,11 @@ class Subject(Protocol):
         and `recording.TooLarge`."""
         ...
 
+    def record_forward(self) -> Recording:
+        """One forward pass at the leaves' own values, operation by operation. Raises Unsupported
+        where the framework does not show them, and `recording.TooLarge`."""
+        ...
+
     def lift(self) -> Lifted:
         """The forward, as it runs at the leaves' own values, as a program of the op table. Raises
         Unsupported, `recording.TooLarge` and `lifting.NotLifted`."""

@@ -1,0 +1,91 @@
+"""Which operation of a recorded run has no derivative where one number moves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.thresholds import Step as Length
+from gradcheck_cli.engines.execution import Execution, Native, Step
+
+Sides: TypeAlias = tuple[dict[int, Native], dict[int, Native]]
+"""What slots have on one side of the point of the run, and on the other side."""
+
+SHORT: Length = 2.0**-20  # of the number that moves: far more than its rounding
+LONG: Length = 2.0**-14
+BENT = 2.0**-5
+"""Slopes on both sides that are apart by this part of themselves. Those of a smooth operation are
+apart by about the step, except where both are 0, and rounding shows on the short step alone."""
+
+SMOOTH = (LONG / SHORT) ** 1.5
+"""What grows by more from the short step to the long one is a curvature, which grows with its
+square. At a kink it grows with the step, at a vertical tangent with its root, at a jump not."""
+
+ROUNDED: Length = 2.0**-46
+"""Less, of the largest number of an array, are roundings of sums."""
+
+
+def rough_step(
+    execution: Execution, outputs: Sequence[int], short: Sides, long: Sides
+) -> Step | None:
+    """The step that makes an output rough: its result is no smoother than the output although its
+    arguments are. `short` and `long` are the sides at a SHORT and a LONG way from the point. None
+    where no output is rough, or where a step gives other numbers each time."""
+    needed = execution.needed(outputs)
+    moving = {slot: execution.slots[slot].native for slot in short[0]}
+    here = execution.again(moving, needed)
+    if not all(_is_same(execution.values(slot), _numbers(execution, here[slot])) for slot in here):
+        return None
+    runs = [execution.again(side, needed) for side in (*short, *long)]
+    steps = [execution.steps[place] for place in needed]
+    made = {slot: step for step in steps for slot in step.results}
+
+    def growth(slot: int) -> float:
+        if slot not in here or execution.values(slot).dtype.kind != "f":
+            return math.inf
+        return _growth(execution.values(slot), *(_numbers(execution, run[slot]) for run in runs))
+
+    slot, step = min(outputs, key=growth), None
+    worst = growth(slot)
+    while worst < SMOOTH and slot in made:
+        step = made[slot]
+        slot = min(step.args, key=growth)
+        if growth(slot) > 2 * worst:
+            break
+        worst = growth(slot)
+    return step
+
+
+def _numbers(execution: Execution, native: Native) -> Array:
+    plain = isinstance(native, (bool, int, float))
+    return np.asarray(native if plain else execution.conversions.numpy(native))
+
+
+def _is_same(one: Array, other: Array) -> bool:
+    return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+
+
+def _growth(at: Array, *sides: Array) -> float:
+    """How far both slopes are apart on the long step, in what they are on the short one, of the
+    number where that grows least: 1 at a jump, inf where all is smooth."""
+    if any(side.shape != at.shape for side in sides):
+        return 1.0
+    finite = np.isfinite(np.stack([at, *sides]))
+    if np.any(finite.any(0) & ~finite.all(0)):
+        return 1.0
+    with np.errstate(all="ignore"):
+        apart, bent = zip(*(_apart(at, *sides[i : i + 2]) for i in (0, 2)), strict=True)
+        size = np.max(np.abs(at), initial=0.0, where=np.isfinite(at))
+        shown = bent[0] & bent[1] & (apart[0] > ROUNDED * size)
+        return float(np.min(apart[1] / apart[0], initial=math.inf, where=shown))
+
+
+def _apart(at: Array, left: Array, right: Array) -> tuple[Array, Array]:
+    """By how much the changes on both sides differ, and whether that is a part of them."""
+    before, after = at - left, right - at
+    apart = np.abs(after - before)
+    return apart, apart > BENT * (np.abs(before) + np.abs(after))
