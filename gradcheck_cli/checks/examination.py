@@ -52,7 +52,6 @@ from gradcheck_cli.engines.layer.isolation import surroundings
 from gradcheck_cli.engines.layer.loading import on_the_path
 from gradcheck_cli.engines.layer.source_lines import raised_at
 from gradcheck_cli.engines.layer.subject import Stencils, Subject
-from gradcheck_cli.engines.remedies import lacking, remedy_of
 from gradcheck_cli.engines.tracebacks import (
     as_failure,
     internal_failure,
@@ -61,6 +60,7 @@ from gradcheck_cli.engines.tracebacks import (
     raise_if_internal,
     without_lines,
 )
+from gradcheck_cli.explain.remedies import lacking, remedy_of
 from gradcheck_cli.truth.layers.safe_values import RaisedLater
 
 Fresh: TypeAlias = Callable[[], Whole | ProgramProducts]

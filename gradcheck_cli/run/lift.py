@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from gradcheck_cli.checks.certified.graphs import graph_with_numbers
 from gradcheck_cli.checks.certified.lifted_run import DTYPE, lifting
+from gradcheck_cli.checks.certified.readable import readable
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.errors import UsageError
 from gradcheck_cli.domain.evaluation import Failure, Mode
@@ -16,7 +17,6 @@ from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.layer.lifting import LiftedLayer
-from gradcheck_cli.engines.layer.readable import readable
 from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.run.plan import make_plan
 

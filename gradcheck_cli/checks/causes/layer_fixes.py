@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 from gradcheck_cli.checks.certified.lifted import LiftedTruth
+from gradcheck_cli.checks.certified.readable import readable
 from gradcheck_cli.checks.small import Whole
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.case import Case, TruthRequest
@@ -21,7 +22,6 @@ from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Cause, Finding
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.layer.lifting import Lifted
-from gradcheck_cli.engines.layer.readable import readable
 from gradcheck_cli.engines.layer.rewriting import Expression, NotRewritable, Seen
 from gradcheck_cli.engines.layer.subject import Call
 from gradcheck_cli.engines.tracebacks import as_failure, raise_if_internal

@@ -2,7 +2,7 @@
 
 The forward of the custom function is lifted; the vjp (or the jvp) of that program is what the rule
 has to return. First an edit of the user's own expression is looked for that gives it
-(`engines/layer/edits.py`), then the derivative itself is written in the variables that stand there.
+(`explain/fixes/edits.py`), then the derivative itself is written in the variables that stand there.
 Both are tried: the function runs with the new code at fresh points, and the layer at its own.
 """
 
@@ -31,7 +31,6 @@ from gradcheck_cli.domain.thresholds import ERROR_BITS, Step
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.custom import Rule
-from gradcheck_cli.engines.layer.edits import Returned, edits, returned_value
 from gradcheck_cli.engines.layer.lifting import NotLifted, agree
 from gradcheck_cli.engines.layer.recording import TooLarge
 from gradcheck_cli.engines.layer.rewriting import Expression, NotRewritable, Seen
@@ -39,6 +38,7 @@ from gradcheck_cli.engines.layer.source_lines import read_function
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.explain.fixes.code import Inline
 from gradcheck_cli.explain.fixes.dialects import dialect_of
+from gradcheck_cli.explain.fixes.edits import Returned, edits, returned_value
 from gradcheck_cli.explain.fixes.rule_programs import (
     RuleProgram,
     forward_program,

@@ -15,6 +15,7 @@ import numpy as np
 from gradcheck_cli.checks.bound_layer import BoundLayer, moving_size
 from gradcheck_cli.checks.certified.islands import with_islands
 from gradcheck_cli.checks.certified.program_truth import ProgramTruth, is_certified
+from gradcheck_cli.checks.certified.readable import with_literals
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
@@ -35,7 +36,6 @@ from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.isolation import stay
 from gradcheck_cli.engines.layer.lifting import Lifted, NotLifted
-from gradcheck_cli.engines.layer.readable import with_literals
 from gradcheck_cli.engines.layer.recording import TooLarge
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal

@@ -12,10 +12,10 @@ from gradcheck_cli.domain.program import Node
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.jax import ops as jax_ops
 from gradcheck_cli.engines.kit.lowerings import Table
-from gradcheck_cli.engines.layer.edits import Notation
 from gradcheck_cli.engines.numpy import ops as numpy_ops
 from gradcheck_cli.engines.tensorflow import ops as tensorflow_ops
 from gradcheck_cli.engines.torch import ops as torch_ops
+from gradcheck_cli.explain.fixes.edits import Notation
 
 Words = Callable[[Sequence[str], Mapping[str, Any]], str]
 """The text of a call from its arguments, as text, and its keywords."""

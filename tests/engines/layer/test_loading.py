@@ -17,7 +17,7 @@ from gradcheck_cli.engines.layer.loading import (
     load_layer,
     on_the_path,
 )
-from gradcheck_cli.engines.remedies import remedy_of
+from gradcheck_cli.explain.remedies import remedy_of
 
 LAYERS = """
 class Scale:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcheck_cli.engines.layer.caches import Place, cleared, places_of
+from gradcheck_cli.checks.behaviour.caches import Place, cleared, places_of
 
 _kept: Any = None
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gradcheck_cli.engines.layer.edits import Notation, Returned, edits, returned_value
 from gradcheck_cli.engines.layer.source_lines import read_function
+from gradcheck_cli.explain.fixes.edits import Notation, Returned, edits, returned_value
 
 NAMES = {"g": (2, 3), "x": (2, 3), "y": (2, 3)}
 

@@ -11,7 +11,7 @@ import pytest
 from torch._inductor.exc import InductorError, InvalidCxxCompiler
 
 from gradcheck_cli.engines.base import COMPILER
-from gradcheck_cli.engines.remedies import lacking, remedy_of
+from gradcheck_cli.explain.remedies import lacking, remedy_of
 
 
 @pytest.mark.parametrize(
