@@ -83,9 +83,10 @@ class Case:
     are the engines that the user requested by name, `named_modes` likewise: there GC705 is an
     error, elsewhere a note. `no_truth` says why there is none. `unweighed`: what rounding may
     cost was requested and could not be computed. `settled`: what is not simply right loses little,
-    whatever rounding may cost (`judge.lose_little`). `stages` are those of the engines' compilers,
-    from nothing compiled to everything. What is complex has pairs along its last axis: the real and
-    the imaginary parts. `along` is the direction of third derivatives (`Problem.along`).
+    whatever rounding may cost (`judge.suspects.lose_little`). `stages` are those of the engines'
+    compilers, from nothing compiled to everything. What is complex has pairs along its last axis:
+    the real and the imaginary parts. `along` is the direction of third derivatives
+    (`Problem.along`).
     """
 
     spec: Spec

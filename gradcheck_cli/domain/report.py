@@ -55,7 +55,7 @@ CauseKind = Literal[
     "convention at a kink",
     "lone branch",
 ]
-"""What can spoil a gradient; `explain.causes` has a sentence for each."""
+"""What can spoil a gradient; `explain.blame.wording` has a sentence for each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,9 +84,9 @@ class Capabilities:
     installed counts; an engine that is part of gradcheck itself has none). `modes` are first-order;
     `orders` says up to which order they nest. `install` is the line that a user types. An engine
     that is not `by_default` runs only where it is named. `layers`: it takes layers that users wrote
-    in its framework. `kernels` is the module
-    that states operations of the framework in rows of the op table (`trace/kernel_rows.py`).
-    `stages` are those of its compiler, from nothing compiled to everything.
+    in its framework. `kernels` is the module that states operations of the framework in rows of the
+    op table (`engines/trace/kernel_rows.py`). `stages` are those of its compiler, from nothing
+    compiled to everything.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """Plain difference quotients, to look at: what a derivative is when it is computed that way.
 
-The truth never comes from here (`truth.differences` extrapolates, with error bars).
+The truth never comes from here (`truth.numerics.differences` extrapolates, with error bars).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which operation is to blame: from what an engine executed to a cause that was proven.
 
 The engine names the operations that spoil the entry, with the proof that they do (`Trace`). Where
-it could not, the operation is looked for among the nodes of the program (`producers`), and the
+it could not, the operation is looked for among the nodes of the program (`first_bad_op`), and the
 cause is not called proven unless the wider run shows the same.
 """
 

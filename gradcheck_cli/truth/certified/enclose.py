@@ -65,7 +65,7 @@ def certify(
 ) -> dict[tuple[Mode, str], Certificate]:
     """A certificate for every block of every mode, in `budget` operations each.
 
-    `request.program` has its constants rounded already (`engines.walker.rounded`); a custom
+    `request.program` has its constants rounded already (`engines.kit.walker.rounded`); a custom
     gradient counts as its forward. `function` is the program of the request, where it ran already.
     """
     found: dict[tuple[Mode, str], Certificate] = {}

@@ -1,5 +1,5 @@
 """The kernels of ATen's derivatives: each the function of its own arguments that it is, with its
-operations in ATen's order, which a search relies on (`search.faithful`)."""
+operations in ATen's order, which a search relies on (`search.enclosures.faithful`)."""
 
 from __future__ import annotations
 
