@@ -17,6 +17,8 @@ Way = Literal[
     "another between",  # a forward run between a forward and its backward
     "first kept",  # the gradient at another input is that of the first one
     "one graph",  # two backward passes
+    "gradient overwritten",  # that a backward pass returned, by the next one
+    "output written backward",
     "own .grad",  # the layer adds to it
     "input written",  # by the forward
     "parameter written",

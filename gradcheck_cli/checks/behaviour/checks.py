@@ -223,8 +223,10 @@ class Where:
             place = self._lines.upstream
         elif fault.code in (Codes.INPUT_MUTATED, Codes.STATEFUL_GRADIENT):
             place = self._lines.writes.get(fault.input or "")
+        run = fault.other_run
         of_backward = fault.code == Codes.UPSTREAM_MUTATED or (
-            fault.code in OF_BACKWARD and fault.input is not None
+            fault.code in OF_BACKWARD
+            and (fault.input is not None or (run and run.way == "output written backward"))
         )
         return self._backward if place is None and of_backward else place
 

@@ -27,6 +27,10 @@ OVERWRITTEN = (
     "the gradient of `{name}` that a backward pass returned is overwritten by the next one: both "
     "are the same memory"
 )
+OUTPUT = (
+    "the output that a forward run returned is overwritten by the next call: both are the same "
+    "memory"
+)
 TWICE = "called twice with the same input and the same random numbers"
 
 
@@ -69,6 +73,13 @@ def left_behind(bench: Bench) -> Iterator[Fault]:
         yield raised(Codes.STATEFUL_GRADIENT, when, error, other, "warning")
         return
     given = tuple(leaf.name for leaf in bench.leaves.values() if leaf.role == "input")
+    for name in ran.overwritten:
+        if name in given:
+            yield _overwritten(name)
+            return
+    if ran.output_written:
+        yield Fault(Codes.STATEFUL_GRADIENT, OUTPUT)
+        return
     found = bench.apart(bench.first, ran, bench.near, given)
     fault = _shown("second call", "in a first call of an object, and in a second one", found)
     if fault is not None and fault.input is not None:
@@ -130,7 +141,7 @@ def _over_one_graph(bench: Bench) -> Fault | None:
         when, other = "in a second backward pass over one graph", OtherRun("one graph")
         return raised(Codes.STATEFUL_GRADIENT, when, error, other, "warning")
     for name in ran.overwritten:
-        return Fault(Codes.STATEFUL_GRADIENT, OVERWRITTEN.format(name=name), name)
+        return _overwritten(name)
     for row in (0, 2):
         taken = {n: g if g is None else g[row : row + 1] for n, g in ran.gradients.items()}
         found = bench.apart(bench.first, CallResult(ran.output, taken), bench.tight(bench.first))
@@ -226,6 +237,12 @@ def _of_a_place(bench: Bench, values: Mapping[str, Array], there: CallResult) ->
             message = f"{when}, and for the same input after another, {found}"
             yield Fault(Codes.STATEFUL_GRADIENT, message, found.leaf)
             return
+
+
+def _overwritten(name: str) -> Fault:
+    message = OVERWRITTEN.format(name=name)
+    other_run = OtherRun("gradient overwritten")
+    return Fault(Codes.STATEFUL_GRADIENT, message, name, other_run=other_run)
 
 
 def _shown(way: Way, when: str, found: Apart | None) -> Fault | None:

@@ -25,6 +25,9 @@ def written(bench: Bench) -> Iterator[Fault]:
     if ran.upstream_changed:
         message = "the backward writes to the upstream gradient, which it does not own"
         yield _written(Codes.UPSTREAM_MUTATED, message, None, "upstream written")
+    if ran.output_written and not ran.changed_later:  # an output may be an input
+        message = "the backward writes to the output of the forward, which it does not own"
+        yield _written(Codes.STATEFUL_GRADIENT, message, None, "output written backward")
     for name in ran.changed_later:
         leaf = leaves[name]
         if leaf.role == "input":

@@ -141,12 +141,12 @@ class FrameworkLayer(ABC):
         """Which of these arrays, and of those that the layer holds, are written to."""
         return tuple
 
-    def watch_cotangents(self, arrays: Mapping[str, Any]) -> WrittenNames:
-        """Which of these arrays are written to."""
+    def watch_alone(self, arrays: Mapping[str, Any]) -> WrittenNames:
+        """Which of these arrays are written to, and of no others."""
         return tuple
 
     def kept_apart(self, gradient: Any) -> Any:
-        """A gradient in memory of its own, where a later pass might write to it."""
+        """A gradient in memory of its own, where a later pass or call might write to it."""
         return gradient
 
     def watch_draws(self) -> AbstractContextManager[Any]:

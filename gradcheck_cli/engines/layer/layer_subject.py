@@ -100,15 +100,21 @@ class LayerSubject(FrameworkLayer, Subject):
         dtypes: dict[str, str] = {}
         spoilt, overwritten = False, set[str]()
         returned: WrittenNames = tuple
+        handed: WrittenNames = tuple  # of outputs
         with self.ready(call.values), self.only(call.wrt):
             inputs = self.inputs(call.values, wrt if call.tracking else (), call.inputs)
             if call.earlier_inputs is not None:
                 earlier = self.inputs(call.earlier_inputs, wrt, call.inputs)
-                self._pass(call, rows[0], layouts[0], self._forward(earlier, wrt, True)[1], False)
+                arrays, vjp = self._forward(earlier, wrt, True)
+                handed = self._watch_outputs(arrays)
+                grads, _ = self._pass(call, rows[0], layouts[0], vjp, False)
+                returned = self._watch_returned(wrt, grads)
             written = self.watch(inputs) if call.watch else tuple
             with self.watch_draws() if call.watch else nullcontext() as draws:
                 arrays, vjp = self._forward(inputs, wrt, call.tracking)
             output, changed = self.flat(arrays), written()
+            if call.watch:
+                handed = self._watch_outputs(arrays)
             if call.interleaved_inputs is not None and self.interleaves:
                 with self.ready(call.interleaved_inputs):
                     others = wrt if call.tracking else ()
@@ -129,9 +135,9 @@ class LayerSubject(FrameworkLayer, Subject):
                 overwritten.update(returned())
                 if keep and call.retained:
                     returned = self._watch_returned(wrt, grads)
+                if self.copies or (keep and call.each is None):  # what follows may write to them
+                    grads = [None if g is None else self.kept_apart(g) for g in grads]
                 if call.each is None:
-                    if keep:  # the next pass may return the same memory
-                        grads = [None if g is None else self.kept_apart(g) for g in grads]
                     passes.append(grads)
                 else:
                     if not keep and not call.watch:
@@ -142,7 +148,7 @@ class LayerSubject(FrameworkLayer, Subject):
                     del one
                 del grads  # whose memory is needed for what comes next
             arrays, vjp = [], None  # as large as the layer, with its graph
-            later = written()
+            later, output_written = written(), bool(handed())
             random = call.watch and self.drawn(inputs, draws)
             accumulated = self.accumulated(inputs) if call.watch else ()
             del inputs, written
@@ -150,7 +156,8 @@ class LayerSubject(FrameworkLayer, Subject):
                 found = self.result(output, wrt, passes, self.fw.numpy)
             else:
                 found = CallResult(output, dtypes=dtypes)
-            found = replace(found, overwritten=tuple(n for n in wrt if n in overwritten))
+            names = tuple(n for n in wrt if n in overwritten)
+            found = replace(found, overwritten=names, output_written=output_written)
             if not call.watch:
                 return found
             return CallResult(
@@ -161,6 +168,7 @@ class LayerSubject(FrameworkLayer, Subject):
                 changed_later=later,
                 upstream_changed=spoilt,
                 overwritten=found.overwritten,
+                output_written=found.output_written,
                 accumulated=accumulated,
                 random=random,
             )
@@ -192,7 +200,7 @@ class LayerSubject(FrameworkLayer, Subject):
         if not call.watch:
             return self.pass_back(vjp, bars, keep), False
         marked = {str(i): bar for i, bar in enumerate(bars) if bar is not None}
-        written = self.watch_cotangents(marked)
+        written = self.watch_alone(marked)
         return self.pass_back(vjp, bars, keep), bool(written())
 
     def _watch_returned(self, wrt: Sequence[str], grads: Sequence[Any]) -> WrittenNames:
@@ -204,6 +212,9 @@ class LayerSubject(FrameworkLayer, Subject):
             if gradient is not None and 8 * math.prod(self.shapes[name]) <= SMALL
         }
         return differing(lambda: {n: self.fw.numpy(g).tobytes() for n, g in small.items()})
+
+    def _watch_outputs(self, arrays: Sequence[Any]) -> WrittenNames:
+        return self.watch_alone(dict(zip(self.output_names, arrays, strict=True)))
 
     def result(
         self,

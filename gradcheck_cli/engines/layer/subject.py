@@ -122,9 +122,10 @@ class CallResult:
     """What came of a Call. `output` is flat, (m,), in float64; `gradients` has (k, n) a leaf, or
     None where the framework gave nothing at all.
 
-    `overwritten` names the leaves whose gradient of one backward pass over a `retained` graph a
-    later one wrote to. Filled where the call was watched: `changed` names the leaves that the
-    forward run wrote to, `changed_later` those that the backward passes wrote to;
+    `overwritten` names the leaves whose gradient of one backward pass a later one wrote to: over a
+    `retained` graph, or of the earlier call. Filled where the call was watched: `changed` names the
+    leaves that the forward run wrote to, `changed_later` those that the backward passes wrote to;
+    `output_written`, whether they wrote to an output, or what followed to one of the earlier call;
     `upstream_changed`, whether they wrote to a cotangent; `accumulated` names the leaves whose own
     gradient (`.grad`), which this call has no business with, was written to; `random`, whether
     random numbers were drawn. A fault that a framework's arrays cannot have is never reported.
@@ -137,6 +138,7 @@ class CallResult:
     changed_later: tuple[str, ...] = ()
     upstream_changed: bool = False
     overwritten: tuple[str, ...] = ()
+    output_written: bool = False
     accumulated: tuple[str, ...] = ()
     random: bool = False
 

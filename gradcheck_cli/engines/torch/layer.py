@@ -477,7 +477,7 @@ class TorchSubject(LayerSubject):
     def kept_apart(self, gradient: Any) -> Any:
         return gradient.clone()
 
-    def watch_cotangents(self, arrays: Mapping[str, Any]) -> WrittenNames:
+    def watch_alone(self, arrays: Mapping[str, Any]) -> WrittenNames:
         return Watch(self.torch, arrays).written
 
     def drawn(self, inputs: Mapping[str, Any], draws: Any) -> bool:

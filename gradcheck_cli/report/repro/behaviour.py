@@ -201,6 +201,17 @@ OTHER_RUNS: Mapping[Way, _Run] = {
         "expected = pulled(y, leaves, upstream(y), retain_graph=True)\n"
         "found = pulled(y, leaves, upstream(y))",
     ),
+    "gradient overwritten": _Run(
+        "is overwritten by the next one",
+        "y, leaves, _ = graph(inputs)\n"
+        "found = pulled(y, leaves, upstream(y), retain_graph=True)\n"
+        "expected = found.clone()\npulled(y, leaves, 2 * upstream(y))",
+    ),
+    "output written backward": _Run(
+        "the backward writes to the output",
+        "y, leaves, _ = graph(inputs)\nexpected = y.detach().clone()\n"
+        "found = y.detach()\npulled(y, leaves, upstream(y))",
+    ),
     "own .grad": _Run(
         "adds to the `.grad` of",
         "expected = torch.zeros_like({leaf})\nresult(inputs)\nfound = {leaf}.grad",

@@ -425,3 +425,88 @@ def test_a_gradient_is_overwritten_after_it_was_returned(layer) -> None:
 def test_what_copies_such_a_gradient_has_its_own() -> None:
     report = g.check(lambda x: SineIntoOneArray.apply(2 * x), torch.tensor([0.7, -1.3]))
     assert not report.findings
+
+
+class Sine:
+    """A NumPy layer that owns no more than what its calls need."""
+
+    def __init__(self):
+        self.y = self.x_bar = None
+
+    def forward(self, x):
+        self.x = x
+        return np.sin(x)
+
+    def backward(self, upstream):
+        return upstream * np.cos(self.x)
+
+
+class IntoOneArray(Sine):
+    def backward(self, upstream):
+        if self.x_bar is None:
+            self.x_bar = np.empty_like(upstream)
+        return np.multiply(upstream, np.cos(self.x), out=self.x_bar)
+
+
+class IntoTheLastOne(Sine):
+    def backward(self, upstream):
+        x_bar = super().backward(upstream)
+        if self.x_bar is not None:
+            self.x_bar[:] = x_bar
+        self.x_bar = x_bar
+        return x_bar
+
+
+class IntoTheOutput(Sine):
+    def forward(self, x):
+        self.y = super().forward(x)
+        self.x = x.copy()
+        return self.y
+
+    def backward(self, upstream):
+        np.cos(self.x, out=self.y)
+        return upstream * self.y
+
+
+class OneOutput(Sine):
+    def forward(self, x):
+        self.x = x
+        if self.y is None:
+            self.y = np.empty_like(x)
+        return np.sin(x, out=self.y)
+
+
+class OwnSums(Sine):
+    """Gradients of its own arrays may add up in place."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = np.array([1.0, 2.0])
+        self.dw = np.zeros(2)
+
+    def forward(self, x):
+        return super().forward(x) * self.w
+
+    def backward(self, upstream):
+        self.dw += upstream * np.sin(self.x)
+        return super().backward(upstream) * self.w
+
+
+@pytest.mark.parametrize(
+    ("layer", "words"),
+    [
+        (IntoOneArray, "overwritten by the next one"),
+        (IntoTheLastOne, "overwritten by the next one"),
+        (IntoTheOutput, "the backward writes to the output"),
+        (OneOutput, "is overwritten by the next call"),
+    ],
+)
+def test_a_pair_overwrites_what_it_returned(layer, words) -> None:
+    (finding,) = g.check(layer(), X["x"]).findings
+    assert finding.code == "GC605"
+    assert words in finding.message
+
+
+@pytest.mark.parametrize("layer", [Sine, OwnSums])
+def test_a_pair_with_memory_of_its_own(layer) -> None:
+    assert not g.check(layer(), X["x"]).findings

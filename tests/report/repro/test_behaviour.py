@@ -48,6 +48,8 @@ OF_GRAPHS: tuple[Way, ...] = (
     "input written",
     "input written backward",
     "upstream written",
+    "gradient overwritten",
+    "output written backward",
 )
 CALLS = (*map(OtherRun, OF_CALLS), OtherRun("multiple", factor=-1024.0))
 GRAPHS = (
@@ -132,6 +134,52 @@ def test_a_right_layer_ends_with_0(
         if exit_code != 0 or "computed: " not in printed:
             wrong[other_run] = printed
     assert wrong == {}
+
+
+OVERWRITING = {
+    "gradient overwritten": """
+import torch
+class Sine(torch.autograd.Function):
+    bar = {}
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.sin(x)
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        out = Sine.bar.setdefault(x.dtype, torch.empty_like(x))
+        return torch.mul(g, torch.cos(x), out=out)
+""",
+    "output written backward": """
+import torch
+class Tanh(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = torch.tanh(x)
+        ctx.y = y.detach()
+        return y
+    @staticmethod
+    def backward(ctx, g):
+        return ctx.y.square_().sub_(1).neg_() * g
+""",
+}
+
+
+@pytest.mark.parametrize("way", OVERWRITING)
+def test_what_a_backward_overwrites_is_shown(
+    way: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "layer.py").write_text(OVERWRITING[way])
+    name = "Sine" if "Sine" in OVERWRITING[way] else "Tanh"
+    monkeypatch.chdir(tmp_path)
+    spec = spec_with("torch", f"layer.py:{name}", tmp_path, POINT)
+    findings = examined(str(tmp_path / "layer.py") + f":{name}", POINT, behaviour=True).findings
+    (found,) = (one for one in findings if one.code == Codes.STATEFUL_GRADIENT)
+    assert found.other_run == OtherRun(way)
+    exit_code, printed = ran(found, spec, capsys)
+    assert exit_code == 1
+    assert shows(printed, found)
 
 
 FIRST = """
