@@ -56,6 +56,17 @@ _OF_FRAMEWORKS: dict[str, Callable[[Any], object]] = {
 }
 """What a framework has set for the whole process, by the module that says it."""
 
+_OF_THEMSELVES = (
+    "torch._compile",  # hides a function from Dynamo
+    "torch._dynamo.mutation_guard",  # counts the modules that are made
+    "torch.testing._internal.common_utils",  # names a call in profiles
+)
+"""Modules of frameworks that put something around functions of their own, the first time that they
+compile or that the operations of their tests are imported. It computes the same, and a fresh
+process would do it again."""
+_OF_DYNAMO = ("__compiled_fn_", "__resume_at_")
+"""How names begin that Dynamo puts into the globals of what it compiles, and takes out again."""
+
 
 class Process:
     """This process as it is now."""
@@ -120,7 +131,9 @@ class _Namespace:
             pass
         for name, before in zip(self._names, self._values, strict=True):
             now = self._space.get(name, _MISSING)
-            if now is not before and _is_code(before):
+            if now is before or not _is_code(before) or name.startswith(_OF_DYNAMO):
+                continue
+            if not _is_of_themselves(now, before):
                 return f"{self.name}.{name}"
         self._keep()
         return ""
@@ -152,6 +165,11 @@ def _classes(package: str, space: Mapping[str, Any]) -> Iterator[_Namespace]:
             place = str(value.__module__)
             if place.partition(".")[0] == package:
                 yield _Namespace(f"{place}.{value.__qualname__}", vars(value))
+
+
+def _is_of_themselves(now: object, before: object) -> bool:
+    module = getattr(now, "__globals__", {}).get("__name__")
+    return module in _OF_THEMSELVES and getattr(now, "__wrapped__", before) is before
 
 
 def _is_code(value: object) -> bool:

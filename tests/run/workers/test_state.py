@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import resource
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -170,3 +171,47 @@ def test_what_the_first_layer_of_a_worker_replaces_is_found(tmp_path: Path) -> N
     screen = call("run", "first.yaml", "second.yaml", "--engine", "numpy", cwd=tmp_path)
     assert screen.code == 1
     assert "FAIL  second" in screen.out
+
+
+_WRAPPING = """
+import sys
+import torch
+from gradcheck_cli.run.workers.state import Process
+layer = type(sys)("gradcheck_cli.engines.its_own")
+sys.modules[layer.__name__] = layer
+exec(compile("def f(x): return x.sin()", "its_own.py", "exec"), vars(layer))
+process = Process()
+torch.compile(layer.f, backend="eager")(torch.ones(2))
+from gradcheck_cli.engines.torch.startup import prepare_test_helpers
+prepare_test_helpers()
+from torch.testing._internal import common_utils
+assert torch.nn.Module.__init__.__name__ == "patched_init"
+assert any(name.startswith("__compiled_fn_") for name in vars(layer))
+print(process.changed())
+torch._dynamo.reset()
+print(process.changed())
+own, torch.nn.Module.__init__ = torch.nn.Module.__init__, print
+print(process.changed())
+torch.nn.Module.__init__ = own
+sine, torch.sin = torch.sin, torch._disable_dynamo(torch.cos)
+print(process.changed())
+torch.sin = torch._disable_dynamo(sine)
+print(process.changed())
+torch.jit.ScriptFunction.__call__ = torch.sin
+print(process.changed())
+"""
+
+
+def test_what_a_framework_puts_around_its_own_functions_is_no_change() -> None:
+    """PyTorch wraps `Module.__init__` when it first compiles, and its tests' operations wrap
+    ScriptFunction: every spec of a suite would end its worker, and the next import all again."""
+    run = [sys.executable, "-c", _WRAPPING]
+    said = subprocess.run(run, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert said == [
+        "",
+        "",
+        "`torch.nn.modules.module.Module.__init__` was replaced",
+        "`torch.sin` was replaced",
+        "",
+        "`torch.jit.torch.jit.ScriptFunction.__call__` was replaced",
+    ]
