@@ -8,7 +8,7 @@ that has no rule here cannot be batched: the points are run one by one then.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from string import ascii_letters
 from typing import Any
@@ -26,9 +26,6 @@ _TERMS = frozenset(("bce_terms", "logistic_terms", "kl_terms"))
 """Rows of losses that work element by element."""
 _OF_ONE_NUMBER = frozenset(("sum", "mean", "prod", "max", "min", "logsumexp"))
 """Reductions that give a number as it is."""
-
-_AT_PLACES = frozenset(("take_along_axis", "scatter_add"))
-"""Rows with an index for each element."""
 
 
 class NotBatched(Exception):
@@ -104,55 +101,67 @@ class _Batching:
         return len(self._nodes) - 1
 
     def _moving(self, node: Node) -> Node:
+        """The node for all points."""
         row = self._rows.get(node.op)
         if row is None or node.custom is not None:
             raise NotBatched(node.op)
-        shape = (self._count, *node.shape)
         if row.elementwise or node.op in _TERMS:
-            args = tuple(self._aligned(i, len(node.shape)) for i in node.args)
-            return replace(node, args=args, shape=shape)
-        if node.op == "matmul":
-            return self._product(node)
-        if node.op == "dot":
-            return self._dot(node)
-        if node.op == "einsum":
-            args = tuple(self._spread(i) for i in node.args)
-            ranks = tuple(len(self._program.nodes[i].shape) for i in node.args)
-            keywords = _with_axis(node.keywords["subscripts"], ranks)
-            return replace(node, args=args, keywords=keywords, shape=shape)
-        if node.op == "outer":
-            first, second = (self._spread(i) for i in node.args)
-            rows = self._made("reshape", first, (self._count, node.shape[0], 1), node)
-            columns = self._made("reshape", second, (self._count, 1, node.shape[1]), node)
-            return replace(node, op="multiply", args=(rows, columns), shape=shape)
-        if node.op == "soft_nll":
-            rank = len(self._program.nodes[node.args[0]].shape)
-            axis = {"axis": node.keywords["axis"] % rank + 1}
-            return replace(
-                node, args=tuple(self._spread(i) for i in node.args), keywords=axis, shape=shape
-            )
-        if node.op == "take" and not self._has_axis[node.args[1]]:
-            rank = len(self._program.nodes[node.args[0]].shape)
-            args = (self.places[node.args[0]], self.places[node.args[1]])
-            axis = {"axis": (node.keywords["axis"] or 0) % rank + 1}
-            return replace(node, args=args, keywords=axis, shape=shape)
-        if node.op in _AT_PLACES:
-            rank = len(self._program.nodes[node.args[0]].shape)
-            axis = {"axis": node.keywords["axis"] % rank + 1}
-            args = tuple(self._spread(i) for i in node.args)
-            return replace(node, args=args, keywords=axis, shape=shape)
-        if node.op in _OF_ONE_NUMBER and not self._program.nodes[node.args[0]].shape:
-            return self._arranged("reshape", self.places[node.args[0]], shape, node)
-        keywords = self._keywords(node, row.family)
-        if node.op in ("concatenate", "stack"):
-            args = tuple(self._spread(i) for i in node.args)
-        elif node.op == "broadcast_to":
-            args = (self._aligned(node.args[0], len(node.shape)),)
-        else:
-            args = (self.places[node.args[0]],)
-        if len(args) != len(node.args):
+            return self._like(node, [self._aligned(i, len(node.shape)) for i in node.args])
+        if node.op in _OF_ONE_NUMBER and not self._ranks(node)[0]:
+            whole = (self._count, *node.shape)
+            return self._arranged("reshape", self.places[node.args[0]], whole, node)
+        rule = _RULES.get(node.op)
+        if rule is not None:
+            return rule(self, node)
+        if row.family in _ALONG_AXES and "axis" in node.keywords:
+            return self._of_one(node, {**node.keywords, "axis": self._axes(node)})
+        raise NotBatched(node.op)
+
+    def _like(
+        self, node: Node, args: Sequence[int], keywords: Mapping[str, Any] | None = None
+    ) -> Node:
+        """The same row of arguments that have the new axis, with other keywords where given."""
+        keywords = node.keywords if keywords is None else keywords
+        return replace(node, args=tuple(args), keywords=keywords, shape=(self._count, *node.shape))
+
+    def _of_one(self, node: Node, keywords: Mapping[str, Any]) -> Node:
+        """A row of one array."""
+        if len(node.args) != 1:
             raise NotBatched(node.op)
-        return replace(node, args=args, keywords=keywords, shape=shape)
+        return self._like(node, [self.places[node.args[0]]], keywords)
+
+    def _ranks(self, node: Node) -> tuple[int, ...]:
+        """Of the arguments, for one point."""
+        return tuple(len(self._program.nodes[i].shape) for i in node.args)
+
+    # Rows of several arrays.
+
+    def _along_axis(self, node: Node) -> Node:
+        """Arrays of one rank, and an axis of theirs."""
+        axis = {"axis": node.keywords["axis"] % self._ranks(node)[0] + 1}
+        return self._like(node, [self._spread(i) for i in node.args], axis)
+
+    def _joined(self, node: Node) -> Node:
+        rank = self._ranks(node)[0] + (node.op == "stack")
+        axis = {**node.keywords, "axis": node.keywords["axis"] % rank + 1}
+        return self._like(node, [self._spread(i) for i in node.args], axis)
+
+    def _taken(self, node: Node) -> Node:
+        """With indices that are the same for every point."""
+        if self._has_axis[node.args[1]]:
+            raise NotBatched(node.op)
+        axis = {"axis": (node.keywords["axis"] or 0) % self._ranks(node)[0] + 1}
+        return self._like(node, [self.places[i] for i in node.args], axis)
+
+    def _einsum(self, node: Node) -> Node:
+        keywords = _with_axis(node.keywords["subscripts"], self._ranks(node))
+        return self._like(node, [self._spread(i) for i in node.args], keywords)
+
+    def _outer(self, node: Node) -> Node:
+        first, second = (self._spread(i) for i in node.args)
+        rows = self._made("reshape", first, (self._count, node.shape[0], 1), node)
+        columns = self._made("reshape", second, (self._count, 1, node.shape[1]), node)
+        return self._like(replace(node, op="multiply"), [rows, columns])
 
     def _dot(self, node: Node) -> Node:
         """It scales by a number, and multiplies matrices; other arrays have no rule."""
@@ -183,38 +192,47 @@ class _Batching:
         made = self._append(replace(node, args=tuple(args), shape=product))
         return self._arranged("reshape", made, whole, node)
 
-    def _keywords(self, node: Node, family: str) -> Mapping[str, Any]:
-        """The keywords, with axes counted from behind the new one."""
-        given, (rank, *_) = node.keywords, (len(self._program.nodes[i].shape) for i in node.args)
-        if node.op in ("reshape", "broadcast_to"):
-            return {"shape": (self._count, *node.shape)}
-        if node.op == "getitem":
-            index = given["index"]
-            return {"index": (slice(None), *(index if isinstance(index, tuple) else (index,)))}
-        if node.op == "transpose":
-            axes = given["axes"] or tuple(reversed(range(rank)))
-            return {"axes": (0, *(axis % rank + 1 for axis in axes))}
-        if node.op in ("concatenate", "stack"):
-            rank += node.op == "stack"
-            return {**given, "axis": given["axis"] % rank + 1}
-        if node.op in _STACKED:
-            return given
-        if node.op == "expand_dims":
-            return {"axis": given["axis"] % (rank + 1) + 1}
-        if node.op == "squeeze":
-            shape, axis = self._program.nodes[node.args[0]].shape, given["axis"]
-            ones = tuple(i for i, n in enumerate(shape) if n == 1)
-            return {"axis": _behind(ones if axis is None else axis, rank)}
-        if node.op == "moveaxis":
-            return {name: _behind(axes, rank) for name, axes in given.items()}
-        if node.op == "flip":
-            return {"axis": self._axes(node, rank)}
-        if family in _ALONG_AXES and "axis" in given:
-            return {**given, "axis": self._axes(node, rank)}
-        raise NotBatched(node.op)
+    # Rows of one array.
 
-    def _axes(self, node: Node, rank: int) -> int | tuple[int, ...]:
-        axis = node.keywords.get("axis")
+    def _broadcast(self, node: Node) -> Node:
+        shape = {"shape": (self._count, *node.shape)}
+        return self._like(node, [self._aligned(node.args[0], len(node.shape))], shape)
+
+    def _reshaped(self, node: Node) -> Node:
+        return self._of_one(node, {"shape": (self._count, *node.shape)})
+
+    def _item(self, node: Node) -> Node:
+        index = node.keywords["index"]
+        index = index if isinstance(index, tuple) else (index,)
+        return self._of_one(node, {"index": (slice(None), *index)})
+
+    def _transposed(self, node: Node) -> Node:
+        (rank,) = self._ranks(node)
+        axes = node.keywords["axes"] or tuple(reversed(range(rank)))
+        return self._of_one(node, {"axes": (0, *_behind(axes, rank))})
+
+    def _expanded(self, node: Node) -> Node:
+        (rank,) = self._ranks(node)
+        return self._of_one(node, {"axis": node.keywords["axis"] % (rank + 1) + 1})
+
+    def _squeezed(self, node: Node) -> Node:
+        shape, axis = self._program.nodes[node.args[0]].shape, node.keywords["axis"]
+        ones = tuple(i for i, n in enumerate(shape) if n == 1)
+        return self._of_one(node, {"axis": _behind(ones if axis is None else axis, len(shape))})
+
+    def _moved(self, node: Node) -> Node:
+        (rank,) = self._ranks(node)
+        return self._of_one(node, {name: _behind(at, rank) for name, at in node.keywords.items()})
+
+    def _flipped(self, node: Node) -> Node:
+        return self._of_one(node, {"axis": self._axes(node)})
+
+    def _stacked(self, node: Node) -> Node:
+        return self._of_one(node, node.keywords)
+
+    def _axes(self, node: Node) -> int | tuple[int, ...]:
+        """Its axes, counted from behind the new one."""
+        axis, rank = node.keywords.get("axis"), self._ranks(node)[0]
         if axis is None:
             if (node.op in ("norm", "argmax", "argmin") and rank != 1) or not rank:
                 raise NotBatched(node.op)
@@ -246,6 +264,30 @@ class _Batching:
         kind = self._nodes[place].kind
         made = Node(op, (place,), {"shape": shape}, like.span, like.text, shape=shape, kind=kind)
         return replace(made, wants=(kind,))
+
+
+_RULES: dict[str, Callable[[_Batching, Node], Node]] = {
+    "matmul": _Batching._product,
+    "dot": _Batching._dot,
+    "einsum": _Batching._einsum,
+    "outer": _Batching._outer,
+    "soft_nll": _Batching._along_axis,
+    "take_along_axis": _Batching._along_axis,
+    "scatter_add": _Batching._along_axis,
+    "take": _Batching._taken,
+    "concatenate": _Batching._joined,
+    "stack": _Batching._joined,
+    "broadcast_to": _Batching._broadcast,
+    "reshape": _Batching._reshaped,
+    "getitem": _Batching._item,
+    "transpose": _Batching._transposed,
+    "expand_dims": _Batching._expanded,
+    "squeeze": _Batching._squeezed,
+    "moveaxis": _Batching._moved,
+    "flip": _Batching._flipped,
+    **dict.fromkeys(_STACKED, _Batching._stacked),
+}
+"""By row; without one, a reduction or the like along axes has that of its family."""
 
 
 def _behind(axes: int | tuple[int, ...], rank: int) -> tuple[int, ...]:
