@@ -169,43 +169,48 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
         if gradient.values is None:
             _judge_missing(case, evaluation, name, block, got)
             continue
-        findings = []
-        if gradient.dtype not in (None, evaluation.dtype):
-            findings.append(dtype_finding(case, evaluation, name, str(gradient.dtype)))
-        judged = judge_block(
-            Evidence(
-                gradient.values,
-                block,
-                wide_of(case, evaluation, name),
-                without_derivative(case, evaluation, block),
-                FORMATS[case.dtype],
-                case.spec.tolerance,
-                repairable=_repairable(case, evaluation),
-                rounds=_rounds(case, evaluation),
-                documented=_documented(case, evaluation, name),
-                unweighed=case.unweighed,
-                apart=apart.get(name, False),
-            ),
-            settled=case.settled,
+        evidence = Evidence(
+            gradient.values,
+            block,
+            wide_of(case, evaluation, name),
+            without_derivative(case, evaluation, block),
+            FORMATS[case.dtype],
+            case.spec.tolerance,
+            repairable=_repairable(case, evaluation),
+            rounds=_rounds(case, evaluation),
+            documented=_documented(case, evaluation, name),
+            unweighed=case.unweighed,
+            apart=apart.get(name, False),
         )
-        findings += engine_findings(case, evaluation, name, block, judged)
-        got.findings.extend(findings)
-        _merge_point(got, evaluation.mode, name, block, judged)
-        bad = failed or any(f.severity == "error" for f in findings)
-        fmt = FORMATS[case.dtype]
-        passes = rules_of(gradient.values, block, judged, fmt, case.spec.tolerance)
-        got.checks.append(
-            _check(
-                case,
-                evaluation,
-                name,
-                "failed" if bad else "passed",
-                _max_ulps(judged, block),
-                source_of(case, block),
-                _widest_bar(block, fmt),
-                [one for one in passes if not (bad and one.rule == "none")],
-            )
+        _judge_gradient(case, evaluation, name, evidence, failed, got)
+
+
+def _judge_gradient(
+    case: Case, evaluation: Evaluation, name: str, evidence: Evidence, failed: bool, got: _Collected
+) -> None:
+    """The findings of one block, and its check, which has `failed` where the output is wrong."""
+    gradient, block, fmt = evaluation.gradients[name], evidence.block, evidence.format
+    findings = []
+    if gradient.dtype not in (None, evaluation.dtype):
+        findings.append(dtype_finding(case, evaluation, name, str(gradient.dtype)))
+    judged = judge_block(evidence, settled=case.settled)
+    findings += engine_findings(case, evaluation, name, block, judged)
+    got.findings.extend(findings)
+    _merge_point(got, evaluation.mode, name, block, judged)
+    bad = failed or any(f.severity == "error" for f in findings)
+    passes = rules_of(evidence.g, block, judged, fmt, evidence.tolerance)
+    got.checks.append(
+        _check(
+            case,
+            evaluation,
+            name,
+            "failed" if bad else "passed",
+            _max_ulps(judged, block),
+            source_of(case, block),
+            _widest_bar(block, fmt),
+            [one for one in passes if not (bad and one.rule == "none")],
         )
+    )
 
 
 def _widest_bar(block: TruthBlock, fmt: FloatFormat) -> float | None:
