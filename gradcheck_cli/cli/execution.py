@@ -12,6 +12,7 @@ from gradcheck_cli.cli.streams import talk
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.errors import GradcheckError, Stopped, interruption
 from gradcheck_cli.domain.events import Event, Finished, Notice
+from gradcheck_cli.domain.records import dataclass
 
 if TYPE_CHECKING:
     from gradcheck_cli.cli.changed import Changes
@@ -27,6 +28,46 @@ class Listener(Protocol):
     def hear(self, event: Event) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Why a run does not have all specs of its files: with `recall`, it has those of the files that
+    are not known; with `changes`, those that these left; with `shard`, those of its part; with
+    `suite`, the samples of its operations."""
+
+    recall: Recall | None = None
+    changes: Changes | None = None
+    shard: Shard | None = None
+    suite: Suite | None = None
+
+    def events(self, specs: Iterable[Spec], options: RunOptions) -> Generator[Event, None, None]:
+        """Those of the run, with what is recalled."""
+        from gradcheck_cli.run import session
+
+        if self.recall is None:
+            pool = [] if self.suite is None else [self.suite.pool]
+            return cast("Generator[Event, None, None]", session.run(specs, options, *pool))
+        if self.recall.files:
+            run = session.run(self.recall.noted(specs), options)
+            return self.recall.events(cast("Generator[Event, None, None]", run))
+        from gradcheck_cli.cli.recalling import nothing_to_run
+        from gradcheck_cli.run.workers.launch import end_prewarmed
+
+        end_prewarmed()
+        return self.recall.events(nothing_to_run(options))
+
+    def noted(self, report: Report) -> Report:
+        """The report, with what was left out and why."""
+        changes, shard, suite = self.changes, self.shard, self.suite
+        return replace(
+            report,
+            unchanged=0 if changes is None else changes.left_out,
+            shard="" if shard is None else shard.name,
+            elsewhere=0 if shard is None else shard.left_out.total(),
+            suite="" if suite is None else suite.name,
+            refused={} if suite is None else suite.refused,
+        )
+
+
 def execute(
     specs: Iterable[Spec],
     options: RunOptions,
@@ -34,21 +75,17 @@ def execute(
     errors: list[SpecError],
     command: str,
     interrupts: Interrupts | None = None,
-    recall: Recall | None = None,
-    changes: Changes | None = None,
-    shard: Shard | None = None,
-    suite: Suite | None = None,
+    selection: Selection | None = None,
 ) -> Report:
     """Runs `specs` and tells the listeners; `specs` may still be reading (`read_specs`).
 
     `errors` is the list to which reading adds the mistakes that it finds. The report of the last
     event has all of them. After the first Ctrl-C, SIGTERM or SIGHUP the report of what was finished
     is still handed over; the second one ends everything. `interrupts` may have noted one before.
-    With `recall`, `specs` are of the files that it does not know, with `changes`, those that it
-    left, with `shard`, those of its part, with `suite`, the samples of its operations.
     """
     interrupts = interrupts or Interrupts()
-    events = _events(_until(interrupts, specs), options, recall, suite)
+    selection = selection or Selection()
+    events = selection.events(_until(interrupts, specs), options)
     begun = told = False
     with interrupts:
         interrupts.raises = True
@@ -62,19 +99,9 @@ def execute(
                         begun = True
                         event = next(events)
                     if isinstance(event, Finished):
-                        event = Finished(
-                            replace(
-                                event.report,
-                                errors=tuple(errors),
-                                command=command,
-                                signal=interrupts.signal,
-                                unchanged=0 if changes is None else changes.left_out,
-                                shard="" if shard is None else shard.name,
-                                elsewhere=0 if shard is None else shard.left_out.total(),
-                                suite="" if suite is None else suite.name,
-                                refused={} if suite is None else suite.refused,
-                            )
-                        )
+                        report = replace(event.report, errors=tuple(errors), command=command)
+                        report = replace(selection.noted(report), signal=interrupts.signal)
+                        event = Finished(report)
                     if isinstance(event, Notice):
                         talk(event.text)
                     for listener in listeners:
@@ -85,24 +112,6 @@ def execute(
                 if told:
                     raise
                 interrupts.pending = True
-
-
-def _events(
-    specs: Iterable[Spec], options: RunOptions, recall: Recall | None, suite: Suite | None
-) -> Generator[Event, None, None]:
-    from gradcheck_cli.run import session
-
-    if recall is None:
-        run = session.run(specs, options, *([] if suite is None else [suite.pool]))
-        return cast("Generator[Event, None, None]", run)
-    if recall.files:
-        run = session.run(recall.noted(specs), options)
-        return recall.events(cast("Generator[Event, None, None]", run))
-    from gradcheck_cli.cli.recalling import nothing_to_run
-    from gradcheck_cli.run.workers.launch import end_prewarmed
-
-    end_prewarmed()
-    return recall.events(nothing_to_run(options))
 
 
 def _until(interrupts: Interrupts, specs: Iterable[Spec]) -> Iterator[Spec]:

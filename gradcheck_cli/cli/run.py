@@ -24,7 +24,7 @@ from gradcheck_cli.report import FORMATS, ILLUSTRATED
 
 if TYPE_CHECKING:
     from gradcheck_cli.cli.changed import Changes
-    from gradcheck_cli.cli.execution import Interrupts, Listener
+    from gradcheck_cli.cli.execution import Interrupts, Listener, Selection
     from gradcheck_cli.cli.listeners import Printer
     from gradcheck_cli.cli.recalling import Recall
     from gradcheck_cli.cli.shard import Shard
@@ -160,7 +160,7 @@ def _checked(
     illustrated: bool,
 ) -> Report:
     from gradcheck_cli import specfile
-    from gradcheck_cli.cli.execution import execute, read_specs
+    from gradcheck_cli.cli.execution import Selection, execute, read_specs
     from gradcheck_cli.cli.repro import Scripts
     from gradcheck_cli.cli.shard import Shard
 
@@ -183,16 +183,8 @@ def _checked(
     specs = read_specs(
         files, errors, options.seed, options.device, options.engines, texts, user_code=user_code
     )
-    if options.at:
-        from gradcheck_cli.specfile.moving import moved
-
-        specs = moved(specs, options.at)
-    if shard.name:
-        specs = shard.part_of(specs)
-    if changes is not None:
-        specs = changes.concerned(specs)
-    if job.called:
-        specs = (replace(spec, called=job.called) for spec in specs)
+    part = Selection(recall, changes, shard)
+    specs = _of_run(specs, part, job)
     heard: Sequence[Listener] = printers
     if scripts is not None:
         specs = scripts.noted(specs)
@@ -200,7 +192,7 @@ def _checked(
     listeners = listeners_of(settings, heard, every)
     read: list[str] = recall.code if recall else []
     specs = _noted(specs, read)
-    report = execute(specs, options, listeners, errors, typed(), interrupts, recall, changes, shard)
+    report = execute(specs, options, listeners, errors, typed(), interrupts, part)
     check_targets(outputs, read)
     if scripts is not None:
         scripts.end()
@@ -209,6 +201,21 @@ def _checked(
     if skipped and not settings.verbosity()[0]:
         talk(skipped_words(skipped))
     return report
+
+
+def _of_run(specs: Iterator[Spec], part: Selection, job: Job) -> Iterator[Spec]:
+    """The specs that a run has, of those that are read, as its command wants them."""
+    if job.at:
+        from gradcheck_cli.specfile.moving import moved
+
+        specs = moved(specs, job.at)
+    if part.shard is not None and part.shard.name:
+        specs = part.shard.part_of(specs)
+    if part.changes is not None:
+        specs = part.changes.concerned(specs)
+    if job.called:
+        specs = (replace(spec, called=job.called) for spec in specs)
+    return specs
 
 
 def typed() -> str:

@@ -88,7 +88,7 @@ def _checked(
     printers: Sequence[Printer],
     illustrated: bool,
 ) -> Report:
-    from gradcheck_cli.cli.execution import execute
+    from gradcheck_cli.cli.execution import Selection, execute
     from gradcheck_cli.cli.shard import Shard
     from gradcheck_cli.run.suite import Suite
 
@@ -101,7 +101,8 @@ def _checked(
         is_complex = bool(dtypes) and set(dtypes) <= set(COMPLEX)
         specs = suite.specs(names, job.samples, job.order, is_complex)
         listeners = listeners_of(settings, printers, len(specs))
-        return execute(specs, options, listeners, [], typed(), interrupts, shard=shard, suite=suite)
+        part = Selection(shard=shard, suite=suite)
+        return execute(specs, options, listeners, [], typed(), interrupts, part)
 
 
 def _engines(suite: str, options: RunOptions) -> tuple[str, ...]:
