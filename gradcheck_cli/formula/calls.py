@@ -220,10 +220,7 @@ def _bound(
         value = evaluate(frame, keyword.value)
         assert keyword.arg is not None
         if keyword.arg not in names:
-            same = _SAME_KEYWORDS.get(keyword.arg)
-            guess = f"did you mean `{same}`?" if same in names else did_you_mean(keyword.arg, names)
-            help = f"{guess} {usage(row)}".strip()
-            context.fail(keyword, f"`{row.name}` has no `{keyword.arg}`", help)
+            _no_such_keyword(frame, row, keyword, names)
         elif keyword.arg in given:
             context.fail(keyword, f"`{keyword.arg}` is given twice")
         else:
@@ -236,6 +233,15 @@ def _bound(
     if missing or len(context.errors) > count:
         return None
     return {name: given[name] for name in names if name in given}
+
+
+def _no_such_keyword(frame: Frame, row: _Signature, keyword: ast.keyword, names: list[str]) -> None:
+    """Reports a keyword that is none of `names`."""
+    name = keyword.arg or ""
+    same = _SAME_KEYWORDS.get(name)
+    guess = f"did you mean `{same}`?" if same in names else did_you_mean(name, names)
+    help = f"{guess} {usage(row)}".strip()
+    frame.context.fail(keyword, f"`{row.name}` has no `{name}`", help)
 
 
 def _gathered(node: ast.Call, texts: int) -> list[ast.expr]:

@@ -50,11 +50,8 @@ def read(
     if not found:
         help = "a spec needs at least `inputs` and `model`"
         span = _written(lines, source.text) or first_line(source)
-        return [], [
-            SpecError(
-                Codes.YAML_SYNTAX, path, "there is no spec in this file", span, source, help=help
-            )
-        ]
+        message = "there is no spec in this file"
+        return [], [SpecError(Codes.YAML_SYNTAX, path, message, span, source, help=help)]
     stem = "stdin" if path == STDIN else _stem(path)
     specs: list[Spec] = []
     errors: list[SpecError] = []

@@ -85,14 +85,7 @@ def first_error(text: str, source: Path, theirs: Collection[Path] = ()) -> Compi
     mine = Path(error.file).name == source.name
     ours = mine or Path(error.file).parent == _OURS
     place = None if own is None else _place(own)
-    says = _REQUIREMENT.sub(": ", readable(error.says))
-    failed: FailureKind = "raised"
-    if ours and _NOTHING.search(says):
-        failed, says = "missing-output", "the layer returns nothing: is a `return` missing?"
-    elif ours and (given := _RESULT.match(says)):
-        kind = f", {given['what']}," if given["what"] else ""  # Clang does not tell
-        what = f"its result{kind} is neither a T nor an array of T"
-        failed, says = "missing-output", f"{what} (for an object to call, write name{{}})"
+    failed, says = _said(error, ours)
     where = "" if ours or place else f" ({error.file}:{error.line})"
     detail = [] if ours or own is error else [f"in {error.file}:{error.line}"]
     if not place and not (ours and theirs):  # nothing else shows what it is about
@@ -105,6 +98,18 @@ def first_error(text: str, source: Path, theirs: Collection[Path] = ()) -> Compi
         place,
         failed,
     )
+
+
+def _said(error: _Record, ours: bool) -> tuple[FailureKind, str]:
+    """How a layer fails, and what the error says; in `ours`, it is about the layer's result."""
+    says = _REQUIREMENT.sub(": ", readable(error.says))
+    if ours and _NOTHING.search(says):
+        return "missing-output", "the layer returns nothing: is a `return` missing?"
+    if ours and (given := _RESULT.match(says)):
+        kind = f", {given['what']}," if given["what"] else ""  # Clang does not tell
+        what = f"its result{kind} is neither a T nor an array of T"
+        return "missing-output", f"{what} (for an object to call, write name{{}})"
+    return "raised", says
 
 
 def _records(text: str) -> list[_Record]:

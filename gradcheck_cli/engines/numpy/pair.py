@@ -262,22 +262,24 @@ def convention(
         shown = ", ".join(named)
         raise BadCall(f"backward({shown}) does not take the upstream gradient first: {WAYS}")
     by_name = set(rest) <= {*names, *OUTPUTS} and bool(rest)
-    style: Style = "inputs"
-    if not rest and not open_ended:
-        style = "upstream"
-    elif not by_name and len(rest) == 1 and (rest[0] in CACHES or len(order) != 1):
-        style = "cache"
-    elif not by_name and len(rest) == 1:
-        style = "input or cache"
-    elif not by_name and not open_ended and len(rest) != len(order):
-        if pair.owner is None:
-            shown = ", ".join(p.name for p in places)
-            raise BadCall(f"backward({shown}) is none of {WAYS}")
-        style = "upstreams"
+    style = _style(rest, order, by_name, open_ended)
+    if style == "upstreams" and pair.owner is None:
+        raise BadCall(f"backward({', '.join(named)}) is none of {WAYS}")
     if style == "upstream" and pair.owner is None and len(places) > 1:
         raise BadCall(f"backward needs the inputs: {WAYS}")
     arguments = arrange(pair.forward, names, args, kwargs)
     return Convention(style, tuple(order), arguments, extra, rest, optional, by_name, open_ended)
+
+
+def _style(rest: Sequence[str], order: Sequence[str], by_name: bool, open_ended: bool) -> Style:
+    """What the parameters `rest` of backward are, of a forward that takes the inputs `order`."""
+    if not rest and not open_ended:
+        return "upstream"
+    if by_name:
+        return "inputs"
+    if len(rest) == 1:
+        return "cache" if rest[0] in CACHES or len(order) != 1 else "input or cache"
+    return "inputs" if open_ended or len(rest) == len(order) else "upstreams"
 
 
 def by_input(result: Any, order: Sequence[str], floating: Sequence[str]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ TINY: Residue = 1e-9  # of degrees, which are sums of a few exponents
 
 Degrees = Mapping[Expr, float]
 """Of a value, by input: by which power of the factor it grows when that input does."""
+_NOTHING: Degrees = {}
 
 _POWERS = {
     "square": 2.0,
@@ -77,29 +78,31 @@ def _part(expr: Expr, parts: Mapping[int, _Part]) -> _Part:
     known = tuple(map(dict, ties))
     if not given:
         return _Part(None, known)
-    first = given[0]
-    op, nothing = expr.op, dict[Expr, float]()
-    if op in _SAME or op in _COMPARED:
-        if op == "where":
-            given = [p.degrees for p in args[1:] if p.degrees is not None]
-            first = given[0] if given else nothing
-        equal = tuple(t for other in given[1:] if (t := _plus(first, other, -1.0)))
-        return _Part(first if op in _SAME else nothing, known + equal)
-    degrees: Degrees | None = None
-    if op in _PRODUCTS:
-        degrees = reduce(_plus, given)
-    elif op == "divide":
-        degrees = _plus(args[0].degrees or nothing, args[1].degrees or nothing, -1.0)
-    elif op in _POWERS:
-        degrees = _plus(nothing, first, _POWERS[op])
-    elif op == "power" and expr.args[1].op == CONSTANT:
-        degrees = _plus(nothing, first, float(expr.args[1].value or 0))
-    elif op == "prod":
-        count = math.prod(expr.args[0].shape) / math.prod(expr.shape)
-        degrees = _plus(nothing, first, count)
-    if degrees is None:  # any other function takes and gives numbers without a unit
-        return _Part(nothing, known + tuple(one for one in given if one))
+    if expr.op in _SAME or expr.op in _COMPARED:
+        if expr.op == "where":
+            given = [p.degrees for p in args[1:] if p.degrees is not None] or [_NOTHING]
+        equal = tuple(t for other in given[1:] if (t := _plus(given[0], other, -1.0)))
+        return _Part(given[0] if expr.op in _SAME else _NOTHING, known + equal)
+    degrees = _degrees(expr, args, given)
+    if degrees is None:
+        return _Part(_NOTHING, known + tuple(one for one in given if one))
     return _Part(degrees, known)
+
+
+def _degrees(expr: Expr, args: Sequence[_Part], given: Sequence[Degrees]) -> Degrees | None:
+    """Of an operation whose arguments may have different degrees; None of a function that takes and
+    gives numbers without a unit, as most do. `given` are the degrees that are known of `args`."""
+    if expr.op in _PRODUCTS:
+        return reduce(_plus, given)
+    if expr.op == "divide":
+        return _plus(args[0].degrees or _NOTHING, args[1].degrees or _NOTHING, -1.0)
+    if expr.op in _POWERS:
+        return _plus(_NOTHING, given[0], _POWERS[expr.op])
+    if expr.op == "power" and expr.args[1].op == CONSTANT:
+        return _plus(_NOTHING, given[0], float(expr.args[1].value or 0))
+    if expr.op == "prod":
+        return _plus(_NOTHING, given[0], math.prod(expr.args[0].shape) / math.prod(expr.shape))
+    return None
 
 
 def _key(degrees: Degrees) -> tuple[tuple[Expr, float], ...]:

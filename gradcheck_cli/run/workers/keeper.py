@@ -165,31 +165,28 @@ class Keeper(threading.Thread):
         except Spent:
             self._drop()
             return self._attempt(task)
-        except TimedOut:
-            dump = process.stack()
-            self._drop()
-            if task.group is not None:
-                self._hung[task.group] += 1
-            place = stood_at(dump)
-            failure = Failure(
-                "timed-out",
-                f"gave no answer within {limit:g} s",
-                short_dump(dump) if place else "",
-                place=place,
-            )
-        except TookTooMuch as error:
-            self._drop()
-            failure = Failure("out-of-memory", str(error))
-        except (Died, EngineFault) as error:
-            words = short_dump(process.last_words)
-            self._drop()
-            died = f"the worker process {_was(error)}{_compiled(self._engine)}"
-            failure = Failure("crashed", died, words, place=stood_at(words))
         except Exception as error:  # a thread that ends would leave the run waiting for ever
+            failure = self._failure_of(error, process, limit)
             self._drop()
-            words = f"the question could not be asked: {type(error).__name__}: {error}"
-            failure = Failure("raised", words, traceback.format_exc())
+            if failure.kind == "timed-out" and task.group is not None:
+                self._hung[task.group] += 1
         return Done(task, answers, failure, time.monotonic() - start)
+
+    def _failure_of(self, error: Exception, process: Process, limit: float) -> Failure:
+        """Why a process, which is still there, gave no answer within `limit` seconds."""
+        match error:
+            case TimedOut():
+                dump = process.stack()
+                place, words = stood_at(dump), f"gave no answer within {limit:g} s"
+                return Failure("timed-out", words, short_dump(dump) if place else "", place=place)
+            case TookTooMuch():
+                return Failure("out-of-memory", str(error))
+            case Died() | EngineFault():
+                words = short_dump(process.last_words)
+                died = f"the worker process {_was(error)}{_compiled(self._engine)}"
+                return Failure("crashed", died, words, place=stood_at(words))
+        words = f"the question could not be asked: {type(error).__name__}: {error}"
+        return Failure("raised", words, "".join(traceback.format_exception(error)))
 
     def _tell(self, task: Task, question: object, value: Any) -> None:
         self._tasks.so_far(SoFar(task, known_already(value, question, self._engine)))
