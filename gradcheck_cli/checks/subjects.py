@@ -155,7 +155,9 @@ class Subjects:
         except Exception as error:
             raise_if_internal(error)
             words = f"{type(error).__name__}: {error}".splitlines()[0]
-            note = f"its derivative runs in {narrow.dtype} only ({words}): checked in it"
+            note = (
+                f"its derivative runs in {narrow.dtype} only ({words}): checked in {narrow.dtype}"
+            )
             self.notes[note] = None
             self._narrow_only = True
         return self._narrow_only
@@ -174,7 +176,7 @@ BESIDE = (
 )
 
 
-BACKWARD = "the layer runs, and its derivative raises "
+BACKWARD = "the layer runs, but its derivative raises "
 
 
 def raised_beside(engine: Engine, problem: LayerProblem, failure: Failure) -> Failure:

@@ -175,7 +175,7 @@ class Refusing(torch.autograd.Function):
 def test_a_layer_whose_backward_alone_raises_is_told_so() -> None:
     answer = examine(torch_engine(), layer_problem(Refusing.apply, {"x": 0.5}))
     assert answer.failure is not None
-    words = "the layer runs, and its derivative raises ValueError: no inverse"
+    words = "the layer runs, but its derivative raises ValueError: no inverse"
     assert answer.failure.message == words
 
 

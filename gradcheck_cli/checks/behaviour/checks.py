@@ -40,8 +40,8 @@ WALLED = (
 )
 
 ONE_COMPILATION = (
-    "it is compiled for each memory layout of its inputs and each set of leaves whose gradients "
-    "are wanted: beside the usual ones, one of each was tried, together"
+    "it is recompiled for each memory layout of its inputs, and for each set of leaves whose "
+    "gradients are requested: besides the usual ones, one of each was tried, in one run"
 )
 
 # Told where two runs have too few digits in common.

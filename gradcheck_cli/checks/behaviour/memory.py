@@ -19,9 +19,9 @@ BETWEEN = "with another forward run between a forward and its backward"
 REPEATS = 2  # of the first run
 PLACES = 4  # where numbers may be kept, that are cleared one by one
 FIRST = (
-    "for another input the gradient of `{name}` is still that of the first one, though the value "
-    "has another slope there: the backward does not use the input, or uses what an earlier call "
-    "computed"
+    "for another input, the gradient of `{name}` is still that of the first input, although the "
+    "slope of the value differs there: the backward does not use the input, or it uses what an "
+    "earlier call computed"
 )
 OVERWRITTEN = (
     "the gradient of `{name}` that a backward pass returned is overwritten by the next one: both "
@@ -69,7 +69,7 @@ def left_behind(bench: Bench) -> Iterator[Fault]:
     try:
         ran = bench.run(Call(earlier_inputs=bench.elsewhere or {}))
     except Exception as error:
-        when, other = "in a second call of one object", OtherRun("second call")
+        when, other = "in the second call of an object", OtherRun("second call")
         yield raised(Codes.STATEFUL_GRADIENT, when, error, other, "warning")
         return
     given = tuple(leaf.name for leaf in bench.leaves.values() if leaf.role == "input")
@@ -81,7 +81,7 @@ def left_behind(bench: Bench) -> Iterator[Fault]:
         yield Fault(Codes.STATEFUL_GRADIENT, OUTPUT)
         return
     found = bench.apart(bench.first, ran, bench.near, given)
-    fault = _shown("second call", "in a first call of an object, and in a second one", found)
+    fault = _shown("second call", "in the first call of an object, and in its second call", found)
     if fault is not None and fault.input is not None:
         yield fault
 

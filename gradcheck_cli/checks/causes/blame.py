@@ -95,7 +95,9 @@ class Blame:
         if not self._is_no_rounding(finding):
             return replace(finding, cause=cause)
         if self._is_another_function:
-            said = f"{finding.message}: in {self._dtype}, its operations are another function, as"
+            said = (
+                f"{finding.message}: in {self._dtype}, the layer computes a different function, as"
+            )
             said = f"{said} where a bound is an epsilon of the dtype; this is its derivative"
             return replace(finding, message=said, cause=cause)
         wide, many = self._highest.dtype, finding.message.partition(": ")[0]

@@ -65,7 +65,7 @@ OF_ISLANDS = (
     "{}second derivatives are compared with differences of the gradient, because gradcheck has no "
     "formula for {}"
 )
-OF_FIRST_TERMS = "of {} the first and the second derivative alone are known"
+OF_FIRST_TERMS = "only the first and second derivatives of {} are known"
 MOST = 4096  # entries: a Hessian is as tall as there are
 DRAWS = 2
 

@@ -178,7 +178,7 @@ OTHER_RUNS: Mapping[Way, _Run] = {
         _ALL,
     ),
     "second call": _Run(
-        "in a first call of an object, and in a second one",
+        "in the first call of an object, and in its second call",
         "expected = result(inputs)\n{made}\nresult(other)\nfound = result(inputs)",
         _ALL,
     ),

@@ -113,7 +113,7 @@ class FirstSlope(torch.autograd.Function):
 
 def test_what_a_class_keeps_of_its_first_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FirstSlope, "slope", None)
-    assert "still that of the first one" in behaviour(FirstSlope, X)["GC605"]
+    assert "still that of the first input" in behaviour(FirstSlope, X)["GC605"]
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_a_large_layer_keeps_of_its_first_input(monkeypatch: pytest.MonkeyPatch) -> None:
     many = {"x": np.random.default_rng(0).standard_normal((3, 50))}  # two blocks and a part of one
     monkeypatch.setattr(FirstSlope, "slope", None)
-    assert "still that of the first one" in behaviour(FirstSlope, many)["GC605"]
+    assert "still that of the first input" in behaviour(FirstSlope, many)["GC605"]
     assert behaviour(lambda x: x**2, many) == {}
     assert behaviour(lambda x: torch.relu(x) + 2 * x, many) == {}
 

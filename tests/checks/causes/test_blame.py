@@ -309,4 +309,4 @@ def test_a_bound_that_is_an_epsilon_of_the_dtype_is_no_wrong_gradient(layer: Any
     codes = {one.code for one in answer.findings if one.severity == "error"}
     assert codes
     assert codes <= {"GC301", "GC302"}
-    assert any("its operations are another function" in one.message for one in answer.findings)
+    assert any("the layer computes a different function" in one.message for one in answer.findings)
