@@ -21,11 +21,14 @@ from gradcheck_cli.domain.thresholds import EXCUSED_MOVES, ROUNDED_AWAY
 from gradcheck_cli.search.bends import Bend, bends
 from gradcheck_cli.search.box import Domain, Ordinals, to_ordinals
 from gradcheck_cli.search.budget import Budget
-from gradcheck_cli.search.enclosures.enclosed import Enclosed, Rounding, between
+from gradcheck_cli.search.enclosures.adjoints import Adjoints
+from gradcheck_cli.search.enclosures.enclosed import Enclosed, Exceeds, Rounding, between, up
 from gradcheck_cli.search.enclosures.enclosing import BoxProgram
+from gradcheck_cli.search.enclosures.rules import times
 from gradcheck_cli.search.estimates import Answers
 from gradcheck_cli.search.goals import midway
 from gradcheck_cli.search.kinds import eps, half
+from gradcheck_cli.truth.batching import NotBatched
 
 _BATCH = 1024
 _TOGETHER = 128  # boxes cost little more than one: most of a call is not spent on their numbers,
@@ -35,6 +38,10 @@ _ALL = np.uint8(63)
 _SELDOM = 16
 """One of so many boxes is asked for an excuse where no more than that have one: it costs as much as
 to enclose some boxes."""
+_SELDOM_ADJOINTS = 4
+"""The same of adjoints, which also say along which element a box should be cut."""
+_MOST_ADJOINTS = 8  # elements of an output, each of which has a reverse pass of its own
+_SLOP = 1e-300  # what underflow of float64 may lose
 _MARGIN = 0.75
 """Part of the error that is allowed: a proof leaves room for other readings of half the digits."""
 
@@ -61,7 +68,8 @@ class Proof:
         self._gradient = BoxProgram(gradient.program, constants, fmt, rounding)
         self._half, self._eps = half(fmt), eps(fmt)
         self._exact = formula
-        self._asked, self._excuses = 0, 0  # boxes of which a bend was asked, and was enough
+        self._values = {name: domain.values(domain.start)[name] for name in domain.shapes}
+        self._bending, self._adjoint = _Worth(_SELDOM), _Worth(_SELDOM_ADJOINTS)
         self._low = self._high = np.zeros((0, domain.size), np.int64)
         self._kinds = np.zeros(0, np.uint8)
         self._left = self._low, self._high, self._kinds  # boxes that are split no more
@@ -69,11 +77,20 @@ class Proof:
         self.boxes = 0
         self.run = 0  # leaves that were run, because no bound decides there
         low, high = domain.low[None], domain.high[None]
-        self._push(low, high, _ALL & ~self.proven(low, high))
+        self._along = np.full(1, -1)  # of the boxes that were looked at, what to cut them along
+        self._push(low, high, _ALL & ~self.proven(low, high), self._along)
 
     @cached_property
     def _bends(self) -> list[Bend]:
         return bends(self._exact, self._domain, self._wrt, self._rounding)
+
+    @cached_property
+    def _adjoints(self) -> Adjoints | None:
+        """None where the reverse pass cannot be written down, or has no enclosure."""
+        try:
+            return Adjoints(self._gradient, self._values, self._domain.dtype)
+        except (Exceeds, NotBatched, TypeError, ValueError):
+            return None
 
     def drop(self, kinds: Iterable[Kind]) -> None:
         """Forgets where these kinds may happen."""
@@ -106,7 +123,7 @@ class Proof:
             self._low, self._high = self._low[count:], self._high[count:]
             self._kinds = self._kinds[count:]
             kinds = kinds & ~self._proven(low, high, np.bitwise_or.reduce(kinds))
-            self._push(low, high, kinds)
+            self._push(low, high, kinds, self._along)
 
     def is_open(self, kind: Kind) -> bool:
         """Whether the kind may happen somewhere, as far as is known."""
@@ -238,17 +255,17 @@ class Proof:
         self._low, self._high = self._low[mine], self._high[mine]
         self._kinds = self._kinds[mine]
 
-    def _push(self, low: Ordinals, high: Ordinals, kinds: Array) -> None:
+    def _push(self, low: Ordinals, high: Ordinals, kinds: Array, along: Array) -> None:
         """The boxes with open kinds, split once, or until there are many; single points become
         leaves."""
         left = kinds != 0
-        low, high, kinds = low[left], high[left], kinds[left]
+        low, high, kinds, along = low[left], high[left], kinds[left], along[left]
         single = np.all(low == high, axis=1)
         self._leaves += [(p, k) for p, k in zip(low[single], kinds[single], strict=True)]
-        low, high, kinds = low[~single], high[~single], kinds[~single]
+        low, high, kinds, along = low[~single], high[~single], kinds[~single], along[~single]
         if not len(low):
             return
-        self._add_halves(low, high, kinds)
+        self._add_halves(low, high, kinds, along)
         while 2 * len(self._low) <= min(_TOGETHER, _NUMBERS // self._domain.size):
             several = np.any(self._low < self._high, axis=1)
             if not several.any():
@@ -257,8 +274,10 @@ class Proof:
             self._keep(~several)
             self._add_halves(*split)
 
-    def _add_halves(self, low: Ordinals, high: Ordinals, kinds: Array) -> None:
-        low, high = halves(self._domain, low, high)
+    def _add_halves(
+        self, low: Ordinals, high: Ordinals, kinds: Array, along: Array | None = None
+    ) -> None:
+        low, high = halves(self._domain, low, high, along)
         self._low = np.concatenate([self._low, low])
         self._high = np.concatenate([self._high, high])
         self._kinds = np.concatenate([self._kinds, kinds, kinds])
@@ -297,6 +316,7 @@ class Proof:
 
     def _proven(self, low: Ordinals, high: Ordinals, wanted: np.uint8) -> Array:
         self.boxes += len(low)
+        self._along = np.full(len(low), -1)
         (lows, highs), count = self._arrays(low, high), len(low)
         found = np.zeros(count, np.uint8)
         if wanted & _BIT["undefined"]:
@@ -306,7 +326,7 @@ class Proof:
         if wanted & ~_BIT["undefined"]:
             value, *gradients = self._gradient(lows, highs, count)
             assert value is not None
-            found |= self._of_value(value, self._moved(lows, highs, gradients))
+            found |= self._of_value(value, self._moved(lows, highs, gradients), low, high, wanted)
             found |= self._of_gradients(gradients, count, low, high, wanted)
         return found & wanted
 
@@ -330,37 +350,88 @@ class Proof:
         known = np.isfinite(total)  # an overflow excuses nothing
         return np.where(known, total, 0.0) * self._rounding.unit * _MARGIN
 
-    def _of_value(self, value: Enclosed, moved: Array) -> Array:
+    def _of_value(
+        self, value: Enclosed, moved: Array, low: Ordinals, high: Ordinals, wanted: np.uint8
+    ) -> Array:
+        value = value.map(lambda part: part.reshape(len(low), -1))
         good = ~_any(value.bad)
+        off = ~(self._is_near(value) | (value.error <= EXCUSED_MOVES * moved) | value.broken)
+        if wanted & _BIT["value-inaccurate"]:
+            asked = good & _any(off)
+            sharp, by_slopes = self._sharper(0, value, low, high, asked)
+            moved = np.maximum(moved, _MARGIN * by_slopes)
+            off &= ~(self._is_near(sharp) | (sharp.error <= EXCUSED_MOVES * moved))
+            self._adjoint.note(int(np.sum(asked & ~_any(off))))
+        return _bits("value-nonfinite", good) | _bits("value-inaccurate", ~_any(off))
+
+    def _is_near(self, value: Enclosed) -> Array:
+        """Where values are right to half of the digits, or too small to count."""
         limit = self._half * _MARGIN - value.d
         least = np.maximum(value.least, self._rounding.normal)
-        error = value.error.reshape(len(moved), -1)
-        own = (error <= EXCUSED_MOVES * moved).reshape(value.a.shape)
         with np.errstate(over="ignore"):
-            right = own | ((limit > 0) & (value.a <= limit * least))
-        small = value.most < self._rounding.normal
-        return _bits("value-nonfinite", good) | _bits(
-            "value-inaccurate", ~_any(~(right | small | value.broken))
-        )
+            right = (limit > 0) & (value.a <= limit * least)
+        return np.asarray(right | (value.most < self._rounding.normal))
+
+    def _sharper(
+        self, output: int, known: Enclosed, low: Ordinals, high: Ordinals, wanted: Array
+    ) -> tuple[Enclosed, Array]:
+        """An output of which `known` (N, n) is known: its errors by adjoints, its range by its
+        slopes; and at least what half an ulp of the inputs moves its elements by, (N, n). Boxes
+        that are not wanted have no such errors and moves. Where that decided next to no box so far,
+        some of them are asked."""
+        size = known.lo.shape[1]
+        moves = np.zeros((len(low), size))
+        nothing = replace(known, d=moves, a=np.full(known.lo.shape, np.inf)), moves
+        rows = self._adjoint.chosen(wanted)
+        if not len(rows) or size > _MOST_ADJOINTS or self._adjoints is None:
+            return nothing
+        lows, highs = self._arrays(low[rows], high[rows])
+        found = self._adjoints.of(lows, highs, len(rows), output)
+        with np.errstate(all="ignore"):
+            middles = {name: lows[name] / 2 + highs[name] / 2 for name in lows}
+            center = self._gradient(middles, middles, len(rows))[output]
+            assert center is not None
+            reaches = []
+            for name, (least, most) in found.slopes.items():
+                x = between(lows[name], highs[name]).map(
+                    lambda part: part.reshape(len(part), 1, -1)
+                )
+                slope = np.where((least <= 0) & (most >= 0), 0.0, np.minimum(abs(least), abs(most)))
+                if name in self._wrt:
+                    moved = np.sum(times(x.least, slope), axis=2)
+                    moves[rows] += np.where(np.isfinite(moved), moved, 0.0) * self._rounding.unit
+                half = (x.hi / 2 - x.lo / 2) * (1 + 2.0**-40)
+                reaches.append(times(half, np.maximum(abs(least), abs(most))))
+            each = np.concatenate(reaches, axis=2) if reaches else np.full((1, 1, 1), np.inf)
+            reach = up(np.sum(each, axis=2)) + _SLOP
+            ends = center.map(lambda part: part.reshape(len(rows), -1))
+            smooth = found.smooth[:, None] & np.isfinite(reach)
+            if reaches:
+                widest = np.argmax(np.max(each, axis=1), axis=1)
+                self._along[rows] = np.where(smooth.all(axis=1), widest, self._along[rows])
+            lo, hi = known.lo.copy(), known.hi.copy()
+            reach = np.broadcast_to(reach, smooth.shape)
+            lo[rows] = np.fmax(lo[rows], np.where(smooth, ends.lo - reach, -np.inf))
+            hi[rows] = np.fmin(hi[rows], np.where(smooth, ends.hi + reach, np.inf))
+        errors = nothing[0].a
+        errors[rows] = found.errors
+        return replace(known, lo=lo, hi=hi, d=np.zeros(lo.shape), a=errors), moves
 
     def _excused(
-        self, position: int, g: Enclosed, low: Ordinals, high: Ordinals, wanted: Array
+        self, position: int, error: Array, low: Ordinals, high: Ordinals, wanted: Array
     ) -> Array:
         """Which errors (N, n) of the gradient by an input are the problem's own; of boxes that are
         not wanted, none. Where next to no box was excused so far, some of them are asked."""
-        found = np.zeros(g.lo.shape, np.bool_)
-        rows = np.flatnonzero(wanted)
-        if self._excuses * _SELDOM < self._asked:
-            rows = rows[::_SELDOM]
+        found = np.zeros(error.shape, np.bool_)
+        rows = self._bending.chosen(wanted)
         if position >= len(self._wrt) or not len(rows):
             return found
         for bend in self._bends:
             if bend.name == self._wrt[position]:
                 moved = bend.moves(self._domain, low[rows], high[rows]) * self._rounding.unit
-                error = g.error[rows, bend.place]
-                found[rows, bend.place] = error <= _MARGIN * EXCUSED_MOVES * moved
-                self._asked += len(rows)
-                self._excuses += int(np.sum(found[rows, bend.place]))
+                own = error[rows, bend.place]
+                found[rows, bend.place] = own <= _MARGIN * EXCUSED_MOVES * moved
+                self._bending.note(int(np.sum(found[rows, bend.place])))
         return found
 
     def _of_gradients(
@@ -380,17 +451,23 @@ class Proof:
             if one is None:
                 continue
             g = one.map(lambda part: part.reshape(count, -1))
-            top = np.maximum(np.max(g.least, axis=1, keepdims=True), self._rounding.normal)
             good &= ~_any(g.bad)
-            limit = np.maximum(ROUNDED_AWAY * self._eps * top, self._rounding.normal)
-            counts = ~(g.most < limit)
-            lost = counts & ~((1 - g.d) * np.maximum(limit, g.least) > g.a)
-            allowed = self._half * _MARGIN - g.d
-            small = np.max(g.most, axis=1, keepdims=True) < self._rounding.normal
-            off = ~(((allowed > 0) & (g.a <= allowed * top)) | small)
-            fails = (kept_wanted & _any(lost)) | (right_wanted & _any(off))
-            own = self._excused(position, g, low, high, good & fails)
-            own |= g.broken
+            lost, off = self._fails_of(g)
+
+            def failing(lost: Array = lost, off: Array = off, good: Array = good) -> Array:
+                return good & ((kept_wanted & _any(lost)) | (right_wanted & _any(off)))
+
+            own = g.broken | self._excused(position, g.error, low, high, failing())
+            asked = failing(lost & ~own, off & ~own)
+            if asked.any():
+                sharp, moved = self._sharper(position + 1, g, low, high, asked)
+                still_lost, still_off = self._fails_of(sharp)
+                lost, off = lost & still_lost, off & still_off
+                own |= sharp.error <= _MARGIN * EXCUSED_MOVES * moved
+                still = failing(lost & ~own, off & ~own)
+                own |= self._excused(position, sharp.error, low, high, still)
+                still = failing(lost & ~own, off & ~own)
+                self._adjoint.note(int(np.sum(asked & ~still)))
             kept &= ~_any(lost & ~own)
             right &= ~_any(off & ~own)
         return (
@@ -399,20 +476,57 @@ class Proof:
             | _bits("gradient-inaccurate", right)
         )
 
+    def _fails_of(self, g: Enclosed) -> tuple[Array, Array]:
+        """Which entries (N, n) of a gradient may be lost to 0, and be off by half of the digits."""
+        top = np.maximum(np.max(g.least, axis=1, keepdims=True), self._rounding.normal)
+        limit = np.maximum(ROUNDED_AWAY * self._eps * top, self._rounding.normal)
+        counts = ~(g.most < limit)
+        lost = counts & ~((1 - g.d) * np.maximum(limit, g.least) > g.a)
+        allowed = self._half * _MARGIN - g.d
+        small = np.max(g.most, axis=1, keepdims=True) < self._rounding.normal
+        return lost, ~(((allowed > 0) & (g.a <= allowed * top)) | small)
 
-def halves(domain: Domain, low: Ordinals, high: Ordinals) -> tuple[Ordinals, Ordinals]:
+
+class _Worth:
+    """Whether it is worth to ask boxes for something costly: of how many that was done, and of how
+    many it decided something. If it decides fewer than one of `seldom`, so few are asked."""
+
+    def __init__(self, seldom: int) -> None:
+        self._seldom = seldom
+        self._asked, self._decided = 0, 0
+
+    def chosen(self, wanted: Array) -> Array:
+        """The rows that are asked: of those that are wanted, all, or some."""
+        rows = np.flatnonzero(wanted)
+        few = self._decided * self._seldom < self._asked
+        rows = rows[:: self._seldom] if few else rows
+        self._asked += len(rows)
+        return rows
+
+    def note(self, decided: int) -> None:
+        self._decided += decided
+
+
+def halves(
+    domain: Domain, low: Ordinals, high: Ordinals, chosen: Array | None = None
+) -> tuple[Ordinals, Ordinals]:
     """Each box (N, D) cut in two along the element that is widest for its domain, in ordinals or by
     its numbers, and in the middle of that: the lower halves, and then the upper ones. In ordinals,
-    what is large is a small part of a domain that has 0; by its numbers, what is small is."""
+    what is large is a small part of a domain that has 0; by its numbers, what is small is. If an
+    element is `chosen` (N,), not -1, the box is cut along that, in the middle of its numbers."""
     rows = np.arange(len(low))
     numbers = [domain.numbers(one) for one in (low, high, domain.low[None], domain.high[None])]
     by_ordinals = _shares(low, high, domain.low, domain.high)
     by_numbers = _shares(*(one / 2 for one in numbers))
     along, axis = np.divmod(np.argmax(np.hstack([by_ordinals, by_numbers]), axis=1), domain.size)
+    if chosen is not None:
+        can = (chosen >= 0) & (low[rows, chosen] < high[rows, chosen])
+        along, axis = np.where(can, 1, along), np.where(can, chosen, axis)
     first, last = low[rows, axis], high[rows, axis]
     middle = to_ordinals((numbers[0] / 2 + numbers[1] / 2)[rows, axis], domain.format)
     cut = np.where(along, np.clip(middle, first, last - 1), midway(first, last))
-    cut = np.where((first < 0) & (last >= 0), -1, cut)
+    crosses = (first < 0) & (last >= 0)
+    cut = np.where(crosses if chosen is None else crosses & ~can, -1, cut)
     middle_high, middle_low = high.copy(), low.copy()
     middle_high[rows, axis] = cut
     middle_low[rows, axis] = cut + 1

@@ -41,7 +41,7 @@ from gradcheck_cli.search.enclosures.enclosed import (
     Exceeds,
     Rounding,
 )
-from gradcheck_cli.search.enclosures.faithful import LOOSE, unfaithful
+from gradcheck_cli.search.enclosures.faithful import AGAIN, LOOSE, unfaithful
 from gradcheck_cli.search.estimates import Answers, Estimator
 from gradcheck_cli.search.goals import Lines, Watch, directed, lines_through
 from gradcheck_cli.search.kinds import relative_errors, suspects
@@ -187,7 +187,7 @@ class Searching:
         self._why = unfaithful(program, engine)
         if self._why:
             return
-        rounding = Rounding.of(self._format, engine in LOOSE)
+        rounding = Rounding.of(self._format, engine in LOOSE, engine in AGAIN)
         try:
             formula = self._formula()
             self._proof = Proof(self._domain, formula, self._gradient, self._spec.wrt, rounding)

@@ -91,7 +91,7 @@ def test_a_kind_that_is_given_up_stays_open_and_takes_no_boxes_from_others() -> 
 
 @pytest.mark.parametrize(
     ("model", "domain", "dtype"),
-    [("x / (1 + abs(x))", (-9, 9), "float16"), ("log(1 + exp(x)) - x", (-1, 2), "bfloat16")],
+    [("x / (1 + abs(x))", (-16, 16), "float16"), ("log(1 + exp(x)) - x", (-1, 2), "bfloat16")],
 )
 def test_numbers_that_no_bound_decides_are_run(
     model: str, domain: tuple[float, float], dtype: str
@@ -101,6 +101,23 @@ def test_numbers_that_no_bound_decides_are_run(
     found = searched(spec, dtype)["gradient-inaccurate"]
     assert found.verdict == "proven-absent"
     assert any("were run on this engine" in one for one in found.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("model", "domain"),
+    [
+        ("x / (1 + exp(-x))", (-5, 5)),  # a slope with a zero
+        ("x / (1 + abs(x))", (-900, 900)),  # a slope that is the difference of larger numbers
+        ("x * sin(x) + exp(-x)", (0.5, 3)),
+        ("x**4 - 3 * x**2 + x", (-3, 3)),
+    ],
+)
+def test_errors_that_cancel_do_not_stand_against_a_proof(
+    model: str, domain: tuple[float, float]
+) -> None:
+    spec = spec_of(f"{{x: {{value: 1, domain: [{domain[0]}, {domain[1]}]}}}}", model)
+    found = searched(spec)
+    assert {one.verdict for one in found.values()} == {"proven-absent"}
 
 
 def test_a_leaf_is_right_only_if_its_number_is_near_the_exact_one() -> None:

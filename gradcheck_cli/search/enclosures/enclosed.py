@@ -168,7 +168,8 @@ class Rounding:
     """How an engine rounds: to nearest with unit roundoff `unit`; what underflows is off by `least`
     at most, and by `library_least` in a function of a library.
     `flush`: it takes and gives 0 for all subnormal numbers. `loose`: it may multiply by a rounded
-    reciprocal in place of a division, and compute a function of a library by several roundings."""
+    reciprocal in place of a division, and compute a function of a library by several roundings.
+    `again`: it may compute a number anew for each of its uses, and round differently."""
 
     unit: float
     largest: float
@@ -178,6 +179,7 @@ class Rounding:
     normal: float  # the smallest normal number
     flush: bool = False
     loose: bool = False
+    again: bool = False
 
     @property
     def overflow(self) -> float:
@@ -219,7 +221,7 @@ class Rounding:
         return 2 * self.unit + self.unit**2 if self.loose else self.unit
 
     @classmethod
-    def of(cls, fmt: FloatFormat, loose: bool) -> Rounding:
+    def of(cls, fmt: FloatFormat, loose: bool, again: bool = False) -> Rounding:
         """A loose engine flushes what is subnormal where it computes: the subnormal numbers of
         float16 are normal ones of float32."""
         normal, u = fmt.smallest_normal, fmt.unit_roundoff
@@ -230,7 +232,7 @@ class Rounding:
         ulps = 2 * LIBRARY_ULPS
         library_least = least + ulps * 2.0**-149 if narrow else ulps * least
         library_least = normal if flush else library_least
-        return cls(u, fmt.largest, least, library_least, library, normal, flush, loose)
+        return cls(u, fmt.largest, least, library_least, library, normal, flush, loose, again)
 
 
 def up(bound: Bounds) -> Bounds:

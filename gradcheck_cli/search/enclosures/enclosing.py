@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +32,7 @@ from gradcheck_cli.search.enclosures.faithful import (
 from gradcheck_cli.search.enclosures.rules import RULES, read, stays_broken
 from gradcheck_cli.truth.batching import Batch
 from reference_engine.op import Composite
-from reference_engine.traced import ROWS, Value
+from reference_engine.traced import ROWS, Value, shape_of
 
 _OF_MASKS = frozenset(
     (
@@ -40,14 +40,14 @@ _OF_MASKS = frozenset(
         *(*array_rules.MOVES, "take_along_axis", "scatter_add"),
     )
 )
-_ONLY_MOVES = frozenset(("pad", "tril", "triu", "diag"))
+_ONLY_MOVES = frozenset(("pad", "tril", "triu", "diag", "scatter"))
 """Rows that put their numbers elsewhere, and 0 where none is put."""
 _SIZES = (1, 16, 128, 1024)
 _DTYPES = {"float": np.float64, "int": np.int64, "bool": np.bool_}
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class Step:
     """An operation of a batched program, with its place in the program of one point (None: it has
     none there), what is known of it, and how far its kernel is from its name (BEYOND_THRESHOLD)."""
 
@@ -59,7 +59,7 @@ class _Step:
 
 
 @dataclass(frozen=True, slots=True)
-class _Steps:
+class Steps:
     """A program for a number of boxes: `values`, and `single` by place in the program of one point,
     have what does not move; `moving` has both places of the inputs that do, and `steps` what they
     reach."""
@@ -67,8 +67,22 @@ class _Steps:
     values: list[Any]
     single: list[Any]
     moving: dict[str, tuple[int, int]]
-    steps: list[_Step]
+    steps: list[Step]
     outputs: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """All numbers of a program over boxes: `values` by node of the batched program, `single` by
+    node of the program of one point."""
+
+    compiled: Steps
+    values: list[Any]
+    single: list[Any]
+
+    @property
+    def outputs(self) -> list[Any]:
+        return [None if i is None else self.values[i] for i in self.compiled.outputs]
 
 
 class BoxProgram:
@@ -81,48 +95,57 @@ class BoxProgram:
         constants: Mapping[str, Array],
         fmt: FloatFormat,
         rounding: Rounding,
+        masks: Collection[str] = (),
     ) -> None:
+        """`masks` are inputs that are given for each box."""
         program, more = expanded(program, constants)
-        self._constants = {**constants, **more}
-        program = split_evenly(program, self._constants)
-        self._program = program = signed(merged(unrolled(gathered(program))))
+        self.constants = {**constants, **more}
+        program = split_evenly(program, self.constants)
+        self.program = program = signed(merged(unrolled(gathered(program))))
+        numbers = {n for n, i in program.inputs.items() if program.nodes[i].kind == "float"}
+        self._names = numbers.union(masks)  # of the inputs that each point has
         self._facts = facts_of(program)
-        self._rounding = rounding
-        self._compiled: dict[tuple[int, frozenset[str]], _Steps] = {}
+        self.rounding = rounding
+        self._compiled: dict[tuple[int, frozenset[str]], Steps] = {}
         for node in program.nodes:
             if node.op not in (INPUT, CONSTANT) and node.op not in RULES:
                 raise array_rules.no_rule(node.op)
-        self._batches = {_SIZES[0]: Batch(program, _SIZES[0])}
+        self._batches = {_SIZES[0]: Batch(program, _SIZES[0], self._names)}
 
     def __call__(
         self, low: Mapping[str, Array], high: Mapping[str, Array], count: int
     ) -> list[Enclosed | None]:
         """The outputs over boxes: arrays (count, *shape) of the least and largest numbers."""
-        size = next(size for size in _SIZES if size >= count)
-        names = frozenset(low)
+        size = size_of(count)
+        found = self.run(
+            {n: between(filled(low[n], size), filled(high[n], size)) for n in low}, size
+        )
+        return [None if y is None else _first(y, count) for y in found.outputs]
+
+    def run(self, given: Mapping[str, Any], size: int) -> Run:
+        """All numbers over so many boxes (one of the sizes of `size_of`), of these inputs."""
+        names = frozenset(given)
         with np.errstate(all="ignore"):
             if (size, names) not in self._compiled:
                 self._compiled[size, names] = self._steps(size, names)
             compiled = self._compiled[size, names]
             values, single = compiled.values.copy(), compiled.single.copy()
             for name, (index, own) in compiled.moving.items():
-                values[index] = between(_filled(low[name], size), _filled(high[name], size))
-                single[own] = values[index]
+                values[index] = single[own] = given[name]
             for step in compiled.steps:
                 self._take(step, values, single)
-        outputs = (None if i is None else values[i] for i in compiled.outputs)
-        return [None if y is None else _first(y, count) for y in outputs]
+        return Run(compiled, values, single)
 
-    def _steps(self, size: int, names: frozenset[str]) -> _Steps:
+    def _steps(self, size: int, names: frozenset[str]) -> Steps:
         """The program for so many boxes. What the inputs that move do not reach is computed."""
         if size not in self._batches:
-            self._batches[size] = Batch(self._program, size)
+            self._batches[size] = Batch(self.program, size, self._names)
         batch = self._batches[size]
         facts = {batch.places[index]: fact for index, fact in self._facts.items()}
         own = {place: index for index, place in enumerate(batch.places)}
         nodes = batch.program.nodes
         inputs = {index: name for name, index in batch.program.inputs.items()}
-        found = _Steps([None] * len(nodes), [None] * len(own), {}, [], batch.program.outputs)
+        found = Steps([None] * len(nodes), [None] * len(own), {}, [], batch.program.outputs)
         moves: set[int] = set()
         for index, node in enumerate(nodes):
             if inputs.get(index) in names:
@@ -135,7 +158,7 @@ class BoxProgram:
                 found.values[index] = self._constant(node)
             else:
                 threshold = BEYOND_THRESHOLD.get(kernel_of(node)) if node.op == "where" else None
-                step = _Step(index, node, own.get(index), facts.get(index), threshold)
+                step = Step(index, node, own.get(index), facts.get(index), threshold)
                 if moves.intersection(node.args):
                     found.steps.append(step)
                     moves.add(index)
@@ -145,38 +168,39 @@ class BoxProgram:
                 found.single[own[index]] = found.values[index]
         return found
 
-    def _take(self, step: _Step, values: list[Any], single: list[Any]) -> None:
+    def _take(self, step: Step, values: list[Any], single: list[Any]) -> None:
         """Runs one operation; `single` has the numbers by their place in the program of a point."""
-        found = self._run(step, [values[i] for i in step.node.args])
+        found = self.computed(step, [values[i] for i in step.node.args])
         if step.fact is not None:
             found = step.fact(found, single)
         values[step.index] = found
         if step.own is not None:
             single[step.own] = found
 
-    def _run(self, step: _Step, args: list[Any]) -> Any:
+    def computed(self, step: Step, args: Sequence[Any]) -> Any:
+        """What an operation makes of its arguments, by its rule alone."""
         node = step.node
-        taken = [read(self._rounding, x) if isinstance(x, Enclosed) else x for x in args]
+        taken = [read(self.rounding, x) if isinstance(x, Enclosed) else x for x in args]
         if node.op not in _OF_MASKS:
             taken = [array_rules.as_enclosed(x) for x in taken]
         if len(args) == 2 and args[0] is args[1]:
             taken[1] = taken[0]
-        found = RULES[node.op](self._rounding, *taken, **node.keywords)
-        broken = stays_broken(self._rounding, node.op, taken)
+        found = RULES[node.op](self.rounding, *taken, **node.keywords)
+        broken = stays_broken(self.rounding, node.op, taken)
         if np.any(broken):
             found = replace(found, broken=found.broken | broken)
         return found if step.part is None else _approximated(found, taken[0], step.part)
 
     def _input(self, name: str, size: int) -> Any:
-        value = np.asarray(self._constants[name])
+        value = np.asarray(self.constants[name])
         if value.dtype.kind != "f":
             return value
-        return literals(self._rounding, np.broadcast_to(value, (size, *value.shape)))
+        return literals(self.rounding, np.broadcast_to(value, (size, *value.shape)))
 
     def _constant(self, node: Node) -> Any:
         if node.kind == "bool":
             return np.asarray(node.value)
-        return literals(self._rounding, np.asarray(float(node.value or 0.0)))
+        return literals(self.rounding, np.asarray(float(node.value or 0.0)))
 
 
 def _approximated(found: Enclosed, beyond: Any, part: float) -> Enclosed:
@@ -188,7 +212,13 @@ def _approximated(found: Enclosed, beyond: Any, part: float) -> Enclosed:
     return replace(found, lo=lo, hi=hi, d=up(found.d + 2 * off * (1 + found.d)))
 
 
-def _filled(values: Array, size: int) -> Array:
+def size_of(count: int) -> int:
+    """How many boxes are enclosed at once where so many are asked for."""
+    return next(size for size in _SIZES if size >= count)
+
+
+def filled(values: Array, size: int) -> Array:
+    """The rows, the last of them repeated up to this size."""
     extra = np.repeat(values[-1:], size - len(values), axis=0)
     return np.concatenate([values, extra])
 
@@ -211,6 +241,8 @@ class _Parts(ProgramWriter):
         if op.name in _ONLY_MOVES:
             if keywords.get("value"):
                 raise TypeError("a frame of other numbers than 0")
+            if op.name == "scatter" and np.any(op.raw(np.ones(shape_of(args[0])), **keywords) > 1):
+                raise TypeError("numbers that meet in one place")
             (found,) = self.moved(lambda xs: [op.raw(*xs, **keywords)], args)
             return found
         return op.compose(*args, **keywords)

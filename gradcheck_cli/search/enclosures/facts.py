@@ -17,7 +17,7 @@ are not, however they round.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -78,9 +78,17 @@ def signed(program: Program) -> Program:
         if _stays_above(node, program.nodes, above):
             above.add(index)
         if node.op == "sqrt" and node.args[0] in above:
-            node = replace(node, keywords={"not_below_0": True})
+            node = replace(node, keywords=_SIGNED)
         nodes.append(node)
     return replace(program, nodes=tuple(nodes))
+
+
+_SIGNED = {"not_below_0": True}
+
+
+def keywords_of(node: Node) -> Mapping[str, Any]:
+    """The keywords that the row of the table takes."""
+    return {} if node.keywords is _SIGNED else node.keywords
 
 
 _ABOVE = frozenset(("square", "abs", "exp", "sqrt", "var", "relu"))

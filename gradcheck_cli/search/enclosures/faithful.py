@@ -74,6 +74,9 @@ LOOSE = frozenset(("jax", "tensorflow"))
 """Engines that take and give 0 for the subnormal numbers of float32. In half precision they compute
 a function of a library by several roundings to it, or to more digits."""
 
+AGAIN = frozenset(("jax",))
+"""Engines that compile several operations as one, as those of a function of `jax.nn` are: a number
+may be computed anew for each of its uses."""
 
 _BY_OTHERS = {"torch": frozenset(("prod", "cumprod"))}
 """Rows with a derivative that the engine chooses by all numbers of an array: one that is 0 changes

@@ -30,6 +30,7 @@ from gradcheck_cli.search.enclosures.rules import (
 _LOG1P = 2.0**-45
 """Relative. JAX's log1p of float64 takes a quotient of polynomials from -0.414 on, which is right
 from -0.293 on, and is off by 2^-45.1 between."""
+_LOG1P_FROM = -0.29  # where it is right, however its argument is rounded
 
 
 def library(
@@ -108,7 +109,8 @@ def _log_like(function: Any, shift: float, scale: float = 1.0) -> Rule:
             ends = function(np.maximum(x.lo, -shift)), function(np.maximum(x.hi, -shift))
             a = np.where(e == 0, 0.0, up(-np.log1p(-e) * scale))
         ends = tuple(np.nan_to_num(end, nan=-np.inf, posinf=np.inf, neginf=-np.inf) for end in ends)
-        d = np.full(a.shape, _LOG1P if shift and rounding.loose else 0.0)
+        rough = bool(shift) & rounding.loose & ~(x.lo > _LOG1P_FROM)
+        d = np.where(rough, _LOG1P, 0.0)
         lost = None if shift else steady(rounding)
         plain = rounding.flush and shift > 0
         return library(rounding, x, ends, d, a, bad, pole, least=lost, plain=plain)
