@@ -41,7 +41,8 @@ WALLED = (
 
 ONE_COMPILATION = (
     "it is recompiled for each memory layout of its inputs, and for each set of leaves whose "
-    "gradients are requested: besides the usual ones, one of each was tried, in one run"
+    "gradients are requested: besides the usual ones, one of each was traced, in one run, but no "
+    "code was generated for it"
 )
 
 # Told where two runs have too few digits in common.

@@ -4,7 +4,7 @@ answer is as it should be, no check has anything to find, and none runs by itsel
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import partial
 
 import numpy as np
@@ -180,8 +180,9 @@ def _of_a_fresh_layer(bench: Bench, values: Values, there: CallResult) -> Iterat
 
 def _of_requests(bench: Bench, passes: _Passes) -> Iterator[Doubt]:
     """Without gradients; with some or all of them, where inputs are transposed in memory, and
-    the upstream gradient is the sum of two whose gradients are known. A layer that is compiled is
-    compiled for this once more, with some of them if there are several."""
+    the upstream gradient is the sum of two whose gradients are known. Of a layer that is compiled
+    this is one run, with some of them if there are several, up to the stage at which its compiler
+    would write code for these alone."""
     untracked = partial(bench.subject.run, Call(tracking=False))
     yield from _compared(bench, bench.first, untracked, (requested,), bench.near, ())
     wanted = subsets(bench)
@@ -190,10 +191,14 @@ def _of_requests(bench: Bench, passes: _Passes) -> Iterator[Doubt]:
     ones = passes.ones
     assert ones is not None
     total, near = bench.added(bench.first, ones), sum_of([bench.near] * 3, bench.tight(ones))
-    checks = (requested, of_inputs, linear, of_upstream)
+    checks, stage = (requested, of_inputs, linear, of_upstream), bench.subject.traced_stage
     for wrt in wanted:
         call = Call(wrt=wrt, inputs=layouts_of(bench)[0])
-        run = partial(bench.run, call, row=bench.row + np.ones(bench.size))
+
+        def run(call: Call = call) -> CallResult:
+            with bench.subject.at_stage(stage) if stage else nullcontext():
+                return bench.run(call, row=bench.row + np.ones(bench.size))
+
         yield from _compared(bench, total, run, checks, near, wrt)
 
 

@@ -66,6 +66,7 @@ class FrameworkLayer(ABC):
         self.interleaves = True  # two forward runs may come before a backward pass
         self.copies = False  # every call has an object of its own
         self.stages: tuple[str, ...] = ()  # of a compiler, from nothing compiled to everything
+        self.traced_stage = ""  # the last of them before code is written
         self.is_fresh = True
         self.runs_once = False  # a backward pass frees what the next one needs
 

@@ -168,6 +168,7 @@ class Subject(Protocol):
     outputs: tuple[Output, ...]  # of the first call, which is made when the subject is bound
     notes: tuple[str, ...]  # sentences for a person ("dropout: random numbers ...")
     stages: tuple[str, ...]  # of a compiler, from nothing compiled to everything; none without one
+    traced_stage: str  # the last of them before code is written, which takes most of the time
     copies: bool  # every call has an object of its own
     is_fresh: bool  # what it calls was made for it, and no other subject calls the same
     stencils: Stencils

@@ -213,6 +213,7 @@ class TorchSubject(LayerSubject):
         if self._compiled:
             self.notes += (note, *breaks.notes(), *anew.notes())
             self.stages = (*STAGES, backend, *self.more_stages)
+            self.traced_stage = [*STAGES][-1]
         self.notes += self._results.notes
         pairs = list(zip(self.output_names, arrays, strict=True))
         apart = [name for name, array in pairs if not array.requires_grad]
