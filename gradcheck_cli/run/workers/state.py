@@ -74,6 +74,7 @@ class Process:
     def __init__(self) -> None:
         self._threads = set(threading.enumerate())
         self._settings = _settings()
+        self._recursion = sys.getrecursionlimit()
         self._spaces: dict[str, _Namespace] = {}
         self._known: set[str] = set()  # names of modules that were looked at
         self._look_for_more()
@@ -82,6 +83,7 @@ class Process:
         """What user code has changed since, in words; empty where all is as it was, or was put
         back."""
         faulthandler.cancel_dump_traceback_later()  # nothing tells whether one is waiting
+        sys.setrecursionlimit(self._recursion)  # Inductor raises it whenever it compiles
         left = [thread for thread in threading.enumerate() if thread not in self._threads]
         if left:
             return f"the thread `{left[0].name}` is still running"
@@ -179,7 +181,6 @@ def _is_code(value: object) -> bool:
 def _settings() -> dict[str, Any]:
     """What belongs to the whole process, by names for people."""
     found: dict[str, Any] = {
-        "the recursion limit": sys.getrecursionlimit(),
         "the garbage collector": (gc.isenabled(), gc.get_threshold()),
         "sys.settrace": (sys.gettrace(), sys.getprofile()),
         "sys.excepthook": (sys.excepthook, sys.displayhook, sys.unraisablehook),

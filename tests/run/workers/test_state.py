@@ -104,14 +104,6 @@ def handler() -> Iterator[None]:
 
 
 @contextmanager
-def depth() -> Iterator[None]:
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(before + 1)
-    yield
-    sys.setrecursionlimit(before)
-
-
-@contextmanager
 def errors() -> Iterator[None]:
     with np.errstate(all="raise"):
         yield
@@ -124,7 +116,6 @@ def errors() -> Iterator[None]:
         (timer, "the thread `a layer's` is still running"),
         (alarm, "a timer"),
         (handler, "a signal's handler"),
-        (depth, "the recursion limit"),
         (errors, "a setting of numpy"),
     ],
 )
@@ -134,6 +125,15 @@ def test_what_belongs_to_the_process_is_found(
     with change():  # type: ignore[attr-defined]
         assert process.changed().startswith(words)
     assert process.changed() == ""
+
+
+def test_the_recursion_limit_is_put_back(process: Process) -> None:
+    """Inductor sets it whenever it compiles."""
+    before = sys.getrecursionlimit()
+    for limit in (before + 1000, 120):
+        sys.setrecursionlimit(limit)
+        assert process.changed() == ""
+        assert sys.getrecursionlimit() == before
 
 
 def test_a_dump_that_waits_is_taken_back(process: Process) -> None:
