@@ -60,6 +60,7 @@ class Admissible:
         self._subject = subject
         self.dtype, self.outputs, self.stencils = subject.dtype, subject.outputs, subject.stencils
         self.stages, self.at_stage = subject.stages, subject.at_stage
+        self.traced_stage = subject.traced_stage
         self.is_fresh, self.shows_pairs = subject.is_fresh, subject.shows_pairs
         self.copies = subject.copies
         self.differentiate, self.assume_digits = subject.differentiate, subject.assume_digits
