@@ -81,6 +81,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/many_layers.py
 	$(BIN)/python benchmarks/jobs.py
 	$(BIN)/python benchmarks/large_layer.py
+	$(BIN)/python benchmarks/lifted_layer.py
 	$(BIN)/python benchmarks/layers.py
 	$(BIN)/python benchmarks/small_layers.py
 	$(BIN)/python benchmarks/small_layers.py --framework jax
