@@ -4,9 +4,8 @@ those that stop gradients and those of custom gradients as they are declared."""
 from __future__ import annotations
 
 import ast
-import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,13 @@ from gradcheck_cli.engines.jax.custom_functions import in_parts, is_floating
 from gradcheck_cli.engines.jax.trees import is_complex
 from gradcheck_cli.engines.jax.walk import CUSTOM_JVP, CUSTOM_VJP, STOP
 from gradcheck_cli.engines.jax.wide import bound, evaluated, inner_of, scanned
-from gradcheck_cli.engines.layer.declared import Declared, Given, Pull
+from gradcheck_cli.engines.layer.declared import (
+    Declared,
+    Given,
+    Pull,
+    joined_results,
+    separate,
+)
 from gradcheck_cli.engines.layer.source_lines import Places, lines, shown
 from gradcheck_cli.engines.tracebacks import LIBRARIES
 
@@ -93,15 +98,14 @@ class DeclaredRun:
         given = Given(
             {names[i]: in_parts(args[i]) for i in places},
             {names[i]: np.asarray(a) for i, a in enumerate(args) if i not in places},
-            np.concatenate([np.zeros(0), *(in_parts(results[i]).reshape(-1) for i in floating)]),
+            joined_results((results[i] for i in floating), in_parts),
         )
         pull = _pull(equation, args, places, floating)
         found = self._declared.called(which, given, pull, self._place(equation))
         if found is None:
             return results
-        start = 0
-        for i in floating:
-            results[i], start = _part(found, start, results[i])
+        for i, y in zip(floating, _arrays(found, [results[i] for i in floating]), strict=True):
+            results[i] = y
         return results
 
     def _place(self, equation: Any) -> str:
@@ -126,10 +130,8 @@ def _pull(equation: Any, args: list[Any], places: list[int], floating: list[int]
 
     def pull(row: Array) -> list[Array | None]:
         results, back = jax.vjp(alone, *[args[i] for i in places])
-        cotangents, start = [], 0
-        for y in results:
-            part, start = _part(row, start, y)
-            cotangents.append(part.conj())  # what JAX calls a cotangent of complex numbers
+        # conj: what JAX calls a cotangent of complex numbers
+        cotangents = [y_bar.conj() for y_bar in _arrays(row, results)]
         return [in_parts(g.conj()) for g in back(cotangents)]
 
     return pull
@@ -168,9 +170,9 @@ def _parameters(path: str, line: int, name: str) -> tuple[str, ...]:
     return ()
 
 
-def _part(flat: Array, start: int, like: Any) -> tuple[Any, int]:
-    """The array that begins here among the numbers, and where the next one does."""
-    shape = (*like.shape, 2) if is_complex(like) else like.shape
-    end = start + math.prod(shape)
-    part = flat[start:end].reshape(shape)
-    return jax.numpy.asarray(joined(part) if is_complex(like) else part, like.dtype), end
+def _arrays(flat: Array, likes: Sequence[Any]) -> list[Any]:
+    """The numbers as arrays like these."""
+    return [
+        jax.numpy.asarray(joined(part) if is_complex(like) else part, like.dtype)
+        for part, like in separate(flat, likes, is_complex)
+    ]

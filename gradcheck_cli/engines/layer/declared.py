@@ -8,7 +8,8 @@ Differences of such a layer are the gradient that is declared; everything else m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from typing import Any
@@ -53,6 +54,42 @@ class Given:
     args: Values
     others: Mapping[str, Any]
     results: Array
+
+    @classmethod
+    def of(
+        cls,
+        names: Sequence[str],
+        args: Sequence[Any],
+        is_floating: Callable[[Any], bool],
+        numbers: Callable[[Any], Array],
+    ) -> Given:
+        """A call before it gives anything. `names` are those of the first arguments; `is_floating`
+        and `numbers` are of values and arrays of the framework."""
+        behind = [f"argument {i}" for i in range(len(names), len(args))]
+        named = list(zip([*names[: len(args)], *behind], args, strict=True))
+        return cls(
+            {n: numbers(a) for n, a in named if is_floating(a)},
+            {n: a for n, a in named if isinstance(a, bool | int | float)},
+            np.zeros(0),
+        )
+
+
+def joined_results(results: Iterable[Any], numbers: Callable[[Any], Array]) -> Array:
+    """Arrays of the framework, flat, one after the other."""
+    return np.concatenate([np.zeros(0), *(numbers(y).reshape(-1) for y in results)])
+
+
+def separate(
+    flat: Array, likes: Iterable[Any], is_complex: Callable[[Any], bool]
+) -> Iterator[tuple[Array, Any]]:
+    """The numbers of each of the arrays that `joined_results` joined, and the array; of complex
+    ones as pairs."""
+    start = 0
+    for like in likes:
+        shape = (*like.shape, 2) if is_complex(like) else tuple(like.shape)
+        end = start + math.prod(shape)
+        yield flat[start:end].reshape(shape), like
+        start = end
 
 
 @dataclass(slots=True)

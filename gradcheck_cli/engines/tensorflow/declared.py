@@ -4,18 +4,23 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from tensorflow.python.ops import custom_gradient, gen_array_ops
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.layer.capture import of_a_library
-from gradcheck_cli.engines.layer.declared import Declared, Given, NotDeclarable, Pull
+from gradcheck_cli.engines.layer.declared import (
+    Declared,
+    Given,
+    NotDeclarable,
+    Pull,
+    joined_results,
+    separate,
+)
 from gradcheck_cli.engines.layer.source_lines import Places, lines, running
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tensorflow.custom_functions import DECORATOR, in_parts, is_floating
@@ -42,7 +47,8 @@ def holding(declared: Declared) -> Iterator[None]:
         result = stated_before(function, args, kwargs)
         if which is None:
             return result
-        given = _given(function, args, result)
+        given = Given.of(_positional(function), args, is_floating, in_parts)
+        given.results = joined_results(filter(is_floating, tf.nest.flatten(result)), in_parts)
         pull = _pull(declared, which, function, args, kwargs)
         found = declared.called(which, given, pull, places.line())
         return result if found is None else _filled(result, found)
@@ -52,19 +58,13 @@ def holding(declared: Declared) -> Iterator[None]:
         yield
 
 
-def _given(function: Any, args: Sequence[Any], result: Any) -> Given:
-    names = [
+def _positional(function: Any) -> list[str]:
+    """The names of the parameters that have a place."""
+    return [
         parameter.name
         for parameter in inspect.signature(function).parameters.values()
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    ][: len(args)]
-    names += [f"argument {i}" for i in range(len(names), len(args))]
-    outputs = [y for y in tf.nest.flatten(result) if is_floating(y)]
-    return Given(
-        {n: in_parts(a) for n, a in zip(names, args, strict=True) if is_floating(a)},
-        {n: a for n, a in zip(names, args, strict=True) if isinstance(a, bool | int | float)},
-        np.concatenate([np.zeros(0), *(in_parts(y).reshape(-1) for y in outputs)]),
-    )
+    ]
 
 
 def _pull(declared: Declared, which: int, function: Any, args: Sequence[Any], kwargs: Any) -> Pull:
@@ -80,11 +80,7 @@ def _pull(declared: Declared, which: int, function: Any, args: Sequence[Any], kw
         if tape.watched_variables():
             reason = "uses variables that are not its arguments, so it cannot be followed"
             raise NotDeclarable(declared.found[which].design, reason)
-        cotangents, start = [], 0
-        for y in outputs:
-            part, start = _part(row, start, y)
-            cotangents.append(part)
-        found = tape.gradient(outputs, moving, output_gradients=cotangents)
+        found = tape.gradient(outputs, moving, output_gradients=_tensors(row, outputs))
         return [None if g is None else in_parts(tf.convert_to_tensor(g)) for g in found]
 
     return pull
@@ -92,19 +88,17 @@ def _pull(declared: Declared, which: int, function: Any, args: Sequence[Any], kw
 
 def _filled(result: Any, flat: Array) -> Any:
     """The result of a function with these floating numbers in it."""
-    parts, start = [], 0
-    for y in tf.nest.flatten(result):
-        if is_floating(y):
-            y, start = _part(flat, start, y)
-        parts.append(y)
-    return tf.nest.pack_sequence_as(result, parts)
+    every = tf.nest.flatten(result)
+    parts = iter(_tensors(flat, [y for y in every if is_floating(y)]))
+    return tf.nest.pack_sequence_as(result, [next(parts) if is_floating(y) else y for y in every])
 
 
-def _part(flat: Array, start: int, like: Any) -> tuple[Any, int]:
-    """The tensor that begins here among the numbers, and where the next one does."""
-    shape = (*like.shape, 2) if like.dtype.is_complex else tuple(like.shape)
-    end = start + math.prod(shape)
-    part = tf.constant(flat[start:end].reshape(shape))
-    if like.dtype.is_complex:
-        part = tf.complex(part[..., 0], part[..., 1])
-    return tf.cast(part, like.dtype), end
+def _tensors(flat: Array, likes: Sequence[Any]) -> list[Any]:
+    """The numbers as tensors like these."""
+    found = []
+    for numbers, like in separate(flat, likes, lambda y: y.dtype.is_complex):
+        part = tf.constant(numbers)
+        if like.dtype.is_complex:
+            part = tf.complex(part[..., 0], part[..., 1])
+        found.append(tf.cast(part, like.dtype))
+    return found

@@ -3,18 +3,23 @@ numbers out of the graph, and those of `autograd.Function`s."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.engines.layer.declared import Declared, Given, NotDeclarable, Pull
+from gradcheck_cli.engines.layer.declared import (
+    Declared,
+    Given,
+    NotDeclarable,
+    Pull,
+    joined_results,
+    separate,
+)
 from gradcheck_cli.engines.layer.source_lines import Places, lines, running
 from gradcheck_cli.engines.torch.custom_functions import (
     apart,
@@ -75,11 +80,11 @@ def _patched(cls: Any, declared: Declared, which: int, numpy: Numpy) -> Iterator
 
     def patched(*args: Any) -> Any:
         plain = tuple(args if separate else args[1:])
-        given = _given(names, plain, numpy)  # before a forward that writes to it
+        given = Given.of(names, plain, _is_floating, numpy)  # before a forward that writes to it
         kept = [apart(a) for a in plain] if declared.is_recording else []
         result = forward(*args)
         outputs = [y for y in tree_leaves(result) if _is_floating(y)]
-        given.results = np.concatenate([np.zeros(0), *(numpy(y).reshape(-1) for y in outputs)])
+        given.results = joined_results(outputs, numpy)
         pull = _pull(cls, kept, numpy)
         found = declared.called(which, given, pull, places.line())
         return result if found is None else _filled(result, found)
@@ -96,16 +101,6 @@ def _patched(cls: Any, declared: Declared, which: int, numpy: Numpy) -> Iterator
         yield
 
 
-def _given(names: Sequence[str], args: Sequence[Any], numpy: Numpy) -> Given:
-    behind = [f"argument {i}" for i in range(len(names), len(args))]
-    named = list(zip([*names[: len(args)], *behind], args, strict=True))
-    return Given(
-        {n: numpy(a) for n, a in named if _is_floating(a)},
-        {n: a for n, a in named if isinstance(a, bool | int | float)},
-        np.zeros(0),
-    )
-
-
 def _pull(cls: Any, kept: Sequence[Any], numpy: Numpy) -> Pull:
     """Backward passes of one call alone, as the class states them."""
     places = [i for i, a in enumerate(kept) if _is_floating(a)]
@@ -115,12 +110,11 @@ def _pull(cls: Any, kept: Sequence[Any], numpy: Numpy) -> Pull:
         with torch.enable_grad():
             if not made:
                 made.append([y for y in tree_leaves(cls.apply(*kept)) if _is_floating(y)])
-            outputs, cotangents, start = [], [], 0
-            for y in made[0]:
-                part, start = _part(row, start, y)
+            outputs, cotangents = [], []
+            for y, y_bar in zip(made[0], _tensors(row, made[0]), strict=True):
                 if y.requires_grad:
                     outputs.append(y)
-                    cotangents.append(part)
+                    cotangents.append(y_bar)
             moving = [i for i in places if kept[i].requires_grad]
             found: dict[int, Any] = dict.fromkeys(places)
             if outputs and moving:
@@ -139,24 +133,17 @@ def _pull(cls: Any, kept: Sequence[Any], numpy: Numpy) -> Pull:
 
 def _filled(result: Any, flat: Array) -> Any:
     """The result of a function with these floating numbers in it."""
-    start = 0
-
-    def one(y: Any) -> Any:
-        nonlocal start
-        if not _is_floating(y):
-            return y
-        part, start = _part(flat, start, y)
-        return part
-
-    return tree_map(one, result)
+    parts = iter(_tensors(flat, [y for y in tree_leaves(result) if _is_floating(y)]))
+    return tree_map(lambda y: next(parts) if _is_floating(y) else y, result)
 
 
-def _part(flat: Array, start: int, like: Any) -> tuple[Any, int]:
-    """The tensor that begins here among the numbers, and where the next one does."""
-    shape = (*like.shape, 2) if like.is_complex() else tuple(like.shape)
-    end = start + math.prod(shape)
-    part = torch.tensor(flat[start:end].reshape(shape), device=like.device)
-    return (torch.view_as_complex(part) if like.is_complex() else part).to(like.dtype), end
+def _tensors(flat: Array, likes: Sequence[Any]) -> list[Any]:
+    """The numbers as tensors like these."""
+    found = []
+    for numbers, like in separate(flat, likes, torch.is_complex):
+        part = torch.tensor(numbers, device=like.device)
+        found.append((torch.view_as_complex(part) if like.is_complex() else part).to(like.dtype))
+    return found
 
 
 def _is_floating(value: Any) -> bool:
