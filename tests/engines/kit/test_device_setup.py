@@ -123,7 +123,7 @@ check(
 
 @pytest.mark.exhaustive
 def test_a_second_device_of_jax_and_of_tensorflow_computes_everything() -> None:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "PYTHONPATH": str(root)}
     done = subprocess.run(
         [sys.executable, "-c", SECOND],
