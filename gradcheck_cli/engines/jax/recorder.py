@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax.extend import core
+from jax.extend import source_info_util as source_info
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.execution import Arrays, Execution, High, Step, format_named
@@ -37,6 +38,7 @@ from gradcheck_cli.engines.jax.wide import (
     wide_parameters,
 )
 from gradcheck_cli.engines.trace.exact_kernels import OfRun, elementwise, moved, on_balls
+from gradcheck_cli.engines.tracebacks import raise_if_internal
 
 SCOPE = "gradcheck_node_"
 """What the name of a node's scope begins with; its number follows."""
@@ -61,6 +63,7 @@ class JaxRecorder:
         self.execution = Execution(_Conversions())
         self.turns: tuple[int, ...] = ()  # of the loops that are running, outermost first
         self._scopes = ExitStack()
+        self._opened: set[Any] = set()  # primitives that are taken apart
 
     def record(self, function: Callable[..., list[Any]], arrays: Sequence[Any]) -> list[int | None]:
         given: list[bool] = []
@@ -136,7 +139,32 @@ class JaxRecorder:
         inner = inner_of(equation)
         if inner is not None:
             return run(inner, args)
-        return self._primitive(equation, args, node, backward)
+        written = self._written_in_jax(equation)
+        if written is None:
+            return self._primitive(equation, args, node, backward)
+        self._opened.add(equation.primitive)
+        try:
+            return run(written, args)
+        finally:
+            self._opened.remove(equation.primitive)
+
+    def _written_in_jax(self, equation: Any) -> Any:
+        """The program that a primitive of another package runs, as a solver of lineax does; None
+        where it runs none, or more than that."""
+        primitive = equation.primitive
+        if primitive in self._opened or not _is_foreign(primitive):
+            return None
+        given = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in equation.invars]
+
+        def results(*xs: Any) -> Any:
+            return primitive.impl(*xs, **equation.params)
+
+        try:
+            with jax.enable_x64(True), source_info.user_context(equation.source_info.traceback):
+                return jax.make_jaxpr(results)(*given)
+        except Exception as error:  # it may look at the numbers
+            raise_if_internal(error)
+            return None
 
     def _value(self, slot: int) -> Any:
         return self.execution.slots[slot].native
@@ -282,6 +310,15 @@ def _live(jaxpr: Any) -> list[Any]:
             wanted.update(x for x in equation.invars if not isinstance(x, core.Literal))
             found.append(equation)
     return found[::-1]
+
+
+def _is_foreign(primitive: Any) -> bool:
+    """Whether the primitive is none of JAX's own, nor of this engine's."""
+    function = primitive.impl
+    while isinstance(function, partial):
+        function = function.func
+    package = (getattr(function, "__module__", None) or "jax").partition(".")[0]
+    return package not in ("jax", "jaxlib", __name__.partition(".")[0])
 
 
 def _results(primitive: Any, params: Mapping[str, Any], args: Sequence[Any]) -> list[Any]:

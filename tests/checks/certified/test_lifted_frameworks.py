@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tensorflow as tf
+from jax.extend import core
+from jax.interpreters import ad, mlir
 
 from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.layer import LayerAnswer
@@ -97,3 +99,37 @@ def test_an_operation_that_loses_its_digits_is_what_its_rows_compute(
     subject = subject_of(engine, layer, x=x)
     program = subject.lift().whole().program
     assert subject.value({})[0] == 0 != PlainFunction(program, "float64")({"x": x})[0]
+
+
+def _solved(a: Any, b: Any) -> Any:
+    return jnp.linalg.solve(a, b)
+
+
+def _looked(a: Any, b: Any) -> Any:
+    return jnp.linalg.solve(a if float(a[0, 0]) > 0 else -a, b)  # only numbers can be asked
+
+
+def _of_package(impl: Any) -> Any:
+    """A primitive as packages define some: run, and compiled, by code that is written in JAX."""
+    solve = core.Primitive("solve_of_a_package")
+    solve.def_impl(impl)
+    solve.def_abstract_eval(lambda a, b: b)
+    mlir.register_lowering(solve, mlir.lower_fun(_solved, multiple_results=False))
+
+    def jvp(primals: Any, tangents: Any) -> Any:
+        (a, b), (a_dot, b_dot) = primals, map(ad.instantiate_zeros, tangents)
+        y = solve.bind(a, b)
+        return y, solve.bind(a, b_dot - a_dot @ y)
+
+    ad.primitive_jvps[solve] = jvp
+    ad.primitive_transposes[solve] = lambda y_bar, a, b: (None, jnp.linalg.solve(a.T, y_bar))
+    return solve.bind
+
+
+@pytest.mark.parametrize("impl", [_solved, _looked])
+def test_a_primitive_of_a_package_is_what_it_runs(impl: Any) -> None:
+    """Unless it runs something for these numbers alone: then it is differenced."""
+    inputs = {"a": np.array([[2.0, 0.3], [0.2, 1.5]]), "b": np.array([1.0, 2.0])}
+    subject = subject_of(JaxEngine(), _of_package(impl), **inputs)
+    islands = [island.name for island in subject.lift().islands]
+    assert islands == ([] if impl is _solved else ["solve_of_a_package"])
