@@ -158,6 +158,45 @@ def _by_numpy(text: str) -> Callable[[Any, Any], Any]:
     return found
 
 
+AROUND = 32  # points, each at two distances
+BEYOND = (1e-3, 1e-7)
+
+
+def touches(text: str, x: list[float], y: list[float]) -> bool:
+    """Whether a kink of `abs` or `maximum` is touched and not crossed at a point, as by abs(y * y)
+    at 0: around it the whole is one smooth piece, and what the framework makes of the kink, 0 in
+    place of the second derivative 2, is wrong."""
+    sides: list[Any] = []
+
+    def absolute(u: Any) -> Any:
+        sides.append(np.sign(u) * np.ones(2))
+        return np.abs(u)
+
+    def maximum(u: Any, v: Any) -> Any:
+        sides.append(np.sign(u - v) * np.ones(2))
+        return np.maximum(u, v)
+
+    known = {**functions("numpy"), "abs": absolute, "maximum": maximum}
+    code = compile(text, text, "eval")
+
+    def seen(at: Any, beside: Any) -> Any:
+        sides.clear()
+        with np.errstate(all="ignore"):
+            eval(code, {**known, "x": at, "y": beside})
+        return np.reshape(sides, (-1, 2))
+
+    rng = np.random.default_rng(0)
+    here = seen(np.array(x), np.array(y))
+    around = np.array(
+        [
+            seen(x + far * rng.standard_normal(2), y + far * rng.standard_normal(2))
+            for far in BEYOND
+            for _ in range(AROUND)
+        ]
+    )
+    return bool(np.any((here == 0) & (np.all(around >= 0, axis=0) | np.all(around <= 0, axis=0))))
+
+
 def _of_torch(text: str, opaque: bool) -> Any:
     import torch
 
@@ -278,7 +317,10 @@ class Compositions:
             text = _expression(rng, DEPTH)
             if "x" in text.replace("exp", "").replace("maximum", "") and "y" in text:
                 break
-        x, y = ([_number(rng), _number(rng)] for _ in "xy")
+        while True:
+            x, y = ([_number(rng), _number(rng)] for _ in "xy")
+            if not touches(text, x, y):
+                break
         framework = self._frameworks[int(rng.integers(len(self._frameworks)))]
         return Composition(
             text, framework, bool(rng.random() < 0.5), 1 + int(rng.integers(2)), x, y

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.fuzz import compositions
-from tests.fuzz.compositions import FRAMEWORKS, Compositions
+from tests.fuzz.compositions import FRAMEWORKS, Compositions, touches
 
 
 @pytest.mark.exhaustive
@@ -37,3 +37,20 @@ def test_a_wrong_one_is(opaque: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     one = replace(fuzzer.input(1, 0), text="sin(x) * y", x=[0.3, 1.0], y=[0.5, 2.0], order=1)
     monkeypatch.setattr(fuzzer, "input", lambda *_: replace(one, opaque=opaque))
     assert [finding.says[:8] for finding in fuzzer.check(1, [0])] == ["accused:"]
+
+
+@pytest.mark.parametrize(
+    ("text", "x", "is_touched"),
+    [
+        ("abs(x * x)", [0.0, 1.0], True),
+        ("maximum(x * x, y * x * x)", [0.0, 1.0], True),
+        ("abs(sin(x) * 0.0)", [0.3, 1.0], True),
+        ("abs(x)", [0.0, 1.0], False),
+        ("maximum(x, y)", [0.5, 1.0], False),
+        ("abs(x * x)", [0.1, 1.0], False),
+    ],
+)
+def test_a_kink_that_is_touched_is_no_kink_of_the_whole(
+    text: str, x: list[float], is_touched: bool
+) -> None:
+    assert touches(text, x, [0.5, 0.7]) == is_touched

@@ -269,7 +269,6 @@ class HessianCase(LayerCase):
             {key: np.where(np.isfinite(cost), cost, 0.0) for key, cost in costs.items()},
             {key: np.max(change, axis=0) for key, change in stirred.items()},
             self._hessian.doubtful(self._truth),
-            self._hessian.kinks(self._truth),
         )
 
     def _changes(

@@ -170,10 +170,6 @@ class Hessian:
         none is looked for."""
         return truth.doubtful(dict(self._pushed())) if self.whole else {}
 
-    def kinks(self, truth: SecondTruth) -> dict[str, Array]:
-        """Entries along which the value has a kink; of large layers none is looked for."""
-        return truth.kinks() if self.whole else {}
-
     def _pushed(self) -> Iterator[tuple[str, Array]]:
         """The gradient by forward mode, of the leaves that it reaches."""
         for leaf in self.leaves:

@@ -29,7 +29,13 @@ from gradcheck_cli.truth.formulas.merge_certificates import (
     remembered,
     remembered_output,
 )
-from gradcheck_cli.truth.formulas.request_cache import Work, differences_of, largest, sampled
+from gradcheck_cli.truth.formulas.request_cache import (
+    Work,
+    crossings_of,
+    differences_of,
+    largest,
+    sampled,
+)
 from gradcheck_cli.truth.gradients import block_shapes
 from gradcheck_cli.truth.numerics.noise import from_size
 from gradcheck_cli.truth.plain import inlined
@@ -281,8 +287,8 @@ def _by_differences(
         merged = merge(gradient, spread, differences, structural, ulp, rounding, stairs=work.stairs)
         if mode in SECOND:
             tied = (merged.kind == PointKind.SMOOTH) & structural
-            if np.any(tied & ~merged.confirmed):  # of a gradient that is a convention here
-                merged.kind[tied] = int(PointKind.KINK)
+            if np.any(tied):  # an engine may put together what a kink separates
+                merged.kind[crossings_of(work, mode, name, tied)] = int(PointKind.KINK)
             merged = unconstrained(merged)
         yield name, merged, differences
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 from dataclasses import field, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from gradcheck_cli.truth.gradients import (
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.directions import Sampled
 from gradcheck_cli.truth.numerics.noise import from_size, from_sums, measured
+from gradcheck_cli.truth.numerics.pieces import crosses_kinks, jumps
 from gradcheck_cli.truth.plain import frozen, inlined, moving, plain_function
 
 NOISE_ROWS = 64  # rows for which the rounding of the output is summed up exactly, one walk each,
@@ -53,6 +54,7 @@ class Work:
     program: Program
     nowhere: Array
     difference_cache: dict[object, dict[str, Differences]] = field(default_factory=dict)
+    crossing_cache: dict[object, Array] = field(default_factory=dict)
     rounding_cache: dict[tuple[Mode, str], Cost] | None = None
     evaluations: int = 0
 
@@ -136,6 +138,53 @@ def differences_of(work: Work, mode: Mode) -> dict[str, Differences]:
         name: replace(d, value=d.value.copy(), error=d.error.copy(), kind=d.kind.copy())
         for name, d in work.difference_cache[key].items()
     }
+
+
+def crossings_of(work: Work, mode: Mode, name: str, tied: Array) -> Array:
+    """The `tied` entries of a block of second derivatives (rows, columns) that cross a kink of the
+    gradient. By an input along which the gradient jumps, as the value has a kink there, there is
+    not even a first derivative."""
+    request, projection = work.request, work.request.projections[mode]
+    block = HessianBlock.named(name, request.wrt)
+    counts = {n: _row_count(request, projection, n) for n in request.wrt}
+    start = sum(counts[n] for n in request.wrt[: request.wrt.index(block.rows)])
+    value = np.asarray(request.values[block.columns], np.float64)
+    units = (projection.columns or {}).get(block.columns, np.eye(value.size))
+    exact = cache(lambda: sampled(work, mode, projection, True)[0])
+
+    def crossed(k: int) -> Array:
+        along = {block.columns: np.reshape(units[k], value.shape)}
+        return crosses_kinks(exact(), along, request.wrt, "float64")
+
+    def jumped(n: str) -> Array:
+        """The entries of an input along which their own derivative jumps; of directions none."""
+        size = int(np.size(request.values[n]))
+        if counts != {n: int(np.size(request.values[n])) for n in request.wrt}:
+            return np.zeros(size, np.bool_)
+        first = sum(counts[m] for m in request.wrt[: request.wrt.index(n)])
+        return np.diagonal(jumps(exact(), n, "float64")[first : first + size])
+
+    found = np.zeros_like(tied)
+    for k in np.flatnonzero(np.any(tied, axis=0)):
+        key = (numbers_asked(mode, projection), block.columns, int(k))
+        mine = _remembered(work.crossing_cache, key, partial(crossed, int(k)))
+        found[:, k] = mine[start : start + len(tied)]
+    if np.any(tied & ~found):
+        asked = numbers_asked(mode, projection)
+        rows, columns = (
+            _remembered(work.crossing_cache, (asked, n), partial(jumped, n))
+            for n in (block.rows, block.columns)
+        )
+        found |= np.any(np.where(units != 0, columns, False), axis=1)
+        if len(rows) == len(tied):
+            found |= rows[:, None]
+    return tied & found
+
+
+def _remembered(known: dict[object, Array], key: object, made: Callable[[], Array]) -> Array:
+    if key not in known:
+        known[key] = made()
+    return known[key]
 
 
 def sampled(

@@ -8,14 +8,12 @@ of the value contradicts says nothing about its own derivative.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
-from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.scale import tangent_scale
 from gradcheck_cli.domain.thresholds import OPERATIONS, ROUNDINGS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject
@@ -27,13 +25,12 @@ from gradcheck_cli.truth.layers.weighing import Rounding, weighed
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.directions import Sampled, Slope
 from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
+from gradcheck_cli.truth.numerics.pieces import crosses_kinks, jumps
 from gradcheck_cli.truth.numerics.verify_first import Quick
 
 Blocks = dict[tuple[str, str], Array]
 """By leaf and leaf: d(ds/da)/db along directions of b, (n of a, directions of b)."""
 
-ACROSS = 3  # pairs of directions; one tells two pieces of alike entries apart
-ROUGH = (PointKind.KINK, PointKind.JUMP, PointKind.UNDEFINED)
 DOUBTFUL = (
     "the gradient to differentiate is itself contradicted, by forward mode or by differences of "
     "the value"
@@ -44,13 +41,11 @@ DOUBTFUL = (
 class Weights:
     """What is known of rounding, by block: `costs` is how far half an ulp of the judged dtype in
     every number moves second derivatives, `noise` how far the subject's own roundings do. By leaf,
-    `doubtful` entries of the first gradient (n,): differences of them are no truth; and `kinks`,
-    the entries (n,) along which the value itself has a kink."""
+    `doubtful` entries of the first gradient (n,): differences of them are no truth."""
 
     costs: Blocks
     noise: Blocks
     doubtful: Mapping[str, Array]
-    kinks: Mapping[str, Array]
 
 
 class RowGradients:
@@ -162,13 +157,6 @@ class SecondTruth:
             start += size
         return found
 
-    def kinks(self) -> dict[str, Array]:
-        """By leaf, the entries (n,) along which the value has no derivative."""
-        return {
-            name: np.array([slope.sides.kind[0] != PointKind.SMOOTH for slope in slopes])
-            for name, slopes in self._slopes.items()
-        }
-
     @cached_property
     def _slopes(self) -> dict[str, list[Slope]]:
         """Of the value along every entry, by leaf. A few steps that confirm the gradient would not
@@ -223,9 +211,8 @@ class SecondTruth:
                     mine = list(range(start, start + size))
                     found[first, second].put(number, at_rows(slope, mine))
                     start += size
-        self._free_at_kinks(own, found, weights.kinks if weights else {})
-        if weights and self._is_whole and any(map(np.any, _off(own, found).values())):
-            self._free_at_kinks(own, found, self._bent(quick, found))
+        if weights:
+            self._free_at_kinks(quick, own, found)
         blocks, reasons = {}, {}
         for key, block in own.items():
             blocks[key], reason = self._block(key, block, found[key], weights)
@@ -233,72 +220,37 @@ class SecondTruth:
                 reasons[key] = reason
         return blocks, reasons
 
-    @cached_property
-    def _is_whole(self) -> bool:
-        """Whether there is a column an entry."""
-        return all(
-            np.array_equal(self.directions[name], np.eye(n)) for name, n in self.sizes.items()
-        )
-
-    def _bent(self, quick: Quick, found: Mapping[tuple[str, str], Differences]) -> dict[str, Array]:
-        """By leaf, the entries of the gradient (n,) that have no derivative, though they have one
-        along every axis: along other directions it is not what those add up to, as at 0 for
-        max(x^2, y^2)."""
-        rng = generator(0, 37)
-        bent = {name: np.zeros(n, dtype=np.bool_) for name, n in self.sizes.items()}
-        count = sum(self.sizes.values())
-        # what is 0 moves alike in all leaves: there most ties are
-        still = {name: np.reshape(self.values[name] == 0, -1) for name in self.sizes}
-        lengths = rng.uniform(-2, 2, (ACROSS, count))
-        # of two pieces one is seen by a direction, and the other by that of the inverse lengths
-        for bits in np.concatenate([lengths, -lengths]):
-            parts = np.split(
-                signs(rng, (count,)) * np.exp2(bits), np.cumsum([*self.sizes.values()])[:-1]
-            )
-            u = {
-                name: part * np.where(still[name], 1.0, tangent_scale(self.values[name]))
-                for name, part in zip(self.sizes, parts, strict=True)
-            }
-            shaped = {name: part.reshape(self.values[name].shape) for name, part in u.items()}
-            with np.errstate(all="ignore"):
-                slope, start = quick.along(shaped), 0
-            for first, n in self.sizes.items():
-                mine = slice(start, start + n)
-                value, bar = slope.estimate.value[mine], slope.estimate.error[mine]
-                with np.errstate(all="ignore"):
-                    total = sum(found[first, second].value @ u[second] for second in u)
-                    bars = sum(found[first, second].error @ np.abs(u[second]) for second in u)
-                    bent[first] |= np.abs(value - total) > bar + bars
-                start += n
-        return bent
-
     def _free_at_kinks(
-        self,
-        own: Blocks,
-        found: Mapping[tuple[str, str], Differences],
-        kinks: Mapping[str, Array],
+        self, quick: Quick, own: Blocks, found: Mapping[tuple[str, str], Differences]
     ) -> None:
-        """Makes kinks, in place, of entries that a difference contradicts where the gradient has no
-        derivative: where the entry that is differentiated has a kink along any direction, or the
-        value has one itself. A difference along one direction may exist even so, of one piece of
-        several that meet; what a framework gives there is put together from all of them. Where
-        every column is an entry, this holds of columns as it does of rows: a Hessian is symmetric.
-        """
-        rough = {
-            name: np.array(kinks.get(name, np.zeros(n, bool))) for name, n in self.sizes.items()
-        }
-        for (first, second), block in found.items():
-            kinked = np.isin(block.kind, ROUGH)
-            rough[first] |= np.any(kinked, axis=1)
-            if self._is_whole:
-                rough[second] |= np.any(kinked, axis=0)
+        """Makes kinks, in place, of entries that a difference contradicts where it crosses a kink
+        of the gradient: it may have met one piece of several, and what a framework gives there is
+        put together from all of them. By an input along which the gradient jumps, as the value has
+        a kink there, there is not even a first derivative; of large layers none is looked for."""
         off = _off(own, found)
-        for (first, second), block in found.items():
-            reached = np.broadcast_to(rough[first][:, None], block.kind.shape)
-            if self._is_whole:
-                reached = reached | rough[second]
-            free = reached & off[first, second]
-            block.kind = np.where(free, int(PointKind.KINK), block.kind)
+        names, digits = [*self.sizes], self.subject.digits
+        starts = np.cumsum([0, *self.sizes.values()])
+        whole = all(len(self.directions[name]) == n for name, n in self.sizes.items())
+
+        @cache
+        def jumped(name: str) -> Array:
+            first, n = starts[names.index(name)], self.sizes[name]
+            if not whole:
+                return np.zeros(n, np.bool_)
+            return np.diagonal(jumps(quick, name, digits)[first : first + n])
+
+        for second, directions in self.directions.items():
+            doubted = np.concatenate([off[first, second] for first in names])
+            for number in np.flatnonzero(np.any(doubted, axis=0)):
+                along = {second: directions[number].reshape(np.shape(self.values[second]))}
+                free = crosses_kinks(quick, along, names, digits)
+                if np.any(doubted[:, number] & ~free):
+                    free |= np.concatenate([jumped(name) for name in names])
+                    free |= np.any(jumped(second) & (directions[number] != 0))
+                free &= doubted[:, number]
+                for first, start in zip(names, starts, strict=False):
+                    mine = free[start : start + self.sizes[first]]
+                    found[first, second].kind[mine, number] = int(PointKind.KINK)
 
     def _block(
         self,

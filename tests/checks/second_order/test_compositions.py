@@ -186,6 +186,47 @@ def test_what_is_wrong_beside_a_kink_is_found(name: str) -> None:
     assert {(one.code, one.input) for one in found} == {("GC106", "y.y")}
 
 
+BESIDE = {
+    "a row": lambda x, y: abs(x) * y,
+    "a curve": lambda x, y: torch.relu(x) * x * y,
+    "a tie of two": lambda x, y: torch.maximum(x, x * x) * torch.cos(y),
+    "a sum": lambda x, y: torch.relu(x) ** 2 + x * y,
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_kink_that_an_input_does_not_cross_excuses_nothing_by_it(name: str) -> None:
+    # abs(x) y at x = 0: the row of y has a kink along x, and none along y
+    values = {"x": np.array([0.0]), "y": np.array([0.7])}
+    answer = examined(BESIDE[name], values, modes=(*SECOND, FORWARD))
+    assert {finding.severity for finding in answer.findings} <= {"note"}
+    answer = examined(lambda x, y: BESIDE[name](x, y) + _off(3 * y), values, modes=SECOND)
+    found = [finding for finding in answer.findings if finding.severity == "error"]
+    assert {(one.code, one.input) for one in found} == {("GC106", "y.y")}
+
+
+class Opaque(torch.autograd.Function):
+    """sin(y) + |y^2| with the backward of a framework: sign(0) is 0."""
+
+    @staticmethod
+    def forward(ctx: Any, y: Any) -> Any:
+        ctx.save_for_backward(y)
+        return torch.as_tensor(np.sin(y.detach().numpy()) + np.abs(y.detach().numpy() ** 2))
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (y,) = ctx.saved_tensors
+        return g * (torch.cos(y) + torch.sign(y * y) * 2 * y)
+
+
+@pytest.mark.parametrize("layer", [Opaque, lambda y: torch.sin(y) + abs(y * y)])
+def test_a_kink_that_is_touched_is_none_of_the_whole(layer: Any) -> None:
+    """|y^2| is y^2: its second derivative is 2 at 0 as elsewhere."""
+    answer = examined(layer, {"y": np.array([0.0])}, modes=SECOND)
+    (found,) = [finding for finding in answer.findings if finding.severity == "error"]
+    assert (found.code, found.entries[0].truth) == ("GC106", pytest.approx(2.0))
+
+
 class Pushed(torch.autograd.Function):
     """sin with a jvp. Its backward gives `second` of the derivative of the cosine."""
 

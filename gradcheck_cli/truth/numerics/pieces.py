@@ -1,0 +1,125 @@
+"""Whether steps along a direction cross a kink that meets the point, though the point may see none
+of it: x sees none of max(x^2, y^2) at 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from gradcheck_cli.domain.draws import generator, signs
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
+from gradcheck_cli.domain.scale import tangent_scale
+from gradcheck_cli.domain.thresholds import OPERATIONS
+from gradcheck_cli.truth.numerics.differences import Float
+from gradcheck_cli.truth.numerics.directions import Sampled
+from gradcheck_cli.truth.numerics.noise import from_size
+
+PAIRS = 3  # of points around; one tells two pieces of alike entries apart
+LENGTHS = 4.0  # entries of a displacement are apart by up to two to this power: pieces are wedges
+BEYOND = 2.0  # times the longest displacement: steps from there reach the pieces around
+# Times: the step of a kink stays; what a smooth function changes by shrinks as much, and what a
+# division by the distance leaves of rounding grows.
+CLOSER = 16.0
+LOUD = 8.0  # times rounding: two of each difference, and four times that to be sure
+
+
+def crosses_kinks(
+    sampled: Sampled, along: Mapping[str, Array], names: Sequence[str], digits: str
+) -> npt.NDArray[np.bool_]:
+    """Which outputs (m,) have a kink that meets the point and that steps `along` a direction cross:
+    their derivatives, along any direction, are not the same at both ends and in the middle of lines
+    around the point, however near these are. y crosses none of |x| y at x = 0, and x does. `names`
+    are the inputs that are moved, `digits` the dtype that the function computes in.
+
+    The lines are as far away as leaves room for the step of a central difference between rounding,
+    u^(1/2) of the inputs' size, and the pieces, u^(1/3).
+    """
+    unit = FORMATS[digits].unit_roundoff
+    # what is 0 moves alike in all inputs: there most ties are
+    scales = {name: _scales(sampled.values[name]) for name in names}
+    length = max(float(np.max(np.abs(w) / scales[name])) for name, w in along.items())
+    line = {name: w / length for name, w in along.items()}
+    step = float(np.sqrt(unit))
+    looks = [_slopes(sampled, line, scales, d, step) for d in _distances(unit)]
+    return _stays([np.ptp(slopes, axis=1) for slopes, _ in looks], looks[0][1], digits, step)
+
+
+def jumps(sampled: Sampled, name: str, digits: str) -> npt.NDArray[np.bool_]:
+    """Which outputs (m,) jump along an entry of an input (n,), (m, n)."""
+    value = np.asarray(sampled.values[name], np.float64)
+    found = []
+    for unit, scale in zip(np.eye(value.size), np.ravel(_scales(value)), strict=True):
+        apart, size = [], np.abs(sampled.zero)
+        for distance in _distances(FORMATS[digits].unit_roundoff):
+            away = distance * scale * unit.reshape(value.shape)
+            up, down = (
+                sampled.function({**sampled.values, name: value + sign * away})
+                for sign in (1.0, -1.0)
+            )
+            with np.errstate(all="ignore"):
+                apart.append(np.abs(up - down)[None])
+                size = np.fmax(size, np.fmax(np.abs(up), np.abs(down)))
+        found.append(_stays(apart, size, digits))
+    return np.stack(found, axis=1)
+
+
+def _scales(value: Array) -> Array:
+    return np.where(value == 0, 1.0, tangent_scale(value))
+
+
+def _distances(unit: float) -> tuple[float, float]:
+    return float(np.cbrt(unit)), float(np.cbrt(unit)) / CLOSER
+
+
+def _stays(
+    looks: Sequence[Array], size: Float, digits: str, step: float = 1.0
+) -> npt.NDArray[np.bool_]:
+    """Whether the largest of what is apart (k, m), far off and near, does not shrink with the
+    distance, nor grow with its inverse, and is more than rounding of values of this `size` (m,)
+    over a `step`. What is not finite is apart."""
+    far, near = (np.max(np.where(np.isfinite(look), look, np.inf), axis=0) for look in looks)
+    usual = np.sqrt(np.mean(np.square(size[np.isfinite(size)]))) if np.any(size) else 0.0
+    noise = from_size(np.fmax(size, usual), OPERATIONS, digits) / step
+    with np.errstate(all="ignore"):
+        kept = (near > far / np.sqrt(CLOSER)) & (near < far * np.sqrt(CLOSER))
+    return np.asarray(np.isinf(near) | (kept & (near > LOUD * noise)))
+
+
+def _slopes(
+    sampled: Sampled,
+    line: Mapping[str, Array],
+    scales: Mapping[str, Array],
+    distance: float,
+    step: float,
+) -> tuple[Array, Float]:
+    """Derivatives at both ends and in the middle of lines, (lines, 3, m), and how large the values
+    are, at most (m,)."""
+    rng = generator(0, 37)
+    values = sampled.values
+    shapes = {name: np.shape(values[name]) for name in scales}
+
+    def moved(at: Values, by: float, direction: Mapping[str, Array]) -> Values:
+        return {**at, **{name: at[name] + by * w for name, w in direction.items()}}
+
+    found, size = [], np.zeros(sampled.zero.size)
+    for _ in range(PAIRS):
+        turns = {name: scales[name] * signs(rng, shape) for name, shape in shapes.items()}
+        lengths = {name: rng.uniform(-LENGTHS, 0.0, shape) for name, shape in shapes.items()}
+        tangent = {name: scales[name] * signs(rng, shape) for name, shape in shapes.items()}
+        # of two pieces one is seen by a displacement, the other by that of the inverse lengths
+        for bits in (lengths, {name: -LENGTHS - bits for name, bits in lengths.items()}):
+            away = {name: turns[name] * np.exp2(bits[name]) for name in scales}
+            middle = moved(values, distance, away)
+            slopes = []
+            for end in (-BEYOND, 0.0, BEYOND):
+                there = moved(middle, end * distance, line)
+                up, down = (
+                    sampled.function(moved(there, sign * step, tangent)) for sign in (1.0, -1.0)
+                )
+                with np.errstate(all="ignore"):
+                    slopes.append((up - down) / (2 * step))
+                    size = np.fmax(size, np.fmax(np.abs(up), np.abs(down)))
+            found.append(slopes)
+    return np.array(found), size
