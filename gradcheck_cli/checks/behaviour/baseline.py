@@ -291,11 +291,14 @@ class Bench:
 
     def slope(self, values: Values, name: str, direction: Array) -> Slope | None:
         """The slope of the value, times the row, at these values along a direction of one leaf, by
-        central differences. None where a point beside is refused, or outside of the bounds."""
+        central differences. None where a point beside is refused or outside of the bounds, or where
+        a step rounds to none."""
         leaf = self.leaves[name]
         at, found, largest = values.get(name, leaf.kept), [], 0.0
         unit = FORMATS[self.subject.dtype].unit_roundoff
-        step = unit ** (1 / 3) * largest_of(at) / largest_of(direction)
+        step = unit ** (1 / 3) * (largest_of(at) or 1.0) / largest_of(direction)
+        if step == 0.0:
+            return None
         with np.errstate(all="ignore"):
             for wide in (step, 2 * step):
                 ends = []

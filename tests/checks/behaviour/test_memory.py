@@ -43,6 +43,15 @@ def test_an_infinite_input_is_moved_nowhere() -> None:
         assert behaviour(lambda x: 2 * x, {"x": x}) == {}
 
 
+def bent(x, y):
+    return torch.sigmoid(x) ** 2 - torch.abs(x - (1.3 + y))
+
+
+@pytest.mark.parametrize("size", [1e-14, 1e-300, 5e-324])
+def test_slopes_at_zeros_and_tiny_numbers_take_a_step(size) -> None:
+    assert behaviour(bent, {"x": np.zeros(2), "y": np.array([0.0, -size])}) == {}
+
+
 def test_gradients_that_are_added_up_are_no_chance() -> None:
     def adding(cls, ctx, g):
         cls.total = cls.total + g * torch.cos(ctx.saved_tensors[0])
