@@ -23,7 +23,7 @@ from gradcheck_cli.engines.layer.custom import (
     GradientBarrier,
     UnclippedGradients,
 )
-from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
+from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject, each_jvp
 from gradcheck_cli.specfile.kinds import KINDS, Kind
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class Admissible:
     ) -> None:
         self._subject = subject
         self.dtype, self.outputs, self.stencils = subject.dtype, subject.outputs, subject.stencils
+        self.first_value = subject.first_value
         self.stages, self.at_stage = subject.stages, subject.at_stage
         self.traced_stage = subject.traced_stage
         self.is_fresh, self.shows_pairs = subject.is_fresh, subject.shows_pairs
@@ -169,8 +170,8 @@ class Admissible:
             for name, u in tangents.items()
         }
 
-    def jvps(self, many: Sequence[Mapping[str, Array]]) -> list[Array | None]:
-        return [self.jvp(tangents) for tangents in many]
+    def jvps(self, many: Sequence[Mapping[str, Array]]) -> list[Array | Unsupported | None]:
+        return each_jvp(self.jvp, many)
 
     def hvp(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -35,17 +36,18 @@ class Pushes:
         self._narrow = narrow
         self._problem = problem
         self._shape = output_shape(narrow)
-        self.directions = self._drawn(narrow)
+        self._leaves = narrow.leaves
+        self._has_few_columns = moving_size(narrow) <= COLUMNS
         self.notes: tuple[str, ...] = ()
 
-    def _drawn(self, narrow: Subject) -> Values | None:
-        """Directions for leaves whose columns are too many to be pushed one by one."""
-        if moving_size(narrow) <= COLUMNS:
+    @cached_property
+    def directions(self) -> Values | None:
+        if self._has_few_columns:
             return None
         rng = generator(self._problem.seed, 7)
         fmt = FORMATS[self._problem.dtype]
         drawn = {}
-        for leaf in narrow.leaves:
+        for leaf in self._leaves:
             if leaf.differentiable:
                 along = [direction(rng, leaf.size, turn) for turn in range(DIRECTIONS)]
                 drawn[leaf.name] = fmt.round(np.stack(along) * tangent_scale(leaf.value))
@@ -108,31 +110,15 @@ class Pushes:
     def _pushed(
         self, subject: Subject, along: Mapping[str, Tangents], refusals: dict[str, None]
     ) -> dict[str, list[Array | None]]:
-        """The columns by each leaf: by the first, which shows whether there is such a mode at all,
-        and by all others at once, or one after the other where there is none for some, which are
-        left out."""
-        first = dict(list(along.items())[:1])
-        found = self._one_by_one(subject, first, refusals)
-        rest = {name: tangents for name, tangents in along.items() if name not in first}
-        if not rest or refusals:
-            return found | self._one_by_one(subject, rest, refusals)
-        try:
-            every = subject.jvps([tangent for tangents in rest.values() for tangent in tangents])
-        except Unsupported:
-            return found | self._one_by_one(subject, rest, refusals)
-        for name, tangents in rest.items():
-            found[name], every = every[: len(tangents)], every[len(tangents) :]
-        return found
-
-    def _one_by_one(
-        self, subject: Subject, along: Mapping[str, Tangents], refusals: dict[str, None]
-    ) -> dict[str, list[Array | None]]:
+        """The columns by each leaf but those for which there is no such mode, all at once."""
+        every = iter(subject.jvps([one for tangents in along.values() for one in tangents]))
         found: dict[str, list[Array | None]] = {}
         for name, tangents in along.items():
-            try:
-                found[name] = subject.jvps(tangents)
-            except Unsupported as error:
-                refusals[str(error)] = None
+            columns = [next(every) for _ in tangents]
+            refused = [str(one) for one in columns if isinstance(one, Unsupported)]
+            refusals.update(dict.fromkeys(refused))
+            if not refused:
+                found[name] = [one for one in columns if not isinstance(one, Unsupported)]
         return found
 
     def _columns(self, name: str, size: int) -> int:

@@ -232,7 +232,10 @@ def _requested(leaves: Sequence[Leaf], problem: LayerProblem) -> tuple[str, ...]
 
 def draws_others(narrow: Subject, wide: Subject, digits: str) -> bool:
     """Whether random numbers depend on the dtype that they are drawn in."""
-    one, other = narrow.value({}), wide.value({})
+    one, other = (
+        subject.value({}) if subject.first_value is None else subject.first_value
+        for subject in (narrow, wide)
+    )
     half = 2.0 ** (-FORMATS[digits].bits / 2)
     with np.errstate(all="ignore"):
         if one.shape == other.shape and np.all(

@@ -202,9 +202,9 @@ to half of float64's digits is that operation; the recorded rounding error may b
 own. Used by: checks, engines, truth."""
 
 LIFTED_NOISE: Final = 16.0
-"""Times the largest difference seen under perturbed rounding: between a layer and its program at
-three points, and of the program from itself at four. A larger difference is not rounding. Used by:
-checks."""
+"""Times the largest difference seen under perturbed rounding: of a program from itself at four
+points, and, if that is not enough, between a layer and its program at three. A larger difference is
+not rounding. Used by: checks."""
 
 SAME_LIMIT_BITS: Final = 40
 """Bits to which two computed limits of a derivative agree if they are the same limit. Used by:

@@ -14,6 +14,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array, Values, ValuesOrNone, as_pairs, joined
 from gradcheck_cli.domain.layer import LARGE, Leaf
 from gradcheck_cli.domain.thresholds import OPERATIONS
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.jax.modes import (
     NO_LOOP,
     LayerJax,
@@ -31,7 +32,14 @@ from gradcheck_cli.engines.layer.isolation import Randomness
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
 from gradcheck_cli.engines.layer.results import Results
-from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout, Output, SubjectRequest
+from gradcheck_cli.engines.layer.subject import (
+    Call,
+    CallResult,
+    Layout,
+    Output,
+    SubjectRequest,
+    each_jvp,
+)
 from gradcheck_cli.engines.layer.used_again import left
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tracebacks import raise_if_internal
@@ -403,15 +411,16 @@ class JaxSubject(LayerSubject):
     def forward_mode(self, names: Sequence[str]) -> AbstractContextManager[Any]:
         return no_jvp()
 
-    def jvps(self, many: Sequence[Values]) -> list[Array | None]:
+    def jvps(self, many: Sequence[Values]) -> list[Array | Unsupported | None]:
         if self._captures:
             return super().jvps(many)
-        with self.ready({}), no_jvp():
-            return [self._pushed_again(tangents) for tangents in many]
+        with self.ready({}):
+            return each_jvp(self._pushed_again, many)
 
     def _pushed_again(self, tangents: Values) -> Array | None:
         self._random.again()  # no call can change but random numbers
-        return self._pushed(tangents)
+        with no_jvp():
+            return self._pushed(tangents)
 
     # What is inside: nothing that was compiled hides it
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.evaluation import Mode
-from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.domain.layer import MANY, Leaf
 from gradcheck_cli.domain.records import replace
 from gradcheck_cli.engines.derivatives import Derivatives, Targets
 from gradcheck_cli.engines.layer.subject import Call, Layout, Output, Stencils, SubjectRequest
@@ -51,6 +51,7 @@ class FrameworkLayer(ABC):
     digits: str = ""
     mode: Mode = "reverse"
     leaves: tuple[Leaf, ...] = ()
+    first_value: Array | None = None
 
     def __init__(self, request: SubjectRequest) -> None:
         self.request = request
@@ -232,7 +233,7 @@ class FrameworkLayer(ABC):
         return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0), *parts])
 
     def described(self, arrays: Sequence[Any]) -> tuple[Output, ...]:
-        """The outputs of the last call."""
+        """The outputs of the first call."""
         found: list[Output] = []
         start = 0
         for name, array in zip(self.output_names, arrays, strict=True):
@@ -240,6 +241,7 @@ class FrameworkLayer(ABC):
             dtype, is_complex = self.fw.dtype_of(array), name in self.complex_outputs
             found.append(Output(name, shape, dtype, start, is_complex))
             start += found[-1].size
+        self.first_value = self.flat(arrays) if start <= MANY else None
         return tuple(found)
 
     def cotangents(

@@ -27,6 +27,15 @@ def kept() -> list[Any] | None:
     return _kept if _stay else None
 
 
+_learned: dict[int, dict[Any, Any]] = {}
+
+
+def learned(live: Any) -> dict[Any, Any]:
+    """What the examinations in the surroundings that are open learn about a live object, which is
+    let go with them: about the same layer in another dtype, for example. None has none."""
+    return _learned.setdefault(id(live), {}) if _stay and live is not None else {}
+
+
 def stay() -> int:
     """Which surroundings are open: what a layer was seen to be there it still is. 0 for none."""
     return _stay
@@ -49,6 +58,7 @@ def surroundings() -> Iterator[None]:
     finally:
         _stay = 0
         _kept.clear()
+        _learned.clear()
 
 
 @contextmanager

@@ -152,14 +152,9 @@ class LayerSubject(FrameworkLayer, Subject):
             random = call.watch and self.drawn(inputs, draws)
             accumulated = self.accumulated(inputs) if call.watch else ()
             del inputs, written
+            found = CallResult(output, dtypes=dtypes)
             if call.each is None:
                 found = self.result(output, wrt, passes, self.fw.numpy)
-            else:
-                found = CallResult(output, dtypes=dtypes)
-            names = tuple(n for n in wrt if n in overwritten)
-            found = replace(found, overwritten=names, output_written=output_written)
-            if not call.watch:
-                return found
             return CallResult(
                 output,
                 found.gradients,
@@ -167,8 +162,8 @@ class LayerSubject(FrameworkLayer, Subject):
                 changed=changed,
                 changed_later=later,
                 upstream_changed=spoilt,
-                overwritten=found.overwritten,
-                output_written=found.output_written,
+                overwritten=tuple(n for n in wrt if n in overwritten),
+                output_written=output_written,
                 accumulated=accumulated,
                 random=random,
             )

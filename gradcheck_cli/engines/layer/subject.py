@@ -16,6 +16,7 @@ from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.search import GradientProgram
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.custom import Lines
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ class Subject(Protocol):
 
     dtype: str
     outputs: tuple[Output, ...]  # of the first call, which is made when the subject is bound
+    first_value: Array | None  # what they were, flat; None where that is large, or not known
     notes: tuple[str, ...]  # sentences for a person ("dropout: random numbers ...")
     stages: tuple[str, ...]  # of a compiler, from nothing compiled to everything; none without one
     traced_stage: str  # the last of them before code is written, which takes most of the time
@@ -217,9 +219,10 @@ class Subject(Protocol):
         Raises Unsupported."""
         ...
 
-    def jvps(self, many: Sequence[Values]) -> list[Array | None]:
-        """`jvp` along several tangents, each of some leaves."""
-        return [self.jvp(tangents) for tangents in many]
+    def jvps(self, many: Sequence[Values]) -> list[Array | Unsupported | None]:
+        """`jvp` along several tangents, each of some leaves; what it raises where there is no
+        forward mode for these, as `each_jvp` has it."""
+        return each_jvp(self.jvp, many)
 
     def tangents_of(self, tangents: Mapping[str, Array]) -> Array:
         """Which outputs (m,) have a tangent in forward mode; for the others `jvp` has zeros. Raises
@@ -324,3 +327,20 @@ def one_by_one(subject: Subject, many: Sequence[Values]) -> Array:
     """`Subject.several` where nothing is gained by calling the layer at several points at once."""
     subject.stencils.looped += len(many)
     return np.stack([subject.value(values) for values in many])
+
+
+def each_jvp(
+    jvp: Callable[[Values], Array | None], many: Sequence[Values]
+) -> list[Array | Unsupported | None]:
+    """The jvp along each of the tangents. Where it is unsupported that error stands, for all others
+    of the same leaves as well, along which it is not tried."""
+    refused: dict[frozenset[str], Unsupported] = {}
+    found: list[Array | Unsupported | None] = []
+    for tangents in many:
+        moving = frozenset(tangents)
+        try:
+            found.append(refused[moving] if moving in refused else jvp(tangents))
+        except Unsupported as error:
+            refused[moving] = Unsupported(str(error))  # without the arrays of its frames
+            found.append(refused[moving])
+    return found

@@ -26,6 +26,7 @@ from gradcheck_cli.engines.layer.custom import (
 )
 from gradcheck_cli.engines.layer.declared import Declared
 from gradcheck_cli.engines.layer.framework_layer import VJP, WrittenNames
+from gradcheck_cli.engines.layer.isolation import learned
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
 from gradcheck_cli.engines.layer.recording import Recording
@@ -37,6 +38,7 @@ from gradcheck_cli.engines.layer.subject import (
     Output,
     Spare,
     SubjectRequest,
+    each_jvp,
     one_by_one,
 )
 from gradcheck_cli.engines.layer.used_again import left
@@ -511,33 +513,37 @@ class TorchSubject(LayerSubject):
                 raise Unsupported(f"forward mode: {str(error).partition('. ')[0]}") from error
             raise
 
-    def jvps(self, many: Sequence[Values]) -> list[Array | None]:
+    def jvps(self, many: Sequence[Values]) -> list[Array | Unsupported | None]:
         """The first tangents of a leaf come without any of others, and the next ones beside zeros
         of the others: wherever an operand has no tangent, PyTorch asks functions in Python for a
         shape, which takes several times as long as the rest of a small layer."""
-        if not many or self.compiles:
+        if not many or self._compiled:
             return super().jvps(many)
         if not self.state.bare:
             return self._beside_zeros(many, self.jvp)
-        names = tuple(dict.fromkeys(name for tangents in many for name in tangents))
-        with self.ready({}), self.forward_mode(names), self.fw.forward_level():
+        with self.ready({}), self.fw.forward_level():
             return self._beside_zeros(many, self._pushed_again)
 
     def _pushed_again(self, tangents: Values) -> Array | None:
         self.state.again()  # no call can change but random numbers
-        return self._pushed(tangents)
+        try:
+            return self._pushed(tangents)
+        except Exception:
+            with self.forward_mode(tuple(tangents)):
+                raise
 
     def _beside_zeros(
         self,
         many: Sequence[Values],
         pushed: Callable[[Values], Array | None],
-    ) -> list[Array | None]:
+    ) -> list[Array | Unsupported | None]:
         """The jvps of `jvps`, of which `pushed` computes one. Zeros change none, unless the
-        derivative by another leaf is infinite or cannot be computed: then they are left out."""
+        derivative by another leaf is infinite or cannot be computed: then they are left out. What
+        the first tangent of a leaf shows, that it arrives at the output, is so in each dtype."""
         others = [self._by_name[n] for n in self.wrt if self._by_name[n].role != "captured"]
-        arrives: dict[frozenset[str], bool] = {}
-        found: list[Array | None] = []
-        for tangents in many:
+        arrives = learned(self.request.implementation.live)
+
+        def one(tangents: Values) -> Array | None:
             moving = frozenset(tangents)
             rest = [leaf for leaf in others if leaf.name not in moving]
             y_dot = None
@@ -548,8 +554,9 @@ class TorchSubject(LayerSubject):
             if y_dot is None or not np.all(np.isfinite(y_dot)):
                 y_dot = pushed(tangents)
                 arrives[moving] = y_dot is not None
-            found.append(y_dot)
-        return found
+            return y_dot
+
+        return each_jvp(one, many)
 
     def hvp(
         self, mode: Mode, row: Array, tangents: Values, along: Values | None = None

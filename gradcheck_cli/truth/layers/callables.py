@@ -483,24 +483,14 @@ def own_size(value: Array) -> Array:
 
 def ulp_perturbed(subject: Subject, seed: int = 0) -> dict[str, Array]:
     """Values of the leaves that are a few ulps away: everything on the way is rounded anew."""
-    return ulps_away(subject, 1, seed)[0]
-
-
-def ulps_away(subject: Subject, count: int, seed: int) -> list[dict[str, Array]]:
-    """So many points that are a few ulps away."""
     rng = generator(seed, 37)
     move = 8 * FORMATS[subject.dtype].unit_roundoff
-    moving = [leaf for leaf in subject.leaves if leaf.differentiable]
-    many = {leaf.name: stirred(leaf, move, rng, (count,)) for leaf in moving}
-    return [{name: values[place] for name, values in many.items()} for place in range(count)]
+    return {leaf.name: stirred(leaf, move, rng) for leaf in subject.leaves if leaf.differentiable}
 
 
-def stirred(
-    leaf: Leaf, part: float, rng: np.random.Generator, draws: tuple[int, ...] = ()
-) -> Array:
-    """Its values, each moved by this part of itself, up or down, and inside its domain; those of
-    several draws along further axes, which come first."""
-    moved = signs(rng, (*draws, *leaf.shape))
+def stirred(leaf: Leaf, part: float, rng: np.random.Generator) -> Array:
+    """Its values, each moved by this part of itself, up or down, and inside its domain."""
+    moved = signs(rng, leaf.shape)
     moved *= part  # in place: further arrays of its size would be felt
     moved += 1.0
     moved *= leaf.kept

@@ -16,6 +16,7 @@ from gradcheck_cli.checks.bound_layer import BoundLayer
 from gradcheck_cli.checks.certified import lifted
 from gradcheck_cli.checks.certified.lifted import LiftedTruth, lifted_truth
 from gradcheck_cli.checks.subjects import Subjects
+from gradcheck_cli.domain.records import replace
 from gradcheck_cli.domain.truth import PointKind, Truth
 from gradcheck_cli.engines.layer.isolation import surroundings
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
@@ -216,13 +217,22 @@ def test_a_layer_that_raises_while_it_is_watched_is_judged_by_differences() -> N
     assert sources(shy) == {"confirmed"}
 
 
+def is_lifted(layer: BoundLayer) -> bool:
+    try:
+        LiftedTruth(layer)
+    except NotLifted:
+        return False
+    return True
+
+
 def test_a_layer_whose_value_is_lost_is_lifted_where_it_runs_the_same_nearby() -> None:
     """The loss is 0 in float64, and 6e-17: no value of it shows what it computes."""
     logits = np.array([[37.4, 0.0]])
     LiftedTruth(bound(lambda x: cross_entropy(x, torch.tensor([0])), x=logits))
     LiftedTruth(bound(lambda x: torch.log(1 - torch.exp(x)), x=np.array([-1e-12])))
-    rank_one = np.array([[0.5], [1.5], [-0.7]])  # rounding decides on pivots, which nothing reads
-    LiftedTruth(bound(lambda x: torch.linalg.det(x @ x.T), x=rank_one))
+    rank_one = np.array([[0.5], [1.5], [-0.7]])  # rounding decides on its pivots
+    layer = bound(lambda x: torch.linalg.det(x @ x.T), x=rank_one)
+    assert any(is_lifted(replace(layer, problem=replace(layer.problem, seed=n))) for n in range(5))
     for layer in (through_numpy, through_a_number):
         with pytest.raises(NotLifted, match="lost half of their digits"):
             LiftedTruth(bound(lambda x, of=layer: 1 - torch.exp(of(x)), x=np.array([1e-9])))
@@ -292,3 +302,31 @@ def test_in_the_next_dtype_of_a_check_its_value_at_the_point_is_compared(
         assert compared[0] == "float32"
         assert ("float64" in compared) == (x[0] == 0.1)
     assert [one.code for one in found[1].findings] == [one.code for one in alone.findings] != []
+
+
+def test_a_layer_is_called_a_few_ulps_away_where_it_rounds_more_than_its_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def rounds_more(x: Any) -> Any:
+        return torch.sin(x) + 1e-12 * ((x[0].item() * 2.0**53) % 8.0)
+
+    def jumps_more(x: Any) -> Any:
+        return torch.sin(x) + 1e-9 * (x[0].item() > 0.3 + 1e-12)
+
+    stirs: list[int] = []
+    perturbed = lifted.ulp_perturbed
+
+    def counted(subject: Any, seed: int) -> Any:
+        stirs.append(seed)
+        return perturbed(subject, seed)
+
+    monkeypatch.setattr(lifted, "ulp_perturbed", counted)
+    for layer, calls, truth in (
+        (torch.sin, 0, FROM_THE_TRACE),
+        (rounds_more, lifted.STIRS, FROM_THE_TRACE),
+        (jumps_more, lifted.STIRS, None),
+    ):
+        stirs.clear()
+        (check, *_) = examined(layer, {"x": [0.3, 0.5]}, dtype="float64").checks
+        assert len(stirs) == calls
+        assert (check.truth == FROM_THE_TRACE) == (truth is not None)
