@@ -81,7 +81,8 @@ class Meaning:
         choice = settings.read_settings(data, inputs, collector)
         if "implementations" in data:
             return self._layer_spec(default_name, inputs, constants, choice)
-        if "model" not in self.given and not self._misspelt("model", "implementations"):
+        has_either = not self.given.keys().isdisjoint(("model", "implementations"))
+        if not has_either and not self._misspelt("model", "implementations"):
             help = "model: a formula; implementations: layers, by engine"
             message = "the key `model` or `implementations` is missing"
             collector.add(message, ("model",), help=help)

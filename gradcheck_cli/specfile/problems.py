@@ -49,7 +49,7 @@ def report(error: ValidationError, collector: Collector, schemas: Any) -> set[Pa
         elif kind == "extra_forbidden":
             _unknown_key(path, _fields(schema), collector)
         else:
-            _plain(detail, path, schema, collector)
+            _plain(detail, path, schema, about, collector)
     return bad
 
 
@@ -140,7 +140,7 @@ def _recipe_keys() -> list[str]:
     return list(keys)
 
 
-def _plain(detail: ErrorDetails, path: Path, schema: Any, collector: Collector) -> None:
+def _plain(detail: ErrorDetails, path: Path, schema: Any, about: str, collector: Collector) -> None:
     """All problems that need no more than the value, its limits and its key."""
     kind = detail["type"]
     context: dict[str, Any] = detail.get("ctx", {})
@@ -151,7 +151,8 @@ def _plain(detail: ErrorDetails, path: Path, schema: Any, collector: Collector) 
     name = f"`{path[-1]}`" if path and isinstance(path[-1], str) else "this"
     if kind in _WANTED:
         message = f"{name} must be {_WANTED[kind]}, not {shown(tree)}"
-        collector.add(message, path, help=_type_help(kind, tree, schema))
+        help = f"{path[-1]}: {about}" if kind == "dict_type" and about else ""
+        collector.add(message, path, help=help or _type_help(kind, tree, schema))
     elif kind == "literal_error":
         choices = [str(choice) for choice in schema["expected"]]
         message = f"{shown(tree)} is not valid here"

@@ -187,6 +187,17 @@ def test_missing_keys_are_told_with_what_they_are_for() -> None:
     assert helps("name: a")[1].startswith("model: a formula")
 
 
+def test_a_list_for_a_mapping_is_the_only_mistake_and_its_form_is_shown() -> None:
+    text = "inputs: {x: 1}\nimplementations: [{torch: layers.py:F}]"
+    assert mistakes(text) == [
+        "GC903 2:18-40 implementations: `implementations` must be a mapping, not a list"
+    ]
+    (help,) = helps(text)
+    assert "`torch: layers.py:MyLayer`" in help
+    (help,) = helps("inputs: [{x: 1}]\nmodel: x")
+    assert "by name" in help
+
+
 @pytest.mark.parametrize(
     ("model", "place"),
     [
