@@ -115,7 +115,7 @@ def reported(context: click.Context, check: Check, what: str, usual: str = "full
         end(printers)
     left_out = report.unchanged or report.elsewhere
     if not (report.results or report.errors or report.interrupted or left_out):
-        talk(f"nothing was checked: no spec in {what}")
+        talk(f"nothing was checked: no spec in {what}; `gradcheck init` writes a first one")
     code = verdict(report, report.fail_on, settings.value("exit-zero", False))
     return _with_baseline(code, report, settings)
 

@@ -32,6 +32,12 @@ _NO_GRADIENT = (
 REMEDIES = (
     Remedy("TracerArrayConversionError", "", _TRACERS),
     Remedy(
+        "RuntimeError",
+        "Can't call numpy() on Tensor that requires grad",
+        "what computes with NumPy has no gradient in PyTorch: use operations of torch, or check it "
+        "with the engine `numpy`, which takes a `forward` and its `backward`",
+    ),
+    Remedy(
         "TracerBoolConversionError",
         "",
         "under jax.jit a branch cannot depend on a number: use jax.numpy.where or jax.lax.cond",

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from rich.text import Text
 
-from gradcheck_cli.domain.codes import CODES
+from gradcheck_cli.domain.codes import CODES, Families
 from gradcheck_cli.domain.decimals import PRECISION
 from gradcheck_cli.domain.report import Check, SpecResult
 from gradcheck_cli.report.numbers import FEW, reading_text, small_or_relative, training_text
@@ -50,7 +50,9 @@ def quality_of(result: SpecResult) -> str:
     """How many checks failed or could not run, or how well all of them passed."""
     if result.status != "passed":
         bad = [check.status for check in result.checks if check.status != "passed"]
-        verb = "failed" if "failed" in bad else "could not run"
+        codes = [found.code for found in result.findings if found.severity == "error"]
+        ran = any(not code.startswith((Families.ENGINE, Families.SPEC)) for code in codes)
+        verb = "failed" if "failed" in bad or ran else "could not run"
         return f"{len(bad)} of {len(result.checks)} checks {verb}" if bad else ""
     if result.unchecked:
         why = "" if result.notes else ": there is no gradient"

@@ -12,6 +12,9 @@ from gradcheck_cli.report.pages import page
 
 from .calling import call_here
 
+EXAMPLES = {code: generate.EXAMPLE.search(page(row)) for code, row in CODES.items()}
+QUICK = ("GC103", "GC501", "GC901", "GC903")  # whose examples need no framework
+
 
 def test_documents_are_up_to_date() -> None:
     stale = [
@@ -24,9 +27,8 @@ def test_documents_are_up_to_date() -> None:
 
 @pytest.mark.exhaustive
 def test_the_examples_of_the_pages_raise_their_codes(tmp_path: Path) -> None:
-    examples = {code: generate.EXAMPLE.search(page(row)) for code, row in CODES.items()}
     texts = {
-        c: found for c, found in examples.items() if found and " example.yaml" in found["output"]
+        c: found for c, found in EXAMPLES.items() if found and " example.yaml" in found["output"]
     }
     assert len(texts) >= 20
     for code, found in texts.items():
@@ -48,10 +50,16 @@ def as_keys(command: str) -> str:
     return "".join(f"{option}s: [{values}]\n" for option, values in chosen)
 
 
-@pytest.mark.parametrize("code", ["GC501", "GC901", "GC903"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        code if code in QUICK else pytest.param(code, marks=pytest.mark.exhaustive)
+        for code, found in EXAMPLES.items()
+        if found
+    ],
+)
 def test_a_page_shows_what_its_example_prints(code: str) -> None:
-    """Of pages whose example needs no framework; `docs/generate.py --outputs` runs them all."""
-    found = generate.EXAMPLE.search(page(CODES[code]))
+    found = EXAMPLES[code]
     assert walkthrough.words(generate.printed(found)) == walkthrough.words(found["output"])
 
 

@@ -252,7 +252,7 @@ def test_without_a_path_the_project_is_run(tmp_path: Path) -> None:
     (tmp_path / "compose.yaml").write_text("services: {}\n")
     screen = call_here("run", "--engine", "reference", cwd=tmp_path)
     assert screen.code == 5
-    assert "nothing was checked: no spec in .\n" in screen.err
+    assert "nothing was checked: no spec in .; `gradcheck init` writes a first one\n" in screen.err
     (tmp_path / "specs").mkdir()
     (tmp_path / "specs" / "s.yaml").write_text("inputs: {x: 1}\nmodel: x\n")
     (tmp_path / "t.gradcheck.yaml").write_text("inputs: {x: 1}\nmodel: x\n")

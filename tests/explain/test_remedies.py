@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 from torch._inductor.exc import InductorError, InvalidCxxCompiler
 
 from gradcheck_cli.engines.base import COMPILER
@@ -43,3 +44,9 @@ def test_a_compiler_that_a_layer_needs_and_that_is_missing_is_no_fault_of_the_la
         COMPILER.install,
     )
     assert lacking(InductorError(ValueError("a mistake in the layer"), None)) is None
+
+
+def test_numpy_inside_a_layer_of_pytorch() -> None:
+    with pytest.raises(RuntimeError) as raised:
+        np.sin(torch.ones(2, requires_grad=True))
+    assert "engine `numpy`" in remedy_of(raised.value)

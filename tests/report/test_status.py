@@ -79,10 +79,14 @@ def test_a_failing_spec_says_how_many_checks_failed_and_shows_no_values() -> Non
     assert "z = 11" not in line
 
 
-def test_checks_that_could_not_run_did_not_fail() -> None:
+@pytest.mark.parametrize(
+    ("code", "what"), [("GC701", "could not run"), ("GC903", "could not run"), ("GC103", "failed")]
+)
+def test_only_checks_whose_layer_ran_fail(code: str, what: str) -> None:
     good, *_ = samples.checks()
-    result = replace(samples.quadratic(), status="failed", checks=(replace(good, status="error"),))
-    assert "1 of 1 checks could not run" in lines(result)[0]
+    bad = replace(with_finding("error", code=code), status="failed")
+    result = replace(bad, checks=(replace(good, status="error"),))
+    assert f"1 of 1 checks {what}" in lines(result)[0]
 
 
 def test_what_was_set_aside_is_counted() -> None:

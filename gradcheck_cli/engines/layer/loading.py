@@ -186,7 +186,9 @@ def _imported(name: str) -> ModuleType:
 def not_callable(found: Any, implementation: Implementation) -> NoSuchLayer:
     """The exception for a target that names no layer."""
     message = f"{implementation.target} is of type {type(found).__name__}, which cannot be called"
-    return NoSuchLayer(message, what_it_has(found))
+    is_pair = all(callable(getattr(found, name, None)) for name in ("forward", "backward"))
+    pair = "`forward` and `backward` in NumPy are a layer of the engine `numpy`" if is_pair else ""
+    return NoSuchLayer(message, pair or what_it_has(found))
 
 
 def _member(owner: Any, name: str, place: str) -> Any:

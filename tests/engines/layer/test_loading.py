@@ -4,6 +4,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +16,7 @@ from gradcheck_cli.engines.layer.loading import (
     SetupFailed,
     constructed,
     load_layer,
+    not_callable,
     on_the_path,
 )
 from gradcheck_cli.explain.remedies import remedy_of
@@ -121,3 +123,9 @@ def test_what_a_file_puts_on_the_path_is_there_whenever_its_layer_runs(tmp_path:
         with surroundings(), on_the_path(implementation):
             assert load_layer(implementation)(3) == 6
         assert sys.path == before
+
+
+def test_a_pair_of_functions_is_a_layer_of_numpy() -> None:
+    pair = SimpleNamespace(forward=abs, backward=abs)
+    implementation = Implementation("torch", "f.py:P", "", Span(1, 1, 1, 1))
+    assert "engine `numpy`" in not_callable(pair, implementation).detail
