@@ -250,7 +250,7 @@ explain."""
 
 ROUNDED_AWAY: Final = 16.0
 """eps of the largest entry of a gradient. A smaller entry that is 0 was rounded away by a few
-operations at the size of the others, and no update of an input shows it. Used by: search."""
+operations at the size of the others, and no update of an input shows it. Used by: judge, search."""
 
 EXCUSED_MOVES: Final = 16.0
 """Times the effect of half an ulp of the inputs. A smaller error is due to the problem: a program

@@ -14,9 +14,10 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.spec import Tolerance
-from gradcheck_cli.domain.thresholds import ERROR_BITS, NOTE_BITS
+from gradcheck_cli.domain.thresholds import ERROR_BITS, EXCUSED_MOVES, NOTE_BITS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge import measures, wording
+from gradcheck_cli.judge.failing import inaccuracy, lost_to_zero, top_of
 from gradcheck_cli.judge.measures import Accepted, Again, Mask
 
 
@@ -135,7 +136,24 @@ class Evidence:
 
     @cached_property
     def by_rounding(self) -> Mask:
-        return self.off & (self._error <= self.accepted.rounding)
+        """Of what fails, the rounding of operations explains no more than rounding the inputs
+        does."""
+        most = self.accepted.rounding
+        if np.any(self.off & self._fails):
+            moved = self.accepted.base + EXCUSED_MOVES * self.block.condition
+            most = np.where(self._fails, np.fmin(most, moved), most)
+        return np.asarray(self.off & (self._error <= most))
+
+    @cached_property
+    def _fails(self) -> Mask:
+        """Entries that a search calls failures, where the truth is enclosed."""
+        truth = np.where(np.isfinite(self.block.value), self.block.value, 0.0)
+        top = top_of(truth)
+        with np.errstate(all="ignore"):
+            fails = (inaccuracy(self.g, truth, top, self.format) > 0) | (
+                lost_to_zero(self.g, truth, top, self.format) > 0
+            )
+        return np.asarray(fails & self.block.certified)
 
     @cached_property
     def _error(self) -> Array:

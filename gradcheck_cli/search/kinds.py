@@ -15,7 +15,8 @@ import numpy as np
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.search import KINDS, Kind
-from gradcheck_cli.domain.thresholds import EXCUSED_MOVES, ROUNDED_AWAY
+from gradcheck_cli.domain.thresholds import EXCUSED_MOVES
+from gradcheck_cli.judge.failing import inaccuracy, lost_to_zero, top_of
 from gradcheck_cli.search.estimates import Answers
 
 _Size: TypeAlias = Callable[[Answers, Answers, FloatFormat], Array]
@@ -30,37 +31,6 @@ CODES_OF: Mapping[Kind, tuple[str, ...]] = {
 }
 KIND_OF: Mapping[str, Kind] = {code: kind for kind, codes in CODES_OF.items() for code in codes}
 """The kind of a finding; a value that is not finite is that, though it may be undefined, too."""
-
-
-def eps(fmt: FloatFormat) -> float:
-    """The spacing of numbers at 1."""
-    return 2 * fmt.unit_roundoff
-
-
-def half(fmt: FloatFormat) -> float:
-    """A relative error of half the digits."""
-    return float(np.sqrt(eps(fmt)))
-
-
-def top_of(truth: Array) -> Array:
-    """The largest |truth| among the entries (..., n) of one input's gradient, kept as an axis."""
-    size = np.abs(truth)
-    finite = np.where(np.isfinite(size), size, 0.0)
-    return np.asarray(np.max(finite, axis=-1, keepdims=True, initial=0.0))
-
-
-def lost_to_zero(computed: Array, truth: Array, top: Array, fmt: FloatFormat) -> Array:
-    """How many times the least |truth| that counts an entry is, where it is 0; else 0."""
-    limit = np.maximum(fmt.smallest_normal, ROUNDED_AWAY * eps(fmt) * top)
-    size = np.abs(truth) / limit
-    return np.where((computed == 0) & (size > 1), size, 0.0)
-
-
-def inaccuracy(computed: Array, truth: Array, top: Array, fmt: FloatFormat) -> Array:
-    """How many times the allowed error that of each entry is, where it fails; else 0."""
-    size = np.abs(computed - truth) / (half(fmt) * top)
-    fails = (top >= fmt.smallest_normal) & (size > 1) & np.isfinite(computed)
-    return np.where(fails, size, 0.0)
 
 
 def excused(error: float, moved: float) -> bool:

@@ -20,6 +20,7 @@ from gradcheck_cli.domain.evaluation import Projection
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.search import KINDS, Kind
+from gradcheck_cli.judge import failing
 from gradcheck_cli.search import kinds
 from gradcheck_cli.search.box import element_name
 from gradcheck_cli.search.estimates import Answers
@@ -120,7 +121,7 @@ class PointTruth:
             if not math.isfinite(number):
                 yield Failing("value-nonfinite", entry, number, truth, genuine, 2.0 - genuine)
                 continue
-            size = _number(kinds.inaccuracy, number, truth, abs(truth), self._format)
+            size = _number(failing.inaccuracy, number, truth, abs(truth), self._format)
             if size and not kinds.excused(abs(number - truth), self._moved_value(i)):
                 yield Failing("value-inaccurate", entry, number, truth, False, size)
 
@@ -131,7 +132,7 @@ class PointTruth:
                 zip(gradient[0], certificate.value, strict=True)
             ):
                 sure = certificate.sure[row]
-                top = float(kinds.top_of(np.where(sure, truth, 0.0))[0])
+                top = float(failing.top_of(np.where(sure, truth, 0.0))[0])
                 for column in range(len(computed)):
                     place = (row, column)
                     found = self._of_entry(name, certificate, place, float(computed[column]), top)
@@ -156,8 +157,8 @@ class PointTruth:
         if not math.isfinite(number):
             yield "gradient-nonfinite", number, truth, genuine, 2.0 - genuine
             return
-        lost = _number(kinds.lost_to_zero, number, truth, top, self._format)
-        off = _number(kinds.inaccuracy, number, truth, top, self._format)
+        lost = _number(failing.lost_to_zero, number, truth, top, self._format)
+        off = _number(failing.inaccuracy, number, truth, top, self._format)
         if (lost or off) and kinds.excused(abs(number - truth), self._moved(name, place)):
             return
         if lost:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -412,6 +413,40 @@ def test_entries_that_float32_cannot_hold_are_no_evidence_about_others() -> None
 )
 def test_ill_conditioned(g: float, truth: TruthBlock, expected: Verdict) -> None:
     assert verdict(g, truth, wide=truth.value) is expected
+
+
+@pytest.mark.parametrize(
+    ("g", "columns", "expected"),
+    [
+        ((1.01, 0.5), {"condition": 1e-5, "allowance": 1e-2}, Verdict.PRECISION),
+        ((0.0, 1.0), {"condition": 1e-5, "allowance": 1.0}, Verdict.UNDERFLOW),
+        ((1.01, 0.5), {"condition": 1e-3, "allowance": 1e-2}, Verdict.ILL_CONDITIONED),  # 10 C
+        # small beside the largest entry, so that no search calls it a failure
+        ((1.01, 1e3), {"condition": 1e-5, "allowance": 1e-2}, Verdict.ILL_CONDITIONED),
+    ],
+)
+def test_what_a_search_calls_a_failure_is_excused_by_16_times_c_alone(
+    g: tuple[float, float], columns: dict[str, float], expected: Verdict
+) -> None:
+    """Where the truth is enclosed, as a search needs it; operations explain no more."""
+    beside = g[1]
+    truth = block([[1.0, beside]], **columns)
+    sure = replace(truth, certified=np.ones((1, 2), dtype=bool))
+    fmt = FORMATS["float32"]
+    found = [
+        judge_block(
+            Evidence(
+                rows([[g[0], beside]]),
+                known,
+                Again(known.value, wider("float32")),
+                np.zeros((1, 1), dtype=bool),
+                fmt,
+                None,
+            )
+        ).verdict[0, 0]
+        for known in (truth, sure)
+    ]
+    assert found == [Verdict.ILL_CONDITIONED, expected]
 
 
 def test_an_ill_conditioned_entry_that_is_nothing_beside_the_others_is_not_worth_a_word() -> None:
