@@ -30,8 +30,8 @@ SEARCH_S = 10.0
 """Seconds for one spec, where nothing else is requested; its engines and dtypes share them."""
 
 WAIT = 2.0
-"""Times its budget, which is processor time, that a search may take by the clock: on a machine that
-is busy it works as much, and nobody waits without end."""
+"""Times its budget, which is processor time, that a search may take by the clock, with regions and
+fixes: on a busy machine it may do less, and nobody waits longer."""
 
 SLACK_S = 60.0
 """Beyond that, for one search: regions, fixes, and the start of an engine."""

@@ -54,8 +54,8 @@ def searched(
     if not failing or not request.fixes:
         return found
     so_far(found)
-    budget = request.budget * FOR_FIXES
-    steps = best_fix(spec, name, domain, failing, budget, request.seed)
+    allowed = Budget(request.budget * FOR_FIXES, searching.until(1.0))
+    steps = best_fix(spec, name, domain, failing, allowed, request.seed)
     return replace(found, fix=drive(steps, lambda ask: answer(ask.question)))
 
 
@@ -87,14 +87,13 @@ def best_fix(
     engine: str,
     domain: Domain,
     witnesses: Sequence[Mapping[str, Array]],
-    budget: float,
+    allowed: Budget,
     seed: int,
 ) -> Steps[SearchedFix | None]:
     """The fix that fails in the fewest kinds, and in fewer than the formula, which has `witnesses`
-    of as many; None without one. All candidates share `budget` seconds, and are tried at the
+    of as many; None without one. All candidates share the time `allowed`, and are tried at the
     witnesses first."""
     fails_in, first = len(witnesses), np.stack([domain.point(one) for one in witnesses])
-    allowed = Budget(budget)
     best: SearchedFix | None = None
     chosen: tuple[Candidate, Searching] | None = None
     values = {**domain.still, **witnesses[-1]}

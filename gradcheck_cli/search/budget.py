@@ -10,17 +10,22 @@ from gradcheck_cli.domain.thresholds import Seconds
 
 
 class Budget:
-    """`seconds` of this process from now on, within `WAIT` times as long by the clock."""
+    """`seconds` of this process from now on, within `wait` by the clock: WAIT times as long, unless
+    given."""
 
-    def __init__(self, seconds: Seconds) -> None:
+    def __init__(self, seconds: Seconds, wait: Seconds | None = None) -> None:
         self._work_end = time.process_time() + seconds
-        self._wait_end = time.monotonic() + WAIT * seconds
+        self._wait_end = time.monotonic() + (WAIT * seconds if wait is None else wait)
 
     @property
     def left(self) -> Seconds:
         """What may still be used; at most 0 where all is spent."""
-        waits = (self._wait_end - time.monotonic()) / WAIT
-        return min(self._work_end - time.process_time(), waits)
+        return min(self._work_end - time.process_time(), self.wait)
+
+    @property
+    def wait(self) -> Seconds:
+        """What is left by the clock."""
+        return self._wait_end - time.monotonic()
 
     @property
     def is_spent(self) -> bool:
@@ -28,4 +33,4 @@ class Budget:
 
     def part(self, seconds: Seconds) -> Budget:
         """So many seconds, and not more than are left."""
-        return Budget(min(seconds, self.left))
+        return Budget(min(seconds, self.left), min(WAIT * seconds, self.wait))

@@ -18,6 +18,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.search import KINDS, GradientProgram, Kind
 from gradcheck_cli.domain.thresholds import EXCUSED_MOVES, ROUNDED_AWAY
+from gradcheck_cli.judge.failing import eps, half
 from gradcheck_cli.search.bends import Bend, bends
 from gradcheck_cli.search.box import Domain, Ordinals, to_ordinals
 from gradcheck_cli.search.budget import Budget
@@ -27,7 +28,6 @@ from gradcheck_cli.search.enclosures.enclosing import BoxProgram
 from gradcheck_cli.search.enclosures.rules import times
 from gradcheck_cli.search.estimates import Answers
 from gradcheck_cli.search.goals import midway
-from gradcheck_cli.search.kinds import eps, half
 from gradcheck_cli.truth.batching import NotBatched
 
 _BATCH = 1024
@@ -38,8 +38,12 @@ _ALL = np.uint8(63)
 _SELDOM = 16
 """One of so many boxes is asked for an excuse where no more than that have one: it costs as much as
 to enclose some boxes."""
-_SELDOM_ADJOINTS = 4
+_SELDOM_ADJOINTS = 2
 """The same of adjoints, which also say along which element a box should be cut."""
+_CUT_BY_SLOPES = 2
+"""One of so many boxes is cut along the element that moves a number most. Beside a zero of a slope,
+that is always the same element; others say there how large an error may be."""
+_OCTAVES = 8.0  # an element whose ends are farther apart is cut two octaves below the larger one
 _MOST_ADJOINTS = 8  # elements of an output, each of which has a reverse pass of its own
 _SLOP = 1e-300  # what underflow of float64 may lose
 _MARGIN = 0.75
@@ -408,7 +412,8 @@ class Proof:
             smooth = found.smooth[:, None] & np.isfinite(reach)
             if reaches:
                 widest = np.argmax(np.max(each, axis=1), axis=1)
-                self._along[rows] = np.where(smooth.all(axis=1), widest, self._along[rows])
+                widest = np.where(smooth.all(axis=1), widest, self._along[rows])
+                self._along[rows[::_CUT_BY_SLOPES]] = widest[::_CUT_BY_SLOPES]
             lo, hi = known.lo.copy(), known.hi.copy()
             reach = np.broadcast_to(reach, smooth.shape)
             lo[rows] = np.fmax(lo[rows], np.where(smooth, ends.lo - reach, -np.inf))
@@ -513,7 +518,8 @@ def halves(
     """Each box (N, D) cut in two along the element that is widest for its domain, in ordinals or by
     its numbers, and in the middle of that: the lower halves, and then the upper ones. In ordinals,
     what is large is a small part of a domain that has 0; by its numbers, what is small is. If an
-    element is `chosen` (N,), not -1, the box is cut along that, in the middle of its numbers."""
+    element is `chosen` (N,), not -1, the box is cut along that, in the middle of its numbers, or
+    two octaves below the larger end."""
     rows = np.arange(len(low))
     numbers = [domain.numbers(one) for one in (low, high, domain.low[None], domain.high[None])]
     by_ordinals = _shares(low, high, domain.low, domain.high)
@@ -523,10 +529,15 @@ def halves(
         can = (chosen >= 0) & (low[rows, chosen] < high[rows, chosen])
         along, axis = np.where(can, 1, along), np.where(can, chosen, axis)
     first, last = low[rows, axis], high[rows, axis]
-    middle = to_ordinals((numbers[0] / 2 + numbers[1] / 2)[rows, axis], domain.format)
-    cut = np.where(along, np.clip(middle, first, last - 1), midway(first, last))
-    crosses = (first < 0) & (last >= 0)
-    cut = np.where(crosses if chosen is None else crosses & ~can, -1, cut)
+    crosses_0 = (first < 0) & (last >= 0)
+    middle = numbers[0][rows, axis] / 2 + numbers[1][rows, axis] / 2
+    if chosen is not None:
+        ends = np.abs(numbers[0][rows, axis]), np.abs(numbers[1][rows, axis])
+        wide = can & (np.minimum(*ends) * _OCTAVES < np.maximum(*ends)) & ~crosses_0
+        middle = np.where(wide, middle * 2 / _OCTAVES, middle)
+    by_number = np.clip(to_ordinals(middle, domain.format), first, last - 1)
+    cut = np.where(along, by_number, midway(first, last))
+    cut = np.where(crosses_0 if chosen is None else crosses_0 & ~can, -1, cut)
     middle_high, middle_low = high.copy(), low.copy()
     middle_high[rows, axis] = cut
     middle_low[rows, axis] = cut + 1

@@ -20,6 +20,7 @@ from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.search import (
     KINDS,
+    WAIT,
     ErrorLine,
     GradientProgram,
     GradientRequest,
@@ -70,10 +71,13 @@ _ROUNDS = 12  # of proof and directed search, at most
 _FIRST_BOXES = 1024  # of the first attempt of a proof, which decides most that is safe
 _BOXES = 2000  # of the next; each turn doubles them
 _SLICE_S: Seconds = 1.0  # for one turn
-_STUCK = 2  # turns without progress after which the proof of a kind is given up
-_SHRINKS: Enough = 0.75  # part of the open share that one turn must leave behind
+_STUCK = 3  # turns without progress after which the proof of a kind is given up
+_SHRINKS: Enough = 0.9  # part of the open share that one turn must leave behind
 _FOR_REGIONS: Enough = 0.5  # of the budget, at least: for the regions of all kinds that were found
 _SIMPLER_S: Seconds = 0.5  # for simpler witnesses
+_LOOKED: Enough = 0.6  # part of the time by the clock at which witnesses and proofs are left,
+_DRAWN: Enough = 0.85  # regions,
+_SIMPLIFIED: Enough = 0.875  # and simpler witnesses; what remains is for fixes
 _SIMPLER_ROUNDS = 4
 _SIMPLER_TRIED = 8  # points of a round whose truth is enclosed
 _MANY = 1 << 14  # points of a batch of a region's numbers: so many start no threads
@@ -155,7 +159,11 @@ class Searching:
     def _start(self) -> None:
         """From now on the budget counts."""
         self._ready = time.monotonic()
-        self._budget = Budget(self._seconds)
+        self._budget = Budget(self._seconds, self.until(_LOOKED))
+
+    def until(self, part: float) -> Seconds:
+        """What is left by the clock until this part of all that a search may take."""
+        return self._ready + part * WAIT * self._seconds - time.monotonic()
 
     def _open(self) -> list[Kind]:
         """The kinds without a verdict."""
@@ -469,7 +477,7 @@ class Searching:
 
     def simplify(self) -> Steps[None]:
         """Puts simpler points that fail as well in the place of witnesses."""
-        budget = Budget(_SIMPLER_S)
+        budget = Budget(_SIMPLER_S, self.until(_SIMPLIFIED))
         for kind, first in list(self._witnesses.items()):
             for _ in range(_SIMPLER_ROUNDS):
                 known = self._witnesses[kind]
@@ -533,7 +541,8 @@ class Searching:
         proof, domain = self._proof, self._domain
         if proof is None or not self._runner.together:
             return
-        budget = Budget(max(_FOR_REGIONS * self._seconds, self._budget.left))
+        seconds = max(_FOR_REGIONS * self._seconds, self._budget.left)
+        budget = Budget(seconds, self.until(_DRAWN))
         reasons = Reasons(self._exact, self._gradient, self._format)
         regions: dict[Kind, Asking[Region]] = {}
         for kind in self._kinds:

@@ -31,7 +31,7 @@ def domain_in(spec: Spec, dtype: str = "float32") -> Domain:
 
 
 def searched(
-    spec: Spec, dtype: str = "float32", budget: float = 5.0, seed: int = 0
+    spec: Spec, dtype: str = "float32", budget: float = 10.0, seed: int = 0
 ) -> dict[str, Search]:
     """What a search finds, by kind."""
     searching = Searching(spec, "reference", domain_in(spec, dtype), KINDS, budget, seed)

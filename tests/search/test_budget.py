@@ -4,8 +4,11 @@ import time
 
 import pytest
 
-from gradcheck_cli.domain.search import WAIT
+from gradcheck_cli.domain.search import KINDS, WAIT
 from gradcheck_cli.search.budget import Budget
+from gradcheck_cli.search.searching import Searching
+
+from .searched import domain_in, spec_of
 
 
 class Clocks:
@@ -42,3 +45,23 @@ def test_a_part_is_not_longer_than_the_rest(clocks: Clocks) -> None:
     clocks.work += 9.0
     assert budget.part(5.0).left == 1.0
     assert budget.part(0.5).left == 0.5
+
+
+def test_the_clock_may_leave_less(clocks: Clocks) -> None:
+    budget = Budget(10.0, 12.0)
+    clocks.wall += 9.0
+    clocks.work += 3.0
+    assert budget.left == 3.0
+    assert budget.part(2.0).left == 2.0
+    clocks.wall += 2.0
+    assert budget.part(2.0).left == 1.0
+    assert budget.part(2.0).wait == 1.0
+
+
+def test_all_parts_of_a_search_end_in_time_on_a_busy_machine(clocks: Clocks) -> None:
+    """What is looked for, regions, simpler witnesses and fixes share the time by the clock."""
+    spec = spec_of("{x: {value: 1, domain: [0.5, 2]}}", "exp(x)")
+    searching = Searching(spec, "reference", domain_in(spec), KINDS, 10.0, 0)
+    clocks.wall += 10.0 * WAIT
+    assert all(searching.until(part) <= 0 for part in (0.5, 1.0))
+    assert searching._budget.is_spent

@@ -91,7 +91,7 @@ def test_a_kind_that_is_given_up_stays_open_and_takes_no_boxes_from_others() -> 
 
 @pytest.mark.parametrize(
     ("model", "domain", "dtype"),
-    [("x / (1 + abs(x))", (-16, 16), "float16"), ("log(1 + exp(x)) - x", (-1, 2), "bfloat16")],
+    [("log(1 + exp(x)) - x", (-1, 3), "float16"), ("log(1 + exp(x)) - x", (-1, 2), "bfloat16")],
 )
 def test_numbers_that_no_bound_decides_are_run(
     model: str, domain: tuple[float, float], dtype: str
