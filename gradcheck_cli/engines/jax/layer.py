@@ -435,6 +435,10 @@ class JaxSubject(LayerSubject):
         from gradcheck_cli.engines.jax.layer_recorder import record_forward
 
         with self._opened() as layer:
+            if self.request.uncast:
+                from gradcheck_cli.engines.jax.casts import Uncast
+
+                layer = replace(layer, call=Uncast(layer.call))
             return record_forward(layer, self.request.implementation.span)
 
     def seen(

@@ -14,7 +14,13 @@ import numpy as np
 
 from gradcheck_cli.engines.trace import exact_kernels as exact
 from gradcheck_cli.engines.trace.exact_kernels import Kernel, OfRun, as_numbers, row
-from gradcheck_cli.engines.trace.window_kernels import convolution, of_groups, pooled, starting
+from gradcheck_cli.engines.trace.window_kernels import (
+    convolution,
+    of_groups,
+    pooled,
+    spread,
+    starting,
+)
 
 DATA_MOVEMENT = frozenset(
     [
@@ -23,7 +29,8 @@ DATA_MOVEMENT = frozenset(
         *("Identity", "IdentityN", "Snapshot", "StopGradient", "PreventGradient", "Pad", "PadV2"),
         *("MatrixDiagV3", "MatrixDiagPartV3", "MatrixBandPart", "MatrixSetDiagV3", "ReverseV2"),
         *("Roll", "Split", "SplitV", "DiagPart", "Diag", "ConjugateTranspose"),
-        *("TensorScatterUpdate", "DepthToSpace", "SpaceToDepth", "MirrorPad"),
+        *("TensorScatterUpdate", "DepthToSpace", "SpaceToDepth", "MirrorPad", "ReverseSequence"),
+        *("SpaceToBatchND", "BatchToSpaceND", "DynamicPartition", "ParallelDynamicStitch"),
     ]
 )
 """They take numbers to other places, and put zeros where none come to."""
@@ -236,6 +243,34 @@ def _convolution(
     return _back(convolution(x, weight, steps, around, wide, groups), data_format)
 
 
+def _transposed_convolution(
+    sizes: Any,
+    weight: Any,
+    y: Any,
+    strides: Any,
+    padding: Any,
+    data_format: Any = "NHWC",
+    dilations: Any = (1,),
+    **how: Any,
+) -> Any:
+    """What a convolution pulls back to an array of these sizes."""
+    groups = sizes[1 if _text(data_format).startswith("NC") else -1] // weight.shape[-2]
+    if groups != 1 or set(dilations) != {1}:
+        raise TypeError("only transposed convolutions of one group, not dilated, are supported")
+    y = _channels_first(y, data_format)
+    inner, steps = _inner_of(sizes, data_format), _inner_of(strides, data_format)
+    kernel = weight.shape[: len(inner)]
+    around = []
+    firsts = [first for first, _ in _around(padding, inner, kernel, steps)]
+    for axis, (n, k, step, first) in enumerate(zip(inner, kernel, steps, firsts, strict=True)):
+        around.append((k - 1 - first, n - 1 - (y.shape[2 + axis] - 1) * step + first))
+        weight = row("flip")(weight, axis=axis)
+    last = len(inner)
+    weight = row("transpose")(weight, axes=(last, last + 1, *range(last)))
+    ones = [1] * last
+    return _back(convolution(spread(y, steps), weight, ones, around, ones, 1), data_format)
+
+
 def _pool(reduce: str) -> Kernel:
     def kernel(
         x: Any, ksize: Any, strides: Any, padding: Any, data_format: Any = "NHWC", **how: Any
@@ -315,8 +350,15 @@ def _qr(run: OfRun, x: Any, full_matrices: bool = False, **_: Any) -> Any:
     return exact.qr(x, run.results[1])
 
 
-CHOSEN: dict[str, Kernel] = {"Svd": _svd, "SelfAdjointEigV2": _eigh, "Qr": _qr}
-"""Kernels that choose signs, and are called with the numbers of the run first."""
+def _topk(run: OfRun, x: Any, k: Any, **how: Any) -> Any:
+    return row("topk_values")(x, k=int(k), axis=-1), run.results[1]
+
+
+CHOSEN: dict[str, Kernel] = {
+    **{"Svd": _svd, "SelfAdjointEigV2": _eigh, "Qr": _qr},
+    **{"TopK": _topk, "TopKV2": _topk},
+}
+"""Kernels that choose signs and places, and are called with the numbers of the run first."""
 
 KERNELS: dict[str, Kernel] = {
     **{name: _plain(ours) for name, ours in _SAME.items()},
@@ -365,6 +407,7 @@ KERNELS: dict[str, Kernel] = {
         np.zeros(shape), indices, updates
     ),
     **{"Conv2D": _convolution, "Conv3D": _convolution},
+    **dict.fromkeys(("Conv2DBackpropInput", "Conv3DBackpropInputV2"), _transposed_convolution),
     "DepthwiseConv2dNative": lambda *xs, **how: _convolution(*xs, by_channel=True, **how),
     **{"MaxPool": _pool("max"), "MaxPool3D": _pool("max")},
     **{"AvgPool": _pool("mean"), "AvgPool3D": _pool("mean")},

@@ -46,6 +46,18 @@ def convolution(
     return row("reshape")(y, shape=(x.shape[0], -1, *(len(windows) for windows in tables)))
 
 
+def spread(x: Any, dilation: Sequence[int]) -> Any:
+    """Zeros between the elements along the last axes."""
+    first = x.ndim - len(dilation)
+    for axis, step in enumerate(dilation, first):
+        if step > 1:
+            size = x.shape[axis]
+            places = [i // step if i % step == 0 else size for i in range((size - 1) * step + 1)]
+            widths = tuple((0, int(i == axis)) for i in range(x.ndim))
+            x = row("take")(row("pad")(x, pad_width=widths), np.array(places), axis=axis)
+    return x
+
+
 def padded(x: Any, padding: Sequence[tuple[int, int]], value: float = 0.0) -> Any:
     """x with so many numbers before and after along each axis; fewer than none cut some off."""
     inner = tuple(

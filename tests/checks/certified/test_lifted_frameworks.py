@@ -133,3 +133,14 @@ def test_a_primitive_of_a_package_is_what_it_runs(impl: Any) -> None:
     subject = subject_of(JaxEngine(), _of_package(impl), **inputs)
     islands = [island.name for island in subject.lift().islands]
     assert islands == ([] if impl is _solved else ["solve_of_a_package"])
+
+
+def _narrowed(x: Any) -> Any:
+    """As attention of JAX does, whatever it is given."""
+    return jax.nn.softmax((2 * x).astype(jnp.float32)).astype(x.dtype) * x
+
+
+def test_a_layer_of_jax_without_its_casts_is_lifted_without_them() -> None:
+    answer = examined(JaxEngine(), _narrowed)
+    assert not answer.findings
+    assert {check.truth for check in answer.checks} == {FROM_THE_TRACE}

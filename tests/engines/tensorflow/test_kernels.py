@@ -87,6 +87,8 @@ LAYERS: dict[str, Callable[..., Any]] = {
     "products": lambda x: tf.einsum("ij,kj->ik", x, x) + tf.tensordot(x, x, [[1], [0]]),
     "activations": lambda x: tf.nn.gelu(x) + tf.nn.elu(x) + tf.nn.leaky_relu(x) + tf.nn.relu6(x),
     "special": lambda x: tf.math.lgamma(x + 2) + tf.math.polygamma(tf.ones_like(x), x + 2),
+    "largest": lambda x: tf.math.top_k(x, 2)[0] * tf.sort(x)[:, :2],
+    "parted": lambda x: tf.dynamic_partition(tf.reverse_sequence(x, [2, 3, 1], 1), [1, 0, 1], 2),
     "drawn": lambda x: tf.nn.dropout(x, 0.5, seed=1),
 }
 OF_IMAGES: dict[str, Callable[..., Any]] = {
@@ -100,6 +102,13 @@ OF_IMAGES: dict[str, Callable[..., Any]] = {
     ),
     "pooled": lambda x: (tf.nn.max_pool2d(x, 2, 2, "SAME"), tf.nn.avg_pool2d(x, 3, 2, "SAME")),
     "rearranged": lambda x: tf.nn.space_to_depth(x[:, :4], 2),
+    "transposed": lambda x: tf.nn.conv2d_transpose(
+        x, tf.reshape(x[:, :3], (3, 2, 2, 2)), (1, 10, 7, 2), 2, "SAME"
+    ),
+    "transposed volume": lambda x: tf.nn.conv3d_transpose(
+        x[..., None], tf.reshape(x[:, :2], (2, 2, 2, 2, 1)), (1, 10, 4, 6, 2), (2, 1, 3), "SAME"
+    ),
+    "atrous": lambda x: tf.nn.atrous_conv2d(x, tf.reshape(x[:, :2], (2, 2, 2, 2)), 2, "SAME"),
 }
 
 
@@ -110,7 +119,7 @@ def test_the_program_computes_the_layer_here_and_nearby() -> None:
     def check(name: str) -> None:
         layer, x = layers[name]
         subject = subject_of(TensorFlowEngine(), layer, x=x)
-        lifted = subject.lift()
+        lifted = subject.lift().whole()
         for there in (x, x + 1e-3):
             assert_computes(lifted, subject, {"x": there}, rtol=1e-11, atol=1e-13)
 

@@ -8,19 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.engines.trace.exact_kernels import Kernel, row
-from gradcheck_cli.engines.trace.window_kernels import convolution, pooled, starting
-
-
-def _spread(x: Any, dilation: Sequence[int]) -> Any:
-    """Zeros between the elements along the last axes."""
-    first = x.ndim - len(dilation)
-    for axis, step in enumerate(dilation, first):
-        if step > 1:
-            size = x.shape[axis]
-            places = [i // step if i % step == 0 else size for i in range((size - 1) * step + 1)]
-            widths = tuple((0, int(i == axis)) for i in range(x.ndim))
-            x = row("take")(row("pad")(x, pad_width=widths), np.array(places), axis=axis)
-    return x
+from gradcheck_cli.engines.trace.window_kernels import convolution, pooled, spread, starting
 
 
 def _convolution(
@@ -39,7 +27,7 @@ def _convolution(
         raise TypeError("only convolutions over some axis, with one batch group, are supported")
     x = row("transpose")(x, axes=tuple(dimension_numbers.lhs_spec))
     weight = row("transpose")(weight, axes=tuple(dimension_numbers.rhs_spec))
-    x = _spread(x, lhs_dilation)
+    x = spread(x, lhs_dilation)
     y = convolution(x, weight, window_strides, padding, rhs_dilation, feature_group_count)
     return row("transpose")(y, axes=tuple(np.argsort(dimension_numbers.out_spec).tolist()))
 
