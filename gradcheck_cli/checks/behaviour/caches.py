@@ -91,6 +91,7 @@ class _Reached:
         self.names: list[_Name] = []
         self.stored: set[str] = set()
         self._seen: dict[int, Any] = {}  # they live, so no others have their ids
+        self._fresh: dict[int, Any] = {}  # by the id of what remembers, one that has not begun to
         self._pending: deque[tuple[str, Any]] = deque()
 
     def walk(self, function: Any) -> None:
@@ -116,7 +117,6 @@ class _Reached:
             )
         elif isinstance(one, functools._lru_cache_wrapper):
             self._later(("", one.__wrapped__))
-            self._remembering(one)
         elif isinstance(one, dict | MutableSequence):
             self._container(name, one)
         elif isinstance(one, type):
@@ -159,12 +159,14 @@ class _Reached:
                 get = partial(vars(owner).get, name)
                 put, delete = partial(setattr, owner, name), partial(delattr, owner, name)
                 self.names.append(_Name(name, get, put, delete))
+            self._remembering(value, partial(setattr, owner, name))
             self._later((f"{prefix}{name}", value))
 
     def _named(self, one: _Name) -> None:
         value = one.get()
         if _is_number(value):
             self.names.append(one)
+        self._remembering(value, one.put)
         self._later((one.name, value))
 
     def _container(self, name: str, one: Any) -> None:
@@ -176,18 +178,27 @@ class _Reached:
             )
         self._later(*((name, value) for value in values))
 
-    def _remembering(self, one: Any) -> None:
-        if one.cache_info().currsize:
-            name = one.__wrapped__.__name__
+    def _remembering(self, one: Any, put: Callable[[Any], None]) -> None:
+        """A name of what `functools` remembers. What it remembers cannot be put back, so meanwhile
+        the name has another that remembers nothing yet."""
+        if isinstance(one, staticmethod | classmethod):
+            self._remembering(one.__func__, lambda new: put(type(one)(new)))
+        if not isinstance(one, functools._lru_cache_wrapper) or not one.cache_info().currsize:
+            return
+        if id(one) not in self._fresh:
+            self._fresh[id(one)] = functools.lru_cache(**one.cache_parameters())(one.__wrapped__)
+        fresh = self._fresh[id(one)]
 
-            def clear() -> Callable[[], None]:
-                one.cache_clear()
-                return lambda: None  # what it remembers is made anew when it is asked for
+        def clear() -> Callable[[], None]:
+            fresh.cache_clear()
+            put(fresh)
+            return partial(put, one)
 
-            def filled() -> bool:
-                return bool(one.cache_info().currsize)
+        def filled() -> bool:
+            return bool(fresh.cache_info().currsize)
 
-            self.containers.append(Place(f"{name}()", "empty", clear, filled))
+        name = f"{one.__wrapped__.__name__}()"
+        self.containers.append(Place(name, "empty", clear, filled))
 
 
 @cache
