@@ -30,7 +30,8 @@ def eye(tf: Any, n: int, m: int | None = None, k: int = 0, dtype: Any = None) ->
 
 
 def full_like(tf: Any, x: Any, fill_value: float) -> Any:
-    return tf.fill(x.shape, tf.constant(fill_value, x.dtype))
+    # a constant of whole numbers takes no float, not even one that is whole
+    return tf.fill(x.shape, tf.constant(x.dtype.as_numpy_dtype(fill_value), x.dtype))
 
 
 # Taking arrays apart and putting them together

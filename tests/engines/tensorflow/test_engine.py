@@ -45,6 +45,17 @@ def test_clip_with_one_bound(tf_engine: Engine, ask: Callable[..., Any], bounds:
     np.testing.assert_array_equal(answer.output, eval(f"np.clip(x, {bounds})", {"np": np, "x": x}))
 
 
+@pytest.mark.parametrize("number", ["3", "10 ** 18", "-(2 ** 53)"])
+def test_whole_numbers_are_filled_with_constants(
+    tf_engine: Engine, ask: Callable[..., Any], number: str
+) -> None:
+    # in float32 10^18 is rounded, to another whole number
+    x, n = np.array([0.5, 1.5]), np.array([1, 2])
+    answer = ask(tf_engine, f"x * full_like(n, {number})", x=x, n=n, dtype="float32")
+    assert answer.failure is None
+    np.testing.assert_allclose(answer.output, x * float(eval(number)), rtol=1e-6)
+
+
 def test_dtype_or_shape_that_an_op_lacks_is_unsupported(tf_engine: Engine) -> None:
     import tensorflow as tf
 
