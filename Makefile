@@ -78,6 +78,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/truth.py
 	$(BIN)/python benchmarks/eigen.py
 	$(BIN)/python benchmarks/cases.py
+	$(BIN)/python benchmarks/labelled.py
 	$(BIN)/python benchmarks/many_layers.py
 	$(BIN)/python benchmarks/jobs.py
 	$(BIN)/python benchmarks/large_layer.py
