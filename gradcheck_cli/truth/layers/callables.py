@@ -152,7 +152,7 @@ class CallableTruth:
         for leaf in self.moving:
             own, taken = self.gradients[leaf.name], found[leaf.name]
             self.notes |= dict.fromkeys(words_of_bubbles(leaf.name, leaf.value, own, taken))
-            self.notes |= dict.fromkeys(words_of_unused(leaf.name, taken))
+            self.notes |= dict.fromkeys(words_of_unused(leaf.name, own, taken))
             block, reason = self._block(leaf.name, taken, costs)
             if np.any(unseen):
                 block = replace(block, confirmed=block.confirmed & (unseen == 0)[:, None])

@@ -42,9 +42,11 @@ def unseen_rows(gradients: Mapping[str, Array], found: Mapping[str, Differences]
     return np.where(known & ~seen, bar, 0.0)
 
 
-def words_of_unused(name: str, found: Differences) -> Iterator[str]:
-    """A sentence about a leaf along which the value never changes."""
+def words_of_unused(name: str, gradient: Array, found: Differences) -> Iterator[str]:
+    """A sentence about a leaf along which the value never changes, and whose `gradient` (m, n) says
+    so: one that is not zero may be too small to show."""
     still = (found.value == 0) & (found.steepest == 0) & (found.kind == PointKind.SMOOTH)
+    still &= gradient == 0
     if still.size and np.all(still):
         yield NO_EFFECT.format(name, "no difference along it changes the value")
 

@@ -123,3 +123,21 @@ def test_a_derivative_that_holds_on_a_tiny_stretch_alone_has_a_note(
 
 def test_a_layer_without_a_leaf_that_moves_has_no_note() -> None:
     assert not unseen_rows({}, {}).size
+
+
+def test_what_is_too_small_to_show_is_not_said_to_be_zero() -> None:
+    class Still(torch.autograd.Function):
+        """1.5 + 1e-30 x, which is 1.5 in every precision."""
+
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return torch.from_numpy(1.5 + 1e-30 * x.detach().numpy())
+
+        @staticmethod
+        def backward(ctx: Any, y_bar: Any) -> Any:
+            return 3e-30 * y_bar
+
+    answer = answer_of(TorchEngine, Still, [0.3, 0.8])
+    assert any(UNSEEN in note for note in answer.notes)
+    assert not any("does not depend on" in note for note in answer.notes)
+    assert all(check.truth != "confirmed" for check in answer.checks)
