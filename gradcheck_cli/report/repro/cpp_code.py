@@ -47,7 +47,11 @@ int main() {{
 _CALL = """  const std::vector<{real}> inputs{values};
   std::vector<{real}> output({entries}), tangents({entries});
   {function}(inputs.data(), inputs.size(), {first}, 1, nullptr, 1, {entries}, {given});
-{search}  const double computed = {found}[{place}];"""
+{search}{computed}"""
+_ONE = "  const double computed = {found}[{place}];"
+_PRODUCT = """  const std::vector<double> y_bar{cotangent};
+  double computed = 0;
+  for (std::size_t i = 0; i < y_bar.size(); ++i) computed += y_bar[i] * tangents[i];"""
 _SEARCH = """  std::size_t lost = 0;
   while (lost + 1 < output.size() && std::isfinite(output[lost])) ++lost;
 """
@@ -102,9 +106,18 @@ def _places(finding: Finding) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
     if finding.input is None:
         return index, None
     how = finding.indexing
-    if how is None or how.cotangents or how.directions:
-        raise NoScript("it is a product with random directions")
-    return index[: how.output_axes], index[how.output_axes :]
+    if how is None or how.directions or bool(how.cotangents) > bool(finding.cotangents):
+        raise NoScript("it is a product along random directions, or of more numbers than are kept")
+    output = () if how.cotangents else index[: how.output_axes]
+    return output, index[how.output_axes :]
+
+
+def _cotangent(finding: Finding) -> tuple[float, ...]:
+    """The numbers of the output whose product is differentiated; none of a single output."""
+    how = finding.indexing
+    if how is None or not how.cotangents:
+        return ()
+    return finding.cotangents[finding.entries[0].index[0] if how.output_axes else 0]
 
 
 def _of_formula(
@@ -134,7 +147,7 @@ def _of_formula(
         index,
         point.get(finding.input or ""),
         str(int(np.prod(shape, dtype=int))),
-        str(_flat(output, shape)) if finding.entries else "",
+        _cotangent(finding) or (str(_flat(output, shape)) if finding.entries else ""),
         "maps.data(), constants.data(), flags.data(), output.data(), tangents.data()",
     )
     return made.text, "\n".join((*lines, call))
@@ -161,7 +174,7 @@ def _of_layer(
         index,
         point.get(finding.input or ""),
         "entries",
-        "place" if finding.entries else "",
+        _cotangent(finding) or ("place" if finding.entries else ""),
         "output.data(), tangents.data(), shape",
     )
     return text, told + call
@@ -175,14 +188,20 @@ def _call(
     index: tuple[int, ...] | None,
     moving: Input | None,
     entries: str,
-    place: str,
+    place: str | tuple[float, ...],
     given: str,
 ) -> str:
-    """The value, and its derivative by the entry `index` of the input that `begins` there. Without
-    a `place`, the first number of the output that is not finite."""
+    """The value, and its derivative by the entry `index` of the input that `begins` there: that of
+    the output at a `place`, or of the product of the output with these numbers. Without a place,
+    the first number of the output that is not finite."""
     first = 0
     if begins is not None and index is not None and moving is not None:
         first = begins + _flat(index, moving.value.shape)
+    if isinstance(place, tuple):
+        computed = _PRODUCT.format(cotangent=_listed(place))
+    else:
+        found = "output" if begins is None else "tangents"
+        computed = _ONE.format(found=found, place=place or "lost")
     return _CALL.format(
         real=REALS[dtype],
         values=_listed(_all(arrays)),
@@ -190,8 +209,7 @@ def _call(
         function=function,
         first=first,
         given=given,
-        found="output" if begins is None else "tangents",
-        place=place or "lost",
+        computed=computed,
         search="" if place else _SEARCH,
     )
 

@@ -12,7 +12,7 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import COMPLEX, joined, parts_of
 from gradcheck_cli.domain.evaluation import COMPOSED, Mode
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.report import Finding
+from gradcheck_cli.domain.report import LISTED, Finding
 from gradcheck_cli.domain.spec import Input, Spec
 from gradcheck_cli.report.repro.ending import ending, is_of_compiler
 from gradcheck_cli.report.repro.languages import (
@@ -32,7 +32,7 @@ _MIXED = COMPOSED["forward-over-reverse"]
 _DTYPES = {"i": "int64", "b": "bool"}
 _COMPLEX = {parts: dtype for dtype, parts in COMPLEX.items()}
 
-_UNLISTED = "it is a product with random directions of too many numbers to list"
+_UNLISTED = f"it is a product with random directions of more than {LISTED} numbers"
 
 _By = tuple[str, str]
 """The first word of a rule's name, and the arguments that say by what it differentiates."""

@@ -22,8 +22,7 @@ from gradcheck_cli.report.repro.layer_code import (
 _RUN = """
 y = {forward}
 {settled}
-y_bar = np.zeros(np.shape(y), np.asarray(y).dtype)
-y_bar[{output}] = {upstream}
+{bar}
 gradients = {backward}
 if isinstance(gradients, dict):
     keys = ({name!r}, "d" + {name!r}, "d_" + {name!r}, "grad_" + {name!r})
@@ -34,6 +33,9 @@ else:
     gradient = gradients
 computed = None if gradient is None else float(np.asarray(gradient)[{index}]{part})
 """
+_ONE = """y_bar = np.zeros(np.shape(y), np.asarray(y).dtype)
+y_bar[{output}] = {upstream}"""
+_ROW = "y_bar = np.array({numbers}, {dtype}).astype(np.asarray(y).dtype).reshape(np.shape(y))"
 
 
 class _Code(str):
@@ -54,15 +56,14 @@ class PairCode(LayerCode):
     def run(
         self,
         name: str,
-        output: tuple[int, ...],
+        bar: str,
         index: tuple[int, ...],
         floating: Sequence[str],
-        upstream: str = "1",
         part: str = "",
     ) -> str:
         """The statements that set `computed`: an entry of the gradient of an input, or its `part`
-        (".real", ".imag"), of one output. `floating` are the inputs that may have a gradient.
-        Raises NoScript."""
+        (".real", ".imag"). `bar` sets the upstream gradient `y_bar`, and `floating` are the inputs
+        that may have a gradient. Raises NoScript."""
         if name not in self.order:
             raise NoScript(f"`{name}` is no input")
         names = [one for one in self.order if one in floating]
@@ -71,14 +72,26 @@ class PairCode(LayerCode):
             settled=self.settled,
             backward=self.backward,
             name=name,
-            output=output,
-            upstream=upstream,
+            bar=bar,
             index=index,
             part=part,
             floating=names.index(name),
             count=len(names),
             place=self.order.index(name),
         )
+
+
+def one_output(output: tuple[int, ...], upstream: str = "1") -> str:
+    """The upstream gradient that is `upstream` at one output and 0 elsewhere."""
+    return _ONE.format(output=output, upstream=upstream)
+
+
+def all_outputs(cotangent: Sequence[float], is_complex: bool) -> str:
+    """The upstream gradient with these numbers; of a complex output they are pairs."""
+    if not is_complex:
+        return _ROW.format(numbers=[*cotangent], dtype="float")
+    numbers = [complex(*pair) for pair in zip(cotangent[::2], cotangent[1::2], strict=True)]
+    return _ROW.format(numbers=numbers, dtype="complex")
 
 
 def pair_code(layer: Implementation, inputs: Sequence[str]) -> PairCode:

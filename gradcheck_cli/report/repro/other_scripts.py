@@ -15,7 +15,7 @@ from gradcheck_cli.report.repro.derivative import OF_OUTPUTS, Derivative, by_wha
 from gradcheck_cli.report.repro.ending import END, NOT_FINITE, title_of
 from gradcheck_cli.report.repro.languages import DUAL, rule_along
 from gradcheck_cli.report.repro.layer_code import NoScript
-from gradcheck_cli.report.repro.numpy_code import PairCode
+from gradcheck_cli.report.repro.numpy_code import PairCode, all_outputs, one_output
 
 _DISAGREE = """
 print({title!r})
@@ -87,18 +87,21 @@ class OfPair(Derivative):
             yield f"y = {layer.call}\n{layer.settled}"
             yield f"computed = float(np.asarray(y)[{finding.entries[0].index}])"
             return
-        if self.finding.cotangents:
-            raise NoScript("it is a product with random directions")
         _, output = self._first_order(("reverse",))
-        index = finding.entries[0].index[len(output) :]
+        how = finding.indexing
+        assert how is not None  # or it would have raised
+        index = finding.entries[0].index[how.output_axes :]
         floating = [name for name, one in self.inputs.items() if one.value.dtype.kind == "f"]
-        how, upstream, part = finding.indexing, "1", ""
-        if how is not None and how.complex_output:
+        upstream, part = "1", ""
+        if how.complex_output and not self._cotangent:
             *_, is_imaginary = output
             output, upstream = output[:-1], "1j" if is_imaginary else "1"
-        if how is not None and how.complex_input:
+        if how.complex_input:
             index, part = index[:-1], ".imag" if index[-1] else ".real"
-        yield layer.run(finding.input or "", output, index, floating, upstream, part)
+        bar = one_output(output, upstream)
+        if self._cotangent:
+            bar = all_outputs(self._cotangent, how.complex_output)
+        yield layer.run(finding.input or "", bar, index, floating, part)
 
 
 class LostOutput(Derivative):

@@ -80,3 +80,23 @@ def test_what_has_no_number_has_no_file() -> None:
     product = replace(FOUND, indexing=Indexing(0, directions=True))
     with pytest.raises(NoScript, match="random directions"):
         script(product, spec)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("truth", "is_shown"), [(27.0, False), (-27.0, True)])
+def test_a_product_of_all_outputs_lists_its_numbers(
+    truth: float, is_shown: bool, tmp_path: Path
+) -> None:
+    """By x[1] it is 2 * 12, of the cube, and 3 * 1."""
+    found = replace(
+        FOUND,
+        entries=(Entry((1, 1), computed=27.0, truth=truth),),
+        indexing=Indexing(1, cotangents=True),
+        cotangents=((1.0, 1.0, 1.0, 1.0), (9.0, 2.0, 0.25, 3.0)),
+    )
+    path, formula = tmp_path / "repro.cpp", "concat([x ** 3, 3 * x / 3])"
+    if is_shown:
+        assert "y_bar" in kept(found, path, formula, x=[1.0, 2.0])
+        return
+    with pytest.raises(NotShown, match="computed: 27"):
+        kept(found, path, formula, x=[1.0, 2.0])

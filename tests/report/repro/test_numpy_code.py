@@ -11,7 +11,7 @@ import pytest
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.report.repro.layer_code import NoScript
-from gradcheck_cli.report.repro.numpy_code import pair_code
+from gradcheck_cli.report.repro.numpy_code import all_outputs, one_output, pair_code
 
 PAIRS = """
 import numpy as np
@@ -135,18 +135,30 @@ def test_what_the_spec_adds_reaches_the_pair(tmp_path: Path) -> None:
     assert computed(layer(tmp_path, "Scaled", 7.0), {"x": [1.0]}, "x", (0,), (0,)) == 7.0
 
 
+def test_a_product_with_random_numbers_lists_them(tmp_path: Path) -> None:
+    pair, x = layer(tmp_path, "Static"), [1.0, -0.5, 2.0]
+    bar = all_outputs([0.25, 1e-3, -7.0], is_complex=False)
+    assert computed(pair, {"x": x}, "x", (), (2,), bar) == 3 * -7.0 * 4.0
+    bar = all_outputs([0.25, 1e-3, -7.0, 2.0], is_complex=True)
+    found: dict[str, Any] = {"np": np, "y": np.zeros(2, complex)}
+    exec(bar, found)
+    assert found["y_bar"].tolist() == [0.25 + 1e-3j, -7.0 + 2.0j]
+
+
 def computed(
     pair: Implementation,
     inputs: dict[str, Any],
     name: str,
     output: tuple[int, ...],
     index: tuple[int, ...],
+    bar: str = "",
 ) -> float:
     code = pair_code(pair, list(inputs))
     arrays = {key: np.array(value) for key, value in inputs.items()}
     floating = [key for key, array in arrays.items() if array.dtype.kind == "f"]
     found: dict[str, Any] = {"inputs": arrays, "np": np}
-    exec("\n".join((code.source, code.made, code.run(name, output, index, floating))), found)
+    run = code.run(name, bar or one_output(output), index, floating)
+    exec("\n".join((code.source, code.made, run)), found)
     number: float = found["computed"]
     return number
 
@@ -159,4 +171,4 @@ def test_what_is_no_pair(target: str, why: str, tmp_path: Path) -> None:
 
 def test_a_parameter_of_its_object_is_no_input(tmp_path: Path) -> None:
     with pytest.raises(NoScript, match="is no input"):
-        pair_code(layer(tmp_path, "Static"), ["x"]).run("w", (), (), ["x"])
+        pair_code(layer(tmp_path, "Static"), ["x"]).run("w", one_output(()), (), ["x"])
