@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from os.path import dirname, join
 
+from gradcheck_cli.domain.place import cell_of
+
 
 class GradcheckError(Exception):
     """Base of every error that is reported to the user in words. `exit_code` is the command's."""
@@ -73,4 +75,9 @@ def user_frames(error: BaseException) -> list[str]:
     hidden = tuple(join(folder, "") for folder in folders)
     frames = traceback.extract_tb(error.__traceback__)
     shown = [frame for frame in frames if not frame.filename.startswith(hidden)]
-    return [line.rstrip("\n") for line in traceback.format_list(shown)]
+    lines = [line.rstrip("\n") for line in traceback.format_list(shown)]
+    names = [(f'File "{frame.filename}"', cell_of(frame.filename)) for frame in shown]
+    return [
+        line.replace(file, cell) if cell else line
+        for line, (file, cell) in zip(lines, names, strict=True)
+    ]

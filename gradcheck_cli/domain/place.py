@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 from gradcheck_cli.domain.records import dataclass
 
 STDIN = "-"  # the path of a source that is read from standard input
@@ -49,3 +52,10 @@ class Place:
     def line(self) -> str:
         """The file and the line, "layers.py:41"."""
         return f"{self.source.path}:{self.span.line}"
+
+
+def cell_of(path: str) -> str | None:
+    """What IPython calls the cell that it compiled as this file, `Cell In[3]`; None for others."""
+    shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    name = shell and getattr(shell.compile, "format_code_name", lambda _: None)(path)
+    return " ".join(name) if name else None

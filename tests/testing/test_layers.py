@@ -104,4 +104,4 @@ def test_a_check_has_a_budget_of_runs(inputs: int, sets: int) -> None:
     for recording in (1, 0):
         runs = 0
         assert check(layer, *point, dtypes=["float64"], modes=["reverse"]).passed
-        assert runs == 16 + sets + recording
+        assert runs == 13 + sets + recording

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from gradcheck_cli import assert_gradients, check, torch
 from gradcheck_cli.domain.errors import UsageError, user_frames
+from gradcheck_cli.engines.layer.source_lines import shown
 from gradcheck_cli.testing.api import CheckReport, GradientError
 from gradcheck_cli.testing.notebook import COLUMNS
 
@@ -192,3 +194,19 @@ def test_frames_of_the_shell_are_hidden_too(monkeypatch: pytest.MonkeyPatch) -> 
         eval(compile("1 / 0", "<cell 1>", "eval"))
     (line,) = user_frames(caught.value)
     assert '"<cell 1>"' in line
+
+
+def test_a_cell_is_called_what_the_shell_calls_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def format_code_name(path: str) -> tuple[str, str] | None:
+        return ("Cell", "In[3]") if path == "/tmp/kernel/17.py" else None
+
+    shell = SimpleNamespace(compile=SimpleNamespace(format_code_name=format_code_name))
+    library = __file__.replace("test_notebook", "__init__")
+    ipython = module("IPython", __file__=library, get_ipython=lambda: shell)
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    with pytest.raises(ZeroDivisionError) as caught:
+        eval(compile("1 / 0", "/tmp/kernel/17.py", "eval"))
+    (line,) = user_frames(caught.value)
+    assert line.strip().startswith("Cell In[3], line 1")
+    assert shown("/tmp/kernel/17.py") == "Cell In[3]"
+    assert shown(__file__) == os.path.relpath(__file__)

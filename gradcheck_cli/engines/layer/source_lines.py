@@ -13,7 +13,7 @@ from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
 
-from gradcheck_cli.domain.place import Place, Source, Span
+from gradcheck_cli.domain.place import Place, Source, Span, cell_of
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.tracebacks import LIBRARIES, OURS, dumped_line
 
@@ -282,7 +282,11 @@ def _own(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def shown(path: str) -> str:
-    """As a person writes it: relative where it lies below the current folder."""
+    """As a person writes it: relative where it lies below the current folder; the cell of a
+    notebook by its name."""
+    cell = cell_of(path)
+    if cell is not None:
+        return cell
     try:
         short = os.path.relpath(path)
     except (ValueError, OSError):  # another drive, a folder that is gone
