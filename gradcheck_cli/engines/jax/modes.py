@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gradcheck_cli.engines.derivatives import Function, VJPFunction
-from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.errors import Unsupported, WrongKind
 from gradcheck_cli.engines.jax.framework import Jax, JaxVJP
 
 NO_LOOP = "Reverse-mode differentiation does not work for lax.while_loop"
@@ -20,6 +20,15 @@ _ADVICE = {
     _NO_COTANGENT: (
         "the cotangent of an argument must have the argument's shape: sum over the axes along "
         "which it was broadcast, and over no others"
+    ),
+}
+
+_WRONG_RULES = {
+    "must produce primal and tangent outputs with equal container": (
+        "a rule of jax.custom_jvp does not give a tangent for each output"
+    ),
+    "must produce an output with the same container": (
+        "a backward rule of jax.custom_vjp does not give a cotangent for each argument"
     ),
 }
 
@@ -68,10 +77,23 @@ def no_gradient(
 
 
 @contextmanager
+def rules_are_whole() -> Iterator[None]:
+    """What JAX raises where a rule lacks a part of its answer is raised as WrongKind."""
+    try:
+        yield
+    except TypeError as error:
+        for words, meaning in _WRONG_RULES.items():
+            if words in str(error):
+                raise WrongKind(meaning) from error
+        raise
+
+
+@contextmanager
 def no_jvp() -> Iterator[None]:
     """What JAX raises where a function has no forward mode is raised as Unsupported."""
     try:
-        yield
+        with rules_are_whole():
+            yield
     except TypeError as error:
         if _NO_FORWARD not in str(error):
             raise
@@ -83,7 +105,8 @@ def advising() -> Iterator[None]:
     """What JAX raises where it has no reverse mode is said in other words, too. A tangent that goes
     through what is not linear is that of a stated jvp: its own rules are linear."""
     try:
-        yield
+        with rules_are_whole():
+            yield
     except (NotImplementedError, ValueError) as error:
         for words, advice in _ADVICE.items():
             if words in str(error):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -432,3 +433,33 @@ def test_a_gradient_that_jax_fills_with_zeros_is_none(
     )
     assert stated is not None
     assert not stated.any()
+
+
+def _jvp_without_a_tangent() -> Any:
+    @jax.custom_jvp
+    def both(x: Any) -> Any:
+        return jnp.sin(x), jnp.cos(x)
+
+    both.defjvp(lambda x, x_dot: (both(*x), (x_dot[0] * jnp.cos(x[0]), None)))
+    return both
+
+
+def _vjp_without_a_cotangent() -> Any:
+    product = jax.custom_vjp(lambda x: jnp.sin(x) * x)
+    product.defvjp(lambda x: (jnp.sin(x) * x, x), lambda x, bar: (bar * jnp.cos(x), bar))
+    return product
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (_jvp_without_a_tangent, "does not give a tangent for each output"),
+        (_vjp_without_a_cotangent, "does not give a cotangent for each argument"),
+    ],
+)
+def test_a_rule_that_lacks_a_part_of_its_answer_is_told_so(
+    made: Callable[[], Any], words: str
+) -> None:
+    report = check(made(), jnp.array([0.3, 1.2]))
+    assert {found.code for found in report.findings} == {"GC103"}
+    assert all(words in found.message for found in report.findings)
