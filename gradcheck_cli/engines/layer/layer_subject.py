@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, as_pairs
 from gradcheck_cli.domain.evaluation import Mode, modes_in
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.derivatives import (
     forward_over_forward,
     forward_over_reverse,
@@ -63,6 +64,39 @@ MOST_COLUMNS = 1024
 """Passes for one gradient of a layer without a reverse mode: seconds."""
 
 
+@dataclass(eq=False, slots=True)
+class _Graph:
+    """What a forward run leaves for its backward passes: as large as the layer."""
+
+    inputs: Mapping[str, Any]
+    arrays: list[Any]
+    vjp: Any
+
+    def let_go(self) -> None:
+        self.inputs, self.arrays, self.vjp = {}, [], None
+
+
+@dataclass(eq=False, slots=True)
+class _Seen:
+    """What the passes of one call show: their gradients (`passes`) or the dtypes of these, whether
+    a cotangent was written to (`spoilt`), and which gradients were `overwritten` after they were
+    `returned`. `handed`: which outputs were written to after the forward run."""
+
+    passes: list[list[Any]] = field(default_factory=list)
+    dtypes: dict[str, str] = field(default_factory=dict)
+    spoilt: bool = False
+    overwritten: set[str] = field(default_factory=set)
+    returned: WrittenNames = tuple
+    handed: WrittenNames = tuple
+
+
+def _rows_of(call: Call) -> list[tuple[Array, Layout]]:
+    """The cotangents of a call, each with its layout."""
+    rows = [] if call.cotangents is None or not call.tracking else list(call.cotangents)
+    layouts: list[Layout] = list(call.layouts) or ["contiguous" for _ in rows]
+    return list(zip(rows, layouts, strict=True))
+
+
 class LayerSubject(FrameworkLayer, Subject):
     """`subject.Subject` of a layer that a framework has bound: its values, gradients and second
     derivatives, and what is inside it."""
@@ -94,79 +128,89 @@ class LayerSubject(FrameworkLayer, Subject):
 
     def run(self, call: Call) -> CallResult:
         wrt = self.wrt if call.wrt is None else call.wrt
-        rows = [] if call.cotangents is None or not call.tracking else list(call.cotangents)
-        layouts: list[Layout] = list(call.layouts) or ["contiguous" for _ in rows]
-        passes: list[list[Any]] = []
-        dtypes: dict[str, str] = {}
-        spoilt, overwritten = False, set[str]()
-        returned: WrittenNames = tuple
-        handed: WrittenNames = tuple  # of outputs
+        seen = _Seen()
         with self.ready(call.values), self.only(call.wrt):
             inputs = self.inputs(call.values, wrt if call.tracking else (), call.inputs)
             if call.earlier_inputs is not None:
                 earlier = self.inputs(call.earlier_inputs, wrt, call.inputs)
-                arrays, vjp = self._forward(earlier, wrt, True)
-                handed = self._watch_outputs(arrays)
-                grads, _ = self._pass(call, rows[0], layouts[0], vjp, False)
-                returned = self._watch_returned(wrt, grads)
+                self._run_earlier(call, wrt, earlier, seen)
+                del earlier
             written = self.watch(inputs) if call.watch else tuple
             with self.watch_draws() if call.watch else nullcontext() as draws:
                 arrays, vjp = self._forward(inputs, wrt, call.tracking)
-            output, changed = self.flat(arrays), written()
+            graph = _Graph(inputs, arrays, vjp)
+            del inputs, arrays, vjp
+            output, changed = self.flat(graph.arrays), written()
             if call.watch:
-                handed = self._watch_outputs(arrays)
+                seen.handed = self._watch_outputs(graph.arrays)
             if call.interleaved_inputs is not None and self.interleaves:
                 with self.ready(call.interleaved_inputs):
                     others = wrt if call.tracking else ()
                     self._forward(self.inputs(call.interleaved_inputs, others), wrt, call.tracking)
-            for i, (row, layout) in enumerate(zip(rows, layouts, strict=True)):
-                if i and self.runs_once:
-                    vjp = self._anew(call, wrt)
-                keep = i + 1 < len(rows)
-                try:
-                    grads, wrote = self._pass(call, row, layout, vjp, keep)
-                except WrongKind:
-                    raise
-                except Exception as error:  # what finds nothing kept for it may raise anything
-                    if not self.learns(error, i == 0, call):
-                        raise
-                    grads, wrote = self._pass(call, row, layout, self._anew(call, wrt), keep)
-                spoilt |= wrote
-                overwritten.update(returned())
-                if keep and call.retained:
-                    returned = self._watch_returned(wrt, grads)
-                if self.copies or (keep and call.each is None):  # what follows may write to them
-                    grads = [None if g is None else self.kept_apart(g) for g in grads]
-                if call.each is None:
-                    passes.append(grads)
-                else:
-                    if not keep and not call.watch:
-                        arrays, vjp, inputs = [], None, {}  # as large as the layer
-                    one = self.result(output, wrt, [grads], self.numbers)
-                    dtypes.update(one.dtypes)
-                    call.each(i, one.row(0))
-                    del one
-                del grads  # whose memory is needed for what comes next
-            arrays, vjp = [], None  # as large as the layer, with its graph
-            later, output_written = written(), bool(handed())
-            random = call.watch and self.drawn(inputs, draws)
-            accumulated = self.accumulated(inputs) if call.watch else ()
-            del inputs, written
-            found = CallResult(output, dtypes=dtypes)
+            self._run_backward(call, wrt, graph, output, seen)
+            graph.arrays, graph.vjp = [], None
+            later, output_written = written(), bool(seen.handed())
+            random = call.watch and self.drawn(graph.inputs, draws)
+            accumulated = self.accumulated(graph.inputs) if call.watch else ()
+            del graph, written
+            found = CallResult(output, dtypes=seen.dtypes)
             if call.each is None:
-                found = self.result(output, wrt, passes, self.fw.numpy)
-            return CallResult(
-                output,
-                found.gradients,
-                found.dtypes,
+                found = self.result(output, wrt, seen.passes, self.fw.numpy)
+            return replace(
+                found,
                 changed=changed,
                 changed_later=later,
-                upstream_changed=spoilt,
-                overwritten=tuple(n for n in wrt if n in overwritten),
+                upstream_changed=seen.spoilt,
+                overwritten=tuple(n for n in wrt if n in seen.overwritten),
                 output_written=output_written,
                 accumulated=accumulated,
                 random=random,
             )
+
+    def _run_earlier(
+        self, call: Call, wrt: Sequence[str], inputs: Mapping[str, Any], seen: _Seen
+    ) -> None:
+        """A forward run and a backward pass at other inputs, before those of the call."""
+        arrays, vjp = self._forward(inputs, wrt, True)
+        seen.handed = self._watch_outputs(arrays)
+        row, layout = _rows_of(call)[0]
+        grads, _ = self._pass(call, row, layout, vjp, False)
+        seen.returned = self._watch_returned(wrt, grads)
+
+    def _run_backward(
+        self, call: Call, wrt: Sequence[str], graph: _Graph, output: Array, seen: _Seen
+    ) -> None:
+        """A backward pass for each cotangent; `call.each` takes their gradients one by one, or
+        `seen.passes` has them all."""
+        rows = _rows_of(call)
+        for i, (row, layout) in enumerate(rows):
+            if i and self.runs_once:
+                graph.vjp = self._anew(call, wrt)
+            keep = i + 1 < len(rows)
+            try:
+                grads, wrote = self._pass(call, row, layout, graph.vjp, keep)
+            except WrongKind:
+                raise
+            except Exception as error:  # what finds nothing kept for it may raise anything
+                if not self.learns(error, i == 0, call):
+                    raise
+                grads, wrote = self._pass(call, row, layout, self._anew(call, wrt), keep)
+            seen.spoilt |= wrote
+            seen.overwritten.update(seen.returned())
+            if keep and call.retained:
+                seen.returned = self._watch_returned(wrt, grads)
+            if self.copies or (keep and call.each is None):  # what follows may write to them
+                grads = [None if g is None else self.kept_apart(g) for g in grads]
+            if call.each is None:
+                seen.passes.append(grads)
+            else:
+                if not keep and not call.watch:
+                    graph.let_go()
+                one = self.result(output, wrt, [grads], self.numbers)
+                seen.dtypes.update(one.dtypes)
+                call.each(i, one.row(0))
+                del one
+            del grads  # whose memory is needed for what comes next
 
     def vjp(self, inputs: Mapping[str, Any], wrt: Sequence[str]) -> tuple[list[Any], VJP]:
         """One forward run, and the layer's vjp there."""
