@@ -246,6 +246,19 @@ SAME_CONSTANT: Final = 2e-6
 """Part of a constant. log(2) is often written with seven digits, or rounded to float32. Used by:
 explain."""
 
+BENT_SLOPES: Final = 2.0**-5
+"""Part of the slopes on both sides of a point. Those of a smooth operation are apart by about the
+step, except where both are 0, and rounding shows on the short step alone. Used by: engines."""
+
+KINK_OR_CURVE: Final = 1.5
+"""Power of a step. From a short step to a long one, what a kink leaves grows with the step, what a
+curvature leaves with its square (at a vertical tangent with its root, at a jump not at all). Used
+by: engines."""
+
+LOUD_KINK: Final = 8.0
+"""Times the rounding of a value. A kink shows in the difference of two slopes, each with two values
+that are rounded, and four times that is sure. Used by: truth."""
+
 # Searches over a domain.
 
 ROUNDED_AWAY: Final = 16.0

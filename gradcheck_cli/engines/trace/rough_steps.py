@@ -9,29 +9,22 @@ from typing import TypeAlias
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.thresholds import Step as Length
-from gradcheck_cli.engines.execution import Execution, Native, Step
+from gradcheck_cli.domain.thresholds import BENT_SLOPES, KINK_OR_CURVE, Residue, Step
+from gradcheck_cli.engines.execution import Execution, Native
+from gradcheck_cli.engines.execution import Step as Operation
 
 Sides: TypeAlias = tuple[dict[int, Native], dict[int, Native]]
 """What slots have on one side of the point of the run, and on the other side."""
 
-SHORT: Length = 2.0**-20  # of the number that moves: far more than its rounding
-LONG: Length = 2.0**-14
-BENT = 2.0**-5
-"""Slopes on both sides that are apart by this part of themselves. Those of a smooth operation are
-apart by about the step, except where both are 0, and rounding shows on the short step alone."""
-
-SMOOTH = (LONG / SHORT) ** 1.5
-"""What grows by more from the short step to the long one is a curvature, which grows with its
-square. At a kink it grows with the step, at a vertical tangent with its root, at a jump not."""
-
-ROUNDED: Length = 2.0**-46
+SHORT: Step = 2.0**-20  # of the number that moves: far more than its rounding
+LONG: Step = 2.0**-14
+ROUNDED: Residue = 2.0**-46
 """Less, of the largest number of an array, are roundings of sums."""
 
 
 def rough_step(
     execution: Execution, outputs: Sequence[int], short: Sides, long: Sides
-) -> Step | None:
+) -> Operation | None:
     """The step that makes an output rough: its result is no smoother than the output although its
     arguments are. `short` and `long` are the sides at a SHORT and a LONG way from the point. None
     where no output is rough, or where a step gives other numbers each time."""
@@ -51,7 +44,7 @@ def rough_step(
 
     slot, step = min(outputs, key=growth), None
     worst = growth(slot)
-    while worst < SMOOTH and slot in made:
+    while worst < (LONG / SHORT) ** KINK_OR_CURVE and slot in made:
         step = made[slot]
         slot = min(step.args, key=growth)
         if growth(slot) > 2 * worst:
@@ -88,4 +81,4 @@ def _apart(at: Array, left: Array, right: Array) -> tuple[Array, Array]:
     """By how much the changes on both sides differ, and whether that is a part of them."""
     before, after = at - left, right - at
     apart = np.abs(after - before)
-    return apart, apart > BENT * (np.abs(before) + np.abs(after))
+    return apart, apart > BENT_SLOPES * (np.abs(before) + np.abs(after))

@@ -11,18 +11,19 @@ import numpy.typing as npt
 from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.scale import tangent_scale
-from gradcheck_cli.domain.thresholds import OPERATIONS
+from gradcheck_cli.domain.thresholds import LOUD_KINK, OPERATIONS, Spread, Step
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.directions import Sampled
 from gradcheck_cli.truth.numerics.noise import from_size
 
 PAIRS = 3  # of points around; one tells two pieces of alike entries apart
-LENGTHS = 4.0  # entries of a displacement are apart by up to two to this power: pieces are wedges
-BEYOND = 2.0  # times the longest displacement: steps from there reach the pieces around
+LENGTHS: Spread = (
+    4.0  # entries of a displacement are apart by up to two to this power: pieces are wedges
+)
+BEYOND: Step = 2.0  # times the longest displacement: steps from there reach the pieces around
 # Times: the step of a kink stays; what a smooth function changes by shrinks as much, and what a
 # division by the distance leaves of rounding grows.
-CLOSER = 16.0
-LOUD = 8.0  # times rounding: two of each difference, and four times that to be sure
+CLOSER: Step = 16.0
 
 
 def crosses_kinks(
@@ -84,7 +85,7 @@ def _stays(
     noise = from_size(np.fmax(size, usual), OPERATIONS, digits) / step
     with np.errstate(all="ignore"):
         kept = (near > far / np.sqrt(CLOSER)) & (near < far * np.sqrt(CLOSER))
-    return np.asarray(np.isinf(near) | (kept & (near > LOUD * noise)))
+    return np.asarray(np.isinf(near) | (kept & (near > LOUD_KINK * noise)))
 
 
 def _slopes(
