@@ -34,7 +34,9 @@ MOST_TRIED = 400
 """Formulas that are run before the smallest so far is given."""
 
 TOGETHER = 4
-"""Formulas that are run at once; of those that keep the finding, the first is taken."""
+"""The most formulas that are run at once; of those that keep the finding, the first is taken. After
+a step that was taken it is one, as the next one often is, too, and what is compiled costs seconds;
+then twice as many each time."""
 
 _DIGITS = (1, 2, 4)
 
@@ -100,11 +102,12 @@ def _smallest(best: Reduced, options: RunOptions, pool: Pool) -> Reduced:
     tried, seen = best.tried, {best.text}
     while True:
         steps = (made for made in smaller(best.text, best.spec) if _key(made) not in seen)
-        taken = None
+        taken, together = None, 1
         while taken is None and tried < MOST_TRIED:
-            batch = list(islice(steps, TOGETHER))
+            batch = list(islice(steps, together))
             if not batch:
                 break
+            together = min(2 * together, TOGETHER)
             seen.update(map(_key, batch))
             tried += len(batch)
             results = _findings([made for _, made in batch], options, pool)

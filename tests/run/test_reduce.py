@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,10 +17,14 @@ from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.options import Layered, RunOptions
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.report import Entry, Finding, Report
+from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.report.repro.script import script
-from gradcheck_cli.run.reduce import _first, reduce, smaller
+from gradcheck_cli.run import reduce as reducing
+from gradcheck_cli.run.reduce import TOGETHER, _first, reduce, smaller
+from gradcheck_cli.run.workers.pool import Pool
 from gradcheck_cli.specfile import read
 from tests.conftest import spec_of
+from tests.report.repro.cases import FINDING
 
 pytestmark = pytest.mark.usefixtures("forked")
 
@@ -146,3 +152,24 @@ def test_the_finding_stays_and_a_script_shows_it(tmp_path: Path) -> None:
     ran = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
     assert ran.returncode == 1, ran.stderr
     assert "computed: nan" in ran.stdout
+
+
+def test_after_a_step_one_formula_is_run_and_then_ever_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is compiled costs seconds, and those beside the one that is taken are lost."""
+    batches: list[tuple[int, bool]] = []
+
+    def ran(specs: Sequence[Spec], options: RunOptions, pool: Pool) -> list[tuple[Finding, ...]]:
+        found = [(FINDING,) if len(one.inputs["x"].value) > 3 else () for one in specs]
+        batches.append((len(specs), any(found)))
+        return found
+
+    monkeypatch.setattr(reducing, "_findings", ran)
+    reduced = reduce(spec_of("sum(sin(exp(x)))", {"x": [0.123] * 9}), "GC101", OPTIONS)
+    assert reduced is not None
+    assert len(reduced.spec.inputs["x"].value) == 4
+    sizes = [size for size, _ in batches]
+    for (size, kept), following in pairwise(batches[2:]):
+        assert following[0] == 1 if kept else following[0] <= 2 * size
+    assert max(sizes) == TOGETHER
