@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from gradcheck_cli.checks.findings import finding_for
 from gradcheck_cli.checks.protocol import Ask, CastsRequest, Steps
 from gradcheck_cli.domain.case import Case
-from gradcheck_cli.domain.dtypes import Values
+from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
 from gradcheck_cli.domain.layer import LayerProblem, as_program
 from gradcheck_cli.domain.records import dataclass, replace
@@ -25,7 +25,8 @@ class BoundLayer:
     """`narrow` is the layer in the dtype of the problem, `highest` in the highest precision that it
     runs in, which may be the same; the dtype of `problem` is the one by whose digits it is judged.
     `bind` gives the layer in another dtype, or with other values of its leaves, or None where it
-    does not run so. `uncast`: `highest` is the layer without its casts."""
+    does not run so. `uncast`: `highest` is the layer without its casts. `known` are values of
+    theirs at their own leaves."""
 
     name: str
     problem: LayerProblem
@@ -33,6 +34,13 @@ class BoundLayer:
     highest: Subject
     bind: Bind
     uncast: bool = False
+    known: Sequence[tuple[Subject, Array]] = ()
+
+    def value(self, subject: Subject) -> Array:
+        """That of `narrow` or `highest` at its own leaves."""
+        seen = (value for one, value in self.known if one is subject)
+        found = next(seen, None)
+        return subject.value({}) if found is None else found
 
     @property
     def point(self) -> int | None:

@@ -251,7 +251,11 @@ class _Examination:
         if modes != self._judging.modes:
             self._judging = replace(self._judging, modes=modes)
         self._surrogates = covered(self._problem, narrow)
-        layer = BoundLayer(self._name, self._judging, narrow, highest, self._other, self._uncast)
+        is_one = not (design.any or self._surrogates or narrow.stages)  # whatever is asked of it
+        known = self._subjects.known if is_one else ()
+        layer = BoundLayer(
+            self._name, self._judging, narrow, highest, self._other, self._uncast, known
+        )
         value = wrong_value(layer, self._compiled_in)
         if value is not None and not value.entries:  # other random numbers
             return LayerAnswer(findings=(value,), notes=tuple(self._notes))

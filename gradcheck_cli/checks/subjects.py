@@ -13,7 +13,7 @@ import numpy as np
 from gradcheck_cli.checks.admissible import Admissible, kinds_of, moved
 from gradcheck_cli.checks.findings import BadSpec
 from gradcheck_cli.domain.codes import Codes
-from gradcheck_cli.domain.dtypes import FORMATS, Values
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.evaluation import Failure
 from gradcheck_cli.domain.layer import LayerProblem, Leaf, rounded
 from gradcheck_cli.engines.base import Engine
@@ -42,6 +42,7 @@ class Subjects:
         self._engine = engine
         self._problem = problem
         self.notes: dict[str, None] = {}  # in order, each once
+        self.known: list[tuple[Subject, Array]] = []  # values that were seen, of their second calls
         fmt = FORMATS[problem.dtype]
         self._inputs = {
             name: rounded(entry.value, fmt)
@@ -91,7 +92,7 @@ class Subjects:
         if wide is None:
             return None
         same = where_it_runs(
-            lambda: not wide.casts() and not draws_others(narrow, wide, digits), False
+            lambda: not wide.casts() and not draws_others(narrow, wide, digits, self.known), False
         )
         if same:
             return wide
@@ -138,7 +139,7 @@ class Subjects:
         if others:
             given = ", ".join(sorted(others))
             self.notes[f"it returns {given} for float64 inputs: checked in {dtype}"] = None
-        elif narrow is not None and draws_others(narrow, wide, dtype):
+        elif narrow is not None and draws_others(narrow, wide, dtype, self.known):
             self.notes[f"it draws different random numbers in float64: checked in {dtype}"] = None
         else:
             return wide
@@ -230,12 +231,23 @@ def _requested(leaves: Sequence[Leaf], problem: LayerProblem) -> tuple[str, ...]
     return tuple(name for name in spec.wrt or known if name not in data)
 
 
-def draws_others(narrow: Subject, wide: Subject, digits: str) -> bool:
-    """Whether random numbers depend on the dtype that they are drawn in."""
-    one, other = (
-        subject.value({}) if subject.first_value is None else subject.first_value
-        for subject in (narrow, wide)
-    )
+def draws_others(
+    narrow: Subject,
+    wide: Subject,
+    digits: str,
+    known: list[tuple[Subject, Array]] | None = None,
+) -> bool:
+    """Whether random numbers depend on the dtype that they are drawn in. Values of second calls are
+    added to those that are `known`."""
+    seen = []
+    for subject in (narrow, wide):
+        value = subject.first_value
+        if value is None:
+            value = subject.value({})
+            if known is not None:
+                known.append((subject, value))
+        seen.append(value)
+    one, other = seen
     half = 2.0 ** (-FORMATS[digits].bits / 2)
     with np.errstate(all="ignore"):
         if one.shape == other.shape and np.all(

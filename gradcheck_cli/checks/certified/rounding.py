@@ -29,7 +29,7 @@ from gradcheck_cli.truth.layers.projections import Projections, pulled
 from gradcheck_cli.truth.layers.weighing import move_of, without_digits
 from gradcheck_cli.truth.numerics.block_sums import block_sums, usual_size
 from gradcheck_cli.truth.numerics.differences import Float
-from gradcheck_cli.truth.numerics.probes import dot, parts
+from gradcheck_cli.truth.numerics.probes import PART, dot, parts
 
 STIR: Step = 0.94  # of the bits stay: a few ulps, which round everything on the way anew
 MANY = 2**12  # errors: one that is alone adds an eighth of itself to TAIL times their spread
@@ -75,15 +75,19 @@ class Errors:
         self.largest, self.explained, self.count = 0.0, 0.0, 0
         squares = 0.0
         usual, places = np.array([cost(self.usual)]), [np.zeros(0, dtype=int)]
+        memory = np.empty((2, PART))
         with np.errstate(all="ignore"):
             for inside in parts(right.size):
-                wide, value = np.asarray(mine[inside], np.float64), right[inside]
-                off = np.abs(wide - value)
+                value = right[inside]
+                off, size = memory[:, : value.size]
+                off[:] = mine[inside]
+                off -= value
                 squares += dot(off, off)
-                looked_at = self._large(off, value)
+                looked_at = self._large(np.abs(off, out=off), np.abs(value, out=size))
                 if not looked_at.size:
                     continue
-                wide, value = wide[looked_at], value[looked_at]
+                wide = np.asarray(mine[inside][looked_at], np.float64)
+                value = value[looked_at]
                 felt = self.felt(wide, value)
                 worse = np.flatnonzero(~(felt <= FEW_ULPS) & np.isfinite(value))
                 self.count += worse.size
@@ -98,11 +102,15 @@ class Errors:
         self.mine = np.asarray(mine[self.worse], np.float64)
         self.right = right[self.worse]
 
-    def _large(self, off: Float, right: Float) -> Array:
-        """Places of all errors that count, or may be larger than those before: an ulp is no less
-        than a unit roundoff of its number, and half as much where that does not fit the format."""
-        least = min(FEW_ULPS, self.explained) * self._fmt.unit_roundoff / 2
-        return np.flatnonzero(~(off <= least * np.fmax(np.abs(right), self.usual)))
+    def _large(self, off: Float, size: Float) -> Array:
+        """Places of all errors that count, or may be larger than those before, beside numbers of
+        this size, which is written to: an ulp is no less than a unit roundoff of its number, unless
+        that does not fit the format."""
+        least = min(FEW_ULPS, self.explained) * self._fmt.unit_roundoff
+        np.fmax(size, self.usual, out=size)
+        np.fmin(size, self._fmt.largest, out=size)
+        size *= least
+        return np.flatnonzero(~(off <= size))
 
     def felt(self, mine: Float, right: Float) -> Float:
         """The errors of some entries in ulps."""

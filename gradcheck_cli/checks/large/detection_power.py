@@ -66,7 +66,7 @@ class Promise:
     def says_nothing(self, power: float) -> bool:
         """Whether values have so few digits that a gradient which has nothing in common with the
         right one might not be found."""
-        return self._norm() > 0 and self._part(power) > 1
+        return self.norm() > 0 and self._part(power) > 1
 
     def caught(self, power: float) -> dict[str, float]:
         """By leaf, the error of a single entry that would have been found with this
@@ -79,7 +79,7 @@ class Promise:
     def words(self, name: str, dtype: str, power: float) -> Iterator[str]:
         """The promise as a sentence about the layer in `dtype`."""
         count = len(self._truth.rows)
-        if self._norm() == 0:
+        if self.norm() == 0:
             return
         single = f"{max(self.caught(power).values()):.1g} in any single entry"
         if self._truth.draws.by_entry:
@@ -113,7 +113,7 @@ class Promise:
 
     def _part(self, power: float) -> float:
         """The error in any pattern that would have been found, as a part of the gradient."""
-        norm = self._norm()
+        norm = self.norm()
         if norm == 0:
             return 0.0
         widest = float(np.max(self._limits()))
@@ -127,7 +127,7 @@ class Promise:
         bars = [look.estimate.error for look in self._looks.values() if look is not None]
         return SHOWS * np.stack(bars, axis=1)
 
-    def _norm(self) -> float:
+    def norm(self) -> float:
         """The norm of all of J. Its squared products with cotangents are SQUARE times as large in
         the mean, but for the only cotangent of a single number."""
         found = float(self.squares[int(self._truth.draws.by_entry)])
@@ -164,7 +164,7 @@ class EntryPromise(Promise):
         }
 
     def words(self, name: str, dtype: str, power: float) -> Iterator[str]:
-        if self._norm() == 0:
+        if self.norm() == 0:
             return
         count = len(self._truth.rows)
         many = f"{count} cotangent{'s' * (count > 1)}"
@@ -178,7 +178,7 @@ class EntryPromise(Promise):
         """An error whose columns e_j have a norm e shows, if |e_j| > f limit_j for some j: the
         product of a cotangent with e_j is within t of 0 with a chance of CLOSE t / |e_j| at most,
         and that of each cotangent must be. No j is such if e > f |limits| cannot hold."""
-        norm = self._norm()
+        norm = self.norm()
         if norm == 0:
             return 0.0
         count = self._truth.drawn

@@ -24,6 +24,7 @@ from gradcheck_cli.judge.failures import CODES_OF_FAILURES
 from gradcheck_cli.truth.layers.callables import ulp_perturbed
 from gradcheck_cli.truth.layers.projections import Moving, Projections
 from gradcheck_cli.truth.numerics.differences import Estimate, Float
+from gradcheck_cli.truth.numerics.probes import moves
 from gradcheck_cli.truth.numerics.verify_first import Probe
 
 State = Literal["checked", "left out", "failed"]
@@ -63,8 +64,8 @@ class Forward:
     def _drawn(self, number: int, moving: Moving) -> dict[str, Float]:
         """What moves along a direction, (n,) by leaf."""
         with self.truth.as_at(moving):
-            drawn = self.truth.direction(number)
-        return {name: weights for name, weights in drawn.items() if np.any(weights)}
+            drawn = self.truth.narrow_direction(number)
+        return {name: weights for name, weights in drawn.items() if moves(weights)}
 
     def _along(self, number: int, along: dict[str, Float]) -> Iterator[Finding]:
         truth, highest = self.truth, self.truth.subject
@@ -80,8 +81,7 @@ class Forward:
         if np.any(odd):
             yield from self._no_number(number, along, pushed)
             return
-        wide = pushed if highest is self.layer.narrow else self._pushed(highest, Spare(along))
-        along.clear()  # drawn anew where it is needed
+        wide = pushed if highest is self.layer.narrow else self._pushed(highest, self._wide(along))
         mine = truth.rows @ wide
         off = ~(np.abs(mine - seen.estimate.value) <= seen.estimate.error)
         if np.any(off):
@@ -93,6 +93,11 @@ class Forward:
             yield from self._wrong(number, seen, int(np.argmax(off)), along)
         elif highest is not self.layer.narrow:
             yield from self._lost(number, pushed, wide)
+
+    def _wide(self, along: dict[str, Float]) -> Spare:
+        """The same in float64, and in no other memory; it is drawn anew where it is needed."""
+        self.truth.let_go()
+        return Spare({name: np.asarray(along.pop(name), np.float64) for name in list(along)})
 
     def _pushed(self, subject: Subject, along: Mapping[str, Float]) -> Float:
         """J @ direction, (m,); zeros where the output itself is no number."""

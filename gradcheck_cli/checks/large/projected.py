@@ -51,7 +51,7 @@ class Projected:
 
     def __post_init__(self) -> None:
         layer = self.layer
-        self._value = layer.highest.value({})
+        self._value = layer.value(layer.highest)
         self._truth = Projections(layer.highest, self._value, layer.bounds, layer.problem.seed)
         self._leaves = {leaf.name: leaf for leaf in self._truth.leaves}
         self._rounding = Rounding(self.layer.problem, self.layer.narrow, self._truth)
@@ -73,8 +73,8 @@ class Projected:
         """Checks and findings."""
         started = time.perf_counter()
         layer, problem = self.layer, self.layer.problem
-        value = self._value if layer.narrow is layer.highest else layer.narrow.value({})
-        if value is not self._value or not np.all(np.isfinite(value)):
+        value = layer.value(layer.narrow)
+        if layer.narrow is not layer.highest or not np.all(np.isfinite(value)):
             self._findings += output_findings_of(layer, value, self._value)
         self._sound = yield from self._confirm()
         if self._sound:

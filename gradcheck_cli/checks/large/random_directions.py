@@ -152,18 +152,20 @@ class RandomDirections:
                 one.begin()
             gradients = truth.products_of_rows(first)
             for k in range(first, len(truth.rows)):
+                truth.let_go()  # the gradients need its memory
                 gradient = next(gradients)
                 self._set_aside(gradient)
-                for number in numbers:
-                    found[number][k] = truth.product_along(gradient, number)
-                squares += truth.square(gradient)
                 for one in comparisons:
                     one.compare(k, gradient)
+                for number in reversed(numbers):  # the first is requested next
+                    found[number][k] = truth.product_along(gradient, number)
+                squares += truth.square(gradient)
                 del gradient  # the next one needs its memory
             scaled = truth.draws.by_entry
             self._expected.update({(number, scaled): of for number, of in found.items()})
             self._squares = squares
             self.promise.squares[int(scaled)] = squares / len(truth.rows)
+            truth.norm = self.promise.norm()
 
     def _odd(self) -> int:
         return sum(int(np.count_nonzero(mask)) for mask in self.truth.excluded.values())

@@ -19,7 +19,7 @@ from gradcheck_cli.truth.layers.safe_values import moved_inside, values_of
 from gradcheck_cli.truth.numerics.differences import FIRST_STEP, Estimate, Float
 from gradcheck_cli.truth.numerics.directions import Sampled, Slope, room
 from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
-from gradcheck_cli.truth.numerics.probes import COTANGENTS, MANY, Draws, dot, parts
+from gradcheck_cli.truth.numerics.probes import COTANGENTS, MANY, Draws, dot, moves, parts
 from gradcheck_cli.truth.numerics.sifting import Sums, sifted
 from gradcheck_cli.truth.numerics.verify_first import (
     FEWER,
@@ -61,8 +61,8 @@ Moving = tuple[Excluded, bool]
 class Projections:
     """One subject at its own leaves, where it has this `output` (m,): 0 from now on where that is
     no number. `rows` (k, m) are the cotangents, 0 there; `forward` and `backward` count what was
-    run. Bars are to be no wider than this part of a product that is `wanted`. The
-    gradient itself is never kept."""
+    run. Bars are to be no wider than this part of the gradient, which has this `norm`, that is
+    `wanted`. The gradient itself is never kept."""
 
     subject: Subject
     output: Float
@@ -72,6 +72,7 @@ class Projections:
     backward: int = 0
     excluded: Excluded = field(default_factory=dict)
     wanted: float = math.inf
+    norm: float = 0.0  # until it is known
     ran: Callable[[], None] = lambda: None  # called after each run
 
     def __post_init__(self) -> None:
@@ -98,6 +99,7 @@ class Projections:
         self._measured: Float | None = None
         self._known: dict[tuple[int, bool], dict[float, Float]] = {}
         self._sums: dict[tuple[int, bool], Sums] = {}  # of `_ahead`
+        self._last: tuple[int, dict[str, Float]] | None = None
 
     # Cotangents
 
@@ -163,6 +165,7 @@ class Projections:
 
     def exclude(self, name: str, mask: Array | None) -> None:
         """These entries of the leaf do not move from now on; None: all move."""
+        self.let_go()
         self._known.clear()
         self._sums.clear()
         self.excluded.pop(name, None)
@@ -177,16 +180,33 @@ class Projections:
     def as_at(self, moving: Moving) -> Iterator[None]:
         """Directions as they were when `moving` was taken."""
         now = self.moving()
+        if now[0].keys() | moving[0].keys():
+            self.let_go()
         self.excluded, self.draws.by_entry = dict(moving[0]), moving[1]
         try:
             yield
         finally:
+            if now[0].keys() | moving[0].keys():
+                self.let_go()
             self.excluded, self.draws.by_entry = now
 
-    def direction(self, number: int, narrow: bool = False) -> dict[str, Float]:
-        """Direction `number` by leaf, (n,), with zeros where entries are excluded; `narrow`: in
-        float32, where that holds the numbers of a large leaf."""
-        return {leaf.name: self._part(number, leaf, narrow) for leaf in self.leaves}
+    def direction(self, number: int) -> dict[str, Float]:
+        """Direction `number` by leaf, (n,), with zeros where entries are excluded."""
+        return {leaf.name: self._part(number, leaf, False) for leaf in self.leaves}
+
+    def narrow_direction(self, number: int) -> dict[str, Float]:
+        """The same, a large leaf in float32 where that holds its numbers; not to be written to. The
+        last one that is narrow is kept, as it is requested several times."""
+        if self.draws.by_entry:
+            return self.direction(number)
+        if self._last is None or self._last[0] != number:
+            self._last = None
+            self._last = number, {leaf.name: self._part(number, leaf, True) for leaf in self.leaves}
+        return self._last[1]
+
+    def let_go(self) -> None:
+        """Keeps no direction in memory."""
+        self._last = None
 
     def _part(self, number: int, leaf: Leaf, narrow: bool) -> Float:
         drawn = self.draws.direction(number, leaf, self._places[leaf.name], narrow)
@@ -202,13 +222,18 @@ class Projections:
             values = gradient[name]
             if values is None:
                 continue
-            if name in self.excluded:
-                values = np.where(weights != 0, values, 0.0)
-            total += dot(values, weights)
+            for inside in parts(weights.size):
+                part, moves = values[inside], np.asarray(weights[inside], np.float64)
+                if name in self.excluded:
+                    part = np.where(moves != 0, part, 0.0)
+                total += dot(part, moves)
         return total
 
     def product_along(self, gradient: Mapping[str, Float | None], number: int) -> float:
-        """The product with direction `number`, which is not kept: it is as large as the layer."""
+        """The product with direction `number`, which is not kept if its entries have scales of
+        their own: it is as large as the layer, in float64."""
+        if not self.draws.by_entry:
+            return self.product(gradient, self.narrow_direction(number))
         total = 0.0
         for place, leaf in enumerate(self.leaves):
             values = gradient[leaf.name]
@@ -218,10 +243,7 @@ class Projections:
                 terms = values[inside] * drawn
                 if leaf.name in self.excluded:
                     terms[self.excluded[leaf.name][inside]] = 0.0
-                if self.draws.by_entry:
-                    total += dot(self.draws.scales(leaf, inside), terms)
-                else:
-                    total += self.draws.size(leaf) * float(np.sum(terms))
+                total += dot(self.draws.scales(leaf, inside), terms)
         return total
 
     def square(self, gradient: Mapping[str, Float | None]) -> float:
@@ -243,14 +265,14 @@ class Projections:
 
     def along(self, number: int) -> Line:
         """The products of F with all cotangents along direction `number`."""
-        line = self.line(self.direction(number, narrow=True), self.rows)
+        line = self.line(self.narrow_direction(number), self.rows)
         known = self._known.setdefault((number, self.draws.by_entry), line.known)
         return replace(line, known=known)
 
     def line(self, along: Mapping[str, Float], rows: Float | None) -> Line:
         """rows @ F along a direction, or along a part of one; F itself where there are no rows."""
         noise = self.noise(rows)
-        moved = {n: w for n, w in along.items() if np.any(w)}
+        moved = {n: w for n, w in along.items() if moves(w)}
         low, high = room(self.bounds, {name: self._leaf(name).kept for name in moved}, moved)
         together = TOGETHER // max(sum(w.size for w in moved.values()), 1)
         used: dict[str, Array] = {}  # memory of the last point, where points come one by one
@@ -386,7 +408,7 @@ class Projections:
         key = number, self.draws.by_entry
         known: Sums | None = self._sums.get(key)
         if known is None or known.value.size < expected.size:
-            line = self.line(self.direction(number, narrow=True), None)
+            line = self.line(self.narrow_direction(number), None)
             known = sifted(line, self._ahead, self._sift_level)
         self._sifts = known is not None
         if known is None:
@@ -396,8 +418,10 @@ class Projections:
         return known.probe(expected)
 
     def _is_wanted(self, found: Probe, expected: Float) -> bool:
-        bars = self._relative() * np.maximum(np.abs(expected), found.steepest)
-        return bool(np.all(found.estimate.error <= bars))
+        sizes = np.maximum(np.abs(expected), found.steepest)
+        if self._is_many:  # a product may be small by chance
+            sizes = np.maximum(sizes, self.norm)
+        return bool(np.all(found.estimate.error <= self._relative() * sizes))
 
     def _relative(self) -> float:
         """What steps are refined for: products are larger than an entry by the root of the number

@@ -90,6 +90,8 @@ class Draws:
 
     def least_scale(self, leaf: Leaf) -> float:
         """The smallest of them."""
+        if not self.by_entry:
+            return self.size(leaf) if leaf.size else np.inf
         sizes = (float(np.min(self.scales(leaf, inside))) for inside in parts(leaf.size))
         return min(sizes, default=np.inf)  # of a leaf without entries
 
@@ -112,21 +114,27 @@ class Draws:
             drawn[inside] = part
         return drawn
 
-    def _parts_drawn(self, seed: list[int], size: int) -> Iterator[tuple[slice, Float]]:
+    def _parts_drawn(self, seed: list[int], size: int) -> Iterator[tuple[slice, Any]]:
         rng = np.random.default_rng(seed)
-        # of many numbers the 24 bits that float32 holds are enough
-        dtype = np.float32 if size > REMEMBERED else np.float64
+        is_large = size > REMEMBERED  # the 24 bits that float32 holds are enough then
+        dtype = np.float32 if is_large else np.float64
+        exact = is_large and self._fmt.bits >= np.finfo(np.float32).nmant + 1
         for inside in parts(size):
             part = rng.random(inside.stop - inside.start, dtype)
             part *= 2
             part -= 1
             part += np.copysign(dtype(LEAST), part)
-            yield inside, self._fmt.round(part)
+            yield inside, part if exact else self._fmt.round(part)
 
 
 def dot(one: Float, other: Float) -> float:
     """By NumPy alone: BLAS would have threads wait for each other over so little."""
     return float(np.einsum("i,i", one, other))
+
+
+def moves(direction: Float) -> bool:
+    """Whether any of its entries is not zero."""
+    return any(np.any(direction[inside]) for inside in parts(direction.size))
 
 
 def parts(size: int) -> Iterator[slice]:

@@ -10,11 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from gradcheck_cli.checks.behaviour import checks
-from gradcheck_cli.checks.certified import rounding
-from gradcheck_cli.truth.certified import enclosed_products
 from gradcheck_cli.truth.layers import projections
-from gradcheck_cli.truth.numerics import probes
 from tests.checks.making import behaviour, examined
 
 HIDDEN = torch.randn(128, 128, generator=torch.Generator().manual_seed(0))
@@ -25,10 +21,10 @@ COST = {torch.float32: 1, torch.float64: 2}
 @pytest.mark.parametrize(
     ("activation", "most"),
     [  # forward runs in float32, of which a backward pass takes two
-        (torch.tanh, 65),  # 61 were counted
-        (torch.relu, 80),  # 77: shorter steps for outputs that have kinks nearby
-        (lambda y: torch.relu(y) @ HIDDEN.to(y.dtype), 80),  # 77, and all outputs have several
-        (lambda y: torch.tanh(y.float()).to(y.dtype), 350),  # 345: again without the cast
+        (torch.tanh, 62),  # 60 were counted
+        (torch.relu, 78),  # 76: shorter steps for outputs that have kinks nearby
+        (lambda y: torch.relu(y) @ HIDDEN.to(y.dtype), 78),  # 76, and all outputs have several
+        (lambda y: torch.tanh(y.float()).to(y.dtype), 345),  # 341: again without the cast
     ],
 )
 def test_a_right_layer_of_one_matrix_takes_few_runs(
@@ -53,17 +49,3 @@ def test_a_right_layer_of_one_matrix_takes_few_runs(
     assert float(part) <= projections.TARGET_OF_MANY
     assert behaviour(layer, inputs, dtype="float32") == {}
     assert sum(spent) <= most
-
-
-@pytest.fixture
-def is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Layers of a few thousand numbers are looked at as large ones are."""
-    for module, name in (
-        (checks, "LARGE"),
-        (probes, "MANY"),
-        (projections, "MANY"),
-        (projections, "LARGE"),
-        (rounding, "MANY"),
-        (enclosed_products, "MOST_NUMBERS"),
-    ):
-        monkeypatch.setattr(module, name, 1000)

@@ -1,0 +1,49 @@
+"""Mistakes in the derivatives of large layers are found, whatever their pattern, and named by the
+array that has them; right layers pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from tests.checks.large.planted import MISTAKES, Affine, inputs
+from tests.checks.large.test_cost import HIDDEN
+from tests.checks.making import behaviour, examined
+from tests.every import first
+
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    "a hidden relu": lambda y: torch.relu(y) @ HIDDEN.to(y.dtype),
+}
+
+
+@pytest.mark.usefixtures("is_large")
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_a_right_layer_passes(activation: str) -> None:
+    layer = Affine(activation=ACTIVATIONS[activation])
+    assert examined(layer, inputs(), dtype="float32").findings == ()
+    assert behaviour(layer, inputs(), dtype="float32") == {}
+
+
+CASES = [(name, activation) for activation in ACTIVATIONS for name in MISTAKES]
+
+
+@pytest.mark.usefixtures("is_large")
+@pytest.mark.parametrize(("mistake", "activation"), first(5, CASES))
+def test_a_mistake_is_found_in_its_array(mistake: str, activation: str) -> None:
+    layer = Affine(mistake, ACTIVATIONS[activation])
+    found = examined(layer, inputs(), dtype="float32").findings
+    assert {(one.mode, one.input) for one in found} == {("reverse", MISTAKES[mistake].leaf)}
+    assert {one.code for one in found} <= set(MISTAKES[mistake].codes)
+
+
+@pytest.mark.usefixtures("is_large")
+@pytest.mark.parametrize("activation", first(1, list(ACTIVATIONS)))
+def test_a_mistake_of_forward_mode_is_found(activation: str) -> None:
+    layer = Affine(activation=ACTIVATIONS[activation], forward_mode=True)
+    found = examined(layer, inputs(), dtype="float32").findings
+    assert {(one.code, one.mode) for one in found} == {("GC101", "forward")}
