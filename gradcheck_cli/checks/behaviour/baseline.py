@@ -266,18 +266,20 @@ class Bench:
             step *= ELSEWHERE
         return None
 
-    def moved(self, step: float, rng: np.random.Generator) -> dict[str, Array]:
-        """The given inputs, each number moved by this part of itself, inside their bounds."""
+    def moved(self, step: float, rng: np.random.Generator, alike: bool = False) -> dict[str, Array]:
+        """The given inputs, each number moved by this part of itself, inside their bounds; `alike`:
+        with all rows like the first, which is what can be expanded."""
         point = self.problem.spec.points[self.problem.point]
         moved = {}
         for leaf in self.leaves.values():
             if leaf.role == "input":
-                entry = point[leaf.name]
-                value = np.asarray(signs(rng, leaf.shape))
+                entry, own = point[leaf.name], leaf.kept[:1] if alike and leaf.shape else leaf.kept
+                value = np.asarray(signs(rng, own.shape))
                 value *= step  # in place: further arrays of its size would be felt
                 value += 1.0
-                value *= leaf.kept
-                moved[leaf.name] = np.clip(value, entry.low, entry.high, out=value)
+                value *= own
+                np.clip(value, entry.low, entry.high, out=value)
+                moved[leaf.name] = np.broadcast_to(value, leaf.shape) if alike else value
         return moved
 
     def ran_at(self, values: Values) -> CallResult | None:

@@ -3,14 +3,14 @@ answer is as it should be, no check has anything to find, and none runs by itsel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from functools import partial
 
 import numpy as np
 
 from gradcheck_cli.checks.behaviour.baseline import ELSEWHERE, Apart, Bars, Bench, Fault
-from gradcheck_cli.checks.behaviour.layouts import layouts_of, of_inputs, of_upstream, repeated
+from gradcheck_cli.checks.behaviour.layouts import layouts_of, of_inputs, of_upstream
 from gradcheck_cli.checks.behaviour.linear import (
     factors,
     linear,
@@ -66,61 +66,81 @@ def _doubts(bench: Bench) -> Iterator[Doubt]:
         yield Doubt((remembered,))
     yield from _of_a_fresh_layer(bench, values, there)
     del there, other  # the next passes need its memory
-    passes = _Passes(bench)
-    yield from _of_backward_passes(bench, values, passes)
+    groups, rest = _groups(bench)
+    for wrt, layout in groups:
+        yield from _of_backward_passes(bench, values, wrt, layout)
     del values
-    yield from _of_requests(bench, passes)
+    yield from _of_requests(bench, rest)
+
+
+def _groups(bench: Bench) -> tuple[list[tuple[tuple[str, ...], Layout]], list[tuple[str, ...]]]:
+    """Leaves that are differentiated together, each with the layout of inputs then: all leaves in
+    as few groups as possible, of which each but the only one leaves some out; and others that are
+    requested by themselves, too. A layer that is compiled is compiled for each of them, and for
+    each layout, so all leaves are one group, as they are, and some are requested once more."""
+    everything, wanted = tuple(bench.leaves), subsets(bench)
+    groups: list[tuple[str, ...]] = []
+    for one in wanted:
+        if not set(one) & {name for group in groups for name in group}:
+            groups.append(one)
+    whole = {name for group in groups for name in group} == set(everything)
+    if bench.subject.stages or not whole:
+        return [(everything, _laid_out(bench, "sliced"))], wanted or [everything]
+    layouts: tuple[Layout, ...] = ("sliced", "transposed")
+    rest = [one for one in wanted if one not in groups]
+    return [(one, layouts[place % 2]) for place, one in enumerate(groups)], rest
 
 
 def _another(bench: Bench) -> tuple[Values, CallResult] | None:
     """Other values of the given inputs, and a run there: with equal rows, which can be expanded,
     where the layer has a value for such."""
-    moved = bench.moved(ELSEWHERE, generator(bench.problem.seed, 8))
-    equal = repeated(bench, moved)
-    values: Values = {**moved, **equal}
-    if equal.keys() == moved.keys():
-        moved = {}  # as large as the layer: made anew where it is needed
-    ran = bench.ran_at(values)
-    if ran is not None:
-        return values, ran
-    moved = moved or bench.moved(ELSEWHERE, generator(bench.problem.seed, 8))
-    ran = bench.ran_at(moved)
-    return None if ran is None else (moved, ran)
+    for alike in (True, False):
+        values = bench.moved(ELSEWHERE, generator(bench.problem.seed, 8), alike)
+        ran = bench.ran_at(values)
+        if ran is not None:
+            return values, ran
+    return None
 
 
-def _of_backward_passes(bench: Bench, values: Values, passes: _Passes) -> Iterator[Doubt]:
-    found = passes.off_at(values)
+def _of_backward_passes(
+    bench: Bench, values: Values, wrt: tuple[str, ...], layout: Layout
+) -> Iterator[Doubt]:
+    found = _Passes(bench, wrt, layout).off_at(values)
     if found is not None:
-        once = _Passes(bench).off_at(values) is None
-        yield Doubt((remembered, linear, of_upstream, of_inputs), again=found if once else None)
+        once = _Passes(bench, wrt, layout).off_at(values) is None
+        yield Doubt(again=found if once else None)
 
 
 class _Passes:
-    """Backward passes over one graph, where inputs are sliced in memory, after a call with
-    other values, and with one more between the forward run and these passes. They are compared one
-    by one with what is expected of them: each may be as large as the layer. A multiple of the
-    upstream gradient is also one in another layout, and so are the ones, of which `ones` is the
-    run, and which are a part of a sum later."""
+    """Backward passes over one graph, in which the leaves `wrt` alone are differentiated, after a
+    call with other values, and with one more between the forward run and these passes. They are
+    compared one by one with what is expected of them: each may be as large as the layer. What the
+    ones give as an expanded upstream gradient is a part of a sum, of which a multiple is asked, in
+    another layout."""
 
-    def __init__(self, bench: Bench) -> None:
-        self.ones: CallResult | None = None
+    def __init__(self, bench: Bench, wrt: tuple[str, ...], layout: Layout) -> None:
         self._bench = bench
+        self._wrt = wrt
+        self._layout = layout
+        self._ones: CallResult | None = None
         self._off: Apart | None = None
 
     def off_at(self, values: Values) -> Apart | None:
         """What differs first, where `values` are the other ones."""
         bench = self._bench
         _, small = factors(bench)
+        ones = np.ones(bench.size)
         passes: list[tuple[Array, Layout]] = [
             (np.zeros(bench.size), "contiguous"),
-            (small * bench.row, "sliced"),
-            (np.ones(bench.size), "expanded"),
+            (ones, "expanded"),
+            (small * (bench.row + ones), "sliced"),
         ]
         ran = bench.subject.run(
             Call(
                 cotangents=np.stack([part for part, _ in passes]),
                 layouts=tuple(layout for _, layout in passes),
-                inputs=_laid_out(bench, "sliced"),
+                inputs=self._layout,
+                wrt=self._wrt if len(self._wrt) < len(bench.leaves) else None,
                 interleaved_inputs=values,
                 retained=True,
                 each=self._take,
@@ -143,12 +163,13 @@ class _Passes:
             for name, value in not_zero(bench, ran):
                 self._off = self._off or Apart(name, 0.0, value, bench.is_summed)
         elif place == 1:
-            factor = factors(bench)[1]
-            self._off = self._off or bench.apart(
-                _multiple(bench, first, factor), ran, widened(bench.near, factor)
-            )
+            self._ones = ran
         else:
-            self.ones = ran
+            assert self._ones is not None
+            _, small = factors(bench)
+            near = sum_of([bench.near] * 3, bench.tight(self._ones))
+            total = _multiple(bench, bench.added(first, self._ones), small)
+            self._off = self._off or bench.apart(total, ran, widened(near, small), self._wrt)
 
 
 def _multiple(bench: Bench, ran: CallResult, factor: float) -> CallResult:
@@ -178,28 +199,21 @@ def _of_a_fresh_layer(bench: Bench, values: Values, there: CallResult) -> Iterat
     yield from _compared(bench, expected, run, checks, near)
 
 
-def _of_requests(bench: Bench, passes: _Passes) -> Iterator[Doubt]:
-    """Without gradients; with some or all of them, where inputs are transposed in memory, and
-    the upstream gradient is the sum of two whose gradients are known. Of a layer that is compiled
-    this is one run, with some of them if there are several, up to the stage at which its compiler
-    would write code for these alone."""
+def _of_requests(bench: Bench, wanted: Sequence[tuple[str, ...]]) -> Iterator[Doubt]:
+    """Without gradients; with some or all of them, where inputs are transposed in memory. Of a
+    layer that is compiled this is one run, up to the stage at which its compiler would write code
+    for it alone."""
     untracked = partial(bench.subject.run, Call(tracking=False))
     yield from _compared(bench, bench.first, untracked, (requested,), bench.near, ())
-    wanted = subsets(bench)
-    if not wanted or (set(bench.leaves).difference(*wanted) and not bench.subject.stages):
-        wanted.append(tuple(bench.leaves))
-    ones = passes.ones
-    assert ones is not None
-    total, near = bench.added(bench.first, ones), sum_of([bench.near] * 3, bench.tight(ones))
-    checks, stage = (requested, of_inputs, linear, of_upstream), bench.subject.traced_stage
+    stage = bench.subject.traced_stage
     for wrt in wanted:
         call = Call(wrt=wrt, inputs=layouts_of(bench)[0])
 
         def run(call: Call = call) -> CallResult:
             with bench.subject.at_stage(stage) if stage else nullcontext():
-                return bench.run(call, row=bench.row + np.ones(bench.size))
+                return bench.run(call)
 
-        yield from _compared(bench, total, run, checks, near, wrt)
+        yield from _compared(bench, bench.first, run, (requested, of_inputs), bench.near, wrt)
 
 
 def _laid_out(bench: Bench, layout: Layout) -> Layout:

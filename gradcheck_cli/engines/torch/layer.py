@@ -291,6 +291,10 @@ class TorchSubject(LayerSubject):
         for name in self._base:
             is_leaf = name in wrt
             if layout != "contiguous":
+                if layout == "expanded" and name in values and not values[name].flags.c_contiguous:
+                    made = self._expanded(name, values[name])
+                    leaves[name] = handed[name] = made.requires_grad_(is_leaf)
+                    continue
                 tensor = self._unwritten(name, values)
                 made = laid_out(self.torch, tensor, layout)
                 made = made.clone() if made.data_ptr() == tensor.data_ptr() else made
@@ -307,6 +311,12 @@ class TorchSubject(LayerSubject):
                 leaves[name] = tensor.requires_grad_()
                 handed[name] = self.torch.ops.aten._unsafe_view(tensor, tensor.shape)
         return _Handed(handed, leaves, bool(wrt))
+
+    def _expanded(self, name: str, values: Array) -> Any:
+        """A leaf whose numbers lie in memory as these do along axes of which they have one."""
+        once = (slice(None) if stride else slice(1) for stride in values.strides)
+        one = laid_out(self.torch, self.leaf_array(name, values[tuple(once)]), "expanded")
+        return one.expand(*values.shape, *one.shape[values.ndim :])
 
     def _unwritten(self, name: str, values: Values) -> Any:
         """A leaf that the layer may not write to."""
