@@ -5,7 +5,10 @@
 `cases/search.jsonl` has a case a line: `breaks`, the kinds that occur in the domain, each with a
 point at which PyTorch was run and compared with derivatives in 120 digits of mpmath; `safe`, the
 kinds that cannot occur, by hand and by 120 to 6,000 points that did not contradict. Of others
-nothing is claimed. Every third case is kept apart: nothing is tuned with it.
+nothing is claimed. About every third case is `apart`: nothing is tuned with it.
+
+A case may have `data` (inputs that are not searched), `constants`, and an `engine` of its own, with
+which alone it is searched, and which was run in PyTorch's place.
 
 Other engines may be right at those points, and fail at others: of them, `breaks` are the kinds in
 which they fail at the same point, by the certified truth, and what they fail in is not safe.
@@ -56,9 +59,10 @@ def main() -> int:
     parser.add_argument("--budget", help="seconds for each spec")
     options = parser.parse_args()
     cases = [json.loads(line) for line in DATA.read_text("utf-8").splitlines()]
+    cases = [case for case in cases if case.get("engine", options.engine) == options.engine]
     groups = {
-        "to tune with": [case for index, case in enumerate(cases) if index % 3 != 2],
-        "kept apart": [case for index, case in enumerate(cases) if index % 3 == 2],
+        "to tune with": [case for case in cases if not case["apart"]],
+        "kept apart": [case for case in cases if case["apart"]],
     }
     only = set(filter(None, options.only.split(",")))
     false = 0
@@ -99,9 +103,12 @@ def spec_of(case: Case) -> dict[str, Any]:
         }
         for name, one in case["inputs"].items()
     }
+    for name, value in case.get("data", {}).items():
+        inputs[name] = {"value": value, "requires_grad": False}
     return {
         "name": case["name"],
         "inputs": inputs,
+        "constants": case.get("constants", {}),
         "model": case["model"],
         "dtypes": [case["dtype"]],
     }
@@ -109,7 +116,7 @@ def spec_of(case: Case) -> dict[str, Any]:
 
 def of_engine(case: Case, engine: str, searches: Sequence[Mapping[str, Any]]) -> Case:
     """The case with the kinds that occur on an engine, by a run at each point; PyTorch was run."""
-    if engine == "torch":
+    if engine == case.get("engine", "torch"):
         return case
     fails = failures(case, engine)
     breaks = {kind: point for kind, point in case["breaks"].items() if kind in fails(point)}
