@@ -7,6 +7,7 @@ whole domain, for every engine that rounds as `Rounding` says.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -25,6 +26,7 @@ from gradcheck_cli.search.budget import Budget
 from gradcheck_cli.search.enclosures.adjoints import Adjoints
 from gradcheck_cli.search.enclosures.enclosed import Enclosed, Exceeds, Rounding, between, up
 from gradcheck_cli.search.enclosures.enclosing import BoxProgram
+from gradcheck_cli.search.enclosures.polynomials import Polynomials
 from gradcheck_cli.search.enclosures.rules import times
 from gradcheck_cli.search.estimates import Answers
 from gradcheck_cli.search.goals import midway
@@ -73,6 +75,7 @@ class Proof:
         self._half, self._eps = half(fmt), eps(fmt)
         self._exact = formula
         self._values = {name: domain.values(domain.start)[name] for name in domain.shapes}
+        self._own: dict[int, Array] = {}
         self._bending, self._adjoint = _Worth(_SELDOM), _Worth(_SELDOM_ADJOINTS)
         self._low = self._high = np.zeros((0, domain.size), np.int64)
         self._kinds = np.zeros(0, np.uint8)
@@ -95,6 +98,23 @@ class Proof:
             return Adjoints(self._gradient, self._values, self._domain.dtype)
         except (Exceeds, NotBatched, TypeError, ValueError):
             return None
+
+    @cached_property
+    def _polynomials(self) -> Polynomials:
+        domain = self._domain
+        low, high = domain.numbers(domain.low), domain.numbers(domain.high)
+        sizes = domain.arrays(np.maximum(np.abs(low), np.abs(high))[None])
+        return Polynomials(self._gradient, {name: size[0] for name, size in sizes.items()})
+
+    def _own_everywhere(self, output: int) -> Array:
+        """Which elements of an output are off, at all points, by the problem's own error alone."""
+        if output not in self._own:
+            sizes = {name: math.prod(shape) for name, shape in self._domain.shapes.items()}
+            named = [name for name, size in sizes.items() for _ in range(size)]
+            counted = {i for i, name in enumerate(named) if name in self._wrt}
+            limits = self._half * _MARGIN, EXCUSED_MOVES * _MARGIN
+            self._own[output] = self._polynomials.excused(output, counted, *limits)
+        return self._own[output]
 
     def drop(self, kinds: Iterable[Kind]) -> None:
         """Forgets where these kinds may happen."""
@@ -360,7 +380,8 @@ class Proof:
         value = value.map(lambda part: part.reshape(len(low), -1))
         good = ~_any(value.bad)
         off = ~(self._is_near(value) | (value.error <= EXCUSED_MOVES * moved) | value.broken)
-        if wanted & _BIT["value-inaccurate"]:
+        if wanted & _BIT["value-inaccurate"] and off.any():
+            off &= value.bad | ~self._own_everywhere(0)
             asked = good & _any(off)
             sharp, by_slopes = self._sharper(0, value, low, high, asked)
             moved = np.maximum(moved, _MARGIN * by_slopes)
@@ -462,7 +483,11 @@ class Proof:
             def failing(lost: Array = lost, off: Array = off, good: Array = good) -> Array:
                 return good & ((kept_wanted & _any(lost)) | (right_wanted & _any(off)))
 
-            own = g.broken | self._excused(position, g.error, low, high, failing())
+            own = g.broken
+            if failing().any():
+                own = own | (~g.bad & self._own_everywhere(position + 1))
+            fails = failing(lost & ~own, off & ~own)
+            own = own | self._excused(position, g.error, low, high, fails)
             asked = failing(lost & ~own, off & ~own)
             if asked.any():
                 sharp, moved = self._sharper(position + 1, g, low, high, asked)
