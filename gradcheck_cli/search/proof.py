@@ -559,7 +559,7 @@ def halves(
     if chosen is not None:
         ends = np.abs(numbers[0][rows, axis]), np.abs(numbers[1][rows, axis])
         wide = can & (np.minimum(*ends) * _OCTAVES < np.maximum(*ends)) & ~crosses_0
-        middle = np.where(wide, middle * 2 / _OCTAVES, middle)
+        middle = np.where(wide, middle / (_OCTAVES / 2), middle)
     by_number = np.clip(to_ordinals(middle, domain.format), first, last - 1)
     cut = np.where(along, by_number, midway(first, last))
     cut = np.where(crosses_0 if chosen is None else crosses_0 & ~can, -1, cut)
