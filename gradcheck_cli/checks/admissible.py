@@ -187,6 +187,9 @@ class Admissible:
     ) -> float | None:
         raise Unsupported(SECOND)
 
+    def double_vjp(self, row: Array, tangents: Mapping[str, Array]) -> Array:
+        raise Unsupported(SECOND)
+
     def record(self, row: Array) -> Recording:
         raise Unsupported(WHOLE)
 

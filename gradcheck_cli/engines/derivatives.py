@@ -179,6 +179,20 @@ def gradient_of(
     return gradients
 
 
+def double_vjp(
+    fw: Derivatives, function: Composed, primals: Arrays, cotangents: Arrays, tangents: Arrays
+) -> list[Any]:
+    """d <vjp(cotangents), tangents> / d cotangent, which is the jvp of the tangents: one array a
+    target, None where there is none."""
+
+    def gradients(bars: Sequence[Any], _: Any = None) -> Targets:
+        _, _, vjp = fw.vjp(function, primals)
+        return vjp(bars, again=True), None
+
+    _, _, again = fw.vjp(gradients, cotangents)
+    return again(tangents)
+
+
 def reverse_over_reverse(
     fw: Derivatives, function: Composed, primals: Arrays, cotangents: Arrays, tangents: Arrays
 ) -> list[Any]:

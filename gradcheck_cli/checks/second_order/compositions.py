@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from gradcheck_cli.checks.bound_layer import BoundLayer, moving_size, output_shape
+from gradcheck_cli.checks.bound_layer import BoundLayer, moving_size, output_shape, output_size
 from gradcheck_cli.checks.certified.lifted import narrowed
 from gradcheck_cli.checks.certified.program_truth import ProgramTruth, is_certified
 from gradcheck_cli.checks.layer_case import Evaluations, LayerCase
@@ -42,11 +42,12 @@ from gradcheck_cli.domain.evaluation import (
 )
 from gradcheck_cli.domain.implications import OF_ORDERS, without_implied
 from gradcheck_cli.domain.report import Check, Finding
+from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.thresholds import OPERATIONS, SAME_STEP
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.source_lines import raised_at
-from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal, short_traceback
 from gradcheck_cli.judge import lose_little, suspect_entries
 from gradcheck_cli.truth.certified.enclosed_products import EnclosedArray
@@ -64,6 +65,10 @@ ABSORBED = (
 OF_ISLANDS = (
     "{}second derivatives are compared with differences of the gradient, because gradcheck has no "
     "formula for {}"
+)
+UPSTREAM = (
+    "the derivative of the gradient by the upstream gradient is wrong: along a direction it is {}; "
+    "the gradient itself says {}"
 )
 OF_FIRST_TERMS = "only the first and second derivatives of {} are known"
 MOST = 4096  # entries: a Hessian is as tall as there are
@@ -109,6 +114,8 @@ class SecondOrder:
             reason = yield from self._in_mode(mode)
             if reason:
                 left_out.setdefault(reason, []).append(mode)
+            elif mode == "reverse-over-reverse":
+                yield from self._by_upstream(mode)
         for reason, modes in left_out.items():
             names = " and ".join(mode.replace("-", " ") for mode in modes)
             third = " and third" if order_of(requested[-1]) > 2 else ""
@@ -152,6 +159,40 @@ class SecondOrder:
             if any(HessianBlock.is_of(block, plain_name(leaf.name)) for block in blocks)
         }
         return ""
+
+    def _by_upstream(self, mode: Mode) -> Steps[None]:
+        """What a backward gives is linear in the upstream gradient, too: its derivative by that is
+        J, where a model that goes on after the layer is differentiated twice. One that stops
+        there loses these terms, although all entries of the layer's own Hessian are right."""
+        subject = self._layer.highest
+        if self._wrong.get(mode) or self._wrong.get("reverse") or subject.stages:
+            return
+        rng = generator(self._layer.problem.seed, 59)
+        row, other = rng.standard_normal((2, output_size(subject)))
+        moving = [leaf for leaf in subject.leaves if leaf.differentiable]
+        along = {leaf.name: rng.standard_normal(leaf.shape) for leaf in moving}
+        again = where_it_runs(lambda: subject.double_vjp(row, along), None)
+        if again is None:
+            return
+        ran = subject.run(Call(cotangents=other[None]))
+        pulled = {name: part for name, part in ran.row(0).items() if part is not None}
+        expected = sum(float(part @ along[name].ravel()) for name, part in pulled.items())
+        size = sum(
+            float(np.abs(part) @ np.abs(along[name].ravel())) for name, part in pulled.items()
+        )
+        found, half = float(other @ again), 2.0 ** -(FORMATS[subject.digits].bits / 2)
+        bar = half * (size + float(np.abs(other) @ np.abs(again)))
+        moves = sum(
+            np.max(np.abs(along[leaf.name]), initial=0.0) / scale_of(leaf.value) for leaf in moving
+        )
+        bar += float(from_size(np.abs(other) @ np.abs(ran.output) * moves, OPERATIONS))
+        if not np.isfinite(expected) or abs(found - expected) <= bar:
+            return
+        yield from self._layer.doubt()
+        shown = (f"{one:.6g}" for one in (found, expected))
+        message = UPSTREAM.format(*shown)
+        finding = self._layer.finding(Codes.WRONG_SECOND_DERIVATIVE, message, mode)
+        self.findings += (self._causes.named(finding),)
 
     def _program_of(self, hessian: Hessian) -> ProgramTruth | None:
         """The program whose Hessian is the truth, where there is one."""

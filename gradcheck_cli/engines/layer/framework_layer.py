@@ -151,6 +151,10 @@ class FrameworkLayer(ABC):
         """A gradient in memory of its own, where a later pass or call might write to it."""
         return gradient
 
+    def differentiable(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        """The arrays, as a tape watches them."""
+        return arrays
+
     def watch_draws(self) -> AbstractContextManager[Any]:
         """Looks for random numbers that a forward run draws from generators of its own."""
         return nullcontext()

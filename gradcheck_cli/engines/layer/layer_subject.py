@@ -15,6 +15,7 @@ from gradcheck_cli.domain.dtypes import Array, as_pairs
 from gradcheck_cli.domain.evaluation import Mode, modes_in
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.derivatives import (
+    double_vjp,
     forward_over_forward,
     forward_over_reverse,
     gradient_of,
@@ -426,6 +427,20 @@ class LayerSubject(FrameworkLayer, Subject):
             if all(part is None for part in found):
                 return None
             return float(row @ self._joined(found))
+
+    def double_vjp(self, row: Array, tangents: Mapping[str, Array]) -> Array:
+        wrt = self.wrt
+
+        def product(inputs: Any, bars: list[Any], directions: Sequence[Any]) -> list[Any]:
+            primals = [self.primal(name, inputs) for name in wrt]
+            return double_vjp(self.fw, self.function(wrt, inputs), primals, bars, directions)
+
+        with self.ready({}):
+            directions = [self.leaf_array(name, tangents[name]) for name in wrt]
+            evaluated = self.evaluated(double_vjp.__name__, (*wrt, "along"), product)
+            bars = self.differentiable(self.cotangents(row))
+            found = evaluated(self.inputs({}, wrt), bars, directions)
+            return self._joined(found)
 
     def _joined(self, parts: Sequence[Any]) -> Array:
         """One array an output, flat; zeros where there is none."""

@@ -242,6 +242,11 @@ class Subject(Protocol):
         no output has one. Raises Unsupported."""
         ...
 
+    def double_vjp(self, row: Array, tangents: Values) -> Array:
+        """The derivative of <row @ J, tangents> by the row, (m,), through the backward of the
+        backward: J @ tangents of all leaves that are differentiated. Raises Unsupported."""
+        ...
+
     def record(self, row: Array) -> Recording:
         """One forward and one backward pass (row @ J), operation by operation. Raises Unsupported,
         and `recording.TooLarge`."""

@@ -490,6 +490,9 @@ class TorchSubject(LayerSubject):
     def kept_apart(self, gradient: Any) -> Any:
         return gradient.clone()
 
+    def differentiable(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        return [array.detach().requires_grad_() for array in arrays]
+
     def watch_alone(self, arrays: Mapping[str, Any]) -> WrittenNames:
         return Watch(self.torch, arrays).written
 

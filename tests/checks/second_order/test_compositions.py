@@ -494,3 +494,47 @@ def test_what_a_softmax_absorbs_is_not_a_wrong_second_derivative() -> None:
     assert [(one.code, one.mode) for one in answer.findings if one.mode != "reverse"] == [
         ("GC501", None)
     ]
+
+
+class StopsUpstream(torch.autograd.Function):
+    """Its own Hessian is right for every upstream gradient that depends on nothing."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g.detach() * 3 * x**2
+
+
+class StopsHalf(StopsUpstream):
+    """Of the upstream gradient, half."""
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return (g / 2 + g.detach() / 2) * 3 * x**2
+
+
+class HandsOn(StopsUpstream):
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * 3 * x**2
+
+
+@pytest.mark.parametrize("function", [StopsUpstream, StopsHalf, HandsOn])
+def test_a_backward_that_stops_the_upstream_gradient(function: Any) -> None:
+    modes = ("reverse", "reverse-over-reverse")
+    answer = examined(function, {"x": np.array([0.7, -1.3])}, modes=modes)
+    if function is HandsOn:
+        assert not answer.findings
+        return
+    (finding,) = answer.findings
+    assert finding.code == "GC106"
+    assert finding.message.startswith("the derivative of the gradient by the upstream gradient")
+    assert finding.place is not None
+    assert finding.place.text == "g.detach()"
