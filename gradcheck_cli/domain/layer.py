@@ -80,6 +80,11 @@ class Leaf:
         return self.kept.shape
 
     @property
+    def rank(self) -> int:
+        """Axes that the layer's array has: not that of the parts of complex numbers."""
+        return self.kept.ndim - self.is_complex
+
+    @property
     def is_floating(self) -> bool:
         return self.kept.dtype.kind == "f"
 

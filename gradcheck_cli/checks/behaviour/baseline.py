@@ -273,7 +273,7 @@ class Bench:
         moved = {}
         for leaf in self.leaves.values():
             if leaf.role == "input":
-                entry, own = point[leaf.name], leaf.kept[:1] if alike and leaf.shape else leaf.kept
+                entry, own = point[leaf.name], leaf.kept[:1] if alike and leaf.rank else leaf.kept
                 value = np.asarray(signs(rng, own.shape))
                 value *= step  # in place: further arrays of its size would be felt
                 value += 1.0

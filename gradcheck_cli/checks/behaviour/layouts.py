@@ -9,7 +9,7 @@ import numpy as np
 from gradcheck_cli.checks.behaviour.baseline import Apart, Bench, Fault, raised
 from gradcheck_cli.domain.behaviour import OtherRun
 from gradcheck_cli.domain.codes import Codes
-from gradcheck_cli.domain.dtypes import Array, Values
+from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout
 
 WORDS: dict[Layout, str] = {
@@ -24,7 +24,7 @@ def layouts_of(bench: Bench) -> tuple[Layout, ...]:
     there it is one, that all of its inputs can have."""
     if not bench.subject.stages:
         return tuple(WORDS)
-    flat = any(leaf.role == "input" and leaf.value.ndim < 2 for leaf in bench.leaves.values())
+    flat = any(leaf.role == "input" and leaf.rank < 2 for leaf in bench.leaves.values())
     return ("sliced",) if flat else ("transposed",)
 
 
@@ -55,7 +55,7 @@ def of_inputs(bench: Bench) -> Iterator[Fault]:
     for layout in layouts_of(bench):
         first, values = bench.first, {}
         if layout == "expanded":
-            values = repeated(bench, {})
+            values = _repeated(bench)
             alike = bench.ran_at(values) if values else None
             if alike is None:
                 continue
@@ -82,16 +82,10 @@ def _differ(
     return bench.differ(first, ran, lambda: bench.bars_of(first, call, row), bench.tight(first))
 
 
-def repeated(bench: Bench, values: Values) -> dict[str, Array]:
-    """The inputs at their own numbers or at those of `values`, with all rows like the first, which
-    is what can be expanded."""
-    found = {
-        leaf.name: values.get(leaf.name, leaf.kept)
-        for leaf in bench.leaves.values()
-        if leaf.role == "input"
-    }
+def _repeated(bench: Bench) -> dict[str, Array]:
+    """The inputs with all rows like the first, which is what can be expanded."""
     return {
-        name: np.broadcast_to(value[:1].copy(), value.shape)
-        for name, value in found.items()
-        if value.ndim and len(value) > 1
+        leaf.name: np.broadcast_to(leaf.kept[:1].copy(), leaf.shape)
+        for leaf in bench.leaves.values()
+        if leaf.role == "input" and leaf.rank and len(leaf.kept) > 1
     }

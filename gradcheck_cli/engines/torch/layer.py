@@ -314,9 +314,10 @@ class TorchSubject(LayerSubject):
 
     def _expanded(self, name: str, values: Array) -> Any:
         """A leaf whose numbers lie in memory as these do along axes of which they have one."""
-        once = (slice(None) if stride else slice(1) for stride in values.strides)
+        rank = self._by_name[name].rank
+        once = (slice(None) if stride else slice(1) for stride in values.strides[:rank])
         one = laid_out(self.torch, self.leaf_array(name, values[tuple(once)]), "expanded")
-        return one.expand(*values.shape, *one.shape[values.ndim :])
+        return one.expand(values.shape[:rank])
 
     def _unwritten(self, name: str, values: Values) -> Any:
         """A leaf that the layer may not write to."""

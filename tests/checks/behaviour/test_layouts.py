@@ -91,3 +91,35 @@ def test_of_what_is_compiled_one_other_layout_is_traced_and_not_compiled(
 
 def graph_alone(graph, inputs):
     return make_boxed_func(graph.forward)
+
+
+Z = {"x": np.array([[0.7 - 0.2j, 0.4j, -1.3], [0.1 + 1j, 2.0, 0.3 - 0.6j]])}
+
+
+@pytest.mark.parametrize("x", [Z["x"], Z["x"][0], Z["x"][0, 0]], ids=["matrix", "vector", "number"])
+@pytest.mark.parametrize(
+    "layer",
+    [lambda x: x * x, lambda x: x.abs() ** 2, lambda x: (x * 2, x.imag)],
+    ids=["complex", "real", "both"],
+)
+def test_complex_numbers_are_laid_out_along_the_axes_of_the_layer(layer, x) -> None:
+    assert behaviour(layer, {"x": x}) == {}
+    assert behaviour(lambda x, w: layer(x * w), {"x": x, "w": x.real}) == {}
+
+
+def test_a_complex_input_that_is_misread_where_it_is_expanded() -> None:
+    found = behaviour(lambda x: x * (2 if 0 in x.stride() else 1), Z)
+    assert "stride 0" in found["GC606"]
+
+
+def test_the_parts_of_a_complex_number_stay_apart() -> None:
+    """A row of it is the number: parts made alike are other numbers than any row has."""
+    seen = []
+
+    def recorded(x):
+        seen.append(x.detach().resolve_conj().clone())
+        return x * 2
+
+    for x in (Z["x"][0, 0], Z["x"][:, :1]):
+        assert behaviour(recorded, {"x": x}) == {}
+    assert all((each.real != each.imag).all() for each in seen)
