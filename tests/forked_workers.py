@@ -44,6 +44,8 @@ _NEUTRAL |= {"CHILD_PID_FILE", "IMPORTS_FILE", "IMPORT_S", "RUNAWAY"}  # of test
 # What engines set as they load, as they would in a worker.
 _OWN = {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
 _lock = threading.Lock()
+origins: set[int] = set()
+"""Children of this process from which workers are forked. They stay when workers end."""
 _spawn = launch.spawn
 
 
@@ -128,7 +130,7 @@ def _adopting(on: bool) -> None:
 def _origin(target: str) -> _Origin | None:
     """None where its imports have started threads: nothing can be forked then."""
     ours, theirs = socket.socketpair()
-    subprocess.Popen(
+    started = subprocess.Popen(
         [sys.executable, "-P", "-m", __name__, target, str(theirs.fileno())],
         env=launch.environment_of_worker(),
         stdin=subprocess.DEVNULL,
@@ -137,6 +139,7 @@ def _origin(target: str) -> _Origin | None:
         cwd=os.sep,
     )
     theirs.close()
+    origins.add(started.pid)
     return _Origin(ours) if ours.recv(1) == b"!" else None
 
 

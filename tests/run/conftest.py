@@ -21,6 +21,14 @@ from gradcheck_cli.engines.kit.patience import off_the_clock
 from gradcheck_cli.engines.reference.engine import ReferenceEngine
 
 
+def _say(child):
+    """Writes the number of a process, whole, where tests look for it."""
+    path = os.environ["CHILD_PID_FILE"]
+    with open(path + ".new", "w") as file:
+        file.write(str(child))
+    os.replace(path + ".new", path)
+
+
 class _Fake(ReferenceEngine):
     def __init_subclass__(cls):
         name = cls.__name__.lower()
@@ -100,8 +108,7 @@ class Parent(_Fake):
 
     def misbehave(self):
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
-        with open(os.environ["CHILD_PID_FILE"], "w") as file:
-            file.write(str(child.pid))
+        _say(child.pid)
         time.sleep(3600)
 
 
@@ -162,8 +169,7 @@ class Runaway(_Fake):
         if not os.fork():
             os.setsid()
             if child := os.fork():
-                with open(os.environ["CHILD_PID_FILE"], "w") as file:
-                    file.write(str(child))
+                _say(child)
                 os._exit(0)
             os.execvp("sleep", ["sleep", "3600"])
         while not os.path.exists(os.environ["CHILD_PID_FILE"]):

@@ -18,6 +18,7 @@ from gradcheck_cli.run.workers import keeper as keeper_module
 from gradcheck_cli.run.workers import process as process_module
 from gradcheck_cli.run.workers.pool import Pool
 from gradcheck_cli.run.workers.task import Done, Imported, Task
+from tests.forked_workers import origins
 
 pytestmark = pytest.mark.usefixtures("forked")
 
@@ -494,11 +495,12 @@ def test_a_pool_whose_workers_have_ended_starts_fresh_ones(
 
 
 def _children() -> set[int]:
+    """Those of this process, but for what stays for all tests, which one of them starts."""
     found = set()
     for thread in Path(f"/proc/{os.getpid()}/task").iterdir():
         with suppress(FileNotFoundError):  # a thread that ended since
             found |= {int(pid) for pid in (thread / "children").read_text().split()}
-    return found
+    return found - origins
 
 
 def _wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
