@@ -184,7 +184,10 @@ class Evidence:
         """Entries whose error is not a rounding problem."""
         # the same operations round in every precision, and may absorb the same terms
         again = None if self.rounds else self.wide
-        wrong = measures.repeats_in(self.g, self.block, again)
+        cost: Array | float = 0.0
+        if again is not None and self.repairable is not False:
+            cost = measures.finest_cost(again, self.block, self.format)
+        wrong = measures.repeats_in(self.g, self.block, again, cost)
         wrong |= measures.grows_with_precision(self.g, self.block, again, self.format)
         if self.in_float32 is not None:
             wrong |= self.in_float32

@@ -314,17 +314,20 @@ def grows_with_precision(g: Array, block: TruthBlock, wide: Again | None, fmt: F
         grows &= np.isfinite(ulps) & lossy(ulps, one.format, ERROR_BITS)
     with np.errstate(all="ignore"):
         error, before = (np.abs(one.values - block.value) for one in (fine, coarse))
-        cost = block.floor * (fine.format.unit_roundoff / fmt.unit_roundoff)
-        beyond = error > block.error + FIRST_ORDER_SLACK * cost
+        beyond = error > block.error + finest_cost(wide, block, fmt)
         return np.asarray(grows & beyond & (error >= GROWS * before))
 
 
 def beyond_rounding(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
     """Entries that the roundings of the finer precision cannot make zero."""
-    finer = min(wide.format.unit_roundoff / fmt.unit_roundoff, 1.0)
     with np.errstate(all="ignore"):
-        by_rounding = FIRST_ORDER_SLACK * finer * block.floor
-        return np.asarray(by_rounding < np.abs(block.value))
+        return np.asarray(finest_cost(wide, block, fmt) < np.abs(block.value))
+
+
+def finest_cost(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Array:
+    """What rounding each operation once may cost in the finer of two precisions."""
+    finer = min(wide.format.unit_roundoff / fmt.unit_roundoff, 1.0)
+    return np.asarray(FIRST_ORDER_SLACK * finer * block.floor)
 
 
 def of_natural_size(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
@@ -354,12 +357,14 @@ def loses_little(
     return np.asarray(little & ~too_wide(block, fmt) & ~repeats_in(g, block, wide))
 
 
-def repeats_in(g: Array, block: TruthBlock, wide: Again | None) -> Mask:
+def repeats_in(g: Array, block: TruthBlock, wide: Again | None, cost: Array | float = 0.0) -> Mask:
     """Entries whose error does not come from rounding: it is there in another precision too.
 
-    Two proofs: the engine gives the same wrong number in both precisions (zero does not count here:
-    what is absorbed in float32 may be absorbed in float64), or the derivative that the user stated
-    differs from the truth in float64, and the engine follows it.
+    Two proofs: the engine gives the same wrong number in both precisions, or the derivative that
+    the user stated differs from the truth in float64, and the engine follows it. The first holds
+    for errors above `cost`, what the roundings of the finer precision may do: NumPy inverts a
+    matrix of float32 in float64, so the same rounding error appears in both. Zero does not count
+    there either: what is absorbed in float32 may be absorbed in float64.
     """
     with np.errstate(all="ignore"):  # a truth beyond any float64 is an infinity
         same = SAME_ERROR * np.abs(g - block.value)
@@ -372,5 +377,6 @@ def repeats_in(g: Array, block: TruthBlock, wide: Again | None) -> Mask:
         still = np.abs(again - block.value) >= same
         repeated = still & np.isfinite(again) & np.isfinite(block.value) & (again != 0)
         repeated &= speaks & (np.abs(g - again) <= same)
+        repeated &= np.abs(g - block.value) > block.error + cost
         follows = ~speaks | ~np.isfinite(again) | still
     return np.asarray(repeated | (stated & follows))

@@ -380,6 +380,45 @@ def test_another_precision_is_evidence_only_of_what_it_can_hold(
     assert verdict(g, truth, wide=wide, dtype="float64") is expected
 
 
+@pytest.mark.parametrize(
+    ("floor", "repairable", "expected"),
+    [
+        (0.0, None, Verdict.WRONG),
+        (0.0, True, Verdict.WRONG),
+        (1e-4, None, Verdict.WRONG),  # less than the error
+        (1.0, None, Verdict.PRECISION),  # such an error float64 makes, in a kernel of either run
+        (1.0, True, Verdict.PRECISION),
+        (INF, None, Verdict.PRECISION),
+        # the same operations done exactly are as wrong
+        (1.0, False, Verdict.WRONG),
+        (INF, False, Verdict.WRONG),
+    ],
+)
+def test_an_error_in_two_precisions_is_no_proof_where_roundings_of_the_finer_explain_it(
+    floor: float, repairable: bool | None, expected: Verdict
+) -> None:
+    """`floor` is what rounding each operation to float64 may cost."""
+    lost = np.zeros((1, 1), dtype=bool)
+    for dtype, ratio in (("float64", 1.0), ("float32", 2.0**29)):
+        fmt = FORMATS[dtype]
+        evidence = Evidence(
+            rows(1.2),
+            block(1.0, floor=floor * ratio),
+            Again(rows(1.2), wider(dtype)),
+            lost,
+            fmt,
+            None,
+            repairable=repairable,
+        )
+        assert judge_block(evidence).verdict.tolist() == [[expected]]
+
+
+def test_a_stated_derivative_that_is_followed_is_wrong_whatever_rounding_costs() -> None:
+    for floor in (0.0, 1.0, INF):
+        stated = block(1.0, floor=floor, stated=1.2)
+        assert verdict(1.2, stated, wide=1.2, dtype="float64") is Verdict.WRONG
+
+
 def test_entries_that_float32_cannot_hold_are_no_evidence_about_others() -> None:
     """The first entry is 0 in float32 whatever the formula; the second lost digits to rounding."""
     truth = block([[3.6e-52, 1.0]])

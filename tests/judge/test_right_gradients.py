@@ -133,3 +133,28 @@ def test_whole_formulas_raise_no_alarm() -> None:
             inputs = {n: v for n, v in (("x", x), ("w", w), ("b", b)) if n in formula}
             spec = spec_of(formula, inputs, engines=ENGINES, modes=MODES)
             assert alarms(decide(spec, dtype)) == [], formula
+
+
+EQUAL_BUT_FOR_ROUNDING = (
+    "atan2(-1.5, i1e(x))",
+    "acos(-1e-17 * i1e(x))",
+    "1.7 - i1e(x)",
+    "1.3 * erf(7 + i1e(x))",
+)
+
+
+@pytest.mark.parametrize("of", EQUAL_BUT_FOR_ROUNDING)
+@pytest.mark.parametrize(
+    "formula", ["slogdet_logabs(v)", "log(abs(det(v)))", "sum(inv(v))", "sum(solve(v, [1.0, 2.0]))"]
+)
+def test_digits_that_rounding_takes_in_every_precision_are_not_called_a_wrong_rule(
+    formula: str, of: str
+) -> None:
+    """The entries of the matrix differ by less than an ulp, so it is singular in float64, and its
+    inverse is noise. NumPy inverts it in float64 in both precisions, and the noise is the same."""
+    x = [[1e300, 1e-30], [1e-300, -1e30]]
+    text = f"v = {of}\n{formula}"
+    spec = spec_of(text, {"x": x}, engines=("reference", "torch"), modes=MODES)
+    made = decide(spec, "float64")
+    assert made.of("GC101") == []
+    assert {f.code for f in made.findings} & {"GC201", "GC203", "GC301", "GC302"}
