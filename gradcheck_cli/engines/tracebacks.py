@@ -38,7 +38,7 @@ _NUMERICS = tuple(
     str(Path(folder) / name) for folder in LIBRARIES for name in ("numpy", "scipy", "flint")
 )
 _SHOWN = 4
-_LONGEST, _MOST_LINES = 1000, 40  # of what an exception says
+_LONGEST, _MOST_LINES, _LAST_LINES = 1000, 40, 4  # of what an exception says
 _EXHAUSTED_TYPES = {"OutOfMemoryError", "ResourceExhaustedError"}  # of torch, of TensorFlow
 _EXHAUSTED_WORDS = ("can't allocate memory", "RESOURCE_EXHAUSTED")  # torch on the CPU, XLA
 _ABOUT_TRACEBACKS = (  # what JAX adds to every exception
@@ -50,9 +50,13 @@ _OF_THE_RUN = re.compile(
     r"\{\{(?:function_)?node [^{}]*\}\}\s*|\s*name: ?$|\[_XlaMustCompile=[^\]]*\]"
 )
 """What TensorFlow adds to its messages: where in its graphs, by names that change with each run."""
+_OUR_FRAME = re.compile(rf'^ *File "{re.escape(OURS)}.*\n+', re.M)
+"""In a message of TensorFlow's, which tells where its graph was made."""
 _BOLD, _NORMAL = "\x1b[1m", "\x1b[0m"
 _OF_KERAS = re.compile(r"Exception encountered when calling .*?\x1b\[1m(?P<said>.*?)\x1b\[0m", re.S)
 """What a layer of Keras raises: its own words are between others."""
+_OF_A_GRAPH = re.compile(r"Graph execution error:.*?\n(?P<said>[^\n]+)\n\s*\[\[\{\{node", re.S)
+"""What a graph of TensorFlow raises: the words of the operation, after where it was made."""
 _ASKED = "Stack (most recent call first):"
 _DUMPED = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$')
 
@@ -162,7 +166,7 @@ def one_line(error: BaseException) -> str:
     """The type of what was raised, and the first line of its message; two, if one announces the
     other."""
     text = _text_of(error)
-    if within := _OF_KERAS.match(text):
+    if within := _OF_KERAS.match(text) or _OF_A_GRAPH.match(text):
         text = within["said"]
     lines = text.strip().splitlines()
     said = [_OF_THE_RUN.sub("", line).strip() for line in lines[:2]]
@@ -194,11 +198,11 @@ def short_traceback(error: BaseException, *, ours: bool = False) -> str:
     if ours and not frames and not isinstance(error, SyntaxError) and not without_lines(error):
         frames = everything
     lines = traceback.format_list(frames[-_SHOWN:])
-    lines += traceback.format_exception_only(error)
+    lines += [_OUR_FRAME.sub("", line) for line in traceback.format_exception_only(error)]
     text = "".join(lines).replace(_BOLD, "").replace(_NORMAL, "")
     told = [line for line in text.splitlines() if line not in _ABOUT_TRACEBACKS]
     if len(told) > _MOST_LINES:
-        told = [*told[:_MOST_LINES], "..."]
+        told = [*told[: _MOST_LINES - _LAST_LINES], "...", *told[-_LAST_LINES:]]
     return "\n".join(_cut(line) for line in told)
 
 

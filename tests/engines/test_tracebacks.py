@@ -15,6 +15,7 @@ from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.tracebacks import (
     CALLED,
     LIBRARIES,
+    OURS,
     as_failure,
     dumped_line,
     installed,
@@ -197,6 +198,20 @@ def test_what_a_user_or_a_framework_raises_is_theirs() -> None:
 )
 def test_what_changes_with_each_run_of_tensorflow_is_left_out(said: str, told: str) -> None:
     assert one_line(ValueError(said)) == f"ValueError: {told}"
+
+
+def test_of_a_graph_the_words_of_the_operation_are_told() -> None:
+    frames = "".join(f'  File "model.py", line {line}, in call\n' for line in range(60))
+    frames += f'  File "{OURS}/engines/kit/modes.py", line 225, in passes\n\n'
+    text = (
+        f"Graph execution error:\n\nDetected at node inverse defined at\n{frames}\n"
+        "Input is not invertible.\n\t [[{{node inverse}}]] [Op:__inference_f_17]"
+    )
+    failure = as_failure(RuntimeError(text))
+    assert failure.message == "RuntimeError: Input is not invertible."
+    assert len(failure.detail.splitlines()) <= 41
+    assert "Input is not invertible." in failure.detail
+    assert OURS not in failure.detail
 
 
 def test_of_keras_the_words_of_the_layer_are_told() -> None:

@@ -41,8 +41,9 @@ ACCUSING = ("GC101", "GC102", "GC103", "GC104", "GC105", "GC106", "GC301", "GC30
 BROKEN = ("GC701", "GC702", "GC703", "GC704", "GC706")
 """Codes that no formula deserves."""
 
-_REFUSED = ("Input is not invertible",)
-"""What frameworks raise by design: TensorFlow for the derivative of det at a singular matrix."""
+_REFUSED = ("Input is not invertible", "Found dtype Double but expected Float")
+"""What frameworks raise: TensorFlow for the derivative of det at a singular matrix, and PyTorch for
+log_sigmoid(0.5 * x) of a float32 number, as `torch.func.jvp` makes its tangent a float64 one."""
 
 _UPHOLDABLE = " of a right formula"
 _ORACLE_S = 5.0  # of this process; polygamma far left of 0 would take mpmath for ever
