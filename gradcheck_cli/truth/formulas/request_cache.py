@@ -175,7 +175,8 @@ def crossings_of(work: Work, mode: Mode, name: str, tied: Array) -> Array:
             _remembered(work.crossing_cache, (asked, n), partial(jumped, n))
             for n in (block.rows, block.columns)
         )
-        found |= np.any(np.where(units != 0, columns, False), axis=1)
+        moved = np.reshape(units, (len(units), -1)) != 0
+        found |= np.any(moved & columns, axis=1)
         if len(rows) == len(tied):
             found |= rows[:, None]
     return tied & found

@@ -79,8 +79,12 @@ def _stays(
 ) -> npt.NDArray[np.bool_]:
     """Whether the largest of what is apart (k, m), far off and near, does not shrink with the
     distance, nor grow with its inverse, and is more than rounding of values of this `size` (m,)
-    over a `step`. What is not finite is apart."""
-    far, near = (np.max(np.where(np.isfinite(look), look, np.inf), axis=0) for look in looks)
+    over a `step`. What is not finite is apart. Of few lines that alone grow, a step has met a jump:
+    they say nothing, whereas rounding grows on most."""
+    lines = [np.where(np.isfinite(look), look, np.inf) for look in looks]
+    grown = lines[1] >= np.max(lines[0], axis=0) * np.sqrt(CLOSER)
+    met = grown & np.isfinite(lines[1]) & (2 * np.sum(grown, axis=0) < len(grown))
+    far, near = (np.max(np.where(met, 0.0, look), axis=0) for look in lines)
     usual = np.sqrt(np.mean(np.square(size[np.isfinite(size)]))) if np.any(size) else 0.0
     noise = from_size(np.fmax(size, usual), OPERATIONS, digits) / step
     with np.errstate(all="ignore"):

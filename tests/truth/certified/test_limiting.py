@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradcheck_cli.domain.evaluation import Mode, Projection
 from gradcheck_cli.domain.truth import PointKind
 from tests.conftest import truth_of
 from tests.truth.test_subdifferential import within
@@ -83,3 +84,17 @@ def test_where_the_gradient_is_a_convention_its_derivatives_bound_nothing() -> N
     block = truth.blocks[mode, "x.x"]
     assert np.all(block.kind == PointKind.KINK)
     assert np.all(np.isinf(block.lower) & np.isinf(block.upper))
+
+
+def test_directions_of_matrices_cross_the_kinks_of_their_entries() -> None:
+    mode: Mode = "reverse-over-reverse"
+    shape = (2, 2)
+    columns = {name: np.arange(1.0, 13.0).reshape(3, *shape) for name in "xy"}
+    truth = truth_of(
+        "sum(abs(x) * y)",
+        {"x": np.zeros(shape), "y": np.ones(shape)},
+        projections={mode: Projection(columns=columns)},
+    )
+    assert truth.blocks[mode, "y.x"].kind.shape == (4, 3)
+    assert np.all(truth.blocks[mode, "y.x"].kind == PointKind.KINK)
+    assert np.all(truth.blocks[mode, "y.y"].kind == PointKind.SMOOTH)
