@@ -77,7 +77,8 @@ def put_products(torch: Any, found: Products) -> None:
     now = products_of(torch) if as_they_were is None else _as_they_are(torch)
     if now not in (found, as_they_were):
         torch.set_float32_matmul_precision(precision or "highest")
-        torch.backends.cudnn.allow_tf32 = tf32
+        if torch.backends.cudnn.allow_tf32 != tf32:  # PyTorch may have frozen it, as it was
+            torch.backends.cudnn.allow_tf32 = tf32
         for setting, value in zip(_REDUCED, reduced, strict=True):
             setattr(torch.backends.cuda.matmul, setting, value)
 

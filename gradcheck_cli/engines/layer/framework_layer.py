@@ -236,8 +236,8 @@ class FrameworkLayer(ABC):
         parts = [self.fw.numpy(array).reshape(-1) for array in arrays]
         return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0), *parts])
 
-    def described(self, arrays: Sequence[Any]) -> tuple[Output, ...]:
-        """The outputs of the first call."""
+    def described(self, arrays: Sequence[Any], numbered: bool = True) -> tuple[Output, ...]:
+        """The outputs of the first call; unless `numbered`, some have shapes without numbers."""
         found: list[Output] = []
         start = 0
         for name, array in zip(self.output_names, arrays, strict=True):
@@ -245,7 +245,7 @@ class FrameworkLayer(ABC):
             dtype, is_complex = self.fw.dtype_of(array), name in self.complex_outputs
             found.append(Output(name, shape, dtype, start, is_complex))
             start += found[-1].size
-        self.first_value = self.flat(arrays) if start <= MANY else None
+        self.first_value = self.flat(arrays) if numbered and start <= MANY else None
         return tuple(found)
 
     def cotangents(

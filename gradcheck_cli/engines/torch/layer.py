@@ -224,7 +224,8 @@ class TorchSubject(LayerSubject):
             names = ", ".join(f"`{name}`" for name in apart)
             self.notes += (f"no derivatives of {names}: detached from its sources",)
             self.output_names = [name for name in self.output_names if name not in apart]
-        return self.described([array for name, array in pairs if name not in self._apart])
+        kept = [array for name, array in pairs if name not in self._apart]
+        return self.described(kept, numbered=not any(array.is_meta for array in kept))
 
     # State
 

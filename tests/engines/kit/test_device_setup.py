@@ -207,7 +207,12 @@ FROZEN = """
 import torch
 torch.backends.disable_global_flags()
 from gradcheck_cli import check
+from gradcheck_cli.domain.placement import Placement
+from gradcheck_cli.engines.kit.device_setup import torch_placed
 assert check(torch.sin, torch.tensor([0.5])).passed
+for precision in ("full", "tf32"):
+    with torch_placed(torch, Placement("cpu:0", precision)):
+        assert torch.backends.cudnn.allow_tf32 == (precision == "tf32")
 assert torch.backends.cudnn.allow_tf32
 """
 
