@@ -363,8 +363,9 @@ def repeats_in(g: Array, block: TruthBlock, wide: Again | None, cost: Array | fl
     Two proofs: the engine gives the same wrong number in both precisions, or the derivative that
     the user stated differs from the truth in float64, and the engine follows it. The first holds
     for errors above `cost`, what the roundings of the finer precision may do: NumPy inverts a
-    matrix of float32 in float64, so the same rounding error appears in both. Zero does not count
-    there either: what is absorbed in float32 may be absorbed in float64.
+    matrix of float32 in float64, so the same rounding error appears in both. A cost that is not
+    finite is unknown and explains nothing. Zero does not count there either: what is absorbed in
+    float32 may be absorbed in float64.
     """
     with np.errstate(all="ignore"):  # a truth beyond any float64 is an infinity
         same = SAME_ERROR * np.abs(g - block.value)
@@ -377,6 +378,7 @@ def repeats_in(g: Array, block: TruthBlock, wide: Again | None, cost: Array | fl
         still = np.abs(again - block.value) >= same
         repeated = still & np.isfinite(again) & np.isfinite(block.value) & (again != 0)
         repeated &= speaks & (np.abs(g - again) <= same)
-        repeated &= np.abs(g - block.value) > block.error + cost
+        known = np.where(np.isfinite(cost), cost, 0.0)
+        repeated &= np.abs(g - block.value) > block.error + known
         follows = ~speaks | ~np.isfinite(again) | still
     return np.asarray(repeated | (stated & follows))

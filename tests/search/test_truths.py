@@ -58,8 +58,8 @@ def test_the_kinds_that_fail_at_a_point(
     assert failing(model, float(np.float32(x)), value, gradient).keys() == kinds
 
 
-def test_a_run_notes_what_a_search_calls_a_failure() -> None:
-    """A run allows for the rounding of each operation, too."""
+def test_a_run_finds_what_a_search_calls_a_failure() -> None:
+    """A run excuses it by what rounding the inputs does alone, as the search does."""
     model, at = "-(v + 1) / 2 * log1p(x * x / v)", {"x": np.float64(np.float32(-1.4300182))}
     at["v"] = np.float64(30)
     inputs = "{x: {value: 1.0, domain: [-2, 2]}, v: {value: 30.0, domain: [1, 50]}}"
@@ -69,9 +69,9 @@ def test_a_run_notes_what_a_search_calls_a_failure() -> None:
     found = {one.kind: (one.entry, one.truth) for one in truth.failures(answers)}
     assert found == dict.fromkeys(LOST, ("v", pytest.approx(-4.746128e-9)))
     report = check(model, **at, dtypes="float32", engines="torch", modes="reverse")
-    (note,) = report.findings
-    assert (note.code, note.input) == ("GC502", "v")
-    assert (note.entries[0].computed, note.entries[0].truth) == (0, found[LOST[0]][1])
+    (finding,) = report.findings
+    assert (finding.code, finding.severity, finding.input) == ("GC302", "error", "v")
+    assert (finding.entries[0].computed, finding.entries[0].truth) == (0, found[LOST[0]][1])
 
 
 def test_a_truth_beyond_the_dtype_is_a_genuine_overflow() -> None:

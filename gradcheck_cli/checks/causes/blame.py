@@ -72,16 +72,24 @@ class Blame:
         """The findings, with a cause where an operation is to blame; what is as wrong where the
         same operations are done exactly is GC101, and what is right then is not."""
         told: list[tuple[Finding, Finding]] = []
+        lost: list[tuple[Finding, Finding]] = []
         for finding in findings:
             asks = finding.code in (*UNSTABLE, Codes.WRONG_GRADIENT) and finding.mode == "reverse"
             asks = asks and finding.cause is None
-            told.append((finding, self._explained(finding) if asks else finding))
+            now = self._explained(finding) if asks else finding
+            told.append((finding, now))
+            if asks and now.code == finding.code == Codes.PRECISION_LOSS:
+                lost += [(finding, now)] if self._shows_loss(now.cause) else []
         causes = {
             (f.code, f.input): f.cause for _, f in told if f.cause and f.cause.phase == "forward"
         }
         renamed = [(was, now) for was, now in told if was.code != now.code]
         return tuple(
-            self._as_in_reverse(finding, renamed, causes.get((finding.code, finding.input)))
+            self._as_in_reverse(
+                finding,
+                renamed + (lost if finding.code == Codes.WRONG_GRADIENT else []),
+                causes.get((finding.code, finding.input)),
+            )
             if finding.code in (*UNSTABLE, Codes.WRONG_GRADIENT) and finding.mode == "forward"
             else finding
             for _, finding in told
@@ -118,15 +126,19 @@ class Blame:
         if worst is None or worst.computed is None or worst.truth is None:
             return finding
         cause = self._cause(replace(finding, code=Codes.PRECISION_LOSS))
-        if cause is None or not cause.proven or cause.repaired is None:
-            return finding
-        if cause.kind not in LOSSES and not self._only_rounds:
+        if not self._shows_loss(cause):
             return finding
         bits = FORMATS[self._dtype].bits
         lost = min(np.log2(max(worst.ulps or 1.0, 1.0)), bits)
         many = finding.message.partition(": ")[0]
         message = f"{many}: {lost:.0f} of {bits} bits lost in {self._dtype}"
         return replace(finding, code=Codes.PRECISION_LOSS, message=message, cause=cause)
+
+    def _shows_loss(self, cause: Cause | None) -> bool:
+        """Whether the last entry is right as soon as an operation that rounds is done exactly."""
+        if cause is None or not cause.proven or cause.repaired is None:
+            return False
+        return cause.kind in LOSSES or self._only_rounds
 
     def _wrong_in_highest(self, finding: Finding) -> bool:
         """Whether the entry is as far off in the highest precision."""
