@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -60,19 +61,20 @@ class Scripts:
         """Writes the scripts, and says how many there are, and why others are missing."""
         own = [(finding, spec) for finding, spec in self._findings if finding.engine]
         made = [self._made(finding, spec) for finding, spec in own]  # no thread may call ast.parse
+        names = _names(own)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            failures = list(pool.map(self._shown, own, made))
+            failures = list(pool.map(self._shown, own, made, names))
         count = failures.count(None)
         scripts = "1 script" if count == 1 else f"{count} scripts"
         were = "was run, and shows its" if count == 1 else "were run, and each shows its"
         talk(f"{self._folder}: {scripts} {were} finding" if count else f"{self._folder}: no script")
         without: dict[str, list[str]] = {}
-        for (finding, spec), failure in zip(own, failures, strict=True):
+        for name, failure in zip(names, failures, strict=True):
             if failure is not None:
-                without.setdefault(failure, []).append(_name(finding, spec))
-        for failure, names in without.items():
-            more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-            talk(f"no script {', '.join(names[:NAMED])}{more}: {failure}")
+                without.setdefault(failure, []).append(name)
+        for failure, missing in without.items():
+            more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+            talk(f"no script {', '.join(missing[:NAMED])}{more}: {failure}")
 
     def _made(self, finding: Finding, spec: Spec) -> str | NoScript:
         """The script of a finding, or why there is none."""
@@ -84,12 +86,12 @@ class Scripts:
         except NoScript as error:
             return error
 
-    def _shown(self, pair: tuple[Finding, Spec], text: str | NoScript) -> str | None:
+    def _shown(self, pair: tuple[Finding, Spec], text: str | NoScript, name: str) -> str | None:
         """Why there is no script of a finding, where there is none."""
         if not isinstance(text, str):
             return str(text)
         try:
-            _keep(text, pair[0], self._folder / _name(*pair))
+            _keep(text, pair[0], self._folder / name)
         except NotShown as error:
             return str(error)
         return None
@@ -145,9 +147,17 @@ def _run(path: Path, is_cpp: bool) -> subprocess.CompletedProcess[str]:
         return made if made.returncode else run([program])
 
 
-def _name(finding: Finding, spec: Spec) -> str:
-    """`loss-torch-float32-reverse-x-GC301.py`: a name that says what the script shows."""
-    point = None if finding.point is None else f"point{finding.point}"
-    parts = (spec.name, finding.engine, finding.dtype, finding.mode, finding.input, point)
-    words = [re.sub(r"[^\w.]+", "_", part) for part in parts if part]
-    return "-".join([*words, finding.code]) + (".cpp" if finding.engine == "eigen" else ".py")
+def _names(pairs: Iterable[tuple[Finding, Spec]]) -> list[str]:
+    """`loss-torch-float32-reverse-x-GC301.py`: names that say what the scripts show. Findings that
+    differ in nothing that a name says are numbered."""
+    counts: Counter[str] = Counter()
+    names = []
+    for finding, spec in pairs:
+        point = None if finding.point is None else f"point{finding.point}"
+        parts = (spec.name, finding.engine, finding.dtype, finding.mode, finding.input, point)
+        words = [re.sub(r"[^\w.]+", "_", part) for part in parts if part]
+        stem = "-".join([*words, finding.code])
+        counts[stem] += 1
+        number = f"-{counts[stem]}" if counts[stem] > 1 else ""
+        names.append(f"{stem}{number}{'.cpp' if finding.engine == 'eigen' else '.py'}")
+    return names

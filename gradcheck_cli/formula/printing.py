@@ -33,7 +33,7 @@ _BINARY = {
 _UNARY = {"negative": ("-", 6), "logical_not": ("~", 6)}
 ATOM = 9
 _COMPARISON = 0
-_LOOSEST = 0
+LOOSEST = 0
 
 
 def statements(program: Program) -> str:
@@ -129,7 +129,7 @@ class Printer:
         """The statements of a function, with its return."""
         yield from self._body()
         results = [
-            "None" if output is None else self._text(output, _LOOSEST)
+            "None" if output is None else self._text(output, LOOSEST)
             for output in self._program.outputs
         ]
         yield f"return {', '.join(results)}"
@@ -177,15 +177,15 @@ class Printer:
             inside = self._program.nodes[node.args[0]]
             # -(2) is an operation on a number, -2 is a number
             tight = ATOM + 1 if inside.op == CONSTANT else binds
-            return f"{sign}{self._text(node.args[0], tight)}", binds
+            return f"{sign}{self.operand(node.args[0], node.wants[0], tight)}", binds
         if node.op == "getitem":
             parts = map(self._index_part, node.keywords["index"])
             return f"{self._text(node.args[0], ATOM)}[{', '.join(parts)}]", ATOM
         if node.op == CUSTOM:
             assert node.custom is not None
             name = self._rules.get(id(node.custom), node.custom.name)
-            return self.applied(name, [self._text(a, _LOOSEST) for a in node.args]), ATOM
-        return self.call(node, [self.argument(arg) for arg in node.args]), ATOM
+            return self.applied(name, [self._text(a, LOOSEST) for a in node.args]), ATOM
+        return self.call(node, self.arguments(node)), ATOM
 
     def reference(self, index: int) -> str:
         """An input, or a node that was assigned, by its name."""
@@ -195,9 +195,13 @@ class Printer:
         """A number of an index."""
         return str(value)
 
-    def argument(self, index: int) -> str:
-        """A node as an argument of a call."""
-        return self._text(index, _LOOSEST)
+    def arguments(self, node: Node) -> list[str]:
+        """The arguments of a call."""
+        return [self._text(arg, LOOSEST) for arg in node.args]
+
+    def operand(self, index: int, wanted: str, tightness: int) -> str:
+        """A node as an operand of an operator, which wants numbers of this kind."""
+        return self._text(index, tightness)
 
     def _index_part(self, part: Any) -> str:
         if part is Ellipsis:
@@ -218,7 +222,8 @@ class Printer:
             tight_left, tight_right = binds + 1, _UNARY["negative"][1]
         elif binds == _COMPARISON:
             tight_left = tight_right = 1
-        return f"{self._text(left, tight_left)} {sign} {self._text(right, tight_right)}", binds
+        first = self.operand(left, node.wants[0], tight_left)
+        return f"{first} {sign} {self.operand(right, node.wants[1], tight_right)}", binds
 
     def number(self, value: bool | int | float) -> str:
         """A constant."""

@@ -42,16 +42,18 @@ def test_a_run_has_a_script_for_each_finding_and_says_why_others_have_none(
     monkeypatch.setattr("gradcheck_cli.report.repro.script.script", lambda *_: SHOWS)
     scripts = Scripts(str(tmp_path / "new" / "folder"), seed=0)
     assert list(scripts.noted([SPEC])) == [SPEC]
-    others = (replace(FINDING, engine=None), replace(FINDING, mode="forward", point=2))
+    forward = replace(FINDING, mode="forward", point=2)
+    others = (replace(FINDING, engine=None), forward, replace(FINDING, message="other entries"))
     result = SpecResult(SPEC.name, SPEC.source, "failed", findings=(FINDING, *others))
     scripts.hear(SpecFinished(result))
     monkeypatch.setattr(repro, "LIMIT_S", 60.0)
     scripts.end()
     assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == [
         f"{SPEC.name}-torch-float64-forward-x-point2-GC101.py",
+        f"{SPEC.name}-torch-float64-reverse-x-GC101-2.py",
         f"{SPEC.name}-torch-float64-reverse-x-GC101.py",
     ]
-    assert "2 scripts were run, and each shows its finding" in capsys.readouterr().err
+    assert "3 scripts were run, and each shows its finding" in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_made_is_a_usage_error(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from gradcheck_cli.explain.fixes.dialects import (
     dialect_of,
     literal,
 )
-from gradcheck_cli.formula.printing import ATOM, Printer
+from gradcheck_cli.formula.printing import ATOM, LOOSEST, Printer
 from gradcheck_cli.formula.program import used_inputs
 
 
@@ -206,25 +206,48 @@ class _Writer(Printer):
     def number(self, value: bool | int | float) -> str:
         return literal(value)
 
-    def argument(self, index: int) -> str:
+    def arguments(self, node: Node) -> list[str]:
         """Operators take numbers; other operations want arrays of the same dtype."""
+        return [self._argument(i, kind) for i, kind in zip(node.args, node.wants, strict=True)]
+
+    def _argument(self, index: int, wanted: str) -> str:
         node = self._nodes[index]
         if node.op != CONSTANT:
-            return super().argument(index)
-        if not self._example:
-            raise CannotSay("a constant beside no array")
+            return self._cast(index, wanted) or self._text(index, LOOSEST)
         assert node.value is not None
-        return self._module.dialect.constant.format(
-            value=self.number(node.value), example=self._example
-        )
+        value = self.number(bool(node.value) if wanted == "bool" else node.value)
+        return self._module.dialect.constant.format(value=value, dtype=self._dtype(wanted))
+
+    def operand(self, index: int, wanted: str, tightness: int) -> str:
+        is_promoted = self._module.dialect.promotes and wanted == "float"
+        cast = "" if is_promoted else self._cast(index, wanted)
+        return cast or self._text(index, tightness)
+
+    def _cast(self, index: int, wanted: str) -> str:
+        """A node in the kind of numbers that its operation wants; empty where it has that."""
+        node = self._nodes[index]
+        if node.op == CONSTANT or node.kind == wanted:
+            return ""
+        if wanted == "bool":
+            return f"{self._text(index, LOOSEST + 1)} != 0"
+        template = self._module.dialect.cast
+        text = self._text(index, ATOM if template.startswith("{") else LOOSEST)
+        return template.format(array=text, dtype=self._dtype(wanted))
+
+    def _dtype(self, kind: str) -> str:
+        """What the framework calls the dtype of a kind of numbers."""
+        if kind != "float":
+            return self._module.dialect.dtypes[kind]
+        if not self._example:
+            raise CannotSay("a number beside no array")
+        return f"{self._example}.dtype"
 
     def _formula(self, node: Node) -> tuple[str, int]:
         if not self._module.dialect.lacks(node, [self._nodes[arg].shape for arg in node.args]):
             return super()._formula(node)
         if not self._module.deep:
             raise CannotSay(node.op)
-        arrays = [self.argument(arg) for arg in node.args]
-        return self._module.copied(node, arrays, self._example), ATOM
+        return self._module.copied(node, self.arguments(node), self._example), ATOM
 
     def call(self, node: Node, arrays: list[str]) -> str:
         return self._module.call(node, arrays, self._example)

@@ -46,7 +46,10 @@ class Dialect:
     prefix     what names of the framework stand below, and what a helper function calls it
     short      names that are imported under another one
     notation   of what an edit of the user's own expression may add
-    constant   the template of a scalar array: a value, and an array whose dtype it has
+    constant   the template of a scalar array: a value and a dtype
+    cast       that of an array in another dtype
+    dtypes     those of whole numbers and of truth values
+    promotes   whether operators take arrays of other dtypes beside floating-point numbers
     called     what a function with a custom derivative is called by, after its name
     lacks      whether it does not take a node whose arguments have these shapes
     """
@@ -57,10 +60,13 @@ class Dialect:
     table: Table
     words: Mapping[str, Words]
     constant: str
+    cast: str
+    dtypes: Mapping[str, str]
     custom: Callable[[Custom], Iterator[str]]
     called: Callable[[str], str]
     lacks: Callable[[Node, Sequence[tuple[int, ...]]], bool] = lambda node, shapes: False
     short: tuple[tuple[str, str], ...] = ()
+    promotes: bool = True
     notation: Notation = field(default_factory=Notation)
 
 
@@ -371,7 +377,9 @@ DIALECTS = (
         prefix="torch",
         table=torch_ops.TABLE,
         words=_TORCH,
-        constant="torch.tensor({value}, dtype={example}.dtype)",
+        constant="torch.tensor({value}, dtype={dtype})",
+        cast="{array}.to({dtype})",
+        dtypes={"int": "torch.int64", "bool": "torch.bool"},
         custom=_torch_custom,
         notation=Notation(
             count="{}.numel()",
@@ -386,7 +394,10 @@ DIALECTS = (
         prefix="tf",
         table=tensorflow_ops.TABLE,
         words=_TENSORFLOW,
-        constant="tf.constant({value}, {example}.dtype)",
+        constant="tf.constant({value}, {dtype})",
+        cast="tf.cast({array}, {dtype})",
+        dtypes={"int": "tf.int64", "bool": "tf.bool"},
+        promotes=False,
         custom=_tensorflow_custom,
         notation=Notation(
             transposed="tf.transpose({})",
@@ -406,7 +417,9 @@ DIALECTS = (
         prefix="jax",
         table=jax_ops.TABLE,
         words=_JAX,
-        constant="jnp.array({value}, {example}.dtype)",
+        constant="jnp.array({value}, {dtype})",
+        cast="{array}.astype({dtype})",
+        dtypes={"int": "int", "bool": "bool"},
         custom=_jax_custom,
         called=lambda name: name,
         short=(("jax.numpy.", "jnp."),),
@@ -418,6 +431,8 @@ DIALECTS = (
         table=numpy_ops.TABLE,
         words=_NUMPY,
         constant="{value}",
+        cast="{array}.astype({dtype})",
+        dtypes={"int": "int", "bool": "bool"},
         custom=_numpy_custom,
         called=lambda name: name,
     ),

@@ -31,6 +31,9 @@ FORMULAS: list[tuple[str, dict[str, Any]]] = [
     ("logsumexp(concatenate([x[:1], x[2:]]))", {"x": [3.0, 4.0, 5.0]}),
     ("sum(logsumexp(x) ** 2 + x[1] * slogdet(x)[1])", {"x": [[1.0, 2.0], [3.0, 0.5]]}),
     ("sum(hardtanh(x) * x)", {"x": [3.0, 0.5, -0.5]}),
+    ("where(1, x, 0) * (x > 0) + where(x, x ** 2, 0)", {"x": [3.0, 0.0, -0.5]}),
+    ("maximum(x > 0, x) * sum(x > 0) + mean(x > 1) * x", {"x": [3.0, 0.5, -0.5]}),
+    ("where(x > 0, 2, 3) * x + logical_or(x, x > 1) * x", {"x": [3.0, 0.5, -0.5]}),
     ("minimum(x, 2) ** 2 / (reshape(x, (1, 2)) @ reshape(x, (2, 1)))", {"x": [3.0, 1.0]}),
 ]
 
