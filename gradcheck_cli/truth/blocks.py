@@ -3,7 +3,8 @@ each other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -73,6 +74,17 @@ class Differences:
         self.steepest[:, column] = slope.steepest
         self.reach[:, column] = slope.reach
         self.side_error[:, column] = np.fmax(sides.above.error, sides.below.error)
+
+    def rows(self, rows: slice) -> Differences:
+        """Those of some rows."""
+        names = (field.name for field in fields(self) if field.name != "reason")
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+
+
+def rows_by_input(counts: Mapping[str, int]) -> dict[str, slice]:
+    """The rows of every input, of which there are so many, where they follow one another."""
+    ends = np.cumsum([*counts.values()])
+    return {n: slice(int(end) - counts[n], int(end)) for n, end in zip(counts, ends, strict=True)}
 
 
 @dataclass(slots=True)

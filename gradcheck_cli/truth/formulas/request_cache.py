@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 from dataclasses import field, replace
-from functools import cache, cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.truth import Cost
 from gradcheck_cli.engines.reference.engine import ReferenceEngine
 from gradcheck_cli.truth.bisect_directions import ENTRY_LIMIT, confirm
-from gradcheck_cli.truth.blocks import Differences, on_a_kink
+from gradcheck_cli.truth.blocks import Differences, on_a_kink, rows_by_input
 from gradcheck_cli.truth.certified.cancelled_poles import swallowed_poles
 from gradcheck_cli.truth.certified.enclose import Certificate, certify_stated
 from gradcheck_cli.truth.certified.ties import STAIRS
@@ -33,7 +33,7 @@ from gradcheck_cli.truth.gradients import (
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.directions import Sampled
 from gradcheck_cli.truth.numerics.noise import from_size, from_sums, measured
-from gradcheck_cli.truth.numerics.pieces import crosses_kinks, jumps
+from gradcheck_cli.truth.numerics.pieces import Crossings
 from gradcheck_cli.truth.plain import frozen, inlined, moving, plain_function
 
 NOISE_ROWS = 64  # rows for which the rounding of the output is summed up exactly, one walk each,
@@ -54,7 +54,7 @@ class Work:
     program: Program
     nowhere: Array
     difference_cache: dict[object, dict[str, Differences]] = field(default_factory=dict)
-    crossing_cache: dict[object, Array] = field(default_factory=dict)
+    crossings: dict[object, Crossings] = field(default_factory=dict)
     rounding_cache: dict[tuple[Mode, str], Cost] | None = None
     evaluations: int = 0
 
@@ -142,50 +142,17 @@ def differences_of(work: Work, mode: Mode) -> dict[str, Differences]:
 
 def crossings_of(work: Work, mode: Mode, name: str, tied: Array) -> Array:
     """The `tied` entries of a block of second derivatives (rows, columns) that cross a kink of the
-    gradient. By an input along which the gradient jumps, as the value has a kink there, there is
-    not even a first derivative."""
+    gradient."""
     request, projection = work.request, work.request.projections[mode]
     block = HessianBlock.named(name, request.wrt)
-    counts = {n: _row_count(request, projection, n) for n in request.wrt}
-    start = sum(counts[n] for n in request.wrt[: request.wrt.index(block.rows)])
-    value = np.asarray(request.values[block.columns], np.float64)
-    units = (projection.columns or {}).get(block.columns, np.eye(value.size))
-    exact = cache(lambda: sampled(work, mode, projection, True)[0])
-
-    def crossed(k: int) -> Array:
-        along = {block.columns: np.reshape(units[k], value.shape)}
-        return crosses_kinks(exact(), along, request.wrt, "float64")
-
-    def jumped(n: str) -> Array:
-        """The entries of an input along which their own derivative jumps; of directions none."""
-        size = int(np.size(request.values[n]))
-        if counts != {n: int(np.size(request.values[n])) for n in request.wrt}:
-            return np.zeros(size, np.bool_)
-        first = sum(counts[m] for m in request.wrt[: request.wrt.index(n)])
-        return np.diagonal(jumps(exact(), n, "float64")[first : first + size])
-
-    found = np.zeros_like(tied)
-    for k in np.flatnonzero(np.any(tied, axis=0)):
-        key = (numbers_asked(mode, projection), block.columns, int(k))
-        mine = _remembered(work.crossing_cache, key, partial(crossed, int(k)))
-        found[:, k] = mine[start : start + len(tied)]
-    if np.any(tied & ~found):
-        asked = numbers_asked(mode, projection)
-        rows, columns = (
-            _remembered(work.crossing_cache, (asked, n), partial(jumped, n))
-            for n in (block.rows, block.columns)
-        )
-        moved = np.reshape(units, (len(units), -1)) != 0
-        found |= np.any(moved & columns, axis=1)
-        if len(rows) == len(tied):
-            found |= rows[:, None]
-    return tied & found
-
-
-def _remembered(known: dict[object, Array], key: object, made: Callable[[], Array]) -> Array:
-    if key not in known:
-        known[key] = made()
-    return known[key]
+    key = numbers_asked(mode, projection)
+    if key not in work.crossings:
+        exact, _ = sampled(work, mode, projection, True)
+        rows = {n: _row_count(request, projection, n) for n in request.wrt}
+        entries = all(np.size(request.values[n]) == count for n, count in rows.items())
+        work.crossings[key] = Crossings(exact, rows_by_input(rows), entries, "float64")
+    columns = (projection.columns or {}).get(block.columns, np.eye(tied.shape[1]))
+    return work.crossings[key].of_block(block.rows, block.columns, columns, tied)
 
 
 def sampled(
@@ -323,8 +290,9 @@ def _take(
         confirm(whole, by_input, exact.along_entry, rounded, request.seed)
     if not second:
         return by_input
+    rows = rows_by_input({n: _row_count(request, projection, n) for n in request.wrt})
     return {
-        str(block): _rows_of(request, by_input[block.columns], block.rows, projection)
+        str(block): by_input[block.columns].rows(rows[block.rows])
         for block in hessian_blocks(request.wrt)
         if str(block) in shapes
     }
@@ -354,28 +322,3 @@ def _row_count(request: TruthRequest, projection: Projection, name: str) -> int:
     """Second order, how many rows an input has in its blocks."""
     firsts = projection.firsts or {}
     return len(firsts[name]) if name in firsts else int(np.size(request.values[name]))
-
-
-def _rows_of(
-    request: TruthRequest, differences: Differences, name: str, projection: Projection
-) -> Differences:
-    """The rows of the flattened gradient that belong to input `name`."""
-    start = 0
-    for other in request.wrt:
-        size = _row_count(request, projection, other)
-        if other == name:
-            part = slice(start, start + size)
-            return Differences(
-                differences.value[part],
-                differences.error[part],
-                differences.kind[part],
-                differences.above[part],
-                differences.below[part],
-                differences.side_error[part],
-                differences.vouched[part],
-                differences.steepest[part],
-                differences.isolated[part],
-                differences.reach[part],
-            )
-        start += size
-    raise KeyError(name)

@@ -8,7 +8,7 @@ of the value contradicts says nothing about its own derivative.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 
@@ -17,15 +17,14 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import OPERATIONS, ROUNDINGS
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject
-from gradcheck_cli.truth.blocks import Differences, unconstrained
-from gradcheck_cli.truth.layers.bisect_entries import at_rows
+from gradcheck_cli.truth.blocks import Differences, rows_by_input, unconstrained
 from gradcheck_cli.truth.layers.callables import quick_of
 from gradcheck_cli.truth.layers.safe_values import is_inside, moved_inside, values_of
 from gradcheck_cli.truth.layers.weighing import Rounding, weighed
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.directions import Sampled, Slope
 from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer
-from gradcheck_cli.truth.numerics.pieces import crosses_kinks, jumps
+from gradcheck_cli.truth.numerics.pieces import Crossings
 from gradcheck_cli.truth.numerics.verify_first import Quick
 
 Blocks = dict[tuple[str, str], Array]
@@ -85,6 +84,7 @@ class SecondTruth:
         self.sizes = {
             leaf.name: leaf.size for leaf in self.subject.leaves if leaf.name in self.directions
         }
+        self.rows = rows_by_input(self.sizes)  # of the gradient
 
     def _gradient(self, at: Values) -> Float:
         """The gradient of s, all leaves one after the other; nan outside of the domain."""
@@ -138,9 +138,8 @@ class SecondTruth:
         by forward mode, where there is one."""
         gradient = self._gradient({})
         noise = np.fmax(self._quick().measure(), 4 * FORMATS[self.subject.dtype].ulp(gradient))
-        found, start = {}, 0
-        for name, size in self.sizes.items():
-            mine = slice(start, start + size)
+        found = {}
+        for name, mine in self.rows.items():
             own, bar = gradient[mine], ROUNDINGS * noise[mine]
             value, error = (
                 np.array([float(getattr(slope.estimate, what)[0]) for slope in self._slopes[name]])
@@ -154,7 +153,6 @@ class SecondTruth:
                     vouched = (off <= error) & (error <= apart / 4)
                     doubt |= (apart > bar) & ~vouched
             found[name] = doubt
-            start += size
         return found
 
     @cached_property
@@ -170,12 +168,10 @@ class SecondTruth:
             quick.zero,
             quick.noise_of,
         )
-        found, start = {}, 0
-        for name, size in self.sizes.items():
-            own = gradient[start : start + size, None]
-            found[name] = [value.along_entry(name, i, own[i]) for i in range(size)]
-            start += size
-        return found
+        return {
+            name: [value.along_entry(name, i, own) for i, own in enumerate(gradient[mine, None])]
+            for name, mine in self.rows.items()
+        }
 
     def _quick_of_value(self) -> Quick:
         """The scalar itself."""
@@ -199,58 +195,30 @@ class SecondTruth:
         """The truth of every block, and why entries are undecided. `own` are the subject's second
         derivatives; no `weights`: nobody has looked at rounding."""
         quick = self._quick()
-        found = {key: Differences.empty(*block.shape) for key, block in own.items()}
+        rows = self.rows
+        found: dict[tuple[str, str], Differences] = {}
         for second, directions in self.directions.items():
             shape = np.shape(self.values[second])
+            expected = np.concatenate([own[first, second] for first in rows])
+            taken = Differences.empty(*expected.shape)
             for number, along in enumerate(directions):
-                expected = np.concatenate([own[first, second][:, number] for first in self.sizes])
                 with np.errstate(all="ignore"):
-                    slope = quick.along({second: along.reshape(shape)}, expected)
-                start = 0
-                for first, size in self.sizes.items():
-                    mine = list(range(start, start + size))
-                    found[first, second].put(number, at_rows(slope, mine))
-                    start += size
+                    slope = quick.along({second: along.reshape(shape)}, expected[:, number])
+                taken.put(number, slope)
+            found |= {(first, second): taken.rows(mine) for first, mine in rows.items()}
         if weights:
-            self._free_at_kinks(quick, own, found)
+            # it may have met one piece of several; of large layers no jump is looked for
+            entries = all(len(self.directions[name]) == n for name, n in self.sizes.items())
+            crossings = Crossings(quick, rows, entries, self.subject.digits)
+            for key, off in _off(own, found).items():
+                crossed = crossings.of_block(*key, self.directions[key[1]], off)
+                found[key].kind[crossed] = int(PointKind.KINK)
         blocks, reasons = {}, {}
         for key, block in own.items():
             blocks[key], reason = self._block(key, block, found[key], weights)
             if reason:
                 reasons[key] = reason
         return blocks, reasons
-
-    def _free_at_kinks(
-        self, quick: Quick, own: Blocks, found: Mapping[tuple[str, str], Differences]
-    ) -> None:
-        """Makes kinks, in place, of entries that a difference contradicts where it crosses a kink
-        of the gradient: it may have met one piece of several, and what a framework gives there is
-        put together from all of them. By an input along which the gradient jumps, as the value has
-        a kink there, there is not even a first derivative; of large layers none is looked for."""
-        off = _off(own, found)
-        names, digits = [*self.sizes], self.subject.digits
-        starts = np.cumsum([0, *self.sizes.values()])
-        whole = all(len(self.directions[name]) == n for name, n in self.sizes.items())
-
-        @cache
-        def jumped(name: str) -> Array:
-            first, n = starts[names.index(name)], self.sizes[name]
-            if not whole:
-                return np.zeros(n, np.bool_)
-            return np.diagonal(jumps(quick, name, digits)[first : first + n])
-
-        for second, directions in self.directions.items():
-            doubted = np.concatenate([off[first, second] for first in names])
-            for number in np.flatnonzero(np.any(doubted, axis=0)):
-                along = {second: directions[number].reshape(np.shape(self.values[second]))}
-                free = crosses_kinks(quick, along, names, digits)
-                if np.any(doubted[:, number] & ~free):
-                    free |= np.concatenate([jumped(name) for name in names])
-                    free |= np.any(jumped(second) & (directions[number] != 0))
-                free &= doubted[:, number]
-                for first, start in zip(names, starts, strict=False):
-                    mine = free[start : start + self.sizes[first]]
-                    found[first, second].kind[mine, number] = int(PointKind.KINK)
 
     def _block(
         self,

@@ -1,5 +1,6 @@
 """Whether steps along a direction cross a kink that meets the point, though the point may see none
-of it: x sees none of max(x^2, y^2) at 0."""
+of it: x sees none of max(x^2, y^2) at 0. A framework puts second derivatives together from all
+pieces around, and a difference has met one of them."""
 
 from __future__ import annotations
 
@@ -24,6 +25,50 @@ BEYOND: Step = 2.0  # times the longest displacement: steps from there reach the
 # Times: the step of a kink stays; what a smooth function changes by shrinks as much, and what a
 # division by the distance leaves of rounding grows.
 CLOSER: Step = 16.0
+
+
+class Crossings:
+    """Of second derivatives, those that cross a kink of the gradient, which is `sampled` with these
+    rows of every input. By an input along which the gradient jumps, as the value has a kink there,
+    there is not even a first derivative: jumps are looked for where rows are `entries`, of which
+    there are few. `digits` is the dtype that the gradient is computed in."""
+
+    def __init__(
+        self, sampled: Sampled, rows: Mapping[str, slice], entries: bool, digits: str
+    ) -> None:
+        self._sampled, self._digits, self._entries = sampled, digits, entries
+        self._rows = rows
+        self._crossed: dict[tuple[str, bytes], Array] = {}
+        self._jumped: dict[str, Array] = {}
+
+    def of_block(self, first: str, second: str, directions: Array, tied: Array) -> Array:
+        """The `tied` entries (rows, k) of d(gradient by first)/d(second along k directions) that
+        cross one."""
+        found = np.zeros_like(tied)
+        for k in np.flatnonzero(np.any(tied, axis=0)):
+            free = self._along(second, directions[k])[self._rows[first]]
+            if np.any(tied[:, k] & ~free):
+                moved = np.ravel(directions[k]) != 0
+                free = free | self._jumps(first) | np.any(self._jumps(second) & moved)
+            found[:, k] = tied[:, k] & free
+        return found
+
+    def _along(self, name: str, direction: Array) -> Array:
+        """The rows of all inputs that cross a kink."""
+        key = name, direction.tobytes()
+        if key not in self._crossed:
+            along = {name: np.reshape(direction, np.shape(self._sampled.values[name]))}
+            self._crossed[key] = crosses_kinks(self._sampled, along, [*self._rows], self._digits)
+        return self._crossed[key]
+
+    def _jumps(self, name: str) -> Array:
+        """The entries of an input along which their own derivative jumps."""
+        if not self._entries:
+            return np.zeros(1, np.bool_)
+        if name not in self._jumped:
+            found = jumps(self._sampled, name, self._digits)[self._rows[name]]
+            self._jumped[name] = np.diagonal(found)
+        return self._jumped[name]
 
 
 def crosses_kinks(
