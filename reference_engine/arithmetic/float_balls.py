@@ -113,8 +113,16 @@ class FloatBall(Traced):
         if self.radius is None:
             return self.value, self.value
         reach = self.radius * GROWN
-        low, high = self.value - reach, self.value + reach
-        return np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
+        low, high = (
+            np.nextafter(self.value - reach, -np.inf),
+            np.nextafter(self.value + reach, np.inf),
+        )
+        return np.where(self.endless, self.value, low), np.where(self.endless, self.value, high)
+
+    @property
+    def endless(self) -> Mask:
+        """Which balls are infinity, such as a masked score: no finite move changes it."""
+        return np.asarray(np.isinf(self.value) & (self.radii == 0))
 
     def apply(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Value:
         """The operation on balls. Raises Undecided and NotInBalls."""

@@ -34,8 +34,10 @@ def _compared(a: Value, b: Value) -> tuple[Mask, Mask]:
     return np.less(high_a, low_b), np.greater(low_a, high_b)
 
 
-def _exact(a: Value, b: Value) -> bool:
-    return as_float_ball(a).radius is None and as_float_ball(b).radius is None
+def _stand(a: FloatBall, b: FloatBall) -> Mask:
+    """Which balls are numbers that do not move, so that no move decides their order."""
+    exact = not ties_matter() and a.radius is None and b.radius is None
+    return np.asarray((a.endless & b.endless) | exact)
 
 
 def _decided(value: Mask, doubt: Mask) -> Any:
@@ -44,12 +46,10 @@ def _decided(value: Mask, doubt: Mask) -> Any:
 
 def comparison(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def value(a: Value, b: Value) -> Any:
+        a, b = as_float_ball(a), as_float_ball(b)
         less, greater = _compared(a, b)
-        by_midpoints = function(as_float_ball(a).value, as_float_ball(b).value)
-        open_ = ~(less | greater)
-        if not ties_matter() and _exact(a, b):
-            open_ = np.zeros_like(open_)
-        return _decided(by_midpoints, np.asarray(open_))
+        open_ = ~(less | greater | _stand(a, b))
+        return _decided(function(a.value, b.value), np.asarray(open_))
 
     return value
 
@@ -59,8 +59,8 @@ def _equal(a: Value, b: Value) -> Any:
     a, b = as_float_ball(a), as_float_ball(b)
     less, greater = _compared(a, b)
     same = (a.value == b.value) & (a.radii == b.radii)
-    known = a is b or a.chosen or b.chosen or (not ties_matter() and _exact(a, b))
-    doubt = ~(less | greater) & ~(same if known else np.False_)
+    known = _stand(a, b) | (a is b or a.chosen or b.chosen)
+    doubt = ~(less | greater) & ~(same & known)
     return _decided(same, np.asarray(doubt))
 
 

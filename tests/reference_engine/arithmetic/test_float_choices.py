@@ -53,6 +53,17 @@ def test_equal_numbers_are_a_tie_unless_they_stand() -> None:
         assert (zero > 0).tolist() == [False, True]
 
 
+def test_no_move_changes_infinity() -> None:
+    scores = X + exactly_floats([0.0, -np.inf, np.inf])
+    assert (scores == -np.inf).tolist() == [False, True, False]
+    assert (scores >= np.inf).tolist() == [False, False, True]
+    assert (scores < 100.0).tolist() == [True, True, False]
+    with np.errstate(over="ignore"):
+        overflowed = exactly_floats([1e300]) * X[:1] * exactly_floats([1e300])
+    with np.errstate(invalid="ignore"):
+        assert isinstance(overflowed == np.inf, Doubtful)  # a large number, which moves
+
+
 def test_a_derivative_on_a_kink_holds_those_of_both_sides() -> None:
     for name, low, high in (("relu", 0.0, 1.0), ("abs", -1.0, 1.0), ("leaky_relu", 0.01, 1.0)):
         node = Node(new_level(), exactly_floats(np.array([0.0, 2.0])))

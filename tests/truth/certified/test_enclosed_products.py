@@ -87,6 +87,16 @@ def test_a_mask_that_does_not_move_is_no_tie() -> None:
     assert np.all(found.radius < 1e-15)
 
 
+def test_a_row_of_masked_scores_is_known() -> None:
+    """What PyTorch's attention asks of each row: whether all of it is masked."""
+    mask = np.triu(np.full((8, 8), -np.inf), 1)
+    scores = RNG.standard_normal((8, 8))
+    guarded = "where(all(x + mask == -inf, axis=-1, keepdims=True), 0.0, softmax(x + mask))"
+    found = products(guarded, x=scores, mask=mask).pulled(RNG.standard_normal(64))["x"]
+    assert not np.any(found.value[mask.ravel() < 0])
+    assert np.all(found.is_narrow(np.ones(64)))
+
+
 def test_what_would_take_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(enclosed_products, "MOST_NUMBERS", 600)
     with pytest.raises(TooManyNumbers, match="600"):
