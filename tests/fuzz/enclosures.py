@@ -54,6 +54,7 @@ FORMULAS = (
         "(x - 0.5)*x",
         "(2 - x)/(3 + x*x)",
     ),
+    *("log_ndtr(x)", "erfcx(x)", "log1mexp(x)", "betaln(x, 1.5)", "xlog1py(x, x)", "leaky_relu(x)"),
     *("bce(x, 0.3)", "kl_div(x, 0.3)", "x * sin(x) * exp(-x*x)", "x * maximum(x, x*x)"),
 )
 OF_ARRAYS = (
@@ -73,6 +74,7 @@ OF_ARRAYS = (
     ),
     *("sum(exp(x))", "sum(tanh(x))", "sum(log(abs(x) + 1))", "sum(sigmoid(x) * x)", "sum(erf(x))"),
     *("mean(huber(x, sin(x)))", "mean(mse(x, cos(x)))", "sum(rms_norm(x, cos(x)))"),
+    *("sum(cummax(x, axis=0) * cos(x))", "sum(roll(x, 1) * x)", "einsum('i,i->', x, sin(x))"),
     *("sum(sort(x) * cos(x))", "sum(topk_values(x, 1))", "median(x)", "sum(pad(x, 1)**2)"),
     *("norm(x, ord=1)", "norm(x, ord=3)", "sum(x[::-1] * x)", "sum(diag(x) @ cos(x))"),
     *("sum(x / norm(x))", "logsumexp(x) - max(x)", "sum(exp(x - max(x)))", "sum(1 / (1 + x**2))"),

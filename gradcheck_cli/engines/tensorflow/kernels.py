@@ -111,8 +111,13 @@ def _relu_grad(g: Any, x: Any, **how: Any) -> Any:
     return exact.nothing_where(row("less_equal")(x, 0.0), g)
 
 
+def _relu6_grad(g: Any, x: Any, **how: Any) -> Any:
+    beyond = row("logical_or")(row("less_equal")(x, 0.0), row("greater_equal")(x, 6.0))
+    return exact.nothing_where(beyond, g)
+
+
 def _leaky_grad(g: Any, x: Any, alpha: float = 0.2, **how: Any) -> Any:
-    return row("where")(row("greater")(x, 0.0), g, g * alpha)
+    return row("where")(row("greater")(x, 0.0), g, g * float(np.float32(alpha)))
 
 
 def _elu_grad(g: Any, y: Any, **how: Any) -> Any:
@@ -397,6 +402,7 @@ KERNELS: dict[str, Kernel] = {
     "SoftplusGrad": lambda g, x, **how: exact.softplus_grad(g, x),
     "SoftsignGrad": lambda g, x, **how: g / row("square")(1 + row("abs")(x)),
     "ReluGrad": _relu_grad,
+    "Relu6Grad": _relu6_grad,
     "LeakyReluGrad": _leaky_grad,
     "EluGrad": _elu_grad,
     "SeluGrad": _selu_grad,
@@ -422,6 +428,6 @@ KERNELS: dict[str, Kernel] = {
 POINTWISE = (
     *("AddN", "Cast", "ClipByValue", "DivNoNan", "MulNoNan", "SquaredDifference", "Xdivy"),
     *("TanhGrad", "SigmoidGrad", "SqrtGrad", "RsqrtGrad", "InvGrad", "ReciprocalGrad"),
-    *("SoftplusGrad", "SoftsignGrad", "ReluGrad", "LeakyReluGrad", "EluGrad", "SeluGrad"),
+    *("SoftplusGrad", "SoftsignGrad", "ReluGrad", "Relu6Grad", "LeakyReluGrad", "EluGrad", "SeluGrad"),
 )
 """Kernels that are no row, and make each element of those that meet it."""

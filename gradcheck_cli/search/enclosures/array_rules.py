@@ -499,6 +499,8 @@ def _extreme(pair: str) -> Any:
 
 RULES["max"] = _extreme("maximum")
 RULES["min"] = _extreme("minimum")
+RULES["cummax"] = _running(RULES["max"])
+RULES["cummin"] = _running(RULES["min"])
 
 
 # Rows that are fused, because their parts forget what they have in common.

@@ -18,6 +18,7 @@ from gradcheck_cli.engines.trace.symbols import ProgramWriter, Symbol
 from gradcheck_cli.search.enclosures import (  # noqa: F401 - they fill the table of rules
     array_rules,
     function_rules,
+    normal_rules,
     order_rules,
     special_rules,
 )

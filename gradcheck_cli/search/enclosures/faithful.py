@@ -26,10 +26,10 @@ mse_loss_backward mul mv native_layer_norm native_layer_norm_backward ne neg new
 nll_loss_backward nll_loss_forward ones ones_like permute polygamma pow prod_backward reciprocal
 relu repeat reshape roll rsqrt rsub scalar_tensor scatter scatter_add select select_backward
 select_scatter sgn sigmoid sigmoid_backward sign silu silu_backward sin sinc sinh slice
-slice_backward softplus softplus_backward sort special_entr special_i0e special_i1 special_i1e
-special_ndtri split split_with_sizes sqrt squeeze stack std sub sum t tan tanh tanh_backward
-threshold_backward to topk trace transpose tril triu unbind unsqueeze var view where xlogy zeros
-zeros_like
+slice_backward softplus softplus_backward sort special_entr special_erfcx special_i0e special_i1
+special_i1e special_log_ndtr special_ndtri special_xlog1py split split_with_sizes sqrt squeeze stack
+std sub sum t tan tanh tanh_backward threshold_backward to topk trace transpose tril triu unbind
+unsqueeze var view where xlogy zeros zeros_like
 """
 _JAX = """
 abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e broadcast_in_dim
@@ -37,20 +37,20 @@ cbrt clamp concatenate convert_element_type copy copy_p cos cosh cumprod cumsum 
 dot_general eq erf erf_inv erfc exp exp2 expand_dims expm1 gather ge gt integer_pow is_finite le
 lgamma log log1p logistic lt max min mul ne neg not or pad polygamma pow reduce_max reduce_min
 reduce_sum reshape rev rsqrt scatter-add select_n sign sin sinh slice split sqrt square squeeze
-stop_gradient sub tan tanh transpose
+stack stop_gradient sub tan tanh transpose
 """
 _TENSORFLOW = """
 Abs Acos Acosh Add AddN AddV2 Asin Asinh Atan Atan2 Atanh BatchMatMulV2 BesselI0 BesselI0e BesselI1
-BesselI1e BroadcastTo Cast ClipByValue ConcatV2 Cos Cosh Cumprod Cumsum Digamma DivNoNan Elu EluGrad
-Equal Erf Erfc Erfinv Exp ExpandDims Expm1 GatherNd GatherV2 Greater GreaterEqual Identity Inv
-InvGrad IsFinite Less LessEqual Lgamma Log Log1p LogSoftmax LogicalAnd LogicalNot LogicalOr MatMul
-MatrixBandPart MatrixDiagPartV3 MatrixDiagV3 Max Maximum Mean Min Minimum Mul MulNoNan Ndtri Neg
-NotEqual Pack Pad PadV2 Polygamma Pow Prod RealDiv Reciprocal ReciprocalGrad Relu ReluGrad Reshape
-ReverseV2 Rsqrt RsqrtGrad ScatterNd Select SelectV2 Selu SeluGrad Sigmoid SigmoidGrad Sign Sin Sinh
-Slice Softmax SoftmaxCrossEntropyWithLogits Softplus Softsign SoftsignGrad
-SparseSoftmaxCrossEntropyWithLogits Split SplitV Sqrt SqrtGrad Square SquaredDifference Squeeze
-StopGradient StridedSlice StridedSliceGrad Sub Sum Tan Tanh TanhGrad TensorScatterAdd Tile Transpose
-Unpack UnsortedSegmentSum Xdivy Xlogy ZerosLike
+BesselI1e BroadcastTo Cast ClipByValue ConcatV2 Cos Cosh Cumprod Cumsum Digamma DivNoNan Einsum Elu
+EluGrad Equal Erf Erfc Erfinv Exp ExpandDims Expm1 GatherNd GatherV2 Greater GreaterEqual Identity
+Inv InvGrad IsFinite LeakyRelu LeakyReluGrad Less LessEqual Lgamma Log Log1p LogSoftmax LogicalAnd
+LogicalNot LogicalOr MatMul MatrixBandPart MatrixDiagPartV3 MatrixDiagV3 Max Maximum Mean Min
+Minimum Mul MulNoNan Ndtri Neg NotEqual Pack Pad PadV2 Polygamma Pow Prod RealDiv Reciprocal
+ReciprocalGrad Relu Relu6 Relu6Grad ReluGrad Reshape ReverseV2 Roll Rsqrt RsqrtGrad ScatterNd Select
+SelectV2 Selu SeluGrad Sigmoid SigmoidGrad Sign Sin Sinh Slice Softmax SoftmaxCrossEntropyWithLogits
+Softplus Softsign SoftsignGrad SparseSoftmaxCrossEntropyWithLogits Split SplitV Sqrt SqrtGrad Square
+SquaredDifference Squeeze StopGradient StridedSlice StridedSliceGrad Sub Sum Tan Tanh TanhGrad
+TensorScatterAdd Tile Transpose Unpack UnsortedSegmentSum Xdivy Xlog1py Xlogy ZerosLike
 """
 _FAITHFUL = {
     "torch": frozenset(f"aten.{name}" for name in _TORCH.split()),

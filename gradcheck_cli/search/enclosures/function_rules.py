@@ -328,3 +328,19 @@ def _acosh(rounding: Rounding, x: Enclosed) -> Enclosed:
     zero, least = np.zeros(a.shape), steady(rounding)
     a = np.where(bad, np.inf, a)
     return library(rounding, x, ends, zero, a, bad, x.lo <= 1, least=least)
+
+
+@rule("log1mexp")
+def _log1mexp(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """log(1 - exp(-x)) grows to 0, by 1 / (exp(x) - 1)."""
+    with np.errstate(all="ignore"):
+        e = moved(x)
+        lowest = x.lo - e
+        bad, pole = ~(lowest > 0), x.lo <= 0
+        a = np.where(e == 0, 0.0, up(e / np.expm1(lowest)))
+        ends = (np.log(-np.expm1(-np.maximum(t, 0))) for t in (x.lo, x.hi))
+        far = (np.log1p(-np.exp(-np.maximum(t, 0))) for t in (x.lo, x.hi))
+        lo, hi = (np.where(t < 0.7, p, q) for t, p, q in zip((x.lo, x.hi), ends, far, strict=True))
+        lo, hi = lo - np.abs(lo) * 2.0**-46, hi + np.abs(hi) * 2.0**-46
+    a, d = np.where(bad, np.inf, a), np.full(a.shape, 4 * rounding.library)
+    return library(rounding, x, (lo, hi), d, a, bad, pole, within=(-np.inf, 0.0))

@@ -409,6 +409,13 @@ def _polygamma(rounding: Rounding, x: Enclosed, *, n: int) -> Enclosed:
 # Two numbers.
 
 
+@rule("betaln")
+def _betaln(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
+    """lgamma(x) + lgamma(y) - lgamma(x + y)."""
+    apart = add(rounding, _lgamma(rounding, x), _lgamma(rounding, y))
+    return subtract(rounding, apart, _lgamma(rounding, add(rounding, x, y)))
+
+
 @rule("hypot")
 def _hypot(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     """It grows with both sizes, by 1 at most, and by a factor where both do."""

@@ -25,6 +25,7 @@ MASKS = ("less", "greater", "equal", "logical", "where", "not_equal", "sign")
 NAMES = sorted(name for name in RULES if ROWS_OF[name].elementwise and not name.startswith(MASKS))
 EXTREMES = (0.0, 1e-45, 1e-39, 1e-20, 1e-4, 0.3, 0.9999999, 1.0, 1.5707963, 3.0, 88.7, 1e10, 3e38)
 FLOAT32 = FORMATS["float32"]
+ABOVE_ZERO = ("betaln",)  # of two numbers, of which few boxes are there by chance
 KEYWORDS = {
     "clip": {"min": -0.5, "max": 2.0},
     "polygamma": {"n": 1},
@@ -89,6 +90,8 @@ def test_a_rule_holds_at_all_points_of_boxes(name: str) -> None:
             exponent = float(rng.choice((-2, -1, 0.5, 2, 3, 2.5, -0.5, 5)))
             if rng.random() < 0.7:
                 given[1] = (exponent, exponent, 0.0, 0.0)
+        if name in ABOVE_ZERO:
+            given = [(abs(hi), abs(hi) + abs(lo) % 9, d, a) for lo, hi, d, a in given]
         try:
             found = RULES[name](rounding, *map(argument, given), **KEYWORDS.get(name, {}))
         except Exceeds:
@@ -126,8 +129,10 @@ def check(name: str, given: list[tuple[float, float, float, float]], found: Encl
 
 
 def _beyond(name: str, xs: list[float]) -> bool:
-    """Whether balls know less than the rule: a kink, or a power of 0."""
+    """Whether balls know less than the rule: a kink, a power of 0, or what cancels."""
     kinked = ("maximum", "minimum", "abs", "relu", "clip", "leaky_relu", "hardtanh", "selu")
+    if name in ("normal_excess", "log_ndtr"):
+        return xs[0] < -1e6
     return name in kinked or 0.0 in xs
 
 

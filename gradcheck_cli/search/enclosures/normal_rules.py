@@ -1,0 +1,80 @@
+"""The rules of the tails of the normal distribution (see `rules`): functions without overflow where
+the distribution function and its density are lost."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.special
+
+from gradcheck_cli.search.enclosures.enclosed import Bounds, Enclosed, Rounding, up
+from gradcheck_cli.search.enclosures.function_rules import library, moved, steady
+from gradcheck_cli.search.enclosures.rules import rule
+from reference_engine.traced import ROWS
+
+_SCIPY = 2.0**-44
+"""Relative. SciPy's functions here are right to some ulps of float64, and to x^2 of them where x^2
+is rounded on the way."""
+_LEAST = 1e-300  # what their underflow may lose
+
+
+def _widened(lo: Bounds, hi: Bounds, far: Bounds) -> tuple[Bounds, Bounds]:
+    """A range of a function of SciPy, of an argument of size `far` at most."""
+    with np.errstate(all="ignore"):
+        slop = _SCIPY * (1 + np.square(far))
+        return lo - np.abs(lo) * slop - _LEAST, hi + np.abs(hi) * slop + _LEAST
+
+
+@rule("erfcx")
+def _erfcx(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """It falls. Its logarithm has the slope 2 x - 2 / (sqrt(pi) erfcx(x)), which grows to 0. Below
+    0 it is computed as 2 exp(x^2) less what is small."""
+    with np.errstate(all="ignore"):
+        e, below = moved(x), np.minimum(x.lo, 0)
+        low = x.lo - e
+        slope = 2 / np.sqrt(np.pi) / scipy.special.erfcx(low) - 2 * low
+        steepest = np.where(low > 1e4, 1e-4, slope)  # 1 / x, where its two parts cancel
+        own = 4 * rounding.library + 8 * rounding.unit * np.square(below)
+        d = up(np.expm1(up(e * steepest) + own))
+        ends = scipy.special.erfcx(x.hi), scipy.special.erfcx(x.lo)
+    d = np.where(np.isnan(d), np.inf, d)
+    return library(
+        rounding, x, _widened(*ends, below), d, np.zeros(d.shape), within=(0.0, np.inf)
+    )
+
+
+@rule("normal_hazard")
+def _normal_hazard(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """It falls from -x to 0. Its logarithm has the slope -(x + h), which grows in size."""
+    with np.errstate(all="ignore"):
+        e = moved(x)
+        steepest = ROWS["normal_excess"].raw(x.hi + e)
+        own = 4 * rounding.library + 8 * rounding.unit * np.square(x.most)
+        d = up(np.expm1(up(np.where(e == 0, 0.0, e * steepest)) + own))
+        ends = ROWS["normal_hazard"].raw(x.hi), ROWS["normal_hazard"].raw(x.lo)
+    d = np.where(np.isnan(d), np.inf, d)
+    ends, zero = _widened(*ends, x.most), np.zeros(d.shape)
+    return library(rounding, x, ends, d, zero, within=(0.0, np.inf))
+
+
+@rule("normal_excess")
+def _normal_excess(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """It grows, by 1 of its argument at most; from 1 / |x| to x."""
+    with np.errstate(all="ignore"):
+        ends = ROWS["normal_excess"].raw(x.lo), ROWS["normal_excess"].raw(x.hi)
+        own = 4 * rounding.library + 8 * rounding.unit * np.square(x.most)
+        d, a = up(np.broadcast_to(own, x.lo.shape)), up(moved(x))
+    return library(rounding, x, _widened(*ends, x.most), d, a, within=(0.0, np.inf))
+
+
+@rule("log_ndtr")
+def _log_ndtr(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """It grows by `normal_hazard`, which falls. Computed as log1p(-erfc(x / sqrt(2)) / 2), or as
+    log(erfcx(-x / sqrt(2)) / 2) - x^2 / 2 where both parts are below 0; erfc loses x^2 ulps."""
+    with np.errstate(all="ignore"):
+        e, far = moved(x), np.maximum(x.hi, 0)
+        ends = scipy.special.log_ndtr(x.lo), scipy.special.log_ndtr(x.hi)
+        a = up(np.where(e == 0, 0.0, e * ROWS["normal_hazard"].raw(x.lo - e)))
+        d = up(4 * rounding.library + 8 * rounding.unit * np.square(far))
+    a, least = np.where(np.isnan(a), np.inf, a), steady(rounding)
+    ends = _widened(*ends, x.most)
+    return library(rounding, x, ends, d, a, within=(-np.inf, 0.0), least=least)
