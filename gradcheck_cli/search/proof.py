@@ -109,9 +109,7 @@ class Proof:
     def _own_everywhere(self, output: int) -> Array:
         """Which elements of an output are off, at all points, by the problem's own error alone."""
         if output not in self._own:
-            sizes = {name: math.prod(shape) for name, shape in self._domain.shapes.items()}
-            named = [name for name, size in sizes.items() for _ in range(size)]
-            counted = {i for i, name in enumerate(named) if name in self._wrt}
+            counted = set(range(self._domain.size))
             limits = self._half * _MARGIN, EXCUSED_MOVES * _MARGIN
             self._own[output] = self._polynomials.excused(output, counted, *limits)
         return self._own[output]
@@ -422,9 +420,8 @@ class Proof:
                     lambda part: part.reshape(len(part), 1, -1)
                 )
                 slope = np.where((least <= 0) & (most >= 0), 0.0, np.minimum(abs(least), abs(most)))
-                if name in self._wrt:
-                    moved = np.sum(times(x.least, slope), axis=2)
-                    moves[rows] += np.where(np.isfinite(moved), moved, 0.0) * self._rounding.unit
+                moved = np.sum(times(x.least, slope), axis=2)
+                moves[rows] += np.where(np.isfinite(moved), moved, 0.0) * self._rounding.unit
                 half = (x.hi / 2 - x.lo / 2) * (1 + 2.0**-40)
                 reaches.append(times(half, np.maximum(abs(least), abs(most))))
             each = np.concatenate(reaches, axis=2) if reaches else np.full((1, 1, 1), np.inf)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -62,6 +63,8 @@ class PointTruth:
             dtype=dtype,
             projections={"reverse": Projection()},
         )
+        numbers = (n for n, i in program.inputs.items() if program.nodes[i].kind == "float")
+        self._every = replace(self._request, wrt=tuple(dict.fromkeys((*wrt, *numbers))))
 
     @cached_property
     def _value(self) -> Certificate:
@@ -76,6 +79,19 @@ class PointTruth:
     @cached_property
     def _function(self) -> BallProgram:
         return BallProgram(self._request)
+
+    @cached_property
+    def _function_of_every(self) -> BallProgram:
+        """Of all inputs, differentiated or not."""
+        same = self._every.wrt == self._request.wrt
+        return self._function if same else BallProgram(self._every)
+
+    @cached_property
+    def _slopes_of_every(self) -> Mapping[str, Certificate]:
+        if self._every.wrt == self._request.wrt:
+            return self._gradients
+        found = certify(self._every, function=self._function_of_every)
+        return {name: one for (_, name), one in found.items()}
 
     def failures(self, answers: Answers) -> Iterator[Failing]:
         """The kinds in which the answers of one point fail, each at its worst entry."""
@@ -179,10 +195,11 @@ class PointTruth:
         return found if rows == 1 else f"{found} of value[{row}]"
 
     def _moved_value(self, row: int) -> float:
-        """What half an ulp of every differentiated input does to an element of the value, to first
-        order; 0 where that is not known."""
+        """What half an ulp of every input does to an element of the value, to first order; 0 where
+        that is not known. As in a run, an input that is not differentiated is a number of the
+        dtype like the others."""
         total = 0.0
-        for name, certificate in self._gradients.items():
+        for name, certificate in self._slopes_of_every.items():
             sizes = np.abs(np.asarray(self._request.values[name], np.float64).ravel())
             known = np.where(certificate.sure[row], np.abs(certificate.value[row]), 0.0)
             total += float(np.sum(sizes * known))
@@ -200,7 +217,7 @@ class PointTruth:
         from reference_engine.arithmetic.arbs import NotInBalls, Undecided, precision
         from reference_engine.enclosing import ball_hvp
 
-        names = self._request.wrt
+        names = self._every.wrt
         arrays = [np.asarray(self._request.values[n], np.float64) for n in names]
         nothing = {name: np.zeros(x.size) for name, x in zip(names, arrays, strict=True)}
         if sum(x.size for x in arrays) > _MOST_MOVED:
@@ -214,7 +231,7 @@ class PointTruth:
                     for j in np.flatnonzero(x.ravel()):
                         tangents = [np.zeros(one.shape) for one in arrays]
                         tangents[k].reshape(-1)[j] = x.ravel()[j]
-                        found = ball_hvp(self._function, arrays, tangents, cotangent)
+                        found = ball_hvp(self._function_of_every, arrays, tangents, cotangent)
                         for name, balls in zip(names, found, strict=True):
                             total[name] += [
                                 abs(float(ball.mid())) if ball.is_finite() else 0.0

@@ -58,6 +58,28 @@ def test_the_kinds_that_fail_at_a_point(
     assert failing(model, float(np.float32(x)), value, gradient).keys() == kinds
 
 
+@pytest.mark.parametrize(
+    ("model", "y", "excused"),
+    [
+        ("softplus(x) - x * y", 0.5, True),
+        ("sin(x) - x * exp(y)", 1e-8, False),  # half an ulp of y does nothing
+        ("x * x - 2 * x * y", 1e-13, True),
+        ("exp(x) - exp(x) * y", 1.0, True),
+    ],
+)
+def test_half_an_ulp_of_what_is_not_differentiated_excuses_as_in_a_run(
+    model: str, y: float, excused: bool
+) -> None:
+    """The gradient by x is lost beside its zero; what half an ulp of y does to it decides."""
+    inputs = "{x: {value: 0.5, domain: [-6, 6]}, y: {value: 0.5, requires_grad: false}}"
+    spec = spec_of(inputs, model)
+    at = {"x": np.array(1e-13), "y": np.array(np.float32(y), np.float64)}
+    truth = PointTruth(spec.program, at, ("x",), "float32")
+    answers = Answers(np.array([[1.0]]), {"x": np.array([[[0.0]]])}, np.ones(1, np.bool_))
+    lost = {one.kind for one in truth.failures(answers)}.intersection(LOST)
+    assert lost == (set() if excused else {*LOST})
+
+
 def test_a_run_finds_what_a_search_calls_a_failure() -> None:
     """A run excuses it by what rounding the inputs does alone, as the search does."""
     model, at = "-(v + 1) / 2 * log1p(x * x / v)", {"x": np.float64(np.float32(-1.4300182))}
