@@ -64,8 +64,9 @@ class Witness:
 
     `values` has each searched input; `entry` names what fails ("x[0]", or "value"), `computed` is
     what the engine gave there and `truth` the exact number, nan where there is none. `genuine`: the
-    truth itself does not fit the dtype. `size` says how bad it is: digits lost, or orders of
-    magnitude beyond the limit of the kind.
+    truth itself does not fit the dtype. `value_lost`: the value is no number there, or infinite,
+    which is all that a run names of this point. `size` says how bad it is: digits lost, or orders
+    of magnitude beyond the limit of the kind.
     """
 
     values: Mapping[str, Array]
@@ -74,6 +75,7 @@ class Witness:
     truth: float
     genuine: bool = False
     size: float = 0.0
+    value_lost: bool = False
 
 
 Box = Mapping[str, tuple["Array", "Array"]]

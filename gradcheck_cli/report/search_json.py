@@ -67,6 +67,7 @@ def _search(search: Search) -> dict[str, Any]:
         "computed": None if witness is None else _number(witness.computed),
         "truth": None if witness is None else _number(witness.truth),
         "genuine_overflow": witness is not None and witness.genuine,
+        "value_lost": witness is not None and witness.value_lost,
         "region": region_as_json(search.region),
         "proof": proof if search.verdict == "proven-absent" else None,
         "boxes": search.boxes,

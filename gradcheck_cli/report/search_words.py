@@ -5,18 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.decimals import nested
 from gradcheck_cli.domain.search import KINDS, SearchedFix, SearchProgress, Witness
 from gradcheck_cli.report.style import plain
 
+_VALUE_LOST = f"the value is lost there, too, and a run names that ({Codes.NON_FINITE_OUTPUT})"
+
 
 def example(witness: Witness, dtype: str) -> str:
-    """The point, what was computed there, and what is true."""
+    """The point, what was computed there, and what is true; and that a run names the value alone,
+    if an entry of the gradient fails where that is lost."""
     values = _place(witness, dtype)
     if witness.genuine:
         return f"e.g. {values}: {witness.entry} is {witness.truth:.7g}, beyond the dtype"
     truth = "undefined" if math.isnan(witness.truth) else f"truth {witness.truth:.7g}"
-    return f"e.g. {values}: {witness.entry} is {witness.computed:.7g}, {truth}"
+    found = f"e.g. {values}: {witness.entry} is {witness.computed:.7g}, {truth}"
+    of_value = witness.entry == "value" or witness.entry.startswith("value[")
+    return found if of_value or not witness.value_lost else f"{found}; {_VALUE_LOST}"
 
 
 def searched_words(fix: SearchedFix) -> Iterator[str]:

@@ -7,7 +7,6 @@ whole domain, for every engine that rounds as `Rounding` says.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property

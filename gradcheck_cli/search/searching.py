@@ -430,6 +430,7 @@ class Searching:
             failing.truth,
             failing.genuine,
             failing.size,
+            failing.value_lost,
         )
 
     # Directed search.

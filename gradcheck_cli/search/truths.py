@@ -37,7 +37,8 @@ _MOST_MOVED = 64  # elements whose second derivatives are enclosed, one pass eac
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """One entry that fails in one kind; `size` says how badly."""
+    """One entry that fails in one kind; `size` says how badly. `value_lost`: the value there is no
+    number, or infinite."""
 
     kind: Kind
     entry: str
@@ -45,6 +46,7 @@ class Failing:
     truth: float
     genuine: bool
     size: float
+    value_lost: bool = False
 
 
 class PointTruth:
@@ -100,7 +102,8 @@ class PointTruth:
             known = worst.get(one.kind)
             if known is None or one.size > known.size:
                 worst[one.kind] = one
-        yield from worst.values()
+        lost = not np.isfinite(answers.value).all()
+        yield from (replace(one, value_lost=lost) for one in worst.values())
 
     def excluded(self, answers: Answers) -> set[Kind]:
         """The kinds in which the answers of one point do not fail, for certain. Where a number has

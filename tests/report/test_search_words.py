@@ -1,6 +1,7 @@
 """What a search knows, in words."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +20,11 @@ def test_an_example_has_both_numbers_and_digits_that_read_back() -> None:
     assert example(WITNESS, "float32") == "e.g. x = 90: x is nan, truth -8.194013e-40"
     undefined = Witness({"x": np.array([0.1, 2.0])}, "value", math.inf, math.nan)
     assert example(undefined, "float32") == "e.g. x = [0.1, 2]: value is inf, undefined"
+    lost = replace(WITNESS, value_lost=True)
+    assert example(lost, "float32").startswith(example(WITNESS, "float32") + "; the value is lost")
+    assert "GC203" in example(lost, "float32")
+    of_value = replace(undefined, value_lost=True)
+    assert example(of_value, "float32") == example(undefined, "float32")
     beyond = Witness(X, "value", math.inf, 1.25e40, genuine=True)
     assert example(beyond, "float32") == "e.g. x = 90: value is 1.25e+40, beyond the dtype"
 

@@ -123,3 +123,12 @@ def test_the_kinds_that_do_not_occur_at_a_point(
     )
     truth = PointTruth(spec.program, {"x": np.array(x)}, ("x",), "float32")
     assert set(KINDS) - truth.excluded(answers) == left
+
+
+def test_a_failure_says_where_the_value_is_lost_too() -> None:
+    spec = spec_of("{x: {value: 0.5, domain: [0, 200]}}", "log(exp(x) + 1)")
+    truth = PointTruth(spec.program, {"x": np.array(95.0)}, ("x",), "float32")
+    for value, lost in ((inf, True), (95.0, False)):
+        answers = Answers(np.array([[value]]), {"x": np.array([[[nan]]])}, np.ones(1, np.bool_))
+        (found,) = (one for one in truth.failures(answers) if one.kind == "gradient-nonfinite")
+        assert found.value_lost is lost

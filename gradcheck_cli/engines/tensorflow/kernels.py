@@ -428,6 +428,14 @@ KERNELS: dict[str, Kernel] = {
 POINTWISE = (
     *("AddN", "Cast", "ClipByValue", "DivNoNan", "MulNoNan", "SquaredDifference", "Xdivy"),
     *("TanhGrad", "SigmoidGrad", "SqrtGrad", "RsqrtGrad", "InvGrad", "ReciprocalGrad"),
-    *("SoftplusGrad", "SoftsignGrad", "ReluGrad", "Relu6Grad", "LeakyReluGrad", "EluGrad", "SeluGrad"),
+    *(
+        "SoftplusGrad",
+        "SoftsignGrad",
+        "ReluGrad",
+        "Relu6Grad",
+        "LeakyReluGrad",
+        "EluGrad",
+        "SeluGrad",
+    ),
 )
 """Kernels that are no row, and make each element of those that meet it."""

@@ -37,9 +37,7 @@ def _erfcx(rounding: Rounding, x: Enclosed) -> Enclosed:
         d = up(np.expm1(up(e * steepest) + own))
         ends = scipy.special.erfcx(x.hi), scipy.special.erfcx(x.lo)
     d = np.where(np.isnan(d), np.inf, d)
-    return library(
-        rounding, x, _widened(*ends, below), d, np.zeros(d.shape), within=(0.0, np.inf)
-    )
+    return library(rounding, x, _widened(*ends, below), d, np.zeros(d.shape), within=(0.0, np.inf))
 
 
 @rule("normal_hazard")
