@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from gradcheck_cli.checks.behaviour.baseline import Apart, Bench, Fault, raised
 from gradcheck_cli.domain.behaviour import OtherRun
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.records import replace
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Layout
 
 WORDS: dict[Layout, str] = {
@@ -67,10 +68,28 @@ def of_inputs(bench: Bench) -> Iterator[Fault]:
         except Exception as error:
             yield raised(Codes.LAYOUT_DEPENDENT, where, error, other, "warning")
             return
+        if layout == "expanded":
+            first, ran = (_of_memory(bench, one, values) for one in (first, ran))
         found = _differ(bench, first, ran, Call(values=values), bench.row)
         if found is not None:
             yield found.fault(Codes.LAYOUT_DEPENDENT, found.depending(where), other)
             return
+
+
+def _of_memory(bench: Bench, ran: CallResult, values: Mapping[str, Array]) -> CallResult:
+    """The run, in which the gradients of numbers that lie in the same memory are their mean. Only
+    what these add up to means something: PyTorch's `as_strided` spreads that evenly over them."""
+    gradients = dict(ran.gradients)
+    for name, value in values.items():
+        found = gradients.get(name)
+        if found is None:
+            continue
+        mean = found.reshape(len(found), *value.shape)
+        for axis in range(bench.leaves[name].rank):
+            if np.array_equal(value, np.broadcast_to(value.take([0], axis), value.shape)):
+                mean = np.broadcast_to(mean.mean(axis + 1, keepdims=True), mean.shape)
+        gradients[name] = mean.reshape(found.shape)
+    return replace(ran, gradients=gradients)
 
 
 def _differ(

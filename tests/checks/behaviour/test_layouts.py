@@ -68,6 +68,22 @@ def test_an_input_that_is_refused_is_a_warning_and_one_that_is_misread_an_error(
     assert ["stride 0" in finding.message for finding in expanded] == [True]
 
 
+def test_gradients_of_numbers_in_the_same_memory_count_as_their_sum() -> None:
+    """The backward of `as_strided`, with which `torch.stft` makes its frames, spreads that evenly
+    over the numbers that an expanded input has there."""
+    weights = torch.arange(4.0, dtype=torch.float64)
+
+    def framed(x):
+        return torch.as_strided(x, (1, 4), (4 * x.stride(0), x.stride(0))) * weights
+
+    def doubled(x):
+        return framed(x) * (1 + (x.stride(0) == 0))
+
+    x = {"x": np.array([0.4, -0.3, 0.7, 1.1])}
+    assert behaviour(framed, x) == {}
+    assert "expanded" in behaviour(doubled, x)["GC606"]
+
+
 @pytest.mark.parametrize("shape", [(2, 3), (4,)])
 def test_of_what_is_compiled_one_other_layout_is_traced_and_not_compiled(
     shape: tuple[int, ...],

@@ -27,6 +27,13 @@ def _parts(x: Any) -> tuple[Any, Any]:
     return row("getitem")(x, index=(..., 0)), row("getitem")(x, index=(..., 1))
 
 
+def _beside(x: Any, number: float) -> Any:
+    """The number, (1,), as a row of the run that has `x`: what is computed of it is exact, and
+    nothing of it moves with `x`."""
+    one = row("getitem")(row("reshape")(x, shape=(-1,)), index=slice(0, 1))
+    return row("full_like")(row("stop_gradient")(one), fill_value=number)
+
+
 def _cosines(x: Any, turns: Turns, whole: int) -> Any:
     """cos(2 pi turns / whole). `x` is any array of the run: the constants become rows beside it."""
     distinct, places = np.unique(np.minimum(turns % whole, -turns % whole), return_inverse=True)
@@ -35,9 +42,7 @@ def _cosines(x: Any, turns: Turns, whole: int) -> Any:
     values = np.array([simple.get(turn, np.nan) for turn in distinct])
     if known.all():
         return values[places].reshape(turns.shape)
-    one = row("getitem")(row("reshape")(x, shape=(-1,)), index=slice(0, 1))
-    pi = row("acos")(row("where")(np.array([False]), one, -1.0))
-    angles = pi * (2.0 * distinct) / float(whole)
+    angles = row("acos")(_beside(x, -1.0)) * (2.0 * distinct) / float(whole)
     all_values = row("where")(known, values, row("cos")(angles))
     return row("reshape")(row("take")(all_values, places.reshape(-1), axis=0), shape=turns.shape)
 
@@ -86,8 +91,7 @@ def _scaled(x: Any, y: Any, normalization: int, count: int) -> Any:
         return y
     if normalization == 2:
         return y / float(count)
-    one = row("getitem")(row("reshape")(x, shape=(-1,)), index=0)
-    return y / row("sqrt")(row("where")(np.array(False), one, float(count)))
+    return y / row("sqrt")(_beside(x, float(count)))
 
 
 def _of_real(x: Any, dim: Sequence[int], normalization: int, onesided: bool) -> Any:
