@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.engines.trace.exact_kernels import Kernel, as_numbers, row
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, added_at, as_numbers, row
 
 DATA_MOVEMENT = frozenset(
     [
@@ -161,11 +161,7 @@ def _sort(x: Any, axis: int | None = -1, kind: Any = None) -> Any:
 
 
 def _add_at(x: Any, index: Any, values: Any) -> Any:
-    places = np.arange(x.size).reshape(x.shape)[index]
-    flat = row("broadcast_to")(as_numbers(values), shape=places.shape)
-    flat = row("reshape")(flat, shape=(-1,))
-    y = row("scatter_add")(row("reshape")(x, shape=(-1,)), places.ravel(), flat, axis=0)
-    return row("reshape")(y, shape=x.shape)
+    return added_at(x, np.arange(x.size).reshape(x.shape)[index], values)
 
 
 def _select(conditions: Any, choices: Any, default: Any = 0.0) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from gradcheck_cli.engines.trace.window_kernels import (
     of_groups,
     pooled,
     spread,
-    starting,
+    windows_of,
 )
 
 DATA_MOVEMENT = frozenset(
@@ -84,27 +85,23 @@ def _running(name: str, start: float) -> Kernel:
     return kernel
 
 
-def _swapped(x: Any) -> Any:
-    return row("moveaxis")(x, source=-1, destination=-2)
-
-
 def _matmul(a: Any, b: Any, **how: Any) -> Any:
     first = how.get("transpose_a") or how.get("adj_x")
     second = how.get("transpose_b") or how.get("adj_y")
-    return row("matmul")(_swapped(a) if first else a, _swapped(b) if second else b)
+    return row("matmul")(exact.transposed(a) if first else a, exact.transposed(b) if second else b)
 
 
 def _solve(a: Any, b: Any, adjoint: bool = False, **how: Any) -> Any:
-    return row("solve")(_swapped(a) if adjoint else a, b)
+    return row("solve")(exact.transposed(a) if adjoint else a, b)
 
 
 def _solve_triangular(a: Any, b: Any, lower: bool = True, adjoint: bool = False, **how: Any) -> Any:
     turned = bool(lower) != bool(adjoint)
-    return row("triangular_solve")(_swapped(a) if adjoint else a, b, lower=turned)
+    return row("triangular_solve")(exact.transposed(a) if adjoint else a, b, lower=turned)
 
 
 def _inverse(a: Any, adjoint: bool = False, **how: Any) -> Any:
-    return row("inv")(_swapped(a) if adjoint else a)
+    return row("inv")(exact.transposed(a) if adjoint else a)
 
 
 def _relu_grad(g: Any, x: Any, **how: Any) -> Any:
@@ -142,10 +139,6 @@ def _no_nan(name: str) -> Kernel:
     return kernel
 
 
-def _clip(x: Any, low: Any, high: Any, **how: Any) -> Any:
-    return row("minimum")(row("maximum")(x, low), high)
-
-
 def _cross_entropy(logits: Any, labels: Any, **how: Any) -> Any:
     likely = row("log_softmax")(logits, axis=-1)
     loss = -row("sum")(labels * likely, axis=-1)
@@ -180,9 +173,7 @@ def _segments(reduce: str) -> Kernel:
 
 def _scatter_add(x: Any, indices: Any, updates: Any, **how: Any) -> Any:
     places = np.arange(x.size).reshape(x.shape)[tuple(np.moveaxis(indices, -1, 0))]
-    flat, more = (row("reshape")(one, shape=(-1,)) for one in (x, updates))
-    y = row("scatter_add")(flat, places.ravel(), more, axis=0)
-    return row("reshape")(y, shape=x.shape)
+    return exact.added_at(x, places, updates)
 
 
 def _channels_first(x: Any, data_format: Any) -> Any:
@@ -284,11 +275,7 @@ def _pool(reduce: str) -> Kernel:
         x = _channels_first(x, data_format)
         window, steps = _inner_of(ksize, data_format), _inner_of(strides, data_format)
         around = _around(padding, x.shape[2:], window, steps)
-        tables = []
-        geometry = zip(x.shape[2:], window, steps, around, strict=True)
-        for n, k, step, (before, after) in geometry:
-            places = (n + before + after - k) // step + 1
-            tables.append(starting([i * step - before for i in range(places)], n, k, 1))
+        tables = windows_of(x.shape[2:], window, steps, around, [1] * len(window))
         return _back(pooled(x, tables, reduce), data_format)
 
     return kernel
@@ -300,8 +287,7 @@ def _sparse_cross_entropy(logits: Any, labels: Any, **how: Any) -> Any:
 
 def _running_logsumexp(x: Any, axis: Any, **how: Any) -> Any:
     along = int(np.asarray(axis)) % x.ndim
-    top = row("stop_gradient")(row("max")(x, axis=along, keepdims=True))
-    return top + row("log")(_running("cumsum", 0.0)(row("exp")(x - top), axis, **how))
+    return exact.running_logsumexp(x, along, partial(_running("cumsum", 0.0), axis=axis, **how))
 
 
 _SAME = {
@@ -330,14 +316,11 @@ ROWS: dict[str, str] = {
 
 
 def _svd(run: OfRun, x: Any, compute_uv: bool = True, full_matrices: bool = False, **_: Any) -> Any:
-    values = row("svdvals")(x)
     if not compute_uv:
-        return values, np.empty(0), np.empty(0)
-    if full_matrices and x.shape[-2] != x.shape[-1]:
-        raise TypeError("vectors beyond the singular values are not supported")
-    u, v = row("svd_u")(x), exact.transposed(row("svd_vh")(x))
+        return row("svdvals")(x), np.empty(0), np.empty(0)
     of_u, of_v = run.results[1:]
-    return values, exact.towards(u, of_u, -2), exact.towards(v, of_v, -2)
+    u, values, vh = exact.svd(x, full_matrices, of_u, np.swapaxes(of_v, -1, -2))
+    return values, u, exact.transposed(vh)
 
 
 def _eigh(run: OfRun, x: Any, compute_v: bool = True, **_: Any) -> Any:
@@ -350,9 +333,7 @@ def _eigh(run: OfRun, x: Any, compute_v: bool = True, **_: Any) -> Any:
 
 
 def _qr(run: OfRun, x: Any, full_matrices: bool = False, **_: Any) -> Any:
-    if full_matrices and x.shape[-2] > x.shape[-1]:
-        raise TypeError("columns beyond those of the matrix are not supported")
-    return exact.qr(x, run.results[1])
+    return exact.qr(x, run.results[1], full_matrices)
 
 
 def _topk(run: OfRun, x: Any, k: Any, **how: Any) -> Any:
@@ -376,7 +357,7 @@ KERNELS: dict[str, Kernel] = {
     "IsFinite": exact.finite,
     "BiasAdd": _numbers("add"),
     "Cast": lambda x, **how: as_numbers(x),
-    "ClipByValue": _clip,
+    "ClipByValue": exact.clamped,
     "DivNoNan": _no_nan("divide"),
     "MulNoNan": _no_nan("multiply"),
     "Xdivy": lambda x, y, **how: _no_nan("multiply")(row("divide")(1.0, y), x),

@@ -230,12 +230,56 @@ def eliminated(x: Any) -> Any:
     return row("concatenate")(top, below, axis=-2)
 
 
-def qr(x: Any, of_run: Any) -> tuple[Any, Any]:
-    """Both factors, whose signs are those that the second one has in the run."""
+def clamped(x: Any, min: Any = None, max: Any = None, **how: Any) -> Any:
+    if min is not None:
+        x = row("maximum")(x, min)
+    return x if max is None else row("minimum")(x, max)
+
+
+def rest_of_quotient(a: Any, b: Any, **how: Any) -> Any:
+    """What is left of a where b goes in no further; it has the sign of a."""
+    return a - b * towards_zero(row("divide")(a, b))
+
+
+def running(name: str, x: Any, axis: int, reverse: bool = False) -> Any:
+    """A running row from the start of an axis, or from its end."""
+    if not reverse:
+        return row(name)(x, axis=axis)
+    return row("flip")(row(name)(row("flip")(x, axis=axis), axis=axis), axis=axis)
+
+
+def running_logsumexp(x: Any, axis: int, total: Callable[[Any], Any]) -> Any:
+    """`total` gives the running sums along the axis."""
+    top = row("stop_gradient")(row("max")(x, axis=axis, keepdims=True))
+    return top + row("log")(total(row("exp")(x - top)))
+
+
+def added_at(x: Any, places: Any, values: Any) -> Any:
+    """x with values added to it, each at a place in x flattened."""
+    wide = row("broadcast_to")(as_numbers(values), shape=places.shape)
+    flat, more = (row("reshape")(one, shape=(-1,)) for one in (x, wide))
+    y = row("scatter_add")(flat, places.ravel(), more, axis=0)
+    return row("reshape")(y, shape=x.shape)
+
+
+def qr(x: Any, of_run: Any, whole: bool) -> tuple[Any, Any]:
+    """Both factors, whose signs are those that the second one has in the run. `whole`: the first
+    one is square."""
+    if whole and x.shape[-2] > x.shape[-1]:
+        raise TypeError("columns beyond those of the matrix are not supported")
     square = row("getitem")(x, index=(..., slice(None), slice(0, x.shape[-2])))
     signs = np.where(np.diagonal(of_run, axis1=-2, axis2=-1) < 0, -1.0, 1.0)
     q = row("qr_q")(square) * signs[..., None, :]
     return q, row("triu")(row("matmul")(transposed(q), x))
+
+
+def svd(x: Any, whole: bool, u: Any, vh: Any) -> tuple[Any, Any, Any]:
+    """The factors, with the signs that the vectors `u` and `vh` have in the run. `whole`: those of
+    the vectors are square."""
+    if whole and x.shape[-2] != x.shape[-1]:
+        raise TypeError("vectors beyond the singular values are not supported")
+    values = row("svdvals")(x)
+    return towards(row("svd_u")(x), u, -2), values, towards(row("svd_vh")(x), vh, -1)
 
 
 def towards(x: Any, of_run: Any, axis: int) -> Any:

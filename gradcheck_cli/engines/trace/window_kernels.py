@@ -34,10 +34,8 @@ def convolution(
     x = padded(x, [(0, 0), (0, 0), *padding])
     if spatial <= 2:
         return row("conv1d" if spatial == 1 else "conv2d")(x, weight, **how)
-    tables = []
-    for n, k, step, wide in zip(x.shape[2:], weight.shape[2:], strides, dilation, strict=True):
-        places = (n - wide * (k - 1) - 1) // step + 1
-        tables.append(starting([i * step for i in range(places)], n, k, wide))
+    none = [(0, 0)] * spatial
+    tables = windows_of(x.shape[2:], weight.shape[2:], strides, none, dilation)
     table = np.array(joined(tables, x.shape[2:]))
     taken = row("take")(row("reshape")(x, shape=(*x.shape[:2], -1)), table, axis=2)
     grouped = row("reshape")(taken, shape=(x.shape[0], groups, -1, *table.shape))
@@ -67,6 +65,22 @@ def padded(x: Any, padding: Sequence[tuple[int, int]], value: float = 0.0) -> An
     if any(min(pair) < 0 for pair in padding):
         x = row("getitem")(x, index=inner)
     return row("pad")(x, pad_width=widths, value=value)
+
+
+def windows_of(
+    sizes: Sequence[int],
+    window: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    dilation: Sequence[int],
+) -> list[Windows]:
+    """Along each axis all windows that fit into it and its padding."""
+    tables = []
+    geometry = zip(sizes, window, strides, padding, dilation, strict=True)
+    for n, k, step, (before, after), wide in geometry:
+        places = (n + before + after - wide * (k - 1) - 1) // step + 1
+        tables.append(starting([i * step - before for i in range(places)], n, k, wide))
+    return tables
 
 
 def starting(starts: Sequence[int], size: int, kernel: int, dilation: int) -> Windows:

@@ -8,6 +8,7 @@ this.
 from __future__ import annotations
 
 import string
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,13 @@ from gradcheck_cli.engines.jax.kernels.windows import WINDOWS
 from gradcheck_cli.engines.trace.exact_kernels import (
     Kernel,
     as_numbers,
+    clamped,
     finite,
     polygamma,
+    rest_of_quotient,
     row,
-    towards_zero,
+    running,
+    running_logsumexp,
 )
 
 DATA_MOVEMENT = frozenset(
@@ -72,9 +76,7 @@ def _reduction(name: str) -> Kernel:
 
 def _running(name: str) -> Kernel:
     def kernel(x: Any, axis: int, reverse: bool, **how: Any) -> Any:
-        turned = row("flip")(x, axis=axis) if reverse else x
-        found = row(name)(turned, axis=axis)
-        return row("flip")(found, axis=axis) if reverse else found
+        return running(name, x, axis, reverse)
 
     return kernel
 
@@ -91,9 +93,7 @@ def _extreme(name: str, start: float) -> Kernel:
 
 
 def _running_logsumexp(x: Any, axis: int, reverse: bool, **how: Any) -> Any:
-    top = row("stop_gradient")(row("max")(x, axis=axis, keepdims=True))
-    sums = _running("cumsum")(row("exp")(x - top), axis, reverse)
-    return top + row("log")(sums)
+    return running_logsumexp(x, axis, partial(running, "cumsum", axis=axis, reverse=reverse))
 
 
 def _round(x: Any, rounding_method: Any, **how: Any) -> Any:
@@ -125,10 +125,6 @@ def _select(chosen: Any, *cases: Any, **how: Any) -> Any:
     for i, case in enumerate(others, 1):
         y = row("where")(chosen == i, case, y)
     return y
-
-
-def _clamp(low: Any, x: Any, high: Any, **how: Any) -> Any:
-    return row("minimum")(row("maximum")(x, low), high)
 
 
 def _dot_general(a: Any, b: Any, dimension_numbers: Any, **how: Any) -> Any:
@@ -250,11 +246,11 @@ KERNELS: dict[str, Kernel] = {
     },
     "integer_pow": lambda x, y: row("power")(x, y),
     "select_n": _select,
-    "clamp": _clamp,
+    "clamp": lambda low, x, high, **how: clamped(x, low, high),
     "convert_element_type": _convert,
     "dot_general": _dot_general,
     "is_finite": finite,
-    "rem": lambda a, b, **how: a - b * towards_zero(row("divide")(a, b)),
+    "rem": rest_of_quotient,
     "round": _round,
     "reduce_precision": _reduce_precision,
     "polygamma": polygamma,

@@ -14,6 +14,7 @@ from gradcheck_cli.engines.trace.exact_kernels import (
     exchanged,
     qr,
     row,
+    svd,
     towards,
     transposed,
 )
@@ -36,19 +37,14 @@ def _lu(run: OfRun, x: Any, **how: Any) -> Any:
 
 
 def _qr(run: OfRun, x: Any, *, full_matrices: bool, **how: Any) -> Any:
-    if full_matrices and x.shape[-2] > x.shape[-1]:
-        raise TypeError("columns beyond those of the matrix are not supported")
-    return qr(x, run.results[1])
+    return qr(x, run.results[1], full_matrices)
 
 
 def _svd(run: OfRun, x: Any, *, full_matrices: bool, compute_uv: bool, **how: Any) -> Any:
-    values = row("svdvals")(x)
     if not compute_uv:
-        return values
-    if full_matrices and x.shape[-2] != x.shape[-1]:
-        raise TypeError("vectors beyond the singular values are not supported")
-    u, vh = run.results[1:]
-    return values, towards(row("svd_u")(x), u, -2), towards(row("svd_vh")(x), vh, -1)
+        return row("svdvals")(x)
+    u, values, vh = svd(x, full_matrices, *run.results[1:])
+    return values, u, vh
 
 
 def _eigh(run: OfRun, x: Any, **how: Any) -> Any:

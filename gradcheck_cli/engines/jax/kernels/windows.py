@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.engines.trace.exact_kernels import Kernel, row
-from gradcheck_cli.engines.trace.window_kernels import convolution, pooled, spread, starting
+from gradcheck_cli.engines.trace.window_kernels import convolution, pooled, spread, windows_of
 
 
 def _convolution(
@@ -43,12 +43,8 @@ def _reduce_window(reduce: str) -> Kernel:
     ) -> Any:
         if set(base_dilation) != {1}:
             raise TypeError("only windows over an array without base dilation are supported")
-        tables = []
         geometry = (window_dimensions, window_strides, padding, window_dilation)
-        for n, k, step, (before, after), wide in zip(x.shape, *geometry, strict=True):
-            places = (n + before + after - wide * (k - 1) - 1) // step + 1
-            tables.append(starting([i * step - before for i in range(places)], n, k, wide))
-        return pooled(x, tables, reduce)
+        return pooled(x, windows_of(x.shape, *geometry), reduce)
 
     return kernel
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.engines.torch.kernels.elementwise import clamped
 from gradcheck_cli.engines.torch.kernels.losses import BOUNDED_BELOW
 from gradcheck_cli.engines.trace import exact_kernels as exact
 from gradcheck_cli.engines.trace.exact_kernels import Kernel, row
@@ -66,7 +65,7 @@ def _mse(g: Any, x: Any, y: Any, reduction: int) -> Any:
 
 
 def _huber(g: Any, x: Any, y: Any, reduction: int, delta: float) -> Any:
-    slope = clamped(x - y, -float(delta), float(delta))
+    slope = exact.clamped(x - y, -float(delta), float(delta))
     return (1 / x.size if reduction == 1 else 1.0) * slope * g
 
 

@@ -39,21 +39,11 @@ def _div(a: Any, b: Any, rounding_mode: str | None = None) -> Any:
     return row("floor")(quotient) if rounding_mode == "floor" else exact.towards_zero(quotient)
 
 
-def _fmod(a: Any, b: Any) -> Any:
-    return a - b * exact.towards_zero(row("divide")(a, b))
-
-
 def _round(x: Any, decimals: int = 0) -> Any:
     if decimals == 0:
         return row("round")(x)
     power = 10 ** abs(decimals)
     return row("round")(x * power) / power if decimals > 0 else row("round")(x / power) * power
-
-
-def clamped(x: Any, min: Any = None, max: Any = None) -> Any:
-    if min is not None:
-        x = row("maximum")(x, min)
-    return x if max is None else row("minimum")(x, max)
 
 
 def _softplus(x: Any, beta: float = 1, threshold: float = 20) -> Any:
@@ -84,7 +74,7 @@ def _cast(x: Any, *how: Any, dtype: Any = None, **more: Any) -> Any:
 
 
 def _logit(x: Any, eps: float | None = None) -> Any:
-    return row("logit")(x if eps is None else clamped(x, eps, 1 - eps))
+    return row("logit")(x if eps is None else exact.clamped(x, eps, 1 - eps))
 
 
 def _is_nan(x: Any) -> Any:
@@ -134,10 +124,10 @@ ELEMENTWISE: dict[str, Kernel] = {
     **{name: row(name) for name in SAME_NAME},
     **{name: row(ours) for name, ours in RENAMED.items()},
     "mul": _arithmetic("multiply"),
-    **{"add": _add, "sub": _sub, "rsub": _rsub, "div": _div, "fmod": _fmod},
-    **{"round": _round, "trunc": exact.towards_zero, "clamp": clamped},
-    "clamp_min": lambda x, min: clamped(x, min),
-    "clamp_max": lambda x, max: clamped(x, None, max),
+    **{"add": _add, "sub": _sub, "rsub": _rsub, "div": _div, "fmod": exact.rest_of_quotient},
+    **{"round": _round, "trunc": exact.towards_zero, "clamp": exact.clamped},
+    "clamp_min": lambda x, min: exact.clamped(x, min),
+    "clamp_max": lambda x, max: exact.clamped(x, None, max),
     **dict.fromkeys(("_to_copy", "to"), _cast),
     "fill": _filled,
     "polygamma": lambda n, x: row("polygamma")(x, n=n),

@@ -170,22 +170,16 @@ def _lu_solve(packed: Any, pivots: Any, b: Any, *, left: bool = True, adjoint: b
 
 
 def _qr(run: OfRun, x: Any, mode: str = "reduced") -> Any:
-    if mode == "complete" and x.shape[-2] > x.shape[-1]:
-        raise TypeError("columns beyond those of the matrix are not supported")
-    q, r = exact.qr(x, run.results[1])
+    q, r = exact.qr(x, run.results[1], mode == "complete")
     return (np.empty(0) if mode == "r" else q), r
 
 
 def _svd(
     run: OfRun, x: Any, full_matrices: bool = False, compute_uv: bool = True, **how: Any
 ) -> Any:
-    values = row("svdvals")(x)
     if not compute_uv:
-        return np.empty(0), values, np.empty(0)
-    if full_matrices and x.shape[-2] != x.shape[-1]:
-        raise TypeError("vectors beyond the singular values are not supported")
-    u, vh = run.results[0], run.results[2]
-    return towards(row("svd_u")(x), u, -2), values, towards(row("svd_vh")(x), vh, -1)
+        return np.empty(0), row("svdvals")(x), np.empty(0)
+    return exact.svd(x, full_matrices, run.results[0], run.results[2])
 
 
 def _eigh(run: OfRun, x: Any, uplo: str = "L", compute_v: bool = True) -> Any:

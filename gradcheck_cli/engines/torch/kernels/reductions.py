@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,9 +67,8 @@ def _running(name: str) -> Kernel:
 
 
 def _running_logsumexp(x: Any, dim: int) -> Any:
-    wide = with_axis(x)
-    top = row("stop_gradient")(row("max")(wide, axis=dim, keepdims=True))
-    return _as_before(top + row("log")(row("cumsum")(row("exp")(wide - top), axis=dim)), x)
+    total = partial(row("cumsum"), axis=dim)
+    return _as_before(exact.running_logsumexp(with_axis(x), dim, total), x)
 
 
 def _running_extreme(name: str) -> Kernel:
