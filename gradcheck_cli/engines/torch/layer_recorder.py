@@ -8,8 +8,8 @@ executed while the node is the current one is the array's derivative.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -25,9 +25,9 @@ from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.torch.calls import Call, tensors
 from gradcheck_cli.engines.torch.compositions import unfused
 from gradcheck_cli.engines.torch.custom_functions import (
+    around_calls,
     is_separate,
     replaced_forward,
-    users_classes,
 )
 from gradcheck_cli.engines.torch.kernels import PERMUTED_ARGS, ROWS
 from gradcheck_cli.engines.torch.recorder import TorchRecorder
@@ -82,15 +82,12 @@ class LayerRecorder(TorchRecorder):
         for function in self._functions:
             function.register_prehook(self._cotangents(function.metadata[_GIVES]))
 
-    @contextmanager
-    def functions(self) -> Iterator[None]:
+    def functions(self) -> AbstractContextManager[None]:
         """Meanwhile a user's `autograd.Function` whose forward leaves PyTorch, as for NumPy, is one
         operation."""
-        with ExitStack() as stack:
-            for cls in users_classes():
-                watched = partial(self._forward, cls, cls.forward)
-                stack.enter_context(replaced_forward(cls, watched))
-            yield
+        return around_calls(
+            lambda cls: replaced_forward(cls, partial(self._forward, cls, cls.forward))
+        )
 
     def _forward(self, cls: Any, forward: Callable[..., Any], *args: Any) -> Any:
         call = Call(cls.apply, args if is_separate(cls) else args[1:], {})

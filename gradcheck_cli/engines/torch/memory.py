@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,10 +29,9 @@ def laid_out(torch: Any, tensor: Any, layout: Layout) -> Any:
         wide = (*outer, 2 * last + 1 if inside.step else last + 1)
         around = tensor.new_empty(wide)
         gaps = slice(0, None, 2) if inside.step else slice(1)
-        around[..., gaps] = torch.tensor(float("nan")).to(tensor)
-        sliced = around[..., inside]
-        sliced.copy_(tensor)
-        return sliced
+        is_float = tensor.is_floating_point() or tensor.is_complex()
+        around[..., gaps].fill_(math.nan if is_float else torch.tensor(math.nan).to(tensor))
+        return around[..., inside].copy_(tensor)
     if layout == "expanded":
         one = tensor
         for axis, size in enumerate(tensor.shape):
