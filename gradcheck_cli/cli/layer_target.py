@@ -29,6 +29,7 @@ _LIBRARIES = {
 """The engine that runs what is written with a library."""
 
 _SHAPE = re.compile(r"^\d+([xX]\d+)*$")
+_SIZES = re.compile(r"^\d+(\s*,\s*\d+)+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,13 @@ def written_in(target: str, folder: str = "") -> str:
     place = target.partition(":")[0]
     if place.endswith((".hpp", ".h", ".hh", ".hxx")):
         return "eigen"
-    from gradcheck_cli.specfile.reached import file_of, imports, reached
+    from gradcheck_cli.specfile.reached import (
+        file_of,
+        imports,
+        named_by,
+        reached,
+        without_backward,
+    )
 
     file = file_of(target, folder)
     if file is None and place.endswith(".py"):
@@ -112,6 +119,10 @@ def written_in(target: str, folder: str = "") -> str:
         if library not in _LIBRARIES and not _is_module(library):
             raise UsageError(f"there is no module {library}", "or FILE.py:NAME for a file")
         return _the_one(target, [library])
+    named, has_backward = named_by(target, folder), not without_backward(target, folder)
+    numpy_alone = "numpy" in named.libraries and not named.libraries & _LIBRARIES.keys()
+    if numpy_alone and not named.files and has_backward:
+        return "numpy"  # whatever else its file imports
     own = imports(file, folder).libraries
     if any(library in _LIBRARIES for library in own):
         return _the_one(target, own)
@@ -171,6 +182,12 @@ def spec_of(
 def _pair_of(flag: str) -> Callable[[str], tuple[str, str]]:
     def pair(given: str) -> tuple[str, str]:
         name, separator, value = given.partition("=")
+        if flag == "--input" and _SIZES.match(value.strip()):
+            sizes = [size.strip() for size in value.split(",")]
+            raise UsageError(
+                f"{flag} {given!r} is neither a shape nor numbers",
+                f"a shape is {name}={'x'.join(sizes)}, numbers are {name}=[{', '.join(sizes)}]",
+            )
         if not separator or not value.strip():
             example = "x=2x3" if flag == "--input" else "bias=false"
             raise UsageError(f"{flag} {given!r} has no value", f"write NAME=VALUE: {example}")

@@ -14,14 +14,20 @@ import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 _INSTALLED = ("site-packages", "dist-packages")
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 _CALLED = ("forward", "call", "__call__", "apply")
 """Methods of a class that are given the inputs, the surest first."""
 
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _NOT_INPUTS = frozenset(("self", "cls", "ctx", "training"))
+
+
+_Module: TypeAlias = tuple[int, tuple[str, ...]]
+"""Dots in front of the name of a module, and its parts."""
 
 
 class Imports(NamedTuple):
@@ -69,10 +75,15 @@ def imports(file: str, folder: str) -> Imports:
     if not file.endswith(".py"):
         named = (os.path.join(here, name) for name in _INCLUDE.findall(text.decode("latin-1")))
         return Imports(tuple(os.path.realpath(p) for p in named if os.path.isfile(p)), frozenset())
+    return _imported(_names(text), here, folder)
+
+
+def _imported(names: Iterable[_Module], here: str, folder: str) -> Imports:
+    """What modules are, as a file in the folder `here` names them."""
     files: dict[str, None] = {}
     libraries = set()
     folders = (here, *_folders(folder))
-    for level, parts in _names(text):
+    for level, parts in names:
         found = _modules(parts, (_above(here, level - 1),) if level else folders)
         files.update(dict.fromkeys(found))
         if not found and parts and not level:
@@ -80,15 +91,50 @@ def imports(file: str, folder: str) -> Imports:
     return Imports(tuple(files), frozenset(libraries))
 
 
+def named_by(target: str, folder: str) -> Imports:
+    """What the definition of a target names of what its file imports, by itself or by what it uses
+    of the file; nothing where the code is not here, or does not define it by name."""
+    tree, name = _tree_of(target, folder), target.partition(":")[2].partition(".")[0]
+    here = os.path.dirname(file_of(target, folder) or "")
+    parts = {name: one for one in getattr(tree, "body", ()) for name in _bound_by(one)}
+    roots = [one for one in (name, f"{name}_forward") if isinstance(parts.get(one), _DEFINITIONS)]
+    waiting, met = roots[:1], set(roots[:1])
+    statements = []
+    while waiting:
+        for one in ast.walk(parts[waiting.pop()]):
+            if isinstance(one, ast.Import | ast.ImportFrom):
+                statements.append(one)
+            used = one.id if isinstance(one, ast.Name) else ""
+            if used in parts and used not in met:
+                met.add(used)
+                waiting.append(used)
+    return _imported(_modules_of(statements), here, folder)
+
+
+def _bound_by(statement: ast.AST) -> Iterator[str]:
+    """The names that a statement of a file gives to something."""
+    if isinstance(statement, _DEFINITIONS):
+        yield statement.name
+    elif isinstance(statement, ast.Import | ast.ImportFrom):
+        yield from ((one.asname or one.name).partition(".")[0] for one in statement.names)
+    else:
+        for one in ast.walk(statement):
+            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+                yield one.id
+
+
 @cache
-def _names(text: bytes) -> tuple[tuple[int, tuple[str, ...]], ...]:
-    """The modules of every import statement: dots in front, and parts. `from a import b` may mean
-    the module `a.b`."""
+def _names(text: bytes) -> tuple[_Module, ...]:
+    """The modules of every import statement."""
     try:
-        statements = list(ast.walk(ast.parse(text)))
+        return _modules_of(ast.walk(ast.parse(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()  # which running it reports
-    found: dict[tuple[int, tuple[str, ...]], None] = {}
+
+
+def _modules_of(statements: Iterable[ast.AST]) -> tuple[_Module, ...]:
+    """Those that import statements name. `from a import b` may mean the module `a.b`."""
+    found: dict[_Module, None] = {}
     for one in statements:
         if isinstance(one, ast.Import):
             found.update(((0, tuple(alias.name.split("."))), None) for alias in one.names)
@@ -156,9 +202,6 @@ def _above(folder: str, levels: int) -> str:
     return folder
 
 
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
 def input_names(target: str, folder: str = "") -> list[str]:
     """What the function, or the method of the class that is given the inputs, calls them; those
     with a default are left out. `affine` may be `affine_forward`. Empty where the code is not here
@@ -192,23 +235,28 @@ def constructor_names(target: str, folder: str = "") -> list[str]:
 
 def _defined(target: str, folder: str) -> ast.AST | None:
     """The function or class; None where the code is not here, or does not define it by name."""
-    file = file_of(target, folder)
-    if file is None or not file.endswith(".py"):
-        return None
-    try:
-        with open(file, "rb") as stream:
-            found: ast.AST | None = ast.parse(stream.read())
-    except (OSError, SyntaxError, ValueError):
-        return None
+    found = _tree_of(target, folder)
     for part in target.partition(":")[2].split("."):
         found = _member(found, part)
     return found
 
 
+def _tree_of(target: str, folder: str) -> ast.AST | None:
+    """The code of the file of a target; None where it is not here."""
+    file = file_of(target, folder)
+    if file is None or not file.endswith(".py"):
+        return None
+    try:
+        with open(file, "rb") as stream:
+            return ast.parse(stream.read())
+    except (OSError, SyntaxError, ValueError):
+        return None
+
+
 def _member(owner: ast.AST | None, name: str) -> ast.AST | None:
     body: Iterable[ast.AST] = getattr(owner, "body", ())
-    kinds = (ast.ClassDef, *_Function.__args__)
-    return next((one for one in body if isinstance(one, kinds) and one.name == name), None)
+    found = (one for one in body if isinstance(one, _DEFINITIONS) and one.name == name)
+    return next(found, None)
 
 
 def _required(arguments: ast.arguments) -> Iterable[str]:

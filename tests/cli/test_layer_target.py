@@ -59,6 +59,43 @@ FILES = {
     "four.py": "import two\n",
     "five.py": "import numpy as np\n",
     "six.py": "import os\n",
+    "both.py": """
+import numpy as np
+import torch
+import two
+
+EPS = np.finfo(float).eps
+
+class Square:
+    def forward(self, x):
+        self.x = np.asarray(x)
+        return self.x * self.x
+    def backward(self, g):
+        return 2 * self.x * g
+
+def scale_forward(x): return np.multiply(x, 2 + EPS)
+def scale_backward(g, cache): return np.multiply(g, 2)
+
+def turned(x): return x * np.pi
+
+class Inner(torch.autograd.Function):
+    @staticmethod
+    def backward(ctx, g): return np.negative(g)
+
+class Outer:
+    def forward(self, x): return Inner.apply(x) + np.ones(3)
+    def backward(self, g): return g
+
+class Elsewhere:
+    def forward(self, x): return two.layer(np.ones(3))
+    def backward(self, g): return g
+
+class Late:
+    def forward(self, x):
+        import torch
+        return np.asarray(torch.ones(3))
+    def backward(self, g): return g
+""",
 }
 
 
@@ -72,6 +109,14 @@ FILES = {
         ("layer.hpp:layer<T>", "eigen"),
         ("torch.nn:Linear", "torch"),
         ("equinox.nn:Linear", "jax"),
+        ("both.py:Square", "numpy"),  # what its own code names is surer still
+        ("both:Square", "numpy"),
+        ("both.py:scale", "numpy"),
+        ("both.py:turned", "torch"),  # a constant of NumPy, and no backward
+        ("both.py:Inner", "torch"),
+        ("both.py:Outer", "torch"),  # by what it uses of the file
+        ("both.py:Elsewhere", "torch"),
+        ("both.py:Late", "torch"),
         ("three.py:Net", "imports tensorflow and torch"),
         ("six.py:Net", "imports no known framework"),
         ("os:getcwd", "imports no known framework"),
@@ -88,3 +133,13 @@ def test_the_imports_say_what_a_layer_is_written_in(
             written_in(target, str(tmp_path))
     else:
         assert written_in(target, str(tmp_path)) == engine
+
+
+def test_sizes_between_commas_are_neither_a_shape_nor_numbers() -> None:
+    for text in ("4,3", "4, 3", "2,3,4"):
+        sizes = text.replace(" ", "").split(",")
+        layer = LayerTarget("layers.py:Net", (f"x={text}",))
+        with pytest.raises(UsageError) as raised:
+            spec_of(layer, ["torch"])
+        assert f"x={'x'.join(sizes)}," in raised.value.help
+        assert f"x=[{', '.join(sizes)}]" in raised.value.help
