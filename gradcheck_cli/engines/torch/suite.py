@@ -73,7 +73,8 @@ def _is_empty(op: str, number: int, is_complex: bool, tensors: Sequence[torch.Te
 
 class Operation(torch.nn.Module):  # type: ignore[misc]
     """An operation at a sample, as a function of what requires a gradient, wherever that stands
-    among its arguments. The other tensors are buffers."""
+    among its arguments. The other tensors are buffers. An argument that names the dtype of the
+    sample's tensors names that of the inputs."""
 
     def __init__(self, op: str, number: int, is_complex: bool) -> None:
         super().__init__()
@@ -101,10 +102,29 @@ class Operation(torch.nn.Module):  # type: ignore[misc]
 
         self._call: Callable[[dict[int, Any]], Any] = call
         self._moving, self._fixed = moving, fixed
+        self._named = _of_own_dtype(op, number, is_complex)
 
     def forward(self, *given: Any) -> Any:
-        tensors = {i: getattr(self, f"argument{i}") for i in self._fixed}
+        tensors: dict[int, Any] = {i: getattr(self, f"argument{i}") for i in self._fixed}
+        tensors |= dict.fromkeys(self._named, given[0].dtype)
         return self._call(tensors | dict(zip(self._moving, given, strict=True)))
+
+
+def _of_own_dtype(op: str, number: int, is_complex: bool) -> list[int]:
+    """The places of the arguments that are the dtype of the sample: they change with it."""
+    wide, narrow = (
+        (torch.complex128, torch.complex64) if is_complex else (torch.float64, torch.float32)
+    )
+    places = [i for i, leaf in enumerate(_leaves(op, number, wide)) if leaf is wide]
+    if not places or narrow not in database()[op].supported_dtypes("cpu"):
+        return []
+    others = _leaves(op, number, narrow)
+    return [i for i in places if others[i] is narrow]
+
+
+def _leaves(op: str, number: int, dtype: Any) -> list[Any]:
+    found: list[Any] = tree_flatten(_arguments(_drawn(op, number + 1, dtype)[number]))[0]
+    return found
 
 
 def _arguments(sample: Any) -> tuple[Any, ...]:

@@ -29,6 +29,24 @@ def test_tensors_that_are_not_differentiated_are_buffers_of_its_dtype() -> None:
     assert single.dtype == torch.float32
 
 
+@pytest.mark.parametrize("op", ["_softmax_backward_data", "cumsum"])
+def test_an_argument_that_names_the_dtype_of_the_sample_names_that_of_the_inputs(op: str) -> None:
+    sample = suite.samples(op, 4, False)[-1]
+    operation = suite.Operation(op, sample.number, False)
+    given = torch.tensor(sample.inputs["x0"])
+    assert operation(given).dtype == torch.float64
+    single = operation.float()
+    assert single(given.float()).dtype == torch.float32
+    compiled = torch.compile(single, fullgraph=True)
+    torch.testing.assert_close(compiled(given.float()), single(given.float()))
+
+
+def test_an_argument_that_names_one_dtype_for_all_samples_stays() -> None:
+    sample = suite.samples("softmax.with_dtype", 1, False)[0]
+    operation = suite.Operation("softmax.with_dtype", sample.number, False).float()
+    assert operation(torch.tensor(sample.inputs["x0"]).float()).dtype == torch.float64
+
+
 def test_complex_samples_have_pairs() -> None:
     sample = suite.samples("exp", 1, True)[0]
     assert sample.complex_inputs == ("x0",)
