@@ -73,8 +73,8 @@ def _is_empty(op: str, number: int, is_complex: bool, tensors: Sequence[torch.Te
 
 class Operation(torch.nn.Module):  # type: ignore[misc]
     """An operation at a sample, as a function of what requires a gradient, wherever that stands
-    among its arguments. The other tensors are buffers. An argument that names the dtype of the
-    sample's tensors names that of the inputs."""
+    among its arguments. The other tensors are buffers, and so is the mask of its output. An
+    argument that names the dtype of the sample's tensors names that of the inputs."""
 
     def __init__(self, op: str, number: int, is_complex: bool) -> None:
         super().__init__()
@@ -88,9 +88,10 @@ class Operation(torch.nn.Module):  # type: ignore[misc]
         for i in fixed:
             self.register_buffer(f"argument{i}", leaves[i].detach().clone())
         rest = [None if i in (*moving, *fixed) else leaf for i, leaf in enumerate(leaves)]
+        self.register_buffer("kept", _output_mask(info, sample))
         function, wrapper, output = (
             info.get_op(),
-            info.gradcheck_wrapper,
+            info.gradcheck_wrapper if self.kept is None else self._masked,
             sample.output_process_fn_grad,
         )
 
@@ -108,6 +109,21 @@ class Operation(torch.nn.Module):  # type: ignore[misc]
         tensors: dict[int, Any] = {i: getattr(self, f"argument{i}") for i in self._fixed}
         tensors |= dict.fromkeys(self._named, given[0].dtype)
         return self._call(tensors | dict(zip(self._moving, given, strict=True)))
+
+    def _masked(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        output = function(*args, **kwargs)
+        return torch.where(self.kept, output, output.new_zeros([]))
+
+
+def _output_mask(info: Any, sample: Any) -> Any:
+    """Where the output counts, as the wrapper of masked operations says in PyTorch's own tests. It
+    is found here: Dynamo fails when it traces the wrapper. None without a mask."""
+    from torch.testing._internal.opinfo.core import gradcheck_wrapper_masked_operation
+
+    is_masked = info.gradcheck_wrapper is gradcheck_wrapper_masked_operation
+    if not is_masked or sample.kwargs.get("mask") is None:
+        return None
+    return torch.masked._output_mask(info.op, sample.input, *sample.args, **sample.kwargs)
 
 
 def _of_own_dtype(op: str, number: int, is_complex: bool) -> list[int]:

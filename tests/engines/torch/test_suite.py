@@ -29,22 +29,42 @@ def test_tensors_that_are_not_differentiated_are_buffers_of_its_dtype() -> None:
     assert single.dtype == torch.float32
 
 
-@pytest.mark.parametrize("op", ["_softmax_backward_data", "cumsum"])
-def test_an_argument_that_names_the_dtype_of_the_sample_names_that_of_the_inputs(op: str) -> None:
-    sample = suite.samples(op, 4, False)[-1]
+@pytest.mark.parametrize(("op", "place"), [("_softmax_backward_data", 0), ("cumsum", -1)])
+def test_an_argument_that_names_the_dtype_of_the_sample_names_that_of_the_inputs(
+    op: str, place: int
+) -> None:
+    sample = suite.samples(op, 4, False)[place]
     operation = suite.Operation(op, sample.number, False)
     given = torch.tensor(sample.inputs["x0"])
     assert operation(given).dtype == torch.float64
     single = operation.float()
     assert single(given.float()).dtype == torch.float32
     compiled = torch.compile(single, fullgraph=True)
-    torch.testing.assert_close(compiled(given.float()), single(given.float()))
+    x = given.float().requires_grad_()
+    found, right = (torch.autograd.grad(f(x).square().sum(), x)[0] for f in (compiled, single))
+    torch.testing.assert_close(found, right)
 
 
 def test_an_argument_that_names_one_dtype_for_all_samples_stays() -> None:
     sample = suite.samples("softmax.with_dtype", 1, False)[0]
     operation = suite.Operation("softmax.with_dtype", sample.number, False).float()
     assert operation(torch.tensor(sample.inputs["x0"]).float()).dtype == torch.float64
+
+
+@pytest.mark.parametrize("op", ["masked.cumsum", "masked.amax"])
+def test_the_output_of_a_masked_operation_is_zero_where_it_is_masked_out_compiled_too(
+    op: str,
+) -> None:
+    info = suite.database()[op]
+    for sample in suite.samples(op, 4, False):
+        operation = suite.Operation(op, sample.number, False)
+        given = torch.tensor(sample.inputs["x0"])
+        drawn = suite._drawn(op, sample.number + 1, torch.float64)[sample.number]
+        expected = info.gradcheck_wrapper(info.op, given, *drawn.args, **drawn.kwargs)
+        torch.testing.assert_close(operation(given), expected, rtol=0, atol=0)
+        torch.compiler.reset()  # it gives up after eight objects of one class
+        compiled = torch.compile(operation, backend="eager", fullgraph=True)
+        torch.testing.assert_close(compiled(given), expected, rtol=0, atol=0)
 
 
 def test_complex_samples_have_pairs() -> None:
