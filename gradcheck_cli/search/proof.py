@@ -45,6 +45,7 @@ _CUT_BY_SLOPES = 2
 """One of so many boxes is cut along the element that moves a number most. Beside a zero of a slope,
 that is always the same element; others say there how large an error may be."""
 _OCTAVES = 8.0  # an element whose ends are farther apart is cut two octaves below the larger one
+_NOTHING = 2.0**-30  # of another element: below what float32 adds to it
 _MOST_ADJOINTS = 8  # elements of an output, each of which has a reverse pass of its own
 _SLOP = 1e-300  # what underflow of float64 may lose
 _MARGIN = 0.75
@@ -539,11 +540,14 @@ def halves(
     """Each box (N, D) cut in two along the element that is widest for its domain, in ordinals or by
     its numbers, and in the middle of that: the lower halves, and then the upper ones. In ordinals,
     what is large is a small part of a domain that has 0; by its numbers, what is small is. If an
+    element of an array that is next to nothing beside another one of it is cut by its numbers: what
+    arrays are used for, sums, norms and differences, hardly moves by it. If an
     element is `chosen` (N,), not -1, the box is cut along that, in the middle of its numbers, or
     two octaves below the larger end."""
     rows = np.arange(len(low))
     numbers = [domain.numbers(one) for one in (low, high, domain.low[None], domain.high[None])]
     by_ordinals = _shares(low, high, domain.low, domain.high)
+    by_ordinals[_beside_others(domain, np.maximum(np.abs(numbers[0]), np.abs(numbers[1])))] = 0.0
     by_numbers = _shares(*(one / 2 for one in numbers))
     along, axis = np.divmod(np.argmax(np.hstack([by_ordinals, by_numbers]), axis=1), domain.size)
     if chosen is not None:
@@ -563,6 +567,14 @@ def halves(
     middle_high[rows, axis] = cut
     middle_low[rows, axis] = cut + 1
     return np.concatenate([low, middle_low]), np.concatenate([middle_high, high])
+
+
+def _beside_others(domain: Domain, sizes: Array) -> Array:
+    """Which elements of boxes (N, D), of these sizes at most, are next to nothing beside others of
+    their array."""
+    arrays = domain.arrays(sizes).values()
+    flat = (one.reshape(len(sizes), -1) for one in arrays)
+    return np.hstack([one < _NOTHING * np.max(one, axis=1, keepdims=True) for one in flat])
 
 
 def _shares(low: Array, high: Array, lowest: Array, highest: Array) -> Array:

@@ -42,7 +42,12 @@ from gradcheck_cli.search.enclosures.enclosed import (
     Exceeds,
     Rounding,
 )
-from gradcheck_cli.search.enclosures.faithful import AGAIN, LOOSE, unfaithful
+from gradcheck_cli.search.enclosures.faithful import (
+    AGAIN,
+    LOOSE,
+    of_one_dtype,
+    unfaithful,
+)
 from gradcheck_cli.search.estimates import Answers, Estimator
 from gradcheck_cli.search.goals import Lines, Watch, directed, lines_through
 from gradcheck_cli.search.kinds import relative_errors, suspects
@@ -193,6 +198,7 @@ class Searching:
         if program is None:
             return
         self._why = unfaithful(program, engine)
+        self._why = self._why or of_one_dtype(self._program, engine, self._domain.dtype)
         if self._why:
             return
         rounding = Rounding.of(self._format, engine in LOOSE, engine in AGAIN)

@@ -30,7 +30,7 @@ from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.search.box import Domain, Ordinals, domain_of
 from gradcheck_cli.search.enclosures.enclosed import Enclosed, Exceeds, Rounding
 from gradcheck_cli.search.enclosures.enclosing import BoxProgram
-from gradcheck_cli.search.enclosures.faithful import LOOSE, unfaithful
+from gradcheck_cli.search.enclosures.faithful import LOOSE, of_one_dtype, unfaithful
 from gradcheck_cli.search.estimates import Answers
 from gradcheck_cli.search.probes import probes
 from gradcheck_cli.search.runs import BATCH, Runner
@@ -103,6 +103,8 @@ class Attack:
         except NodeFault:  # the formula has no value in the middle of the domain
             return
         if gradient.program is None or unfaithful(gradient.program, self.name):
+            return
+        if of_one_dtype(runner.program, self.name, dtype):
             return
         fmt = FORMATS[dtype]
         rounding = Rounding.of(fmt, self.name in LOOSE)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.search.enclosures.enclosed import (
     Bounds,
     Enclosed,
@@ -506,13 +507,50 @@ RULES["cummin"] = _running(RULES["min"])
 # Rows that are fused, because their parts forget what they have in common.
 
 
-def _peak(x: Enclosed, axis: int) -> tuple[Bounds, Bounds, int]:
-    """The largest error along the axis, the largest distance below the largest number, and the
-    size of the axis."""
+_EXP_ULPS = 6
+"""Times the error of a function of a library: PyTorch's softmax takes an exponential that is right
+to 20 ulps."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Exponentials:
+    """exp(x - max x) along an axis: how far arguments are off at most, the sum of all but the
+    largest, at most, the error of the sum in proportion to it, as a difference of logarithms, and
+    the same of each exponential."""
+
+    moved: Bounds
+    rest: Bounds
+    off: Bounds
+    each: Bounds
+
+
+def _exponentials(rounding: Rounding, x: Enclosed, axis: int) -> _Exponentials:
+    """The largest number has exp(0), which is 1 in every engine. Of others, x - max x is rounded,
+    by u t for a distance t, and u t exp(-t) is below 0.37 u. The sum is not below 1."""
+    count, u = x.lo.shape[axis], rounding.unit
     with np.errstate(all="ignore"):
-        e = np.max(np.where(x.bad, np.inf, x.error), axis=axis, keepdims=True)
-        span = np.max(x.hi, axis=axis, keepdims=True) - np.min(x.lo, axis=axis, keepdims=True)
-    return e, span, x.lo.shape[axis]
+        e = np.where(x.bad, np.inf, x.error)
+        low, high = x.lo - e, x.hi + e
+        top = np.max(low, axis=axis, keepdims=True)
+        near = np.maximum(top - high, 0.0)
+        far = np.max(high, axis=axis, keepdims=True) - low
+        parts = np.exp(-near) * (1 + 2.0**-40)
+        own = _EXP_ULPS * rounding.library
+        terms = parts * own + u * np.where(near > 1, near * parts, 0.37) + rounding.library_least
+        rest, off = (  # one of those that may be the largest is
+            up(np.sum(p, axis=axis, keepdims=True) - np.max(p, axis=axis, keepdims=True))
+            for p in (parts, terms)
+        )
+        off = off * (1 + own + u * far.max(axis=axis, keepdims=True)) + 2 * (count - 1) * u
+        off = np.where(off < 0.5, -np.log1p(-off), np.inf)
+        order = np.sort(high, axis=axis)
+        best, second = (np.take(order, [-i], axis=axis) for i in (1, min(2, count)))
+        others = np.where(high == best, second, best)
+        each = np.where((low > others) | (count == 1), 0.0, up(own + u * far))
+        moved = np.max(e, axis=axis, keepdims=True)
+    return _Exponentials(
+        moved, rest + count * 2.0**-50, off, np.where(np.isnan(each), np.inf, each)
+    )
 
 
 def _only_axis(axis: Any) -> int:
@@ -525,16 +563,16 @@ def _only_axis(axis: Any) -> int:
 @rule("softmax")
 def _softmax(rounding: Rounding, x: Enclosed, *, axis: Any = -1) -> Enclosed:
     """p_i = 1 / sum exp(x_j - x_i): least where x_i is least and all others are largest. Computed
-    as exp(x_i - max x) / sum; the differences round by u of their size."""
+    as exp(x_i - max x) / sum, or times its reciprocal."""
     axis = _only_axis(axis)
-    e, span, count = _peak(x, axis)
-    u = rounding.unit
+    count, parts = x.lo.shape[axis], _exponentials(rounding, x, axis)
     with np.errstate(all="ignore"):
+        span = np.max(x.hi, axis=axis, keepdims=True) - np.min(x.lo, axis=axis, keepdims=True)
         slop = 2.0**-49 * count * (np.abs(span) + count + 4)
         lo = _shares(x.lo, x.hi, axis) * (1 - slop)
         hi = _shares(x.hi, x.lo, axis) * (1 + slop)
-        moved = up(2 * e + u * (span + 2 * e))
-        d = up(np.expm1(2 * moved) + (count + 4) * 2 * rounding.library * np.exp(2 * moved))
+        d = up(np.expm1(up(2 * parts.moved + parts.off + parts.each) + 3 * rounding.unit))
+    d = np.where(np.isnan(d), np.inf, d)
     bad, undefined = _any(x, axis)
     part = Enclosed(lo, hi, d, np.full(lo.shape, rounding.normal), bad, undefined)
     found = rounded(rounding, part, above=True)
@@ -567,20 +605,22 @@ def _any(x: Enclosed, axis: int) -> tuple[Any, Any]:
 def _logsumexp(
     rounding: Rounding, x: Enclosed, *, axis: Any = None, keepdims: bool = False
 ) -> Enclosed:
-    """max x + log of a sum from 1 to n: that sum is right to n + 5 ulps or so, since
-    u t exp(-t) < u for t = max x - x_i. Its inputs move it by their largest error."""
+    """max x + log of a sum from 1 to n. Its inputs move it by their largest error."""
     flat, kept = in_lines(x, axis)
-    count = flat.lo.shape[-1]
+    count, parts = flat.lo.shape[-1], _exponentials(rounding, flat, -1)
     with np.errstate(all="ignore"):
         lo, hi = (np.logaddexp.reduce(part, axis=-1) for part in (flat.lo, flat.hi))
-        e = np.max(np.where(flat.bad, np.inf, flat.error), axis=-1)
-        own = rounding.library * (2 * count + 6 + 4 * math.log(count + 1))
         slop = 2.0**-48 * count * (np.maximum(np.abs(lo), np.abs(hi)) + count)
+        a = up(parts.moved + _of_log(rounding, parts))[..., 0]
     bad, undefined = np.any(flat.bad, axis=-1), np.any(flat.undefined, axis=-1)
-    zero = np.zeros(lo.shape)
-    value = Enclosed(lo - slop, hi + slop, zero, up(e + own), bad, undefined)
+    value = Enclosed(lo - slop, hi + slop, np.zeros(lo.shape), a, bad, undefined)
     found = rounded(rounding, value)
     return found.map(lambda part: part.reshape(kept)) if keepdims else found
+
+
+def _of_log(rounding: Rounding, parts: _Exponentials) -> Bounds:
+    """How far the logarithm of the sum is off."""
+    return parts.off + rounding.library * (np.log1p(parts.rest) + parts.off)
 
 
 def in_lines(x: Enclosed, axis: Any) -> tuple[Enclosed, tuple[int, ...]]:
@@ -598,14 +638,15 @@ def in_lines(x: Enclosed, axis: Any) -> tuple[Enclosed, tuple[int, ...]]:
 def _log_softmax(rounding: Rounding, x: Enclosed, *, axis: Any = -1) -> Enclosed:
     """-log sum exp(x_j - x_i), computed as (x_i - max x) - log(sum): both parts are below 0."""
     axis = _only_axis(axis)
-    e, span, count = _peak(x, axis)
+    count, parts = x.lo.shape[axis], _exponentials(rounding, x, axis)
     with np.errstate(all="ignore"):
         lo, hi = _log_shares(x.lo, x.hi, axis), _log_shares(x.hi, x.lo, axis)
+        span = np.max(x.hi, axis=axis, keepdims=True) - np.min(x.lo, axis=axis, keepdims=True)
         slop = 2.0**-46 * count * (1 + count + np.abs(span))
-        own = rounding.library * (2 * count + 6 + 4 * math.log(count + 1))
-        a = up(2 * e + own)
+        a = up(2 * parts.moved + _of_log(rounding, parts)) + rounding.library_least
         d = np.full(lo.shape, rounding.unit)
     bad, undefined = _any(x, axis)
+    a = np.broadcast_to(a, lo.shape)
     found = rounded(rounding, Enclosed(lo - slop, hi + slop, d, a, bad, undefined))
     return Enclosed(found.lo, np.minimum(found.hi, 0.0), found.d, found.a, found.bad, undefined)
 

@@ -105,7 +105,7 @@ class BoxProgram:
         self.program = program = signed(merged(unrolled(gathered(program))))
         numbers = {n for n, i in program.inputs.items() if program.nodes[i].kind == "float"}
         self._names = numbers.union(masks)  # of the inputs that each point has
-        self._facts = facts_of(program)
+        self._facts = facts_of(program, rounding.again)
         self.rounding = rounding
         self._compiled: dict[tuple[int, frozenset[str]], Steps] = {}
         for node in program.nodes:

@@ -1,7 +1,8 @@
 """Facts about nodes that their own rule forgets, because it does not know what its arguments have
 in common.
 
-    x - max(x) <= 0,  x - logsumexp(x) <= 0
+    x_i - max(x) is the least x_i - x_j, and 0 for the largest;  x - logsumexp(x) <= 0
+    x_i = max(x) is known where x_i is apart from all others; so it is for the least
     the number of elements that are equal to the largest is at least 1
     sum(exp(x - max(x))) is at least 1
     sum(g softmax(x)) lies between the least and the largest g
@@ -24,15 +25,20 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.program import CONSTANT, Node, Program, ProgramCopy
-from gradcheck_cli.search.enclosures.enclosed import Bounds, Enclosed
+from gradcheck_cli.search.enclosures.enclosed import Bounds, Enclosed, Mask
 from gradcheck_cli.search.enclosures.faithful import identity
 from reference_engine.rules import axes_of
 from reference_engine.traced import ROWS
 
+_ROUNDED = 2.0**-50  # of a difference in float64
+_KEPT = 1e-30
+"""Larger numbers are flushed by no engine, in a dtype of which it flushes numbers."""
+_MOST_PAIRED = 32
 _SLOP = 2.0**-40  # of functions of float64 numbers up to 1000
 _SPREADS = ("reshape", "broadcast_to", "expand_dims")
-Fact = Callable[[Enclosed, list[Any]], Enclosed]
-"""The enclosure of a node, narrowed; it is given the enclosures of all nodes before it."""
+Fact = Callable[[Any, list[Any]], Any]
+"""The enclosure of a node, or its mask, narrowed; it is given the enclosures of all nodes before
+it."""
 
 
 def merged(program: Program) -> Program:
@@ -112,9 +118,9 @@ def _stays_above(node: Node, nodes: Sequence[Node], above: set[int]) -> bool:
     return node.op in _ABOVE
 
 
-def facts_of(program: Program) -> dict[int, Fact]:
-    """By node, what is known of it."""
-    finder = _Finder(program)
+def facts_of(program: Program, again: bool = False) -> dict[int, Fact]:
+    """By node, what is known of it, on an engine that may compute a number `again` for each use."""
+    finder = _Finder(program, again)
     found = {}
     for index, node in enumerate(program.nodes):
         fact = finder.fact(node)
@@ -124,17 +130,31 @@ def facts_of(program: Program) -> dict[int, Fact]:
 
 
 class _Finder:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, again: bool) -> None:
         self._nodes = program.nodes
+        self._again = again
 
     def fact(self, node: Node) -> Fact | None:
         if node.op == "subtract":
             first, second = node.args
-            if self._tops(second, first):
-                return _not_positive
+            for row in ("max", "logsumexp"):
+                groups = self._groups(second, (row,), first)
+                if groups is not None and np.array_equal(*groups):
+                    return _below_largest(first, groups[0]) if row == "max" else _not_positive
             return self._of_complement(first, second)
+        if node.op == "equal":
+            return self._of_match(node)
         if node.op == "sum":
             return self._of_sum(node)
+        return None
+
+    def _of_match(self, node: Node) -> Fact | None:
+        """Whether a number is the largest, or the least, of some with it among them."""
+        for one, other in (node.args, node.args[::-1]):
+            for row, sign in (("max", 1), ("min", -1)):
+                groups = self._groups(other, (row,), one)
+                if groups is not None and np.array_equal(*groups):
+                    return _is_extreme(one, groups[0], sign, self._again)
         return None
 
     def _of_complement(self, first: int, second: int) -> Fact | None:
@@ -152,12 +172,6 @@ class _Finder:
                     node.args[0], lambda x: (np.cosh(t) ** -2 for t in (x.most, x.least))
                 )
         return None
-
-    def _tops(self, index: int, of: int) -> bool:
-        """Whether the node has, beside each of those numbers, the largest of some numbers with this
-        one among them, or their logsumexp."""
-        groups = self._groups(index, ("max", "logsumexp"), of)
-        return groups is not None and np.array_equal(*groups)
 
     def _groups(self, index: int, rows: tuple[str, ...], of: int) -> tuple[Any, Any] | None:
         """The numbers of the node `of`, by which of its reductions (`rows`) they go into, and which
@@ -245,6 +259,72 @@ def _narrowed(x: Enclosed, lo: Any, hi: Any) -> Enclosed:
 
 def _not_positive(x: Enclosed, _: list[Any]) -> Enclosed:
     return _narrowed(x, -np.inf, 0.0)
+
+
+def _below_largest(index: int, groups: Bounds) -> Fact:
+    """The least of all distances from others of its group."""
+    others = _others(groups)
+
+    def fact(x: Enclosed, values: list[Any]) -> Enclosed:
+        flat = _flat(values[index], groups)
+        if flat is None:
+            return _not_positive(x, values)
+        lo, hi = (
+            np.min(np.where(others, own[:, :, None] - far[:, None, :], 0.0), axis=2)
+            for own, far in ((flat.lo, flat.hi), (flat.hi, flat.lo))
+        )
+        lo = np.where(lo < 0, lo - np.abs(lo) * _ROUNDED, 0.0)
+        hi = np.where(hi < 0, hi + np.abs(hi) * _ROUNDED, 0.0)
+        return _narrowed(x, lo.reshape(x.lo.shape), hi.reshape(x.lo.shape))
+
+    return fact
+
+
+def _is_extreme(index: int, groups: Bounds, sign: int, again: bool) -> Fact:
+    """A mask, where computed numbers are apart, too. One of two that are apart is no number that an
+    engine flushes. What may be rounded differently `again` is not equal to itself."""
+    others = _others(groups)
+
+    def fact(found: Any, values: list[Any]) -> Any:
+        flat = _flat(values[index], groups)
+        if flat is None or not isinstance(found, Mask):
+            return found
+        with np.errstate(all="ignore"):
+            e = np.where(flat.bad, np.inf, flat.error)
+            low, high = flat.lo - e, flat.hi + e
+            low, high = (low, high) if sign > 0 else (-high, -low)
+            kept = (low > _KEPT) | (high < -_KEPT)
+            ahead = (low[:, :, None] > high[:, None, :]) & (kept[:, :, None] | kept[:, None, :])
+            same = (e == 0) | (not again)
+        first = (np.all(ahead | ~others, axis=2) & same).reshape(found.true.shape)
+        not_first = np.any(ahead & others, axis=1).reshape(found.true.shape)
+        known = first | not_first
+        return replace(
+            found,
+            true=np.where(known, first, found.true),
+            false=np.where(known, not_first, found.false),
+            computed_true=np.where(known, first, found.computed_true),
+            computed_false=np.where(known, not_first, found.computed_false),
+            agree=found.agree | known,
+            tie=found.tie & ~known,
+        )
+
+    return fact
+
+
+def _others(groups: Bounds) -> Bounds:
+    """By pairs of numbers, whether they are two of one group."""
+    flat = groups.ravel()
+    return np.asarray((flat[:, None] == flat[None, :]) & ~np.eye(len(flat), dtype=np.bool_))
+
+
+def _flat(x: Any, groups: Bounds) -> Enclosed | None:
+    """The numbers of each box in a row; None where they are too many for pairs, or not known."""
+    if not isinstance(x, Enclosed) or groups.size > _MOST_PAIRED:
+        return None
+    if x.lo.shape[1:] != groups.shape:
+        return None
+    return x.map(lambda part: part.reshape(len(part), -1))
 
 
 def _at_least_one(x: Enclosed, _: list[Any]) -> Enclosed:

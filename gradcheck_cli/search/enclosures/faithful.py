@@ -83,6 +83,21 @@ _BY_OTHERS = {"torch": frozenset(("prod", "cumprod"))}
 how those beside it are computed."""
 
 
+_BY_DTYPE = {"jax": frozenset(("log_ndtr", "erfcx"))}
+"""Rows for which an engine has another program in each dtype; what is recorded is that of
+float64."""
+
+
+def of_one_dtype(formula: Program, engine: str, dtype: str) -> str:
+    """The first operation of a formula whose program in this dtype is not the recorded one; empty
+    where there is none."""
+    rows = _BY_DTYPE.get(engine, frozenset()) if dtype != "float64" else frozenset()
+    found = (node.op for node in formula.nodes if node.op in rows)
+    return next(
+        (f"`{op}` is recorded in float64, and is another program in {dtype}" for op in found), ""
+    )
+
+
 def chooses_by_others(program: Program, engine: str) -> bool:
     """Whether what an engine computes at a point depends on the others of a batch."""
     return any(node.op in _BY_OTHERS.get(engine, ()) for node in program.nodes)

@@ -75,7 +75,11 @@ def _power_of(function: Any, turned: float) -> Rule:
             moves = moved(x) + (0.0 if turned == 0 else own * (x.most + moved(x)))
             d = np.where(gone, 0.0, up(np.expm1(moves)))
         a = np.where(gone, top, 0.0)
-        return library(rounding, x, ends, d, a, within=(0.0, np.inf), plain=True)
+        found = library(rounding, x, ends, d, a, within=(0.0, np.inf), plain=True)
+        one = (x.lo == 0) & (x.hi == 0) & (x.error == 0) & ~x.bad  # 1 in all engines
+        lo, hi = np.where(one, 1.0, found.lo), np.where(one, 1.0, found.hi)
+        d, a = np.where(one, 0.0, found.d), np.where(one, 0.0, found.a)
+        return replace(found, lo=lo, hi=hi, d=d, a=a)
 
     return found
 

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from flint import arb
 
 from gradcheck_cli.domain.dtypes import FORMATS
-from gradcheck_cli.search.enclosures.enclosed import Rounding
+from gradcheck_cli.search.enclosures.enclosed import Rounding, between
 from gradcheck_cli.search.enclosures.enclosing import BoxProgram
 from gradcheck_cli.search.enclosures.facts import facts_of, merged, signed
 from reference_engine.arithmetic.arbs import precision
@@ -26,9 +29,44 @@ def test_what_rows_have_in_common_is_known() -> None:
 
 
 def test_numbers_that_are_equal_to_the_largest_are_counted() -> None:
-    assert narrowed("sum(where(x == max(x), 1.0, 0.0)) * g[0]") == ["sum"]
-    assert narrowed("sum(where(x == max(x), 0.0, 1.0)) * g[0]") == []
+    assert narrowed("sum(where(x == max(x), 1.0, 0.0)) * g[0]") == ["equal", "sum"]
+    assert narrowed("sum(where(x == max(x), 0.0, 1.0)) * g[0]") == ["equal"]
     assert narrowed("sum(where(x == max(g), 1.0, 0.0))") == []
+
+
+@pytest.mark.parametrize("row", ["max", "min"])
+@pytest.mark.parametrize("again", [False, True])
+def test_distances_from_the_largest_and_what_is_the_largest_hold_at_all_points(
+    row: str, again: bool
+) -> None:
+    """Of boxes that meet or do not, of products, whose computed numbers are off."""
+    model = f"sum(where(x * x * g == {row}(x * x * g), x, g)) + sum(x * x * g - {row}(x * x * g))"
+    program = spec_of("{x: [1, 2, 3], g: [1, -1, 2]}", model).program
+    rounding = replace(Rounding.of(FORMATS["float32"], False), again=again)
+    boxes = BoxProgram(program, {}, FORMATS["float32"], rounding)
+    ops = {node.op: index for index, node in enumerate(boxes.program.nodes)}
+    rng = np.random.default_rng(0)
+    known = 0
+    for _ in range(300):
+        ends = np.sort(rng.choice([-2.0, -1, 0, 0.5, 0.75, 1, 3], (2, 2, 1, 3)), axis=0)
+        ends[1] = np.where(rng.random(3) < 0.7, ends[0] + 0.1, ends[1])
+        low, high = ({"x": one[0], "g": one[1]} for one in ends)
+        run = boxes.run({n: between(low[n], high[n]) for n in low}, 1)
+        mask, apart = run.single[ops["equal"]], run.single[ops["subtract"]]
+        for _ in range(4):
+            share = rng.choice([0, 1, 0.5], (2, 3))
+            x, g = (low[n][0] + s * (high[n] - low[n])[0] for n, s in zip(low, share, strict=True))
+            y = x * x * g
+            extreme = getattr(np, row)(y)
+            assert np.all(apart.lo[0] <= y - extreme)
+            assert np.all(y - extreme <= apart.hi[0])
+            assert np.all(np.where(y == extreme, mask.true[0], mask.false[0]))
+            near = y * (1 + rng.uniform(-1, 1, 3) * 2.0**-24)
+            computed = near == getattr(np, row)(near)
+            assert np.all(np.where(computed, mask.computed_true[0], mask.computed_false[0]))
+        known += not np.all(mask.true & mask.false)
+        assert not again or np.all(mask.computed_false | (run.single[ops["multiply"]].error == 0))
+    assert known > 30
 
 
 def test_of_others_nothing_is() -> None:

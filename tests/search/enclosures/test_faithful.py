@@ -1,5 +1,13 @@
-from gradcheck_cli.search.enclosures.faithful import unfaithful
-from tests.search.searched import spec_of
+import re
+
+import numpy as np
+import pytest
+
+from gradcheck_cli.engines.errors import NodeFault
+from gradcheck_cli.search.enclosures.faithful import of_one_dtype, unfaithful
+from gradcheck_cli.search.runs import Runner
+from reference_engine.op import TABLE
+from tests.search.searched import domain_in, spec_of
 
 SOME = spec_of("{x: 1.0}", "exp(x)").program
 
@@ -14,3 +22,40 @@ def test_the_first_kernel_that_is_not_known_is_named() -> None:
 
 def test_rows_are_what_the_reference_engine_computes() -> None:
     assert unfaithful(SOME, "reference") == ""
+
+
+NUMBERS = sorted(
+    name
+    for name, row in TABLE.items()
+    if row.elementwise and row.arity == 1 and name != "logical_not"
+)
+
+
+@pytest.mark.parametrize("name", [*NUMBERS, "logaddexp", "hypot", "betaln", "xlog1py", "power"])
+def test_what_jax_computes_in_float32_is_what_is_recorded_in_float64(name: str) -> None:
+    """The same primitives, with constants that are rounded; or a proof is refused."""
+    jax = pytest.importorskip("jax")
+    from gradcheck_cli.engines.jax.engine import JaxEngine
+
+    more = {"polygamma": ", n=1"}.get(name, "" if name in NUMBERS else ", x + 1")
+    spec = spec_of("{x: {value: 0.4, domain: [0.1, 0.9]}}", f"{name}(x{more})")
+    engine = JaxEngine()
+    engine.load()
+    problem = Runner("jax", spec.program, domain_in(spec), ("x",)).whole(domain_in(spec).start)
+    _, prepared = engine.prepared(problem)
+    texts = []
+    with jax.enable_x64(True):
+        for dtype in (np.float32, np.float64):
+            try:
+                traced = jax.make_jaxpr(lambda x: prepared.run([x])[prepared.program.output])(
+                    dtype(0.4)
+                )
+            except NodeFault:
+                pytest.skip("JAX traces it in one dtype alone")
+            constants = [np.float32(x).tolist() for x in traced.consts]
+            text = re.sub(r"\bf(loat)?(32|64)\b", "F", f"{traced.jaxpr} {constants}")
+            number = r"-?\d+\.\d+(e-?\d+)?"
+            texts.append(re.sub(number, lambda found: str(np.float32(found[0])), text))
+    same = not of_one_dtype(spec.program, "jax", "float32")
+    assert (texts[0].split() == texts[1].split()) == same
+    assert not of_one_dtype(spec.program, "jax", "float64")
