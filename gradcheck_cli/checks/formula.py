@@ -16,9 +16,7 @@ from gradcheck_cli.domain.evaluation import (
     FIRST_ORDER,
     Evaluation,
     Failure,
-    Mode,
     Problem,
-    Projection,
     TraceRequest,
 )
 from gradcheck_cli.domain.fixes import FixRequest, Screened
@@ -135,7 +133,8 @@ class Formula(CaseExamination):
         trace = TraceRequest(input=self.case.spec.wrt[0])
         if mode is not None and not self.graphs:
             projection = self._truth.projections[mode]
-            asks.append(Ask(None, self._reference(mode, projection, trace)))
+            question = self.case.problem(mode, projection=projection, trace=trace)
+            asks.append(Ask(None, question))
         for answer in (yield asks):
             if isinstance(answer, Curve):
                 self.curve = answer
@@ -143,19 +142,6 @@ class Formula(CaseExamination):
                 self.graphs = (graph_of(answer, self.case, trace),)
             else:
                 self._no_picture(answer)
-
-    def _reference(self, mode: Mode, projection: Projection, trace: TraceRequest) -> Problem:
-        case = self.case
-        return Problem(
-            case.spec.program,
-            case.values,
-            case.spec.wrt,
-            case.dtype,
-            case.dtype,
-            mode,
-            projection,
-            trace,
-        )
 
     def _no_picture(self, answer: Evaluation | Failure) -> None:
         failure = answer.failure if isinstance(answer, Evaluation) else answer

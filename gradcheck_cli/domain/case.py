@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import (
     Evaluation,
     Failure,
     Mode,
+    Problem,
     Projection,
     TraceRequest,
     Training,
@@ -47,6 +48,10 @@ class TruthRequest:
     known: Truth | None = None
     suspects: Mapping[tuple[str, str], Array] | None = None
     exact: frozenset[str] = frozenset()
+
+    def problem(self, mode: Mode, **other: Any) -> Problem:
+        """What an engine is asked for the gradient of a mode; `other` fields are as given."""
+        return _problem(self, self.wrt, mode, other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,22 @@ class Case:
     complex_leaves: frozenset[str] = frozenset()
     complex_output: bool = False
     along: Mapping[str, Array] = field(default_factory=dict)
+
+    @property
+    def program(self) -> Program:
+        return self.spec.program
+
+    def problem(self, mode: Mode, **other: Any) -> Problem:
+        """What an engine is asked for the gradient of a mode; `other` fields are as given."""
+        return _problem(self, self.spec.wrt, mode, other)
+
+
+def _problem(
+    of: TruthRequest | Case, wrt: tuple[str, ...], mode: Mode, other: Mapping[str, Any]
+) -> Problem:
+    known = {"program": of.program, "values": of.values, "wrt": wrt, "dtype": of.dtype}
+    known |= {"rounding": of.dtype, "mode": mode, "projection": of.projections[mode]}
+    return Problem(**{**known, **other})
 
 
 @dataclass(frozen=True, slots=True)

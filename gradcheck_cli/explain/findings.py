@@ -10,7 +10,7 @@ import numpy as np
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import Evaluation, Mode, Problem
+from gradcheck_cli.domain.evaluation import Evaluation, Mode
 from gradcheck_cli.domain.program import INPUT, Program, ProgramCopy
 from gradcheck_cli.domain.report import Cause, Finding, internal_about
 from gradcheck_cli.engines.tracebacks import internal_failure
@@ -147,9 +147,7 @@ def terms_of(case: Case, mode: Mode, name: str) -> Sequence[tuple[str, Array]]:
     if not 2 <= len(uses) <= _MOST_USES or case.projections[mode].columns is not None:
         return ()
     values = {**case.values, **dict.fromkeys(uses, case.values[name])}
-    problem = Problem(
-        split, values, tuple(uses), "float64", case.dtype, mode, case.projections[mode]
-    )
+    problem = case.problem(mode, program=split, values=values, wrt=tuple(uses), dtype="float64")
     answer = ReferenceEngine().evaluate(problem)
     if answer.failure is not None:
         return ()

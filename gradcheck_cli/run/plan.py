@@ -345,7 +345,9 @@ def _look_at(
     for name, found in engines.items():
         reasons = {mode: _reason_against(plan, found, dtype, mode) for mode in function.modes}
         problems[name] = tuple(
-            replace(_problem(case, mode, options), program=spec.program, along=function.along)
+            case.problem(
+                mode, program=spec.program, along=function.along, difference=options.difference
+            )
             for mode, (reason, _) in reasons.items()
             if not reason
         )
@@ -372,19 +374,6 @@ def _look_at(
         seed=plan.seed,
     )
     return PointPlan(replace(case, evaluations=tuple(refused)), problems, truth), notes
-
-
-def _problem(case: Case, mode: Mode, options: RunOptions) -> Problem:
-    return Problem(
-        program=case.spec.program,
-        values=case.values,
-        wrt=case.spec.wrt,
-        dtype=case.dtype,
-        rounding=case.dtype,
-        mode=mode,
-        projection=case.projections[mode],
-        difference=options.difference,
-    )
 
 
 def _projections(

@@ -15,7 +15,6 @@ from gradcheck_cli.domain.evaluation import (
     Difference,
     Evaluation,
     Mode,
-    Problem,
     Projection,
     Scheme,
 )
@@ -36,15 +35,7 @@ def curve(request: CurveRequest) -> Curve:
         return Curve(
             request.name, asked.dtype, (), "its gradient is compared along cotangents only"
         )
-    problem = Problem(
-        asked.program,
-        asked.values,
-        asked.wrt,
-        asked.dtype,
-        asked.dtype,
-        "forward",
-        asked.projections[mode],
-    )
+    problem = replace(asked.problem(mode), mode="forward")
     right = _known(request, mode)
     size = max((_largest(value[at]) for value, at in right.values()), default=0.0)
     if size == 0:

@@ -10,7 +10,7 @@ import numpy as np
 from gradcheck_cli.domain.blocks import blocks_in
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array
-from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, Problem, Projection
+from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, Projection
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.reference.engine import ReferenceEngine
 from gradcheck_cli.truth.plain import inlined
@@ -51,17 +51,7 @@ def float64_gradients(request: TruthRequest, engine: ReferenceEngine) -> Float64
 
 
 def _evaluate(request: TruthRequest, mode: Mode, engine: ReferenceEngine) -> Evaluation:
-    return engine.evaluate(
-        Problem(
-            program=request.program,
-            values=request.values,
-            wrt=request.wrt,
-            dtype="float64",
-            rounding=request.dtype,
-            mode=mode,
-            projection=request.projections[mode],
-        )
-    )
+    return engine.evaluate(request.problem(mode, dtype="float64"))
 
 
 def _blocks(

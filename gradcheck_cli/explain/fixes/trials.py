@@ -202,9 +202,7 @@ class _Results:
 
     def problem(self, program: Program, point: TrialPoint) -> Problem:
         """What the engine is asked in a trial."""
-        case, mode = self._case, self._who[1]
-        dtype, projection = case.dtype, case.projections[mode]
-        return Problem(program, point.values, case.spec.wrt, dtype, dtype, mode, projection)
+        return self._case.problem(self._who[1], program=program, values=point.values)
 
     def count(self) -> None:
         """Fills in `right` and `refused`."""

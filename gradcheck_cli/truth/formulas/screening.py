@@ -17,7 +17,7 @@ import numpy as np
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.draws import generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
-from gradcheck_cli.domain.evaluation import Mode, Problem
+from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.fixes import (
     Candidate,
     FixRequest,
@@ -284,16 +284,7 @@ def _evaluated(
     engine: Engine,
 ) -> tuple[Array, Mapping[str, Array]] | None:
     """Output and gradients in the judged dtype; None where there are none."""
-    problem = Problem(
-        program,
-        values,
-        request.wrt,
-        request.dtype,
-        request.dtype,
-        mode,
-        request.projections[mode],
-    )
-    answer = engine.evaluate(problem)
+    answer = engine.evaluate(request.problem(mode, program=program, values=values))
     if answer.failure is not None or answer.output is None:
         return None
     gradients = {
