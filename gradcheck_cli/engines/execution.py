@@ -182,7 +182,25 @@ class Recorder(Protocol):
 
 
 class Observer(ABC):
-    """A recorder that sees operations while they run."""
+    """A recorder that sees operations while they run, on behalf of its `node`."""
+
+    node: int | None = None
+    backward = False
+
+    def enter(self, node: int) -> None:
+        self.node = node
+
+    def leave(self, node: int, value: Any) -> Any:
+        """Nothing is done: an operation's node is known when it runs."""
+        return value
+
+    def derive(self) -> None:
+        self.node = None
+        self.backward = True
+
+    @property
+    def phase(self) -> Phase:
+        return "backward" if self.backward else "forward"
 
     @abstractmethod
     def recording(self) -> AbstractContextManager[None]: ...

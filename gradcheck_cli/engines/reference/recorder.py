@@ -47,8 +47,6 @@ class ReferenceRecorder(Observer):
 
     def __init__(self) -> None:
         self.execution = Execution(Arrays())
-        self._node: int | None = None
-        self._backward = False
         self._made_for: dict[Any, int] = {}  # record of the tape -> node
 
     @contextmanager
@@ -65,9 +63,6 @@ class ReferenceRecorder(Observer):
             array = array.value
         return array.slot if isinstance(array, Watched) else None
 
-    def enter(self, node: int) -> None:
-        self._node = node
-
     def leave(self, node: int, value: Any) -> Any:
         """The records of the tape from this value down to those of earlier nodes are the node's."""
         waiting = [getattr(value, "record", None)]
@@ -79,13 +74,9 @@ class ReferenceRecorder(Observer):
             waiting.extend(record.parents)
         return value
 
-    def derive(self) -> None:
-        self._node = None
-        self._backward = True
-
     def visit(self, record: Any, y_bar: Any) -> None:
         """The walk back has come to this record."""
-        self._node = self._made_for.get(record)
+        self.node = self._made_for.get(record)
 
     def run(self, op: Op, args: Sequence[Value], keywords: dict[str, Any]) -> Watched:
         """The row on plain arrays, written down."""
@@ -103,8 +94,8 @@ class ReferenceRecorder(Observer):
                 exact=partial(_exact, op, keywords),
                 moves=op.exact,
                 elementwise=op.elementwise,
-                node=self._node,
-                phase="backward" if self._backward else "forward",
+                node=self.node,
+                phase=self.phase,
             )
         )
         return made

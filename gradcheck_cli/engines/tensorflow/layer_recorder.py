@@ -83,7 +83,7 @@ class LayerRecorder(TensorFlowRecorder):
             return
         before = len(self.execution.steps)
         place = self._places_of.running()
-        theirs = not self._backward or place is not None
+        theirs = not self.backward or place is not None
         with self.on_behalf(len(self.annotations.forward) if theirs else self.node):
             super()._write(name, inputs, attributes, outputs)
         for step in self.execution.steps[before:]:
@@ -93,7 +93,7 @@ class LayerRecorder(TensorFlowRecorder):
             if not theirs:
                 self._derived.append(step)
                 continue
-            self.annotations.add(step, stated=self._backward)
+            self.annotations.add(step, stated=self.backward)
 
 
 def _size(tensor: Any) -> int:

@@ -64,10 +64,8 @@ class TensorFlowRecorder(Observer):
 
     def __init__(self) -> None:
         self.execution = Execution(_Conversions())
-        self.node: int | None = None
         self._records = False
         self._pushing = False  # tangents
-        self._backward = False
         self._places: dict[int, int] = {}  # a tensor's own number -> slot
         # The tape holds on to the very tuple of attributes that the callback is given, and hands it
         # back: by its identity an operation is known again. Declared here too, with the node.
@@ -94,17 +92,6 @@ class TensorFlowRecorder(Observer):
 
     def slot_of(self, array: Any) -> int | None:
         return self._places.get(array._id)
-
-    def enter(self, node: int) -> None:
-        self.node = node
-
-    def leave(self, node: int, value: Any) -> Any:
-        """Nothing is done: an operation's node is known when it runs."""
-        return value
-
-    def derive(self) -> None:
-        self.node = None
-        self._backward = True
 
     def pushing(self) -> AbstractContextManager[None]:
         """Where tangents are computed. Raises Unsupported inside of another one while it records:
@@ -146,7 +133,7 @@ class TensorFlowRecorder(Observer):
         """The gradient of one recorded operation, whose node it is run for. A sum of cotangents is
         made before, for the operation that gave what they are the cotangents of."""
         node = self.node
-        if self._backward:
+        if self.backward:
             node = self._recorded.get(id(attributes), (None, None))[1]
             for bar in bars:
                 self._claim(bar, node)
@@ -203,12 +190,12 @@ class TensorFlowRecorder(Observer):
             moves=name in DATA_MOVEMENT or name in EXACT_SELECTIONS,
             elementwise=name in POINTWISE or elementwise(ROWS.get(name)),
             node=self.node,
-            phase="backward" if self._backward else "forward",
+            phase=self.phase,
         )
         self.execution.add_step(step)
-        if not self._backward and attributes:
+        if not self.backward and attributes:
             self._recorded[id(attributes)] = attributes, self.node
-        if self._backward and self.node is None:
+        if self.backward and self.node is None:
             self._sums.update(dict.fromkeys(results, step))
 
 

@@ -134,8 +134,8 @@ class LayerRecorder(TorchRecorder):
         step.place = self._places_of.running()
         row = row_of(step.name)
         step.elementwise = row is not None and elementwise(row.name)
-        if not self._backward or step.place is not None:
-            self.annotations.add(step, stated=self._backward)
+        if not self.backward or step.place is not None:
+            self.annotations.add(step, stated=self.backward)
             return
         function = torch._C._current_autograd_node()
         gives = {} if function is None else function.metadata.get(_GIVES, {})

@@ -35,8 +35,6 @@ class TorchRecorder(Observer):
         self.composed = composed
         self.execution = Execution(Conversions())
         self._places: dict[tuple[Any, ...], int] = {}
-        self._node: int | None = None
-        self._backward = False
         self._tagged: list[Any] = []  # held, so that their metadata stays
 
     @contextmanager
@@ -51,9 +49,6 @@ class TorchRecorder(Observer):
     def slot_of(self, array: Any) -> int | None:
         return self._places.get(_identity(array))
 
-    def enter(self, node: int) -> None:
-        self._node = node
-
     def leave(self, node: int, value: Any) -> Any:
         """Autograd's nodes from this value down to those of earlier nodes are the node's."""
         waiting = [getattr(value, "grad_fn", None)]
@@ -67,10 +62,6 @@ class TorchRecorder(Observer):
                 products.Product(self.execution, self.slot, function, node)
             waiting.extend(following for following, _ in function.next_functions)
         return value
-
-    def derive(self) -> None:
-        self._node = None
-        self._backward = True
 
     def slot(self, tensor: Any) -> int:
         """The slot of a tensor; of one that was not seen yet, a new one."""
@@ -140,7 +131,7 @@ class TorchRecorder(Observer):
                 moves=moves or name in EXACT_SELECTIONS,
                 elementwise=call.pointwise,
                 node=self._owner(),
-                phase="backward" if self._backward else "forward",
+                phase=self.phase,
             )
         )
 
@@ -149,8 +140,8 @@ class TorchRecorder(Observer):
         return OfRun([values(slot) for slot in args], [values(slot) for slot in results])
 
     def _owner(self) -> int | None:
-        if not self._backward:
-            return self._node
+        if not self.backward:
+            return self.node
         function = torch._C._current_autograd_node()
         found: int | None = None if function is None else function.metadata.get(_TAG)
         return found
