@@ -11,6 +11,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 
+from gradcheck_cli import check
 from gradcheck_cli.checks.compiled import blamed_on_a_stage, notes_of_better
 from gradcheck_cli.checks.protocol import Steps, drive
 from gradcheck_cli.domain.codes import Codes
@@ -82,6 +83,44 @@ def test_a_layer_that_the_compiler_leaves_out_has_a_note() -> None:
     subject = subject_of(TorchCompileEngine(), lambda x: inner(x), x=[0.5, 1.5])
     assert FELL_BACK in subject.notes
     assert NOTE not in subject.notes
+
+
+@pytest.mark.exhaustive
+def test_a_function_that_tensorflow_compiled_is_traced_once_for_each_dtype_and_shape() -> None:
+    import tensorflow as tf
+
+    function = tf.function(lambda x: tf.tanh(x) ** 2, jit_compile=True)
+    for values in ([0.3, -1.2], [2.1, 0.7], [0.3, -1.2, 2.1]):
+        assert check(function, tf.constant(values, tf.float64), engines="tensorflow").passed
+        shapes = 1 if len(values) == 2 else 2
+        assert function.experimental_get_tracing_count() == 2 * shapes
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("engine", ["jax", "jax-jit"])
+def test_another_point_compiles_nothing_of_a_layer_of_jax(engine: str) -> None:
+    import jax
+
+    seen: list[str] = []
+
+    def listen(event: str, _duration: float, **_: object) -> None:
+        if event.endswith("backend_compile_duration"):
+            seen.append(event)
+
+    def squared(x: jax.Array) -> jax.Array:
+        return jax.numpy.tanh(x) ** 2
+
+    function = jax.jit(squared) if engine == "jax" else squared
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    counts = []
+    for values in ([0.3, -1.2], [2.1, 0.7], [-0.4, 1.1]):
+        with jax.enable_x64(True):
+            assert check(function, jax.numpy.array(values), engines=engine).passed
+        counts.append(len(seen))
+        seen.clear()
+    jax.monitoring.unregister_event_duration_listener(listen)
+    assert counts[0] > 0
+    assert counts[1:] == [0, 0]
 
 
 def test_layers_of_one_factory_do_not_use_up_each_others_compilations(

@@ -25,5 +25,8 @@ class Recent(Generic[Key, Made]):
             self._made.popitem(last=False)
         return self._made[key]
 
+    def __len__(self) -> int:
+        return len(self._made)
+
     def clear(self) -> None:
         self._made.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from hashlib import sha256
 from typing import Any, TypeGuard
 
 from gradcheck_cli.engines.derivatives import (
@@ -133,13 +134,20 @@ def _arrays(parts: Sequence[Any]) -> list[Any]:
     return [part for part in parts if part is not None]
 
 
+_GRAPHS = Recent[tuple[Any, ...], Any](_MOST_COMPILED)
+_INFERENCE = "_inference_function"  # what a ConcreteFunction runs where nothing is recorded
+_READS = ("ReadVariableOp",)  # operations with a state that compute the same again
+
+
 class Compiled:
-    """A function that its first call compiles, with XLA or as a graph alone. Raises Unsupported
-    where XLA lacks an operation of it, or asks for what it does not state, such as how often a loop
-    runs at most."""
+    """A function that its first call compiles, with XLA or as a graph alone; where one with the
+    same graph has been compiled before, as that of the same layer at another point, that one runs
+    in its place. Raises Unsupported where XLA lacks an operation of it, or asks for what it does
+    not state, such as how often a loop runs at most."""
 
     def __init__(self, tf: Any, function: Callable[..., Any], xla: bool) -> None:
         self._refused = tf.errors.InvalidArgumentError
+        self._xla = xla
         self._function = tf.function(function, jit_compile=xla, autograph=False)
         self._is_compiled = False
 
@@ -149,6 +157,7 @@ class Compiled:
         self._is_compiled = True
         with off_the_clock():
             try:
+                _share(self._function.get_concrete_function(*args), self._xla)
                 return self._function(*args)
             except self._refused as error:
                 lacks = sorted(set(_NOT_COMPILED.findall(str(error))))
@@ -158,3 +167,15 @@ class Compiled:
                 self._is_compiled = False
                 names = f"XLA has no {' and '.join(lacks)} for this device and dtype"
                 raise Unsupported(names if lacks else required[0]) from error
+
+
+def _share(concrete: Any, xla: bool) -> None:
+    """Lets what was traced run what the first one with this graph compiled, with its own variables
+    and constants, which are inputs of the graph."""
+    operations = concrete.graph.get_operations()
+    has_state = any(one.op_def.is_stateful and one.type not in _READS for one in operations)
+    if has_state or not hasattr(concrete, _INFERENCE):
+        return
+    text = concrete.graph.as_graph_def().SerializeToString(deterministic=True)
+    key = xla, sha256(text).digest(), repr(concrete.function_type.output)
+    setattr(concrete, _INFERENCE, _GRAPHS.one(key, lambda: getattr(concrete, _INFERENCE)))

@@ -13,6 +13,9 @@ from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Problem, Projec
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit import patience
+from gradcheck_cli.engines.kit.lru import Recent
+from gradcheck_cli.engines.layer.subject import Call
+from gradcheck_cli.engines.tensorflow import compiler
 from gradcheck_cli.engines.tensorflow.compiler import GRAPH, Compiled, _CompiledVJP
 from gradcheck_cli.engines.tensorflow.engine import TensorFlowXlaEngine
 from tests.checks.making import subject_of
@@ -115,6 +118,51 @@ def test_forward_mode_of_a_layer_is_compiled_once(engine_called: Callable[[str],
         np.testing.assert_allclose(subject.jvp({"x": tangent}), 2 * X * tangent, rtol=1e-15)
         spent.append(patience.spent_s > before)
     assert spent == [True, False]
+
+
+@pytest.mark.exhaustive
+def test_a_graph_that_was_compiled_is_compiled_once_for_all_layers_and_points(
+    engine_called: Callable[[str], Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = engine_called("tensorflow-xla")
+    import tensorflow as tf
+
+    graphs = Recent[Any, Any](64)
+    monkeypatch.setattr(compiler, "_GRAPHS", graphs)
+
+    def count(factor: float, held: Any, x: np.ndarray) -> int:
+        """How many graphs there are after one more row and column of the Jacobian."""
+
+        def layer(x: Any) -> Any:
+            return tf.sin(x) * held * factor
+
+        subject = subject_of(engine, layer, x=x)
+        right = np.diag(np.cos(x) * np.asarray(held) * factor)
+        rows = subject.run(Call(cotangents=np.eye(x.size))).gradients["x"]
+        np.testing.assert_allclose(rows, right, rtol=1e-12)
+        np.testing.assert_allclose(subject.jvp({"x": np.eye(x.size)[0]}), right[:, 0], rtol=1e-12)
+        return len(graphs)
+
+    first = count(2.0, tf.Variable(X), X)
+    assert first > 0
+    assert count(2.0, tf.Variable(X), Y) == first  # another point
+    assert count(2.0, tf.Variable(Y), X) == first  # another value of the variable
+    assert count(3.0, tf.Variable(X), X) == 2 * first  # another constant
+    assert count(2.0, tf.Variable(X[:2]), X[:2]) == 3 * first  # another shape
+
+
+@pytest.mark.exhaustive
+def test_what_draws_numbers_is_compiled_for_itself(
+    engine_called: Callable[[str], Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = engine_called("tensorflow-xla")
+    import tensorflow as tf
+
+    graphs = Recent[Any, Any](64)
+    monkeypatch.setattr(compiler, "_GRAPHS", graphs)
+    subject = subject_of(engine, lambda x: x * tf.random.uniform(x.shape, dtype=x.dtype), x=X)
+    subject.run(Call())
+    assert len(graphs) == 0
 
 
 def test_it_runs_only_where_it_is_named() -> None:
