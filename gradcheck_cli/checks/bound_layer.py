@@ -10,7 +10,7 @@ from gradcheck_cli.checks.protocol import Ask, CastsRequest, Steps
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projection
-from gradcheck_cli.domain.layer import LayerProblem, as_program
+from gradcheck_cli.domain.layer import LayerProblem, LeafValues, as_program
 from gradcheck_cli.domain.records import dataclass, replace
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.spec import Spec
@@ -18,6 +18,10 @@ from gradcheck_cli.domain.truth import Truth
 from gradcheck_cli.engines.layer.subject import CallResult, Subject
 
 Bind = Callable[[str, Values], Subject | None]
+
+MOVING = "moving size"
+"""How many entries move: what is `learned` of a live layer when its gradients are examined, for the
+examination of its behaviour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,7 @@ class BoundLayer:
             spec=with_layer(problem, narrow),
             point=self.point,
             dtype=problem.dtype,
-            values={leaf.name: leaf.value for leaf in narrow.leaves},
+            values=LeafValues(narrow.leaves),
             projections=projections,
             evaluations=evaluations,
             truth=truth,

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TypeAlias
 
 from gradcheck_cli.checks.behaviour import behave
-from gradcheck_cli.checks.bound_layer import BoundLayer
+from gradcheck_cli.checks.bound_layer import MOVING, BoundLayer, moving_size
 from gradcheck_cli.checks.by_design import FIRST_ORDER_ONLY, Design, not_held
 from gradcheck_cli.checks.casts import Casts, casts_of, wrong_without
 from gradcheck_cli.checks.causes.blame import OF_ROUNDING, Blame, Find
@@ -48,7 +48,7 @@ from gradcheck_cli.engines.errors import SpecMistake, Unsupported
 from gradcheck_cli.engines.kit import patience
 from gradcheck_cli.engines.layer.custom import CustomCall
 from gradcheck_cli.engines.layer.declared import NotDeclarable
-from gradcheck_cli.engines.layer.isolation import surroundings
+from gradcheck_cli.engines.layer.isolation import learned, surroundings
 from gradcheck_cli.engines.layer.loading import on_the_path
 from gradcheck_cli.engines.layer.source_lines import raised_at
 from gradcheck_cli.engines.layer.subject import Stencils, Subject
@@ -191,6 +191,7 @@ class _Examination:
         if not any(leaf.differentiable for leaf in self._narrow.leaves):
             self._narrow.close()
             return LayerAnswer(notes=(*self._subjects.notes, f"{self._name}: {NOTHING}"))
+        learned(self._problem.implementation.live)[MOVING] = moving_size(self._narrow)
         self._highest = self._subjects.highest(self._narrow)
         try:
             self._notes.update(self._subjects.notes)

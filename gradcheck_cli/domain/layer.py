@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
@@ -106,6 +106,22 @@ class Leaf:
         back = 2 * self.kept - values
         out, still_out = ((v < self.low) | (v > self.high) for v in (values, back))
         return np.where(out & ~still_out, back, values)
+
+
+class LeafValues(Mapping[str, "Array"]):
+    """The numbers of leaves in float64 by name, made when they are looked at: they may be many."""
+
+    def __init__(self, leaves: Iterable[Leaf]) -> None:
+        self._leaves = {leaf.name: leaf for leaf in leaves}
+
+    def __getitem__(self, name: str) -> Array:
+        return self._leaves[name].value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._leaves)
+
+    def __len__(self) -> int:
+        return len(self._leaves)
 
 
 def compact(values: Array) -> Array:

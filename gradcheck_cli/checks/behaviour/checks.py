@@ -14,7 +14,7 @@ from gradcheck_cli.checks.behaviour.modes import modes_agree
 from gradcheck_cli.checks.behaviour.mutation import kept, written
 from gradcheck_cli.checks.behaviour.request_dependence import requested, used_outputs
 from gradcheck_cli.checks.behaviour.together import EVERY, Check, Doubt, doubts_of
-from gradcheck_cli.checks.bound_layer import moving_size
+from gradcheck_cli.checks.bound_layer import MOVING, moving_size
 from gradcheck_cli.checks.findings import BadSpec, finding_for
 from gradcheck_cli.checks.one_triangle import as_it_moves
 from gradcheck_cli.checks.subjects import Subjects, where_it_runs
@@ -27,6 +27,7 @@ from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import SpecMistake
 from gradcheck_cli.engines.layer.custom import CustomCall, Lines
+from gradcheck_cli.engines.layer.isolation import learned
 from gradcheck_cli.engines.layer.source_lines import returned
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal
@@ -81,7 +82,8 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
     """What is wrong with how the layer behaves. Raises what the layer raises, which is one finding
     where the checks of its gradients raise it too; mistakes of the spec are theirs alone."""
     inputs = problem.spec.points[problem.point].values()
-    is_large = sum(entry.value.size for entry in inputs) >= LARGE
+    known = learned(problem.implementation.live).get(MOVING, 0)
+    is_large = max(known, sum(entry.value.size for entry in inputs)) >= LARGE
     answer = _in_float32(engine, problem) if is_large else None
     if answer is not None:
         return answer

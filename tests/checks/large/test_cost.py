@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from gradcheck_cli.checks import examination
+from gradcheck_cli.checks.behaviour import checks
+from gradcheck_cli.testing.api import check
 from gradcheck_cli.truth.layers import projections
 from tests.checks.making import behaviour, examined
 
@@ -49,3 +52,35 @@ def test_a_right_layer_of_one_matrix_takes_few_runs(
     assert float(part) <= projections.TARGET_OF_MANY
     assert behaviour(layer, inputs, dtype="float32") == {}
     assert sum(spent) <= most
+
+
+class _Module(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(128, 128)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        DTYPES.append(x.dtype)
+        return torch.tanh(self.linear(x))
+
+
+DTYPES: list[torch.dtype] = []
+
+
+@pytest.mark.usefixtures("is_large")
+def test_parameters_that_are_many_are_known_before_the_behaviour_is_examined(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In float32 alone, then: of a copy in float64 nothing but its size would be used."""
+    at_behaviour: list[int] = []
+
+    def behave(*given: Any) -> Any:
+        at_behaviour.append(len(DTYPES))
+        return checks.behave(*given)
+
+    monkeypatch.setattr(examination, "behave", behave)
+    report = check(_Module(), np.ones((4, 128)), engines=["torch"], dtypes=["float32"])
+    assert report.results[0].status == "passed"
+    (before,) = at_behaviour
+    assert {torch.float32, torch.float64} == set(DTYPES[:before])
+    assert {torch.float32} == set(DTYPES[before:])
