@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
@@ -33,6 +34,17 @@ if TYPE_CHECKING:
 
 Used = tuple[int, ...]
 """The targets that have a cotangent, by their indices."""
+
+
+ALIGNMENT = 64  # bytes: XLA copies an array once more that begins elsewhere
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An array without numbers in memory that JAX uses as it is."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 class JaxVJP:
@@ -155,7 +167,9 @@ class Jax:
     def array(self, values: Array) -> Any:
         values = np.asarray(values)
         wanted = self.kinds["float"] if values.dtype.kind == "f" else values.dtype
-        return self.jax.numpy.asarray(values.astype(wanted))  # a copy, and nothing is compiled
+        made = _aligned(values.shape, wanted)
+        made[...] = values  # a copy
+        return self.jax.device_put(made)  # nothing is compiled
 
     def leaf(self, values: Array) -> Any:
         return self.array(values)

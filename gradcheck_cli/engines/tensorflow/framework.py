@@ -42,7 +42,8 @@ class TensorFlow(TapeFramework):
         values = np.asarray(values)
         if values.dtype.kind != "f":
             return self._tf.constant(values)
-        return self._tf.constant(values.astype(self.kinds["float"].as_numpy_dtype))
+        floats = values.astype(self.kinds["float"].as_numpy_dtype, copy=False)
+        return self._tf.constant(floats)  # a copy
 
     def leaf(self, values: Array) -> Any:
         return self.array(values)
