@@ -7,6 +7,7 @@ whole domain, for every engine that rounds as `Rounding` says.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -22,13 +23,13 @@ from gradcheck_cli.judge.failing import eps, half
 from gradcheck_cli.search.bends import Bend, bends
 from gradcheck_cli.search.box import Domain, Ordinals, to_ordinals
 from gradcheck_cli.search.budget import Budget
-from gradcheck_cli.search.enclosures.adjoints import Adjoints
-from gradcheck_cli.search.enclosures.enclosed import Enclosed, Exceeds, Rounding, between, up
+from gradcheck_cli.search.enclosures.adjoints import Adjoints, Sharper
+from gradcheck_cli.search.enclosures.enclosed import Enclosed, Exceeds, Rounding, between
 from gradcheck_cli.search.enclosures.enclosing import BoxProgram
 from gradcheck_cli.search.enclosures.polynomials import Polynomials
-from gradcheck_cli.search.enclosures.rules import times
 from gradcheck_cli.search.estimates import Answers
 from gradcheck_cli.search.goals import midway
+from gradcheck_cli.search.slopes import Slopes
 from gradcheck_cli.truth.batching import NotBatched
 
 _BATCH = 1024
@@ -47,7 +48,6 @@ that is always the same element; others say there how large an error may be."""
 _OCTAVES = 8.0  # an element whose ends are farther apart is cut two octaves below the larger one
 _NOTHING = 2.0**-30  # of another element: below what float32 adds to it
 _MOST_ADJOINTS = 8  # elements of an output, each of which has a reverse pass of its own
-_SLOP = 1e-300  # what underflow of float64 may lose
 _MARGIN = 0.75
 """Part of the error that is allowed: a proof leaves room for other readings of half the digits."""
 
@@ -408,37 +408,63 @@ class Proof:
         rows = self._adjoint.chosen(wanted)
         if not len(rows) or size > _MOST_ADJOINTS or self._adjoints is None:
             return nothing
-        lows, highs = self._arrays(low[rows], high[rows])
-        found = self._adjoints.of(lows, highs, len(rows), output)
-        with np.errstate(all="ignore"):
-            middles = {name: lows[name] / 2 + highs[name] / 2 for name in lows}
-            center = self._gradient(middles, middles, len(rows))[output]
-            assert center is not None
-            reaches = []
-            for name, (least, most) in found.slopes.items():
-                x = between(lows[name], highs[name]).map(
-                    lambda part: part.reshape(len(part), 1, -1)
-                )
-                slope = np.where((least <= 0) & (most >= 0), 0.0, np.minimum(abs(least), abs(most)))
-                moved = np.sum(times(x.least, slope), axis=2)
-                moves[rows] += np.where(np.isfinite(moved), moved, 0.0) * self._rounding.unit
-                half = (x.hi / 2 - x.lo / 2) * (1 + 2.0**-40)
-                reaches.append(times(half, np.maximum(abs(least), abs(most))))
-            each = np.concatenate(reaches, axis=2) if reaches else np.full((1, 1, 1), np.inf)
-            reach = up(np.sum(each, axis=2)) + _SLOP
-            ends = center.map(lambda part: part.reshape(len(rows), -1))
-            smooth = found.smooth[:, None] & np.isfinite(reach)
-            if reaches:
-                widest = np.argmax(np.max(each, axis=1), axis=1)
-                widest = np.where(smooth.all(axis=1), widest, self._along[rows])
-                self._along[rows[::_CUT_BY_SLOPES]] = widest[::_CUT_BY_SLOPES]
-            lo, hi = known.lo.copy(), known.hi.copy()
-            reach = np.broadcast_to(reach, smooth.shape)
-            lo[rows] = np.fmax(lo[rows], np.where(smooth, ends.lo - reach, -np.inf))
-            hi[rows] = np.fmin(hi[rows], np.where(smooth, ends.hi + reach, np.inf))
+        found = self._adjoints.of(*self._arrays(low[rows], high[rows]), len(rows), output)
         errors = nothing[0].a
         errors[rows] = found.errors
+        lo, hi = known.lo.copy(), known.hi.copy()
+        slopes = self._slopes(found, low[rows], high[rows], size)
+        if slopes is not None:
+            moves[rows] = slopes.moves * self._rounding.unit
+            self._cut_by(slopes, rows, found.smooth)
+            least, most = self._between_ends(output, slopes)
+            smooth = found.smooth[:, None]
+            lo[rows] = np.fmax(lo[rows], np.where(smooth, least, -np.inf))
+            hi[rows] = np.fmin(hi[rows], np.where(smooth, most, np.inf))
         return replace(known, lo=lo, hi=hi, d=np.zeros(lo.shape), a=errors), moves
+
+    def _slopes(self, found: Sharper, low: Ordinals, high: Ordinals, size: int) -> Slopes | None:
+        """Those of an output of so many elements over boxes."""
+        if not found.slopes:
+            return None
+        domain = self._domain
+        ends = [np.zeros((len(low), size, domain.size)) for _ in range(2)]
+        for name, begin in zip(domain.shapes, self._begins, strict=True):
+            for end, part in zip(ends, found.slopes.get(name, ()), strict=False):
+                end[:, :, begin : begin + part.shape[2]] = part
+        return Slopes(ends[0], ends[1], domain.numbers(low), domain.numbers(high))
+
+    @cached_property
+    def _begins(self) -> list[int]:
+        """The place of each input's first element among all of them."""
+        sizes = [math.prod(shape) for shape in self._domain.shapes.values()]
+        return [sum(sizes[:i]) for i in range(len(sizes))]
+
+    def _cut_by(self, slopes: Slopes, rows: Array, smooth: Array) -> None:
+        """Notes of some boxes that they should be cut along what moves an element most."""
+        reach = slopes.reach
+        known = smooth & np.all(np.isfinite(reach), axis=(1, 2))
+        widest = np.where(known, np.argmax(np.max(reach, axis=1), axis=1), self._along[rows])
+        self._along[rows[::_CUT_BY_SLOPES]] = widest[::_CUT_BY_SLOPES]
+
+    def _between_ends(self, output: int, slopes: Slopes) -> tuple[Array, Array]:
+        """The range (N, n) of an output without jumps: between its ends, where slopes have one
+        sign, and around the middle, where they do not."""
+        domain = self._domain
+        middle = slopes.low / 2 + slopes.high / 2
+        found = []
+        for index in range(slopes.least.shape[1]):
+            least, most, beyond = slopes.ends(index, middle)
+            sides = []
+            for points, part, way in ((least, "lo", -1), (most, "hi", 1)):
+                arrays = domain.arrays(points)
+                one = self._gradient(arrays, arrays, len(points))[output]
+                assert one is not None
+                end = getattr(one, part).reshape(len(points), -1)[:, index]
+                with np.errstate(all="ignore"):
+                    sides.append(end + way * beyond)
+            found.append(sides)
+        lo, hi = (np.stack([sides[i] for sides in found], axis=1) for i in range(2))
+        return np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi)
 
     def _excused(
         self, position: int, error: Array, low: Ordinals, high: Ordinals, wanted: Array

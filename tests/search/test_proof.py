@@ -120,6 +120,20 @@ def test_errors_that_cancel_do_not_stand_against_a_proof(
     assert {one.verdict for one in found.values()} == {"proven-absent"}
 
 
+@pytest.mark.parametrize("order", [("t", "w"), ("w", "t")])
+@pytest.mark.parametrize(
+    "model", ["w * w + 20 * sin(t) ** 2", "w * w * (1 + t / 3) + 0.5 * t * t", "t * t - t * w"]
+)
+def test_a_box_is_cut_along_the_input_that_moves_a_number_most(
+    model: str, order: tuple[str, str]
+) -> None:
+    """In whatever order the program has its inputs."""
+    inputs = ", ".join(f"{name}: {{value: 1, domain: [-1, 1]}}" for name in order)
+    found = searched(spec_of(f"{{{inputs}}}", model), budget=4.0)
+    assert {one.verdict for one in found.values()} == {"proven-absent"}
+    assert found["value-inaccurate"].boxes < 12_000
+
+
 def test_a_leaf_is_right_only_if_its_number_is_near_the_exact_one() -> None:
     """Answers that are off, lost, or missing settle nothing."""
     spec = spec_of("{x: {value: 1, domain: [0.5, 2]}}", "exp(x) - 2 * x")
