@@ -14,11 +14,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat, as_pairs, joined
 from gradcheck_cli.domain.evaluation import Phase
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
@@ -31,6 +32,11 @@ High = Any
 are plain arrays, and a Python number is itself."""
 
 
+@cache
+def _is_complex(dtype: Any) -> bool:
+    return "complex" in str(dtype)
+
+
 @dataclass(slots=True)
 class Slot:
     """A value of the run. `structural` is an array that was made of nothing (`zeros_like`): its
@@ -40,10 +46,13 @@ class Slot:
     format: FloatFormat | None
     structural: bool = False
     numbers: Array | None = None  # in NumPy's words, once they were requested
+    shape: tuple[int, ...] = field(init=False)  # the parts of complex numbers are a last axis
     size: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.size = math.prod(getattr(self.native, "shape", ()))
+        shape = tuple(getattr(self.native, "shape", ()))
+        self.shape = (*shape, 2) if _is_complex(getattr(self.native, "dtype", None)) else shape
+        self.size = math.prod(self.shape)
 
 
 @dataclass(slots=True)
@@ -77,7 +86,8 @@ class Conversions(Protocol):
     """Between a framework's arrays and NumPy's."""
 
     def numpy(self, array: Native) -> Array:
-        """Floats exactly, in float64; integers and booleans as they are."""
+        """Floats exactly, in float64; complex numbers as pairs along a last axis; integers and
+        booleans as they are."""
         ...
 
     def native(self, values: Array, like: Native) -> Native:
@@ -89,12 +99,19 @@ class Arrays:
     """The `Conversions` of what is NumPy's already, or reads as such."""
 
     def numpy(self, array: Native) -> Array:
-        plain: Array = np.asarray(array)
-        return plain if plain.dtype.kind in "biu" else plain.astype(np.float64)
+        return as_numbers(np.asarray(array))
 
     def native(self, values: Array, like: Native) -> Native:
+        numbers = joined(values) if _is_complex(like.dtype) else np.asarray(values)
         with np.errstate(all="ignore"):
-            return np.asarray(values).astype(like.dtype)
+            return numbers.astype(like.dtype)
+
+
+def as_numbers(plain: Array) -> Array:
+    """What `Conversions.numpy` gives of an array of NumPy's."""
+    if plain.dtype.kind == "c":
+        return as_pairs(plain)
+    return plain if plain.dtype.kind in "biu" else plain.astype(np.float64)
 
 
 @dataclass(slots=True)
@@ -227,5 +244,9 @@ def as_high(values: Array) -> Array:
 
 
 def format_named(name: str) -> FloatFormat | None:
-    """The format of a dtype by its name, None for integers, booleans and the like."""
-    return FORMATS.get(name)
+    """The format of a dtype by its name; of complex numbers, that of their parts. None for
+    integers, booleans and the like."""
+    return FORMATS.get(_OF_PARTS.get(name, name))
+
+
+_OF_PARTS = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}

@@ -18,7 +18,7 @@ import numpy as np
 from jax.extend import core
 from jax.extend import source_info_util as source_info
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, as_pairs, joined
 from gradcheck_cli.engines.execution import Arrays, Execution, High, Step, format_named
 from gradcheck_cli.engines.jax.kernels import (
     CHOSEN,
@@ -28,6 +28,7 @@ from gradcheck_cli.engines.jax.kernels import (
     MOVED,
     POINTWISE,
     ROWS,
+    of_pairs,
 )
 from gradcheck_cli.engines.jax.wide import (
     AS_THEY_WERE,
@@ -37,6 +38,7 @@ from gradcheck_cli.engines.jax.wide import (
     solving,
     wide_parameters,
 )
+from gradcheck_cli.engines.trace.complex_kernels import on_parts
 from gradcheck_cli.engines.trace.exact_kernels import OfRun, elementwise, moved, on_balls
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 
@@ -242,10 +244,14 @@ class JaxRecorder:
             wide = partial(_with_keys, wide, keys)
         moves = name in DATA_MOVEMENT
         kernel = KERNELS.get(name)
+        pairs = [place for place, x in enumerate(equation.invars) if _is_complex(x)]
+        if pairs or any(map(_is_complex, equation.outvars)):
+            kernel = of_pairs(name)
+            kernel = None if kernel is None else on_parts(kernel, pairs)
         exact: Callable[[Sequence[High]], list[High]] | None = None
         if moves:
             exact = partial(moved, wide)
-        elif name in CHOSEN:
+        elif name in CHOSEN and not pairs:
             exact = partial(on_balls, partial(chosen, **params))
         elif kernel is not None:
             exact = partial(on_balls, partial(kernel, **params))
@@ -346,9 +352,10 @@ def _chosen(going: Array, after: Array, before: Array) -> Array:
 
 def _plainly(equation: Any, args: Sequence[Array]) -> list[Array]:
     """As in the run itself, in its dtypes."""
+    given = list(map(np.asarray, _given(equation, args)))
     with jax.enable_x64(True):
-        arrays = [jax.numpy.asarray(x) for x in as_they_were(equation, list(map(np.asarray, args)))]
-    return [np.asarray(y) for y in _results(equation.primitive, equation.params, arrays)]
+        arrays = [jax.numpy.asarray(x) for x in as_they_were(equation, given)]
+    return [_numbers(y) for y in _results(equation.primitive, equation.params, arrays)]
 
 
 def _wide(equation: Any, args: Sequence[Array]) -> list[Array]:
@@ -356,16 +363,36 @@ def _wide(equation: Any, args: Sequence[Array]) -> list[Array]:
     another package may have its dtypes written down where only it can read them; it then runs in
     these."""
     primitive, params = equation.primitive, equation.params
-    kernel = KERNELS.get(primitive.name, MOVED.get(primitive.name))
+    given = _given(equation, args)
+    has_pairs = any(map(_is_complex, (*equation.invars, *equation.outvars)))
+    kernel = None if has_pairs else KERNELS.get(primitive.name, MOVED.get(primitive.name))
     if kernel is not None:
         try:
-            return [np.asarray(kernel(*map(np.asarray, args), **params))]
+            return [np.asarray(kernel(*map(np.asarray, given), **params))]
         except TypeError:  # it is not restated for these arguments
             pass
     with jax.enable_x64(True):
-        arrays = [jax.numpy.asarray(x) for x in args]
+        arrays = [jax.numpy.asarray(x) for x in given]
     wider = wide_parameters(primitive.name, params)
     try:
-        return [np.asarray(y) for y in _results(primitive, wider, arrays)]
+        return [_numbers(y) for y in _results(primitive, wider, arrays)]
     except (TypeError, ValueError):
         return _plainly(equation, args)
+
+
+def _given(equation: Any, args: Sequence[Array]) -> list[Array]:
+    """The arguments, with complex numbers in place of pairs."""
+    return [
+        joined(np.asarray(x)) if _is_complex(atom) else x
+        for atom, x in zip(equation.invars, args, strict=True)
+    ]
+
+
+def _numbers(array: Any) -> Array:
+    """Complex numbers as pairs along a last axis."""
+    plain = np.asarray(array)
+    return as_pairs(plain) if plain.dtype.kind == "c" else plain
+
+
+def _is_complex(atom: Any) -> bool:
+    return getattr(getattr(atom.aval, "dtype", None), "kind", "") == "c"

@@ -15,7 +15,7 @@ from gradcheck_cli.domain.evaluation import Trace
 from gradcheck_cli.domain.place import Place, Source, Span
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.engines.errors import EngineFault, Unsupported
+from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.execution import Execution, Step
 from gradcheck_cli.engines.layer.custom import ForwardPass, Passes
 from gradcheck_cli.engines.trace.shadow import FLOAT64, shadow, to_float
@@ -55,11 +55,9 @@ class Annotations:
         self.forward.append(step)
 
     def count(self, size: int, dtype: object) -> None:
-        """One more result of so many numbers. Raises TooLarge, and Unsupported for complex
-        numbers, for which there is no exact arithmetic here."""
-        if "complex" in str(dtype):
-            raise Unsupported("not traced: it computes with complex numbers")
-        self.numbers += size
+        """One more result of so many numbers, each of two parts where they are complex. Raises
+        TooLarge."""
+        self.numbers += 2 * size if "complex" in str(dtype) else size
         if len(self.execution.steps) >= MOST_STEPS or self.numbers > MOST_NUMBERS:
             raise TooLarge(
                 f"not traced: it executes more than {MOST_STEPS} operations"
@@ -212,7 +210,7 @@ class _Making:
         self.nodes_of: dict[int, int] = {}
 
     def shape(self, slot: int) -> tuple[int, ...]:
-        return tuple(int(n) for n in getattr(self._execution.slots[slot].native, "shape", ()))
+        return self._execution.slots[slot].shape
 
     def add(self, slot: int, node: Node) -> int:
         self.nodes_of[slot] = len(self.nodes)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.engines.trace import complex_kernels as complexes
+from gradcheck_cli.engines.trace.complex_kernels import Pair, as_pair
 from gradcheck_cli.engines.trace.exact_kernels import Kernel, added_at, as_numbers, row
 
 DATA_MOVEMENT = frozenset(
@@ -205,3 +207,73 @@ KERNELS: dict[str, Kernel] = {
     **{"around": _rounded, "round": _rounded},
     "multiply.outer": lambda a, b: row("tensordot")(a, b, axes=0),
 }
+
+
+def _resized(x: Any, sizes: Any, axes: Any) -> Any:
+    """Cut, or filled with zeros, to these sizes."""
+    for n, axis in zip(sizes, axes, strict=True):
+        before, have = axis % x.ndim, x.shape[axis]
+        if n < have:
+            x = row("getitem")(x, index=(*(slice(None),) * before, slice(0, n)))
+        elif n > have:
+            widths = [(0, n - have if i == before else 0) for i in range(x.ndim)]
+            x = row("pad")(x, pad_width=tuple(widths), value=0.0)
+    return x
+
+
+def _transform(kind: str, several: int | None) -> Kernel:
+    """A Fourier transform along one axis, or along `several` (0: all) of them."""
+
+    def kernel(x: Any, n: Any = None, axis: Any = None, norm: Any = None, **named: Any) -> Any:
+        n, axis = named.get("s", n), named.get("axes", axis)
+        if several is None:
+            axes, sizes = [-1 if axis is None else axis], None if n is None else [n]
+        else:
+            count = several or (x.ndim if n is None else len(n))
+            axes, sizes = list(range(-count, 0)) if axis is None else list(axis), n
+        dim = [a % x.ndim for a in axes]
+        to_real, inverse = kind == "irfft", kind.startswith("i")
+        if sizes is None:
+            sizes = [x.shape[d] for d in dim]
+            if to_real:
+                sizes[-1] = 2 * (sizes[-1] - 1)
+        resize = complexes.linear(_resized) if isinstance(x, Pair) else _resized
+        given = [*sizes[:-1], sizes[-1] // 2 + 1] if to_real else sizes
+        x = resize(x, given, dim)
+        by_count = inverse if norm in (None, "backward") else not inverse
+        scale = complexes.BY_COUNT if by_count else complexes.UNSCALED
+        scale = complexes.BY_ROOT if norm == "ortho" else scale
+        if to_real:
+            return complexes.to_real(as_pair(x), dim, scale, sizes[-1])
+        if not isinstance(x, Pair) and not inverse:
+            return complexes.of_real(x, dim, scale, onesided=kind == "rfft")
+        return complexes.of_complex(as_pair(x), dim, scale, forward=not inverse)
+
+    return kernel
+
+
+_AXES = {"": None, "2": 2, "n": 0}
+
+_OF_PAIRS: dict[str, Kernel] = {
+    "real": lambda z: z.re,
+    "imag": lambda z: z.im,
+    **dict.fromkeys(("conj", "conjugate"), complexes.conjugate),
+    "angle": lambda z: complexes.angle(z),
+    "dot": complexes.bilinear(_dot),
+    "vdot": lambda a, b: complexes.bilinear(_vdot)(complexes.conjugate(a), b),
+    "outer": complexes.bilinear(row("outer")),
+    "einsum": lambda subscripts, a, b, optimize=False: complexes.bilinear(
+        lambda x, y: _einsum(subscripts, x, y)
+    )(a, b),
+    **{name: complexes.linear(KERNELS[name]) for name in ("sum", "mean", "cumsum", "trace")},
+    **{
+        f"{kind}{n}": _transform(kind, axes)
+        for kind in ("fft", "ifft", "rfft", "irfft")
+        for n, axes in _AXES.items()
+    },
+}
+
+
+def of_pairs(name: str) -> Kernel | None:
+    """The kernel of a function that takes or gives complex numbers, which are pairs to it."""
+    return _OF_PAIRS.get(name, complexes.PAIRS.get(RENAMED.get(name, name)))

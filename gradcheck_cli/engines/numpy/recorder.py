@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, as_pairs, joined
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.execution import Arrays, Execution, High, Step, format_named
 from gradcheck_cli.engines.layer.recording import Annotations, Row
@@ -26,8 +26,10 @@ from gradcheck_cli.engines.numpy.kernels import (
     KERNELS,
     REDUCED,
     RENAMED,
+    of_pairs,
 )
 from gradcheck_cli.engines.temporarily import temporarily
+from gradcheck_cli.engines.trace.complex_kernels import constant, on_parts
 from gradcheck_cli.engines.trace.exact_kernels import (
     Kernel,
     as_numbers,
@@ -39,7 +41,7 @@ from gradcheck_cli.engines.trace.exact_kernels import (
 _METHODS = (
     *("sum", "prod", "mean", "var", "std", "max", "min", "cumsum", "cumprod", "dot", "clip"),
     *("reshape", "transpose", "ravel", "flatten", "squeeze", "swapaxes", "copy", "repeat", "take"),
-    *("diagonal", "trace", "astype"),
+    *("diagonal", "trace", "astype", "conj", "conjugate"),
 )
 _LIKE = frozenset(["zeros_like", "ones_like", "full_like", "empty_like"])
 _MADE = ("zeros", "ones", "full", "empty", "eye", "array", "asarray", "ascontiguousarray")
@@ -90,6 +92,27 @@ class _Call:
     def exact(self, kernel: Kernel, values: Sequence[High]) -> list[High]:
         call = _Call(kernel, self.args, self.keywords)
         return on_balls(lambda *xs: call(xs), values)
+
+    def exact_of_pairs(
+        self, kernel: Kernel, places: Sequence[int], values: Sequence[High]
+    ) -> list[High]:
+        """Of complex numbers among the values in these places, and in the results."""
+
+        def of_pairs(*args: Any, **named: Any) -> Any:
+            return kernel(*map(constant, args), **named)
+
+        call = _Call(of_pairs, self.args, self.keywords)
+        return on_balls(on_parts(lambda *xs: call(xs), places), values)
+
+
+def _of_pairs(run: Run, places: Sequence[int]) -> Run:
+    """A run of complex numbers for pairs along a last axis, in these places and in the results."""
+
+    def of_pairs(values: Sequence[Any]) -> list[Array]:
+        given = [joined(x) if place in places else x for place, x in enumerate(values)]
+        return [as_pairs(y) if y.dtype.kind == "c" else y for y in run(given)]
+
+    return of_pairs
 
 
 class NumpyRecorder:
@@ -190,7 +213,7 @@ class NumpyRecorder:
             target.recorder, target.slot = self, made[0]
             return target
         noted = [
-            self.noted(part, slot) if np.ndim(part) or part.dtype.kind == "f" else part
+            self.noted(part, slot) if np.ndim(part) or part.dtype.kind in "fc" else part
             for part, slot in zip(parts, made, strict=True)
         ]
         return getattr(type(result), "_make", type(result))(noted) if several else noted[0]
@@ -202,7 +225,16 @@ class NumpyRecorder:
         shapes = [np.shape(self.execution.slots[slot].native) for slot in (*slots[:1], made[0])]
         wide: Run = call.wide
         exact: Run | None = None
-        if name == "astype":
+        natives = [self.execution.slots[slot].native for slot in (*slots, *made)]
+        complex_ = [i for i, x in enumerate(natives) if np.iscomplexobj(x)]
+        if complex_:
+            wide = _of_pairs(call.wide, complex_)
+            kernel = of_pairs(name)
+            if name in DATA_MOVEMENT:
+                exact = partial(moved, _of_pairs(call.low, complex_))
+            elif kernel is not None:
+                exact = partial(call.exact_of_pairs, kernel, complex_)
+        elif name == "astype":
             wide = exact = _as_it_is
         elif name in DATA_MOVEMENT:
             exact = partial(moved, call.low)
@@ -325,6 +357,14 @@ class Noted(np.ndarray[Any, Any]):
     def T(self) -> Any:
         return self.transpose()
 
+    @property  # type: ignore[misc]  # whose setter of NumPy's nobody watches
+    def real(self) -> Any:
+        return self if self.dtype.kind != "c" else np.real(self)
+
+    @property  # type: ignore[misc]
+    def imag(self) -> Any:
+        return np.imag(self)
+
 
 def _method(name: str) -> Callable[..., Any]:
     plain = getattr(np.ndarray, name)
@@ -401,8 +441,9 @@ def _plainly(tree: Any) -> Any:
 
 
 def _widened(value: Any) -> Any:
-    floating = isinstance(value, np.ndarray) and value.dtype.kind == "f"
-    return value.astype(np.float64) if floating else value
+    kind = value.dtype.kind if isinstance(value, np.ndarray) else ""
+    wide = {"f": np.float64, "c": np.complex128}.get(kind)
+    return value if wide is None else value.astype(wide)
 
 
 def _as_it_is(values: Sequence[High]) -> list[High]:

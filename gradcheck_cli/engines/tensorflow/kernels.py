@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
+from gradcheck_cli.engines.trace import complex_kernels as complexes
 from gradcheck_cli.engines.trace import exact_kernels as exact
+from gradcheck_cli.engines.trace.complex_kernels import Pair
 from gradcheck_cli.engines.trace.exact_kernels import Kernel, OfRun, as_numbers, row
 from gradcheck_cli.engines.trace.window_kernels import (
     convolution,
@@ -420,3 +422,80 @@ POINTWISE = (
     ),
 )
 """Kernels that are no row, and make each element of those that meet it."""
+
+
+def _transform(axes: int, forward: bool) -> Kernel:
+    scale = complexes.UNSCALED if forward else complexes.BY_COUNT
+    return lambda z, **how: complexes.of_complex(z, _last(z, axes), scale, forward)
+
+
+def _last(x: Any, axes: int) -> list[int]:
+    return list(range(x.ndim - axes, x.ndim))
+
+
+def _of_real(axes: int) -> Kernel:
+    def kernel(x: Any, lengths: Any, **how: Any) -> Pair:
+        part = tuple(slice(0, int(n)) for n in np.ravel(lengths))
+        x = row("getitem")(x, index=(..., *part))
+        return complexes.of_real(x, _last(x, axes), complexes.UNSCALED, onesided=True)
+
+    return kernel
+
+
+def _to_real(axes: int) -> Kernel:
+    def kernel(z: Pair, lengths: Any, **how: Any) -> Any:
+        sizes = [int(n) for n in np.ravel(lengths)]
+        part = (..., *(slice(0, n) for n in (*sizes[:-1], sizes[-1] // 2 + 1)))
+        z = complexes.linear(lambda x: row("getitem")(x, index=part))(z)
+        return complexes.to_real(z, _last(z, axes), complexes.BY_COUNT, sizes[-1])
+
+    return kernel
+
+
+def _complex_matmul(a: Any, b: Any, **how: Any) -> Pair:
+    """`adj_x` is of the conjugates."""
+    first, second = how.get("adj_x"), how.get("adj_y")
+    a, b = complexes.conjugate(a) if first else a, complexes.conjugate(b) if second else b
+    return complexes.bilinear(_matmul)(a, b, **how)  # type: ignore[no-any-return]
+
+
+def _complex_einsum(*xs: Any, equation: Any, **how: Any) -> Pair:
+    if len(xs) != 2:
+        raise TypeError("only products of two arrays of complex numbers are supported")
+    product = partial(row("einsum"), subscripts=_text(equation))
+    return complexes.bilinear(product)(*xs)  # type: ignore[no-any-return]
+
+
+_OF_PAIRS: dict[str, Kernel] = {
+    "Real": lambda z, **how: z.re,
+    "Imag": lambda z, **how: z.im,
+    "Conj": lambda z, **how: complexes.conjugate(z),
+    "Complex": lambda re, im, **how: Pair(re, im),
+    "ComplexAbs": lambda z, **how: complexes.absolute(z),
+    "Angle": lambda z, **how: complexes.angle(z),
+    "Cast": lambda z, DstT, **how: _complex_cast(z, DstT),
+    "AddN": lambda *zs, **how: reduce(complexes.add, zs),
+    "SelectV2": lambda mask, a, b, **how: complexes.where(mask, a, b),
+    **{name: complexes.linear(KERNELS[name]) for name in ("Sum", "Mean", "Cumsum")},
+    **dict.fromkeys(("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), _complex_matmul),
+    "Einsum": _complex_einsum,
+    **{f"FFT{n}": _transform(axes, True) for axes, n in ((1, ""), (2, "2D"), (3, "3D"))},
+    **{f"IFFT{n}": _transform(axes, False) for axes, n in ((1, ""), (2, "2D"), (3, "3D"))},
+    **{f"RFFT{n}": _of_real(axes) for axes, n in ((1, ""), (2, "2D"), (3, "3D"))},
+    **{f"IRFFT{n}": _to_real(axes) for axes, n in ((1, ""), (2, "2D"), (3, "3D"))},
+}
+
+_COMPLEX = (8, 18)  # DT_COMPLEX64, DT_COMPLEX128
+
+
+def _complex_cast(z: Any, to: int) -> Any:
+    if int(to) in _COMPLEX:
+        return complexes.as_pair(z if isinstance(z, Pair) else as_numbers(z))
+    return z.re
+
+
+def of_pairs(name: str) -> Kernel | None:
+    """The kernel of an operation that takes or gives complex numbers, which are pairs to it."""
+    kernel = complexes.PAIRS.get(ROWS.get(name, ""))
+    plain = None if kernel is None else lambda *xs, **how: kernel(*xs)
+    return _OF_PAIRS.get(name, plain)

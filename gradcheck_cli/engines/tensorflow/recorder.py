@@ -27,9 +27,16 @@ from tensorflow.python.eager import (
 )
 from tensorflow.python.framework import op_callbacks, op_def_registry
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, as_pairs, joined
 from gradcheck_cli.engines.errors import Unsupported
-from gradcheck_cli.engines.execution import Execution, High, Observer, Step, format_named
+from gradcheck_cli.engines.execution import (
+    Execution,
+    High,
+    Observer,
+    Step,
+    as_numbers,
+    format_named,
+)
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tensorflow.kernels import (
     CHOSEN,
@@ -40,23 +47,28 @@ from gradcheck_cli.engines.tensorflow.kernels import (
     ROWS,
     SHAPES,
     ZEROS,
+    of_pairs,
 )
+from gradcheck_cli.engines.trace.complex_kernels import on_parts
 from gradcheck_cli.engines.trace.exact_kernels import OfRun, elementwise, moved, on_balls
 
-_FLOATS = frozenset(
-    int(kind.as_datatype_enum) for kind in (tf.float16, tf.bfloat16, tf.float32, tf.float64)
-)
-_WIDE = int(tf.float64.as_datatype_enum)
+_WIDE = {
+    int(narrow.as_datatype_enum): int(wide.as_datatype_enum)
+    for narrow, wide in (
+        *((kind, tf.float64) for kind in (tf.float16, tf.bfloat16, tf.float32)),
+        (tf.complex64, tf.complex128),
+    )
+}
 
 
 class _Conversions:
     def numpy(self, array: Any) -> Array:
-        plain: Array = np.asarray(array.numpy())
-        return plain if plain.dtype.kind in "biu" else plain.astype(np.float64)
+        return as_numbers(np.asarray(array.numpy()))
 
     def native(self, values: Array, like: Any) -> Any:
+        numbers = joined(values) if like.dtype.is_complex else np.asarray(values)
         with np.errstate(all="ignore"):
-            return tf.constant(np.asarray(values).astype(like.dtype.as_numpy_dtype))
+            return tf.constant(numbers.astype(like.dtype.as_numpy_dtype))
 
 
 class TensorFlowRecorder(Observer):
@@ -165,17 +177,17 @@ class TensorFlowRecorder(Observer):
     def _write(self, name: str, inputs: list[Any], attributes: Any, outputs: list[Any]) -> None:
         if name in ZEROS:
             for y in outputs:
-                if y.dtype.is_floating:
+                if _is_number(y):
                     self.execution.slots[self._slot(y)].structural = True
             return
-        floats = [x for x in inputs if x.dtype.is_floating or x.dtype.is_bool]
+        floats = [x for x in inputs if _is_number(x) or x.dtype.is_bool]
         known = [x for x in inputs if x._id in self._places]
         if name in SHAPES or not (floats or known) or not outputs:
             return
         holes = [
             i
             for i, x in enumerate(inputs)
-            if x.dtype.is_floating or x.dtype.is_bool or x._id in self._places
+            if _is_number(x) or x.dtype.is_bool or x._id in self._places
         ]
         results = tuple(self._slot(y) for y in outputs)
         call = _Call(name, inputs, holes, _stated(attributes), len(outputs))
@@ -197,6 +209,10 @@ class TensorFlowRecorder(Observer):
             self._recorded[id(attributes)] = attributes, self.node
         if self.backward and self.node is None:
             self._sums.update(dict.fromkeys(results, step))
+
+
+def _is_number(tensor: Any) -> bool:
+    return bool(tensor.dtype.is_floating or tensor.dtype.is_complex)
 
 
 _AS_THEY_WERE = ("Bitcast",)  # the dtype of what it takes is a part of what it does
@@ -250,11 +266,14 @@ class _Call:
         return outputs
 
     def wide(self, given: Sequence[Array]) -> list[Array]:
-        tensors = [tf.constant(x) for x in given]
+        pairs = zip(given, self._dtypes, strict=True)
+        tensors = [tf.constant(joined(x) if dtype.is_complex else x) for x, dtype in pairs]
         if self._name in _AS_THEY_WERE:
             narrow = [tf.cast(x, dtype) for x, dtype in zip(tensors, self._dtypes, strict=True)]
-            return [np.asarray(y.numpy()) for y in self.low(narrow)]
-        return [np.asarray(y.numpy()) for y in self._run(self._inputs(tensors), self._widened())]
+            found = self.low(narrow)
+        else:
+            found = self._run(self._inputs(tensors), self._widened())
+        return [as_pairs(y.numpy()) if y.dtype.is_complex else np.asarray(y.numpy()) for y in found]
 
     def _widened(self) -> tuple[Any, ...]:
         """The attributes, those that name a floating dtype naming float64."""
@@ -264,7 +283,7 @@ class _Call:
         return tuple(
             part
             for name, value in pairs
-            for part in (name, _WIDE if name in kinds and int(value) in _FLOATS else value)
+            for part in (name, _WIDE.get(int(value), value) if name in kinds else value)
         )
 
     def exact(self, outputs: list[Any]) -> Callable[[Sequence[High]], list[High]] | None:
@@ -273,6 +292,10 @@ class _Call:
         kernel = KERNELS.get(self._name)
         if self._name in CHOSEN:
             kernel = partial(CHOSEN[self._name], OfRun((), [y.numpy() for y in outputs]))
+        places = [i for i, dtype in zip(self._holes, self._dtypes, strict=True) if dtype.is_complex]
+        if places or any(y.dtype.is_complex for y in outputs):
+            kernel = of_pairs(self._name)
+            kernel = None if kernel is None else on_parts(kernel, places)
         if kernel is None:
             return None
         how = dict(zip(self._attributes[::2], self._attributes[1::2], strict=True))

@@ -122,10 +122,7 @@ class LayerRecorder(TorchRecorder):
         return hook
 
     def _new(self, tensor: Any) -> int:
-        if self.composed and tensor.is_complex():  # pairs
-            self.annotations.count(2 * tensor.numel(), tensor.dtype.to_real())
-        else:
-            self.annotations.count(tensor.numel(), tensor.dtype)
+        self.annotations.count(tensor.numel(), tensor.dtype)
         return super()._new(tensor)
 
     def _add(self, *call: Any) -> None:

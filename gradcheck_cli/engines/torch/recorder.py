@@ -230,9 +230,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]
 
 @cache
 def _format_of(dtype: Any) -> FloatFormat | None:
-    """Of complex numbers, the format of their parts."""
-    real = dtype.to_real() if dtype.is_complex else dtype
-    return format_named(str(real).removeprefix("torch."))
+    return format_named(str(dtype).removeprefix("torch."))
 
 
 @cache

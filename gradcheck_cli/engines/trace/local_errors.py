@@ -281,4 +281,4 @@ def _of_argument(shape: tuple[int, ...], mask: Array) -> Array | None:
 
 
 def _shape(execution: Execution, slot: int) -> tuple[int, ...]:
-    return tuple(int(n) for n in getattr(execution.slots[slot].native, "shape", ()))
+    return execution.slots[slot].shape

@@ -186,7 +186,7 @@ def shaped(value: High, execution: Execution, slot: int) -> High:
 
     Raises ValueError where it has not: then an exact operation is not the engine's.
     """
-    shape = tuple(execution.slots[slot].native.shape)
+    shape = execution.slots[slot].shape
     if np.shape(value) != shape:
         raise ValueError(f"an exact result has shape {np.shape(value)} and not {shape}")
     return value

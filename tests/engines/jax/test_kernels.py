@@ -39,6 +39,25 @@ def loss(x: Any) -> Any:
     return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(x), labels, 1))
 
 
+def complex_numbers(x: Any) -> Any:
+    z = lax.complex(x, x[::-1] * 0.7)
+    y = (z**3 / (z + 2j)).real + jnp.exp(z).imag + jnp.abs(z) * jnp.angle(z) + (z**-1.5).real
+    y += (jnp.sqrt(z) + jnp.tanh(z) - z.conj() * jnp.sin(z)).imag + jnp.where(x > 0, z, x).real
+    y += jax.vmap(jax.vmap(jax.grad(lambda a: jnp.abs(jnp.exp(1j * a) + a))))(x)
+    return y + (z @ z.conj().T).imag + lax.rsqrt(z).real + jnp.cumsum(z, 0).imag + z.sum(1).real
+
+
+def recurrent(x: Any) -> Any:
+    turn = jnp.exp(lax.complex(-(x[0] ** 2), x[1]))
+    return lax.scan(lambda h, u: (turn * h + u, h.real), jnp.zeros(3, complex), x)[1]
+
+
+def transforms(x: Any) -> Any:
+    y = jnp.fft.irfft(jnp.fft.rfft(x) * jnp.fft.rfft(x[::-1]), n=3)
+    y += jnp.abs(jnp.fft.fft(x, n=5))[:, 1:4] + jnp.fft.ifft2(lax.complex(x, x * x)).imag
+    return y + jnp.fft.irfft2(jnp.fft.rfft2(x) ** 2, s=(3, 3))
+
+
 @jax.custom_vjp
 def stated(x: Any) -> Any:
     return jnp.exp(-x)
@@ -97,6 +116,7 @@ LAYERS: dict[str, Callable[..., Any]] = {
     "dense": lambda x: jnp.tanh(x @ x[:, :2] + x[0, :2]),
     **{"attention": attention, "cell": cell, "loss": loss, "custom gradient": stated},
     **{"loops": loops, "written": written, "dropped": dropped, "ordered": ordered},
+    **{"complex": complex_numbers, "recurrent": recurrent, "transforms": transforms},
     **{"matrices": matrices, "triangles": triangles, "factors": factors, "normal": normalised},
     "products": lambda x: jnp.einsum("ij,kj->ik", x, x) + jax.vmap(jnp.outer)(x, x)[0],
     "moved": lambda x: jnp.roll(jnp.pad(x, 1, mode="edge"), 1)[1:4, :3] + jnp.tile(x, 2)[:, 2:5],

@@ -97,12 +97,26 @@ def matrices(x: Any, h: Any) -> Any:
     return solved * size + np.linalg.norm(h) + np.linalg.eigvalsh(spd) + sign * np.trace(x)
 
 
+def complex_numbers(x: Any, h: Any) -> Any:
+    z = x + 1j * h
+    y = (z**3 / (z + 2j)).real + np.exp(z).imag + np.abs(z) * np.angle(z)
+    y += (np.sqrt(z) + np.tanh(z) - np.conj(z) * np.sin(z)).imag + (2.0 / z).real
+    return y + (z @ z.T.conj()).real + np.einsum("ij,jk->ik", z, h).imag + z.sum(axis=0).real
+
+
+def transforms(x: Any, h: Any) -> Any:
+    y = np.fft.irfft(np.fft.rfft(x) * np.fft.rfft(h, norm="forward"), n=3)
+    y += np.abs(np.fft.fft(x, n=5, axis=0))[:3] + np.fft.fft2(x + 1j * h, s=(2, 4)).imag[1, :3]
+    return y + np.fft.ifftn(x * h, norm="ortho").imag + np.fft.irfft2(np.fft.fft(h), s=(3, 3))
+
+
 LAYERS = [
     *(dense, convolution, convolution_by_windows, normalisation, attention, cell, loss, loop),
     *(written_through_a_view, put_together, ordered, matrices),
     lambda x: np.prod(x, axis=0) + x.std(axis=0, ddof=1) + np.linalg.norm(x, axis=1),
     lambda x: np.dot(x, x[0]) + np.outer(x[0], x[1]) + np.multiply.outer(x[0], x[2]),
     lambda x: np.logaddexp(0, np.diff(x, axis=0)),
+    *(complex_numbers, transforms),
 ]
 
 

@@ -37,6 +37,22 @@ def losses(x: Any) -> Any:
     return dense + tf.nn.sparse_softmax_cross_entropy_with_logits([0, 2, 1], x)
 
 
+def complex_numbers(x: Any) -> Any:
+    z = tf.complex(x, x[::-1] * 0.7)
+    y = tf.math.real(z**3 / (z + 2j)) + tf.math.imag(tf.exp(z)) + tf.abs(z) * tf.math.angle(z)
+    y += tf.math.imag(tf.sqrt(z) + tf.tanh(z) - tf.math.conj(z) * tf.sin(z)) + tf.cast(z, x.dtype)
+    y += tf.math.real(tf.where(x > 0.0, z, tf.math.rsqrt(z)) + tf.reduce_sum(z, 0))
+    y += tf.math.imag(tf.linalg.matmul(z, z, adjoint_b=True) + tf.math.reciprocal(z))
+    return y + tf.math.real(tf.einsum("ij,jk->ki", z, tf.cast(x, z.dtype)) + tf.sigmoid(z))
+
+
+def transforms(x: Any) -> Any:
+    y = tf.signal.irfft(tf.signal.rfft(x) * tf.signal.rfft(x[::-1]), [3])
+    y += tf.abs(tf.signal.rfft(x, [5])) + tf.math.imag(tf.signal.fft(tf.complex(x, x * x)))
+    y += tf.math.real(tf.signal.ifft2d(tf.complex(x * x, x)))
+    return y + tf.signal.irfft2d(tf.signal.rfft2d(x) ** 2, [3, 3])
+
+
 @tf.custom_gradient
 def stated(x: Any) -> Any:
     return tf.exp(-x), lambda g: g
@@ -84,6 +100,7 @@ LAYERS: dict[str, Callable[..., Any]] = {
     **{"custom gradient": stated, "loops": loops, "placed": placed, "segments": segments},
     **{"reduced": reduced, "matrices": matrices},
     "decomposed": decomposed,
+    **{"complex": complex_numbers, "transforms": transforms},
     "products": lambda x: tf.einsum("ij,kj->ik", x, x) + tf.tensordot(x, x, [[1], [0]]),
     "activations": lambda x: tf.nn.gelu(x) + tf.nn.elu(x) + tf.nn.leaky_relu(x) + tf.nn.relu6(x),
     "special": lambda x: tf.math.lgamma(x + 2) + tf.math.polygamma(tf.ones_like(x), x + 2),

@@ -17,6 +17,8 @@ from gradcheck_cli.engines.jax.kernels import indexing, matrices
 from gradcheck_cli.engines.jax.kernels.indexing import INDEXING
 from gradcheck_cli.engines.jax.kernels.matrices import MATRICES
 from gradcheck_cli.engines.jax.kernels.windows import WINDOWS
+from gradcheck_cli.engines.trace import complex_kernels as complexes
+from gradcheck_cli.engines.trace.complex_kernels import Pair
 from gradcheck_cli.engines.trace.exact_kernels import (
     Kernel,
     as_numbers,
@@ -259,6 +261,47 @@ KERNELS: dict[str, Kernel] = {
     **WINDOWS,
     **MATRICES,
 }
+
+
+def _fft(x: Any, fft_type: Any, fft_lengths: Any) -> Any:
+    """Along the last axes; an inverse is divided by the number of elements."""
+    dim = range(-len(fft_lengths), 0)
+    kind = fft_type.name
+    if kind == "RFFT":
+        return complexes.of_real(x, [d + x.ndim for d in dim], complexes.UNSCALED, onesided=True)
+    if kind == "IRFFT":
+        return complexes.to_real(x, dim, complexes.BY_COUNT, fft_lengths[-1])
+    scale = complexes.UNSCALED if kind == "FFT" else complexes.BY_COUNT
+    return complexes.of_complex(x, dim, scale, forward=kind == "FFT")
+
+
+def _convert_complex(x: Any, new_dtype: Any, **how: Any) -> Any:
+    if np.dtype(new_dtype).kind == "c":
+        return x if isinstance(x, Pair) else complexes.as_pair(numeric(x)[0])
+    return _convert(x.re, new_dtype)
+
+
+_OF_PAIRS: dict[str, Kernel] = {
+    "real": lambda z: z.re,
+    "imag": lambda z: z.im,
+    "conj": lambda z, **how: complexes.conjugate(complexes.as_pair(z)),
+    "complex": Pair,
+    "integer_pow": lambda z, y: complexes.power(z, y),
+    "select_n": lambda chosen, a, b: complexes.where(chosen, b, a),
+    "convert_element_type": _convert_complex,
+    "fft": _fft,
+    "dot_general": complexes.bilinear(_dot_general),
+    "is_finite": lambda z: row("logical_and")(finite(z.re), finite(z.im)),
+    **{name: complexes.linear(KERNELS[name]) for name in ("reduce_sum", "cumsum")},
+}
+
+
+def of_pairs(name: str) -> Kernel | None:
+    """The kernel of a primitive that takes or gives complex numbers, which are pairs to it."""
+    kernel = complexes.PAIRS.get(ROWS.get(name, ""))
+    plain = None if kernel is None else lambda *xs, **how: kernel(*xs)
+    return _OF_PAIRS.get(name, plain)
+
 
 CHOSEN: dict[str, Kernel] = {**indexing.CHOSEN, **matrices.CHOSEN}
 """Kernels that are given the run first: which order, which signs it had. An integer result that one

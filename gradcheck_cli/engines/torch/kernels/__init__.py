@@ -12,7 +12,6 @@ from __future__ import annotations
 from gradcheck_cli.engines.torch.kernels import matrices, reductions, windows
 from gradcheck_cli.engines.torch.kernels.derivatives import DERIVATIVES
 from gradcheck_cli.engines.torch.kernels.elementwise import ELEMENTWISE
-from gradcheck_cli.engines.torch.kernels.fourier import FOURIER
 from gradcheck_cli.engines.torch.kernels.indexing import INDEXING
 from gradcheck_cli.engines.torch.kernels.losses import LOSSES
 from gradcheck_cli.engines.torch.kernels.names import (
@@ -25,6 +24,7 @@ from gradcheck_cli.engines.torch.kernels.names import (
     ZEROS,
 )
 from gradcheck_cli.engines.torch.kernels.normalisation import NORMALISATION
+from gradcheck_cli.engines.trace.complex_kernels import Pair, of_complex, of_real, on_parts, to_real
 from gradcheck_cli.engines.trace.exact_kernels import Kernel
 
 __all__ = [
@@ -39,6 +39,15 @@ __all__ = [
     "ROWS",
     "ZEROS",
 ]
+
+FOURIER: dict[str, Kernel] = {
+    "_fft_r2c": on_parts(of_real),
+    "_fft_c2c": on_parts(of_complex, [0]),
+    "_fft_c2r": on_parts(to_real, [0]),
+    "complex": on_parts(Pair),
+}
+"""Kernels of complex numbers, which are pairs along a last axis. All others are run by their
+parts."""
 
 KERNELS: dict[str, Kernel] = {
     **ELEMENTWISE,
