@@ -154,8 +154,7 @@ def power(z: Any, w: Any) -> Pair:
             whole = _whole_power(z, abs(int(w)))
             return reciprocal(whole) if w < 0 else whole
         return polar(row("power")(absolute(z), w), w * angle(z))
-    of_base = log(z) if isinstance(z, Pair) else row("log")(z)
-    return exp(multiply(w, of_base))
+    return exp(multiply(w, log(as_pair(z))))
 
 
 MOST_FACTORS = 64
