@@ -12,6 +12,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, parts_of
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.report.repro.layer_code import LayerCode, NoScript
+from gradcheck_cli.report.repro.numpy_code import PairCode
 
 OF_BEHAVIOUR = (
     Codes.MODES_DISAGREE,
@@ -84,19 +85,51 @@ def result(inputs, upstream=upstream):
 def numbers(array):
     return array.reshape(-1).tolist()
 """,
+    "numpy": """
+def upstream(y):
+    y = np.asarray(y)
+    return np.linspace(-1, 2, y.size).astype(y.dtype).reshape(y.shape)
+
+
+def graph(inputs):
+    {seeded}
+    y = {call}
+    {settled}
+
+    def pull(y_bar):
+{picked}
+        return np.asarray(gradient)
+
+    return y, pull
+
+
+def result(inputs, upstream=upstream):
+    y, pull = graph(inputs)
+    return {result}
+
+
+def numbers(array):
+    return np.ravel(array).tolist()
+""",
 }
 """The value or one gradient of the layer, as it is run as usual, by framework."""
 
-_SEEDS = {"torch": "torch.manual_seed({seed})", "tensorflow": "tf.random.set_seed({seed})"}
+_SEEDS = {
+    "torch": "torch.manual_seed({seed})",
+    "tensorflow": "tf.random.set_seed({seed})",
+    "numpy": "np.random.seed({seed})",
+}
 _GRADIENTS = {
     "torch": "pulled(y, leaves, upstream(y))",
     "tensorflow": "tape.gradient(y, {leaf}, upstream(y), unconnected_gradients='zero')",
     "jax": "pull(upstream(y))[0]",
+    "numpy": "pull(upstream(y))",
 }
 _IS_OUTPUT = {
     "torch": "isinstance(y, torch.Tensor) and y.is_floating_point() and y.numel() > 0",
     "tensorflow": "tf.is_tensor(y) and y.dtype.is_floating and tf.size(y) > 0",
     "jax": "isinstance(y, jax.Array) and y.dtype.kind == 'f' and y.size > 0",
+    "numpy": "isinstance(y, np.ndarray) and y.dtype.kind == 'f' and y.size > 0",
 }
 
 _LAYOUTS = {
@@ -163,7 +196,7 @@ expected = sum((x_bar * x_dot).sum() for x_bar, x_dot in zip(x_bars, x_dots.valu
 _TWICE = "expected = result(inputs)\nfound = result(inputs)"
 _ALL = tuple(_RUNS)
 OTHER_RUNS: Mapping[Way, _Run] = {
-    "random": _Run("the layer draws random numbers", _TWICE, ("torch", "tensorflow")),
+    "random": _Run("the layer draws random numbers", _TWICE, (*_SEEDS,)),
     "again": _Run("called twice with the same input and the same random numbers", _TWICE, _ALL),
     "counted": _Run("it depends on how often the layer was called", _TWICE, _ALL),
     "added up": _Run("grows by the same amount at every call", _TWICE, _ALL),
@@ -286,6 +319,23 @@ OTHER_RUNS: Mapping[Way, _Run] = {
     ),
     "forward mode": _Run("by forward mode", _MODES),
 }
+_OF_PAIRS: Mapping[Way, str] = {
+    "another between": "expected = result(inputs)\ny, pull = graph(inputs)\ngraph(other)\n"
+    "found = pull(upstream(y))",
+    "one graph": "y, pull = graph(inputs)\nexpected = np.copy(pull(upstream(y)))\n"
+    "found = pull(upstream(y))",
+    "gradient overwritten": "y, pull = graph(inputs)\nfound = pull(upstream(y))\n"
+    "expected = np.copy(found)\npull(2 * upstream(y))",
+    "output written backward": "y, pull = graph(inputs)\nexpected, found = np.copy(y), y\n"
+    "pull(upstream(y))",
+    "input written": "expected = np.copy({leaf})\ngraph(inputs)\nfound = {leaf}",
+    "input written backward": "y, pull = graph(inputs)\nexpected = np.copy({leaf})\n"
+    "pull(upstream(y))\nfound = {leaf}",
+    "upstream written": "y, pull = graph(inputs)\nexpected, found = upstream(y), upstream(y)\n"
+    "pull(found)",
+}
+"""Of pairs of NumPy, where the statements are none of all frameworks."""
+
 _EXPANDED: Mapping[Way, str] = {
     "upstream layout": "expected = result(inputs, torch.ones_like)\n"
     "found = result(inputs, lambda y: laid_out(torch.ones_like(y)))",
@@ -343,12 +393,17 @@ class Behaviour:
             yield self._put(_RETURNED, is_output=_IS_OUTPUT[self.framework], words=words)
             return
         other = self.finding.other_run
-        if other is None or self.framework not in OTHER_RUNS[other.way].frameworks:
+        run = None if other is None else OTHER_RUNS[other.way]
+        own = _OF_PAIRS if isinstance(self.layer, PairCode) else {}
+        if (
+            other is None
+            or run is None
+            or not {self.framework, other.way} & {*run.frameworks, *own}
+        ):
             raise NoScript("no run of the framework alone shows how it behaves")
-        run = OTHER_RUNS[other.way]
         result = "y" if other.of_value else self._put(_GRADIENTS[self.framework])
         yield self._put(_RUNS[self.framework], result=result)
-        words, lines = run.words, run.lines
+        words, lines = run.words, own.get(other.way, run.lines)
         if other.layout:
             in_memory, laid_out = _LAYOUTS[other.layout]
             words = f"{words} {in_memory}"
@@ -387,6 +442,9 @@ class Behaviour:
             "leaf": self._leaf,
             **more,
         }
+        if isinstance(self.layer, PairCode):
+            picked = textwrap.indent(self.layer.picked(self._name, self.inputs), " " * 8)
+            known |= {"settled": self.layer.settled, "picked": picked}
         if other := finding.other_run:
             known |= {"factor": other.factor, "wanted": other.names, "output": "".join(other.names)}
         return text.format(**known).replace("    \n", "")

@@ -19,18 +19,19 @@ from gradcheck_cli.report.repro.layer_code import (
     source_of,
 )
 
-_RUN = """
-y = {forward}
-{settled}
-{bar}
-gradients = {backward}
+_PICKED = """gradients = {backward}
 if isinstance(gradients, dict):
     keys = ({name!r}, "d" + {name!r}, "d_" + {name!r}, "grad_" + {name!r})
     gradient = next((gradients[key] for key in keys if key in gradients), None)
 elif isinstance(gradients, (tuple, list)):
     gradient = gradients[{floating} if len(gradients) == {count} else {place}]
 else:
-    gradient = gradients
+    gradient = gradients"""
+_RUN = """
+y = {forward}
+{settled}
+{bar}
+{picked}
 computed = None if gradient is None else float(np.asarray(gradient)[{index}]{part})
 """
 _ONE = """y_bar = np.zeros(np.shape(y), np.asarray(y).dtype)
@@ -64,17 +65,19 @@ class PairCode(LayerCode):
         """The statements that set `computed`: an entry of the gradient of an input, or its `part`
         (".real", ".imag"). `bar` sets the upstream gradient `y_bar`, and `floating` are the inputs
         that may have a gradient. Raises NoScript."""
+        picked = self.picked(name, floating)
+        return _RUN.format(
+            forward=self.call, settled=self.settled, picked=picked, bar=bar, index=index, part=part
+        )
+
+    def picked(self, name: str, floating: Sequence[str]) -> str:
+        """The statements that set `gradient`, that of an input. Raises NoScript."""
         if name not in self.order:
             raise NoScript(f"`{name}` is no input")
         names = [one for one in self.order if one in floating]
-        return _RUN.format(
-            forward=self.call,
-            settled=self.settled,
+        return _PICKED.format(
             backward=self.backward,
             name=name,
-            bar=bar,
-            index=index,
-            part=part,
             floating=names.index(name),
             count=len(names),
             place=self.order.index(name),

@@ -8,12 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from gradcheck_cli.domain.dtypes import FORMATS
-from gradcheck_cli.domain.engines import FRAMEWORK_OF
 from gradcheck_cli.domain.evaluation import COMPOSED, Mode
 from gradcheck_cli.report.repro.behaviour import Behaviour
 from gradcheck_cli.report.repro.derivative import OF_OUTPUTS, Derivative, by_what
 from gradcheck_cli.report.repro.ending import END, NOT_FINITE, title_of
-from gradcheck_cli.report.repro.languages import DUAL, rule_along
+from gradcheck_cli.report.repro.languages import DUAL, FRAMEWORKS, rule_along
 from gradcheck_cli.report.repro.layer_code import NoScript
 from gradcheck_cli.report.repro.numpy_code import PairCode, all_outputs, one_output
 
@@ -159,7 +158,7 @@ class OfBehaviour(Derivative):
         inputs = [*self._rows()]
         yield "\n".join(part for part in (language.before, layer.made, *inputs) if part)
         moving = [name for name, one in self.inputs.items() if self._moves(name, one)]
-        framework = FRAMEWORK_OF[finding.engine or ""]
+        framework = FRAMEWORKS[finding.engine or ""]
         shown = Behaviour(finding, layer, framework, language.version, moving, self.seed)
         yield from ("\n" + lines for lines in shown.lines())
 

@@ -71,6 +71,8 @@ def _of_cpp(finding: Finding, spec: Spec) -> str:
 def _kind(finding: Finding) -> type[Derivative]:
     """What kind of script a finding takes. Raises NoScript."""
     is_pair = finding.engine == "numpy"
+    if is_pair and finding.code in OF_BEHAVIOUR and not finding.entries:
+        return OfBehaviour
     if is_pair and not (finding.entries and finding.entries[0].truth is not None):
         raise NoScript("it has no number whose true value is known")
     has_number = bool(finding.entries) and finding.entries[0].computed is not None

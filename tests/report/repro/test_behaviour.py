@@ -10,17 +10,19 @@ from typing import Any, get_args
 import pytest
 
 from gradcheck_cli.checks.behaviour.layouts import WORDS
+from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.behaviour import OtherRun, Way
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.spec import Spec
+from gradcheck_cli.engines.numpy.engine import NumpyEngine
 from gradcheck_cli.report.repro.behaviour import OTHER_RUNS
 from gradcheck_cli.report.repro.layer_code import NoScript
 from gradcheck_cli.report.repro.script import script
 from gradcheck_cli.report.repro.shown import shows
-from tests.checks.making import examined
+from tests.checks.making import examined, layer_problem
 from tests.conftest import spec_of
 
 PLANTED = Path(__file__).parents[3] / "specs" / "planted"
@@ -29,6 +31,14 @@ RIGHT = {
     "torch": "import torch\ndef f(x, w):\n    return torch.sin(x) * w\n",
     "tensorflow": "import tensorflow as tf\ndef f(x, w):\n    return tf.sin(x) * w\n",
     "jax": "import jax\ndef f(x, w):\n    return jax.numpy.sin(x) * w\n",
+    "numpy": """
+import numpy as np
+class f:
+    def forward(self, x, w):
+        return np.sin(x) * w
+    def backward(self, upstream, x, w):
+        return upstream * np.cos(x) * w, (upstream * np.sin(x)).sum(0)
+""",
 }
 OF_CALLS: tuple[Way, ...] = (
     "again",
@@ -60,6 +70,9 @@ GRAPHS = (
     *(OtherRun("upstream layout", layout) for layout in WORDS),
     OtherRun("some leaves", names=("x",)),
 )
+
+
+OF_PAIRS = tuple(OtherRun(way) for way in OF_GRAPHS if way not in ("first kept", "forward mode"))
 
 
 def spec_with(engine: str, target: str, folder: Path, inputs: Mapping[str, Any]) -> Spec:
@@ -117,6 +130,7 @@ def test_a_planted_layer_is_shown_by_the_framework_alone(
     [
         ("torch", CALLS + GRAPHS),
         ("jax", CALLS),
+        ("numpy", CALLS + OF_PAIRS),
         pytest.param("tensorflow", CALLS, marks=pytest.mark.exhaustive),
     ],
 )
@@ -179,6 +193,73 @@ def test_what_a_backward_overwrites_is_shown(
     assert found.other_run == OtherRun(way)
     exit_code, printed = ran(found, spec, capsys)
     assert exit_code == 1
+    assert shows(printed, found)
+
+
+PAIRS = """
+import numpy as np
+class Sine:
+    def forward(self, x):
+        return np.sin(x)
+    def backward(self, upstream, x):
+        return upstream * np.cos(x)
+class Kept(Sine):
+    bar = np.empty((2, 3))
+    def backward(self, upstream, x):
+        return np.multiply(upstream, np.cos(x), out=self.bar.astype(x.dtype, copy=False))
+class Added(Sine):
+    total = 0.0
+    def backward(self, upstream, x):
+        self.total = self.total + super().backward(upstream, x)
+        return self.total
+class Writing(Sine):
+    def backward(self, upstream, x):
+        upstream *= np.cos(x)
+        return upstream
+class Doubling(Sine):
+    def forward(self, x):
+        x *= 2
+        return np.sin(x / 2)
+class Rounded(Sine):
+    def backward(self, upstream, x):
+        return np.clip(upstream, -1, 1) * np.cos(x)
+class Output(Sine):
+    def forward(self, x):
+        self.y = np.sin(x)
+        return self.y
+    def backward(self, upstream, x):
+        self.y[...] = np.cos(x)
+        return upstream * self.y
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("Kept", Codes.STATEFUL_GRADIENT),
+        ("Added", Codes.STATEFUL_GRADIENT),
+        ("Output", Codes.STATEFUL_GRADIENT),
+        ("Writing", Codes.UPSTREAM_MUTATED),
+        ("Doubling", Codes.INPUT_MUTATED),
+        ("Rounded", Codes.NONLINEAR_BACKWARD),
+    ],
+)
+def test_a_pair_of_numpy_is_shown_by_its_own_calls(
+    name: str,
+    code: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "layer.py").write_text(PAIRS)
+    monkeypatch.chdir(tmp_path)
+    spec = spec_with("numpy", f"layer.py:{name}", tmp_path, POINT)
+    target = f"{tmp_path}/layer.py:{name}"
+    problem = layer_problem(target, POINT, engine="numpy", behaviour=True)
+    findings = examine(NumpyEngine(), problem).findings
+    found = next(one for one in findings if one.code == code)
+    exit_code, printed = ran(found, spec, capsys)
+    assert exit_code == 1, printed
     assert shows(printed, found)
 
 
