@@ -137,8 +137,9 @@ _LAYOUTS = {
         "transposed in memory",
         """
 def laid_out(x):
-    axes = tuple(reversed(range(x.ndim)))
-    return x.permute(axes).contiguous().permute(axes)
+    axes = [*range(x.ndim)]
+    order = axes[2:] + axes[:2] if x.ndim > 2 else axes[::-1]
+    return x.permute(order).contiguous().permute(sorted(axes, key=order.__getitem__))
 """,
     ),
     "sliced": (

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 
 from gradcheck_cli.checks.behaviour.layouts import WORDS
@@ -193,6 +194,32 @@ def test_what_a_backward_overwrites_is_shown(
     assert found.other_run == OtherRun(way)
     exit_code, printed = ran(found, spec, capsys)
     assert exit_code == 1
+    assert shows(printed, found)
+
+
+CHANNELS_LAST = """
+import torch
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+    @staticmethod
+    def backward(ctx, g):
+        return g if g.is_contiguous(memory_format=torch.channels_last) else 2 * g
+"""
+
+
+def test_memory_is_laid_out_as_in_the_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "layer.py").write_text(CHANNELS_LAST)
+    monkeypatch.chdir(tmp_path)
+    point = {"x": np.arange(1.0, 37.0).reshape(1, 4, 3, 3).tolist()}
+    findings = examined(f"{tmp_path}/layer.py:Scaled", point, behaviour=True).findings
+    found = next(one for one in findings if one.code == Codes.LAYOUT_DEPENDENT)
+    spec = spec_with("torch", "layer.py:Scaled", tmp_path, point)
+    exit_code, printed = ran(found, spec, capsys)
+    assert exit_code == 1, printed
     assert shows(printed, found)
 
 
