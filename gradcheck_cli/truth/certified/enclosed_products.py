@@ -15,6 +15,7 @@ from gradcheck_cli.domain.program import Node, Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import DECIDABLE, USUAL_EXPONENT
 from gradcheck_cli.truth.certified.ball_program import Nodes
+from gradcheck_cli.truth.certified.one_thread import one_thread
 from gradcheck_cli.truth.plain import inlined, moving
 
 MOST_NUMBERS = 2**23
@@ -110,6 +111,7 @@ class EnclosedProducts:
         self._wrt = wrt
         self._recorded: tuple[dict[str, Any], Any] | None = None
 
+    @one_thread()
     def pulled(self, cotangent: Array) -> dict[str, EnclosedArray]:
         """cotangent @ J by input, each (n,)."""
         from reference_engine.tape import Node
@@ -118,6 +120,7 @@ class EnclosedProducts:
             variables, y = self._run_recorded()
             return _pulled_back(y if isinstance(y, Node) else None, cotangent, variables)
 
+    @one_thread()
     def bent(self, cotangent: Array, tangents: Mapping[str, Array]) -> dict[str, EnclosedArray]:
         """The derivative of cotangent @ J @ tangent by input, each (n,): the Hessian of cotangent @
         output times the tangent."""
@@ -129,6 +132,7 @@ class EnclosedProducts:
             linear = not isinstance(y_dot, Node) or y_dot.level != variables[self._wrt[0]].level
             return _pulled_back(None if linear else y_dot, cotangent, variables)
 
+    @one_thread()
     def pushed(self, tangents: Mapping[str, Array]) -> EnclosedArray:
         """J @ tangent, (m,); inputs without a tangent do not move."""
         with np.errstate(all="ignore"), self._singly:
