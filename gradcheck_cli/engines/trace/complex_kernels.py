@@ -286,13 +286,20 @@ class _Transform:
 
     def flat(self, x: Any) -> Any:
         """The axes of the transform as one, the last."""
-        moved = row("transpose")(x, axes=(*self._outer, *self._dim))
+        moved = _in_order(x, (*self._outer, *self._dim))
+        if len(self._dim) == 1:
+            return moved
         return row("reshape")(moved, shape=(*(x.shape[i] for i in self._outer), -1))
 
     def back(self, y: Any) -> Any:
-        y = row("reshape")(y, shape=(*y.shape[:-1], *self._given))
-        order = np.argsort([*self._outer, *self._dim])
-        return row("transpose")(y, axes=tuple(int(i) for i in order))
+        if len(self._dim) > 1:
+            y = row("reshape")(y, shape=(*y.shape[:-1], *self._given))
+        return _in_order(y, np.argsort([*self._outer, *self._dim]).tolist())
+
+
+def _in_order(x: Any, axes: Sequence[int]) -> Any:
+    is_so = list(axes) == list(range(x.ndim))
+    return x if is_so else row("transpose")(x, axes=tuple(axes))
 
 
 def _scaled(x: Any, y: Any, normalization: int, count: int) -> Any:
