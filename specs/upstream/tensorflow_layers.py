@@ -29,3 +29,7 @@ def exponential(t):
 
 def cumulative_product(x):
     return tf.math.cumprod(x)
+
+
+def pseudoinverse(x):
+    return tf.linalg.pinv(x)

@@ -152,6 +152,19 @@ def test_a_graph_that_was_compiled_is_compiled_once_for_all_layers_and_points(
 
 
 @pytest.mark.exhaustive
+def test_the_value_of_a_layer_is_compiled_with_and_without_gradients(
+    engine_called: Callable[[str], Engine],
+) -> None:
+    """Without XLA, exp(800) overflows."""
+    engine = engine_called("tensorflow-xla")
+    import tensorflow as tf
+
+    subject = subject_of(engine, lambda x: tf.math.log(tf.exp(x)), x=np.array([800.0]))
+    for tracking in (True, False):
+        assert subject.run(Call(tracking=tracking)).output == 800.0
+
+
+@pytest.mark.exhaustive
 def test_what_draws_numbers_is_compiled_for_itself(
     engine_called: Callable[[str], Engine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
