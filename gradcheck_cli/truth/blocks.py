@@ -142,40 +142,45 @@ def merge(
         bar = differences.error + gap
         consistent = both & (gap <= differences.error + spread)
         vague = both & ~(consistent & (bar <= UNSEEN_ULPS * ulp))
-    value = gradient.copy()
     error = np.where(both, bar, spread)
-    explained = np.zeros_like(both)
-    better = np.zeros_like(both)
+    explained = better = np.zeros_like(both)
     if np.any(vague):
         condition, floor = rounding()
         by_rounding = FIRST_ORDER_SLACK * floor + spread
         with np.errstate(all="ignore"):
             error = np.where(consistent, np.minimum(bar, by_rounding), error)
-            explained = both & ~consistent & (gap <= differences.error + by_rounding)
-            # a function so steep that half an ulp of its input explains the gap is not resolved by
-            # a difference either, however narrow its bar
-            resolved = gap > differences.error + FIRST_ORDER_SLACK * condition
-        better = explained & resolved & (differences.error < by_rounding)
+        off = both & ~consistent
+        explained, better = _by_rounding(off, gap, differences, condition, by_rounding)
         error = np.where(better, differences.error, np.where(explained, by_rounding, error))
     confirmed = consistent | (explained & ~better)
     conflict = both & ~consistent & ~explained
     refuted = conflict & structural & (not stairs)
     only = smooth & taken & (~np.isfinite(gradient) | refuted)
-    value = np.where(better | only, differences.value, value)
+    value = np.where(better | only, differences.value, gradient)
     error = np.where(only, differences.error, error)
     untaken = smooth & ~taken
     lost = (conflict & ~refuted) | untaken
-    reason = ""
-    if np.any(conflict & structural & stairs):
-        reason = TOO_FAST
-    elif np.any(conflict & ~refuted):
-        reason = CONTRADICTION
-    elif np.any(untaken):
-        reason = differences.reason or NO_DIFFERENCE
-    elif np.any(kind == PointKind.UNDECIDED):
-        reason = TOO_FAST
+    reasons = (
+        (conflict & structural & stairs, TOO_FAST),
+        (conflict & ~refuted, CONTRADICTION),
+        (untaken, differences.reason or NO_DIFFERENCE),
+        (kind == PointKind.UNDECIDED, TOO_FAST),
+    )
+    reason = next((words for entries, words in reasons if np.any(entries)), "")
     kind = np.where(lost, int(PointKind.UNDECIDED), kind)
     return _with_sides(value, error, kind, confirmed, differences, reason)
+
+
+def _by_rounding(
+    off: Array, gap: Array, differences: Differences, condition: Array, by_rounding: Array
+) -> tuple[Array, Array]:
+    """Which of the entries that are `off` by a gap rounding explains, and of which of these the
+    difference knows more. A function so steep that half an ulp of its input explains the gap is
+    not resolved by a difference either, however narrow its bar."""
+    with np.errstate(all="ignore"):
+        explained = off & (gap <= differences.error + by_rounding)
+        resolved = gap > differences.error + FIRST_ORDER_SLACK * condition
+    return explained, explained & resolved & (differences.error < by_rounding)
 
 
 def _settle_kinds(

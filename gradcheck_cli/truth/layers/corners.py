@@ -42,15 +42,7 @@ def cornered(
     those of the same outputs, turn out to be kinks: between their limits, or without bounds where
     not every limit was met twice. At kinks that contradict it, the limits that were met widen the
     bounds. `several` are the outputs (k, m) at several inputs."""
-    with np.errstate(all="ignore"):
-        apart = np.abs(gradient - found.value) > found.error
-        outside = np.fmax(merged.lower - gradient, gradient - merged.upper) > merged.error
-    kinks = (merged.kind == PointKind.KINK) & outside
-    smooth = (merged.kind == PointKind.SMOOTH) & np.isfinite(gradient)
-    off = smooth & ~merged.confirmed & apart | kinks & np.isfinite(gradient)
-    tied = off | smooth & np.any(off, axis=1)[:, None]  # what fits may be a part of the same tie
-    if np.count_nonzero(np.any(tied, axis=0)) <= MOST:
-        off = tied
+    off, kinks = _contradicted(merged, gradient, found)
     columns = np.flatnonzero(np.any(off, axis=0))
     if not 0 < len(columns) <= MOST:
         return merged
@@ -89,6 +81,19 @@ def cornered(
         upper=upper,
         confirmed=merged.confirmed & ~rough,
     )
+
+
+def _contradicted(merged: Merged, gradient: Array, found: Differences) -> tuple[Array, Array]:
+    """The entries that are looked at, and those of them at kinks."""
+    with np.errstate(all="ignore"):
+        apart = np.abs(gradient - found.value) > found.error
+        outside = np.fmax(merged.lower - gradient, gradient - merged.upper) > merged.error
+    kinks = (merged.kind == PointKind.KINK) & outside
+    smooth = (merged.kind == PointKind.SMOOTH) & np.isfinite(gradient)
+    off = smooth & ~merged.confirmed & apart | kinks & np.isfinite(gradient)
+    tied = off | smooth & np.any(off, axis=1)[:, None]  # what fits may be a part of the same tie
+    few = np.count_nonzero(np.any(tied, axis=0)) <= MOST
+    return (tied if few else off), kinks
 
 
 def _direction(values: Values, rng: np.random.Generator) -> dict[str, Array]:

@@ -77,14 +77,7 @@ def weighed(
     ulp = FORMATS[judged].ulp(own)
     first = merge(own, spread, found, True, ulp, lambda: (inner, floor))
     merged = settle(first)
-    # what hides a term from differences hides it from another mode, too
     hidden = (merged.kind == PointKind.UNDECIDED) & (first.kind != PointKind.UNDECIDED)
-    hidden_part = np.where(hidden, HIDDEN_PART * np.abs(own), 0.0)
-    # and where the difference sees that term, a mode that does so, too, is as far off as it is
-    with np.errstate(all="ignore"):
-        sees = hidden & (np.abs(found.value) > found.error)
-        apart = 2 * HIDDEN_PART * (np.abs(own - found.value) + found.error)
-    hidden_part = np.where(sees, np.fmax(hidden_part, apart), hidden_part)
     if not rounding.blind:
         # where the subject's own is no number, the difference is all that is known
         known = np.where(np.isfinite(own), own, found.value)
@@ -108,11 +101,21 @@ def weighed(
         error=error,
         condition=cost,
         allowance=ROUNDINGS * cost,
-        floor=np.fmax(ROUNDINGS * cost + noise / ratio, hidden_part),
+        floor=np.fmax(ROUNDINGS * cost + noise / ratio, _of_another_mode(hidden, own, found)),
         scale=scale,
         confirmed=agreed,
     )
     return block, merged.reason
+
+
+def _of_another_mode(hidden: Array, own: Array, found: Differences) -> Array:
+    """By how much another mode may be off: what hides a term from differences hides it from that,
+    too; and where the difference sees the term, a mode that does so is as far off as it is."""
+    part = np.where(hidden, HIDDEN_PART * np.abs(own), 0.0)
+    with np.errstate(all="ignore"):
+        sees = hidden & (np.abs(found.value) > found.error)
+        apart = 2 * HIDDEN_PART * (np.abs(own - found.value) + found.error)
+    return np.where(sees, np.fmax(part, apart), part)
 
 
 def _steady(own: Array, found: Differences, rounding: Rounding, subject: str, judged: str) -> Array:
