@@ -1,12 +1,12 @@
 """What a check of a large layer costs: processor time in forwards of the layer, and memory.
 
-    python benchmarks/large_layer.py [PARAMETERS] [tanh|relu|module]
+    python benchmarks/large_layer.py [PARAMETERS] [tanh|relu|module|jax|tensorflow]
 
 The layer is a dense one of PyTorch in float32, with a batch of 64, or a module of two of them with
-ReLUs between them. Its memory is that of its arrays, of which limits are multiples; a step of
-training takes twice that, with all gradients. A smaller layer is checked before, so that imports
-are not counted. Ends with 1 where the check finds anything, as the layer is right, or costs more
-than the limits.
+ReLUs between them; or one with a ReLU in another framework. Its memory is that of its arrays, of
+which limits are multiples; a step of training takes twice that, with all gradients. A smaller layer
+is checked before, so that imports are not counted. Ends with 1 where the check finds anything, as
+the layer is right, or costs more than the limits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import torch
 
 from gradcheck_cli import check
@@ -25,9 +27,16 @@ PARAMETERS = 10_000_000
 SMALL = 40_000
 BATCH = 64
 FORWARDS = 20
-# Of a layer of 1e7 parameters, with one thread: forwards, of which 130, 150 and 200 were measured,
-# and memory in arrays of the layer, of which 4.1, 4.4 and 6.9 were. Two in float64 take 4.
-MOST = {"tanh": (165.0, 5.0), "relu": (200.0, 5.0), "module": (260.0, 8.0)}
+# Of a layer of 1e7 parameters, with one thread: forwards, of which 131, 155, 191, 313 and 491 were
+# measured, and memory in arrays of the layer, of which 4.2, 4.6, 7.0, 7.8 and 11.3 were. Two in
+# float64 take 4.
+MOST = {
+    "tanh": (165.0, 5.0),
+    "relu": (200.0, 5.0),
+    "module": (260.0, 8.0),
+    "jax": (400.0, 10.0),
+    "tensorflow": (600.0, 13.0),
+}
 
 
 def tanh(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -49,7 +58,22 @@ class Module(torch.nn.Module):
         return self.last(torch.relu(self.first(x)))
 
 
-def made(kind: str, parameters: int) -> tuple[Callable[..., torch.Tensor], list[torch.Tensor]]:
+def of_jax(inputs: list[Any]) -> tuple[Callable[..., Any], list[Any]]:
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    return lambda x, w: jax.numpy.maximum(x @ w, 0), [jax.numpy.asarray(x) for x in inputs]
+
+
+def of_tensorflow(inputs: list[Any]) -> tuple[Callable[..., Any], list[Any]]:
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    return lambda x, w: tf.nn.relu(x @ w), [tf.constant(x) for x in inputs]
+
+
+def made(kind: str, parameters: int) -> tuple[Callable[..., Any], list[Any]]:
     """A layer and its inputs."""
     torch.manual_seed(0)
     if kind == "module":
@@ -57,6 +81,8 @@ def made(kind: str, parameters: int) -> tuple[Callable[..., torch.Tensor], list[
         return Module(size), [torch.randn(BATCH, size)]
     size = math.isqrt(parameters)
     inputs = [torch.randn(BATCH, size), torch.randn(size, size) / math.sqrt(size)]
+    if kind in ("jax", "tensorflow"):
+        return (of_jax if kind == "jax" else of_tensorflow)([x.numpy() for x in inputs])
     return (relu if kind == "relu" else tanh), inputs
 
 
@@ -74,15 +100,18 @@ def main() -> int:
     output = layer(*inputs)
     start = time.process_time()
     for _ in range(FORWARDS):
-        layer(*inputs)
+        done = layer(*inputs)
+        if kind == "jax":
+            done.block_until_ready()
     forward_s = (time.process_time() - start) / FORWARDS
     before_mb = peak_mb()
     start = time.process_time()
     report = check(layer, *inputs, dtypes=["float32"])
     check_s = time.process_time() - start
     held = list(layer.parameters()) if isinstance(layer, torch.nn.Module) else []
-    own_mb = sum(array.nbytes for array in (*inputs, *held, output)) / 1e6
-    count = sum(array.numel() for array in (*inputs[len(held) == 0 :], *held))
+    sizes = [math.prod(array.shape) for array in (*inputs, *held, output)]
+    own_mb = np.dtype(np.float32).itemsize * sum(sizes) / 1e6
+    count = sum(sizes[len(held) == 0 : -1])
     print(f"{kind}, {count} parameters: {report.results[0].status}")
     print(
         f"  a forward takes {forward_s:.3f} s, the check {check_s:.1f} s: {check_s / forward_s:.0f}"

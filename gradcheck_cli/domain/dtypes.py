@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,9 @@ Values = Mapping[str, Array]
 
 ValuesOrNone = Mapping[str, Array | None]
 """By name, None where there is none at all."""
+
+ALIGNMENT = 64
+"""Bytes of which the place of an array in memory is a multiple, for XLA to use it as it is."""
 
 _EXPONENT = np.int64(0x7FF0000000000000)  # of the bits of a float64
 
@@ -95,6 +99,14 @@ COMPLEX = {"complex64": "float32", "complex128": "float64"}
 def parts_of(dtype: str) -> str:
     """The dtype of the parts of a complex one; any other unchanged."""
     return COMPLEX.get(dtype, dtype)
+
+
+def aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An array without numbers, whose place is a multiple of ALIGNMENT bytes."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 def as_pairs(array: Array) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, aligned
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.engines.derivatives import (
     Arrays,
@@ -34,17 +33,6 @@ if TYPE_CHECKING:
 
 Used = tuple[int, ...]
 """The targets that have a cotangent, by their indices."""
-
-
-ALIGNMENT = 64  # bytes: XLA copies an array once more that begins elsewhere
-
-
-def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array without numbers in memory that JAX uses as it is."""
-    size = math.prod(shape) * dtype.itemsize
-    memory = np.empty(size + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 class JaxVJP:
@@ -167,7 +155,7 @@ class Jax:
     def array(self, values: Array) -> Any:
         values = np.asarray(values)
         wanted = self.kinds["float"] if values.dtype.kind == "f" else values.dtype
-        made = _aligned(values.shape, wanted)
+        made = aligned(values.shape, wanted)
         made[...] = values  # a copy
         return self.jax.device_put(made)  # nothing is compiled
 

@@ -37,6 +37,7 @@ from gradcheck_cli.engines.layer.subject import (
     CallResult,
     Layout,
     Output,
+    Spare,
     SubjectRequest,
     each_jvp,
 )
@@ -212,8 +213,9 @@ class JaxSubject(LayerSubject):
     def inputs(
         self, values: Values, wrt: Sequence[str] = (), layout: Layout = "contiguous"
     ) -> dict[str, Any]:
+        made = self.spare_array if isinstance(values, Spare) else self.leaf_array
         return {
-            name: self._at_hand(name, own) if name not in values else self.fw.array(values[name])
+            name: made(name, values[name]) if name in values else self._at_hand(name, own)
             for name, own in self._own.items()
         }
 
@@ -226,6 +228,10 @@ class JaxSubject(LayerSubject):
             if own.size < LARGE:
                 self._base[name] = made
         return made
+
+    def spare_array(self, name: str, values: Array) -> Any:
+        same = values.dtype == self.dtype and values.flags.c_contiguous
+        return self.jax.device_put(values) if same else self.leaf_array(name, values)
 
     def cotangent(self, part: Array, output: Output, layout: Layout) -> Any:
         return self.jax.numpy.asarray(part.astype(self.jax.numpy.dtype(output.dtype)))
@@ -287,7 +293,10 @@ class JaxSubject(LayerSubject):
     def _value_again(self, values: Values) -> Array:
         """Who calls this stands in `ready`."""
         self._random.again()
-        inputs = self.inputs({n: x for n, x in values.items() if n not in self._complex})
+        plain = values
+        if self._complex:
+            plain = {n: x for n, x in values.items() if n not in self._complex}
+        inputs = self.inputs(plain)
         for name in self._complex:  # NumPy joins parts in a hundredth of the time
             pairs = values.get(name, self._own[name]).astype(self.dtype)
             inputs[name] = self.jax.device_put(joined(pairs))

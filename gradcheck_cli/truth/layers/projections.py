@@ -10,7 +10,7 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
+from gradcheck_cli.domain.dtypes import FORMATS, Array, Values, aligned
 from gradcheck_cli.domain.layer import LARGE, Leaf
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import OPERATIONS, Enough
@@ -36,6 +36,7 @@ from gradcheck_cli.truth.numerics.verify_first import (
     same_story,
 )
 
+FLOAT64 = np.dtype(np.float64)
 TOGETHER = 2**18  # entries of all inputs that are moved in one call to the layer
 # Of an entry of ordinary size: what steps are refined for, where rounding lets them.
 TARGET: Enough = 1e-6
@@ -282,7 +283,7 @@ class Projections:
             for name, weights in moved.items():
                 value = self._leaf(name).kept
                 there, flat = used.get(name), value.reshape(-1)
-                there = np.empty(weights.size) if there is None else there
+                there = aligned(weights.shape, FLOAT64) if there is None else there
                 for inside in parts(weights.size):
                     part = there[inside]
                     part[:] = weights[inside]

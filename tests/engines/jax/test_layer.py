@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from gradcheck_cli import check
+from gradcheck_cli.domain.dtypes import aligned
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.jax.engine import JaxEngine
 from gradcheck_cli.engines.jax.layer import JaxSubject
 from gradcheck_cli.engines.layer.binding import BadCall
-from gradcheck_cli.engines.layer.subject import Call, SubjectRequest
+from gradcheck_cli.engines.layer.subject import Call, Spare, SubjectRequest
 
 LAYERS = """
 import dataclasses
@@ -213,6 +214,29 @@ def test_gradients_that_are_handed_over_one_by_one_are_those_of_all_rows(
     for name in ("x", "w"):
         assert {one[name].dtype.name for one in every} == {dtype}
         np.testing.assert_array_equal([one[name] for one in every], whole.gradients[name])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_numbers_are_copied_but_for_those_that_the_layer_may_write_to(
+    bound: Callable[..., JaxSubject], dtype: str
+) -> None:
+    """These are used where they lie, if they have the dtype and begin where XLA wants them to."""
+    layer = bound("dense", {"x": X, "w": np.ones((2, 2))}, dtype=dtype)
+    numbers = np.arange(32.0).reshape(4, 8)
+    for given in (np.dtype(np.float32), np.dtype(np.float64)):
+        mine = aligned((4, 8), given)
+        mine[...] = numbers
+        with layer.ready({}):
+            copy, spare, across = (
+                layer.inputs(values)["x"]
+                for values in ({"x": mine}, Spare(x=mine), Spare(x=mine.T))
+            )
+        assert {made.dtype.name for made in (copy, spare, across)} == {dtype}
+        np.testing.assert_array_equal(across, numbers.T)  # not in the order that XLA wants
+        np.testing.assert_array_equal(spare, numbers)
+        assert (spare.unsafe_buffer_pointer() == mine.ctypes.data) == (given.name == dtype)
+        mine[...] = 0.0
+        np.testing.assert_array_equal(copy, numbers)
 
 
 def test_a_leaf_without_a_gradient_has_none_in_any_row(bound: Callable[..., JaxSubject]) -> None:

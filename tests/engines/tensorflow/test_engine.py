@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradcheck_cli.domain.dtypes import aligned
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.tensorflow.engine import TensorFlowEngine
+from gradcheck_cli.engines.tensorflow.framework import TensorFlow
 
 
 @pytest.fixture
@@ -70,6 +72,20 @@ def test_dtype_or_shape_that_an_op_lacks_is_unsupported(tf_engine: Engine) -> No
     with pytest.raises(tf.errors.InvalidArgumentError) as caught:
         tf.reshape(tf.ones(3), (2, 2))
     assert not tf_engine.lacks(caught.value)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("start", [0, 1])
+def test_an_array_is_a_copy(dtype: str, start: int) -> None:
+    """Wherever its numbers begin: TensorFlow might use those where they lie that it need not
+    convert."""
+    for given in (np.dtype(np.float32), np.dtype(np.float64)):
+        numbers = aligned((257,), given)[start:]
+        numbers[...] = 1.0
+        made = TensorFlow({}, dtype).array(numbers)
+        numbers[...] = 2.0
+        assert made.dtype.name == dtype
+        assert np.all(made.numpy() == 1.0)
 
 
 def test_module_costs_no_framework() -> None:
