@@ -84,6 +84,14 @@ class Admissible:
         )
 
     @property
+    def runs_once(self) -> bool:
+        return self._subject.runs_once
+
+    @runs_once.setter
+    def runs_once(self, value: bool) -> None:
+        self._subject.runs_once = value
+
+    @property
     def digits(self) -> str:
         return self._subject.digits
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeAlias
 
+import numpy as np
+
 from gradcheck_cli.checks.behaviour import behave
 from gradcheck_cli.checks.bound_layer import MOVING, BoundLayer, moving_size
 from gradcheck_cli.checks.by_design import FIRST_ORDER_ONLY, Design, not_held
@@ -51,7 +53,7 @@ from gradcheck_cli.engines.layer.declared import NotDeclarable
 from gradcheck_cli.engines.layer.isolation import learned, surroundings
 from gradcheck_cli.engines.layer.loading import on_the_path
 from gradcheck_cli.engines.layer.source_lines import raised_at
-from gradcheck_cli.engines.layer.subject import Stencils, Subject
+from gradcheck_cli.engines.layer.subject import Call, Stencils, Subject
 from gradcheck_cli.engines.tracebacks import (
     as_failure,
     internal_failure,
@@ -362,6 +364,9 @@ class _Examination:
             return (yield from self._projected(layer, lifted))
         examined = fresh()
         yield from examined.steps()
+        if _spoils_its_graph(examined, layer):
+            examined = fresh()
+            yield from examined.steps()
         self._program = self._differentiated = examined.program
         if isinstance(examined, Whole):
             self._differentiated = examined.differentiated
@@ -513,6 +518,30 @@ class _Examination:
 def _of(examined: Gradients | SecondOrder) -> Steps[Examined]:
     yield from examined.steps()
     return examined.checks, examined.findings
+
+
+def _spoils_its_graph(examined: Gradients, layer: BoundLayer) -> bool:
+    """Whether what was accused are gradients that a backward pass spoils for the next one over the
+    same graph. From now on each has a forward run of its own: the checks of behaviour say the
+    rest."""
+    accused = {(f.mode, f.severity) for f in examined.findings}
+    rows, narrow = examined.cotangents, layer.narrow
+    if ("reverse", "error") not in accused or len(rows) < 2 or narrow.runs_once:
+        return False
+    before = narrow.run(Call(cotangents=rows)).gradients
+    narrow.runs_once = True
+    after = narrow.run(Call(cotangents=rows)).gradients
+    spoils = not all(_same(before[name], after[name]) for name in before)
+    narrow.runs_once = spoils
+    if spoils:
+        layer.highest.runs_once = True
+    return spoils
+
+
+def _same(one: Array | None, other: Array | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one, other, equal_nan=True)
 
 
 def _with_approximations(

@@ -22,9 +22,9 @@ from gradcheck_cli.domain.records import replace
 from gradcheck_cli.domain.thresholds import BUBBLE
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.layer.subject import Call, Subject
-from gradcheck_cli.judge import is_suspect, lose_little, suspect_entries
+from gradcheck_cli.judge import apart, is_suspect, lose_little, suspect_entries
 from gradcheck_cli.truth.certified.enclosed_products import TooManyNumbers
-from gradcheck_cli.truth.layers.callables import CallableTruth, own_size, ulp_perturbed
+from gradcheck_cli.truth.layers.callables import STIRRED, CallableTruth, own_size, ulp_perturbed
 from gradcheck_cli.truth.layers.visibility import NO_EFFECT, words_of_bubbles
 
 ENTRIES = 1024  # of a Jacobian that is computed whole
@@ -129,6 +129,7 @@ class Whole(Gradients):
             reason = truth.fallback if agrees else CONTRADICTED
             if reason:
                 self.notes.append(by_differences(self.layer, reason))
+            self._truth.doubt = program.doubt
             self.program = None
             return None
         if isinstance(program, LiftedTruth):
@@ -230,6 +231,32 @@ class Whole(Gradients):
         self.evaluations = tuple(replace(one, rounding="float32") for one in self.evaluations)
         self.notes.append(f"{self.layer.name}: {CAST}")
         return True
+
+    def costed(self) -> Case:
+        """Forward mode rounds in its own way: where it is off, or apart from reverse mode, how far
+        a few ulps move it is part of what rounding may cost."""
+        case = super().costed()
+        pushed = next((one for one in case.evaluations if one.mode == "forward"), None)
+        if case.truth is None or pushed is None or pushed.failure is not None:
+            return case
+        names = {name for one, name, _, _ in apart(case) if one.mode == "reverse"}
+        off = suspect_entries(case) or {}
+        names |= {name for (mode, name), mask in off.items() if mode == "forward" and np.any(mask)}
+        names -= {name for name in names if np.all(case.truth.blocks["forward", name].certified)}
+        blocks = dict(case.truth.blocks)
+        for seed in range(STIRRED if names else 0):
+            found = self.elsewhere("forward", ulp_perturbed(self.layer.narrow, seed))
+            for name in names:
+                there, here = found.get(name), pushed.gradients[name].values
+                if there is None or here is None:
+                    continue
+                with np.errstate(all="ignore"):
+                    moved = np.abs(there - here)
+                moved = np.where(np.isfinite(moved), moved, np.abs(here))  # it has no digits
+                for mode in ("reverse", "forward"):
+                    block = blocks[mode, name]
+                    blocks[mode, name] = replace(block, floor=np.fmax(block.floor, moved))
+        return replace(case, truth=replace(case.truth, blocks=blocks))
 
     def rounded_anew(self) -> Evaluations:
         """An error that stays when everything is rounded anew is no rounding error either."""

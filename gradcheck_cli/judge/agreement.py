@@ -22,6 +22,7 @@ from gradcheck_cli.domain.thresholds import (
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.judge.decision import Verdict
 from gradcheck_cli.judge.findings import entry_index, finding
+from gradcheck_cli.truth.certified.enclose import DOUBT
 
 Verdicts = Mapping[tuple[Mode, str], Array]
 PAIRS: tuple[tuple[Mode, Mode], ...] = (
@@ -48,7 +49,8 @@ def _differ(a: Array, b: Array, allowed: Array, fmt: FloatFormat) -> Array:
 def modes_disagree(case: Case, verdicts: Verdicts) -> Iterable[Finding]:
     """GC105: reverse and forward mode of one engine differ at a kink or where nothing is decided.
 
-    Elsewhere the truth says which of them is wrong.
+    Elsewhere the truth says which of them is wrong; where rounding decides what the function is, it
+    may decide for each mode anew.
     """
     for one, other in _both_modes(case):
         yield from _compare_modes(case, one, other, verdicts)
@@ -94,6 +96,8 @@ def _compare_modes(
             continue
         mine, theirs = verdicts.get((one.mode, name)), verdicts.get((other.mode, name))
         if mine is None or theirs is None or not (np.any(mine) and np.any(theirs)):
+            continue
+        if case.truth.reasons.get((one.mode, name)) == DOUBT:
             continue
         undecided = np.isin(mine, open_kinds) & np.isin(theirs, open_kinds)
         fmt = FORMATS[case.dtype]
@@ -158,7 +162,8 @@ def engines_disagree(case: Case, verdicts: Verdicts) -> Iterable[Finding]:
             if decided is None or a.shape != b.shape or not np.any(decided):
                 continue
             undecided = decided == Verdict.UNDECIDED
-            apart = _differ(a, b, np.zeros_like(a), FORMATS[case.dtype])
+            fmt = FORMATS[case.dtype]
+            apart = _differ(a, b, _rounding(case.truth.blocks[one.mode, name], fmt), fmt)
             places = np.argwhere(apart & undecided)
             if len(places):
                 yield _disagreement(

@@ -30,6 +30,10 @@ class NotInBalls(NotImplementedError):
         self.reason = reason
 
 
+class DecidedByRounding(NotInBalls):
+    """An operation has another value, and another derivative, wherever rounding decides so."""
+
+
 def objects(values: Any) -> Objects:
     """An array of `arb` of the same shape; nothing is rounded."""
     if type(values) in (int, float):

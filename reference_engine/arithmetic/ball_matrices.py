@@ -14,7 +14,13 @@ from typing import Any
 import numpy as np
 from flint import arb, arb_mat
 
-from reference_engine.arithmetic.arbs import NotInBalls, Objects, Undecided, objects
+from reference_engine.arithmetic.arbs import (
+    DecidedByRounding,
+    NotInBalls,
+    Objects,
+    Undecided,
+    objects,
+)
 from reference_engine.arithmetic.ball_arrays import stacked
 from reference_engine.arithmetic.ball_choices import order
 from reference_engine.arithmetic.matrices import SHARE_OF_LARGEST
@@ -246,15 +252,19 @@ def _product(a: Objects, b: Objects) -> Objects:
 
 def _pseudoinverse(x: Objects, rtol: float | None = None) -> Objects:
     """Of full rank, by the normal equations. No singular value may be so near to the bound that
-    rounding in some dtype decides whether it counts as 0; those narrower than float32 compute in
-    it."""
+    rounding decides whether it counts as 0: it moves them by about half of the usual bound, which
+    is that of the dtype, float32 at least."""
     if x.shape[0] < x.shape[1]:
         return _pseudoinverse(x.T, rtol).T
     rounding = len(x) * float(np.finfo(np.float32).eps)
+    rounding = rounding if rtol is None else min(rounding, rtol)
     if x.size and np.all(np.isfinite(_middle(x))):
         sizes = np.linalg.svd(_middle(x), compute_uv=False)
-        if not sizes[-1] > (rounding + (rounding if rtol is None else rtol)) * sizes[0]:
-            raise NotInBalls("pinv", "which singular values count as 0 depends on rounding")
+        bound = (rounding if rtol is None else rtol) * sizes[0]
+        if np.any(np.abs(sizes - bound) < rounding / 2 * sizes[0]):
+            raise DecidedByRounding("pinv", "which singular values count as 0 depends on rounding")
+        if not sizes[-1] > bound:
+            raise NotInBalls("pinv", "some singular values count as 0")
     return _solved(_product(x.T, x), x.T)
 
 

@@ -158,3 +158,21 @@ def test_digits_that_rounding_takes_in_every_precision_are_not_called_a_wrong_ru
     made = decide(spec, "float64")
     assert made.of("GC101") == []
     assert {f.code for f in made.findings} & {"GC201", "GC203", "GC301", "GC302"}
+
+
+RANKS = {
+    "singular": "x",
+    "singular but for rounding": "x * (1 + 1e-7 * x)",
+    "near the bound of float32": "x + 1.5e-7 * eye(2)",
+    "of a saturated function": "atan2(-1.5, i1e(x * 1e-3))",
+}
+
+
+@pytest.mark.parametrize("of", RANKS.values(), ids=RANKS)
+@pytest.mark.parametrize("formula", ["sum(pinv(v))", "sum(pinv(v) ** 2 * v)", "pinv(v)"])
+def test_a_rank_that_rounding_decides_accuses_nobody(formula: str, of: str) -> None:
+    """Next to a matrix of lower rank its pseudoinverse is another function."""
+    spec = spec_of(f"v = {of}\n{formula}", {"x": [[1.0, 2.0], [2.0, 4.0]]}, modes=MODES)
+    for dtype in ("float32", "float64"):
+        made = decide(spec, dtype)
+        assert made.of("GC101") == made.of("GC105") == []

@@ -41,15 +41,18 @@ from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 from gradcheck_cli.truth.blocks import Differences
 from gradcheck_cli.truth.certified.ball_program import exact_nodes
+from gradcheck_cli.truth.certified.enclose import DOUBT
 from gradcheck_cli.truth.certified.enclosed_products import (
     EnclosedArray,
     TooManyNumbers,
     require_few,
 )
+from gradcheck_cli.truth.certified.ties import loses_rank
 from gradcheck_cli.truth.layers.callables import projected, ulp_perturbed
 from gradcheck_cli.truth.layers.safe_values import values_of
 from gradcheck_cli.truth.layers.stairs import Stairs, searches
 from gradcheck_cli.truth.numerics.noise import from_size
+from gradcheck_cli.truth.plain import plain_function
 from gradcheck_cli.truth.several_points import several_points
 
 STIRS = 3  # points a few ulps away, where all is rounded anew
@@ -58,6 +61,7 @@ CONTRADICTED = "differences of the layer contradict the derivative of the operat
 NEAR: Step = 2.0**-20  # of every number: what is missing shows beside 2^-50 of rounding
 FAR: Step = 2.0**-8  # about the longest step of a difference
 ALONG = (NEAR, -NEAR, FAR, -FAR)  # an axis
+BUBBLES = "its derivative holds on a stretch so short that every step of a difference leaves it"
 KEPT = 1024  # numbers of a point, at most, that are kept for the next dtype
 
 
@@ -85,12 +89,21 @@ class LiftedTruth(ProgramTruth):
             _remember(layer, made, _compare(layer, made, near))
         self._made, self._lifted = made, made.lifted
         super().__init__(layer, made.stated.program, made.stated.constants)
+        self._bubbles = False  # its derivative is seen by no difference, and is no stair either
         self.searches = searches(self.program, [self.words[name] for name in self._moving])
         self.islands = ", ".join(
             dict.fromkeys(f"`{island.name}`" for island in made.lifted.islands)
         )
         if self.islands:
             self.origin = f"from the trace; {self.islands} by differences"
+
+    @property
+    def doubt(self) -> str:
+        """Why a difference of the layer that contradicts its derivative may be misled."""
+        if self._bubbles:
+            return BUBBLES
+        values = plain_function(self.program, "float64").nodes(self._values())
+        return DOUBT if loses_rank(self.program, values) else ""
 
     @property
     def has_islands(self) -> bool:
@@ -165,6 +178,7 @@ class LiftedTruth(ProgramTruth):
                 if stepped:
                     part = FAR if steps is None else max(FAR, steps.part)
                 if self._is_bubble(name, column, part, derivative, value[:, column]):
+                    self._bubbles = not stepped
                     return False
         return True
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from gradcheck_cli.engines.kit import compositions
-from gradcheck_cli.engines.kit.axes import singular_cutoff
 
 # Eigenvalues, singular values and their vectors, with the signs that the rows state
 
@@ -48,8 +47,7 @@ def logdet(jax: Any, x: Any) -> Any:
 # Cholesky and QR factors, made unique by a positive diagonal; the pseudoinverse
 
 
-def pinv(jax: Any, x: Any, rtol: float | None = None) -> Any:
-    rtol = singular_cutoff(x, x.dtype.name) if rtol is None else rtol
+def pinv(jax: Any, x: Any, rtol: float) -> Any:
     return jax.numpy.linalg.pinv(x, rtol=rtol)
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS
-
 
 def axes_of(axis: int | tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
     """The reduced axes, counted from 0, in order; None means all."""
@@ -81,8 +79,3 @@ def pair_of_axes(axes: Any) -> int | list[list[int]]:
 def from_the_start(framework: Any, indices: Any, size: int) -> Any:
     """Indices from the end, which not every function takes, counted from the start."""
     return framework.where(indices < 0, indices + size, indices)
-
-
-def singular_cutoff(x: Any, dtype: str) -> float:
-    """The default of `pinv`, relative to the largest singular value of x (..., M, N)."""
-    return float(max(x.shape[-2:]) * 2.0 ** (1 - FORMATS[dtype].bits))

@@ -198,8 +198,8 @@ def prepare(program: Program, arrays: Arrays, rounding: str, blame: int | None =
 @kept
 def rounded(program: Program, rounding: str) -> Program:
     """The program with its constants, and static arguments that are numbers (the bounds of `clip`),
-    in the format `rounding`; those of custom gradients too. The very program where all of them are
-    of that format already."""
+    in the format `rounding`, and with the defaults that depend on it; those of custom gradients
+    too. The very program where all of them are of that format already."""
     integral = _integral_constants(program)
     nodes = tuple(
         _rounded_node(node, rounding, index in integral) for index, node in enumerate(program.nodes)
@@ -217,10 +217,19 @@ def _rounded_node(node: Node, rounding: str, integral: bool) -> Node:
     if node.custom is not None:
         custom = _rounded_rule(node.custom, rounding)
         return node if custom is node.custom else replace(node, custom=custom)
-    if not _NUMBERS.isdisjoint(node.keywords):
+    keywords = node.keywords
+    if not _NUMBERS.isdisjoint(keywords):
         keywords = _keywords(node, rounding)
-        return node if keywords == node.keywords else replace(node, keywords=keywords)
-    return node
+    if node.op == "pinv" and keywords.get("rtol") is None:
+        keywords = {**keywords, "rtol": _singular_cutoff(node.shape, rounding)}
+    return node if keywords == node.keywords else replace(node, keywords=keywords)
+
+
+def _singular_cutoff(shape: tuple[int, ...], rounding: str) -> float:
+    """The default of `pinv`, relative to the largest singular value: the result (..., N, M) is
+    computed in float32 where a dtype is narrower."""
+    bits = max(FORMATS[rounding].bits, FORMATS["float32"].bits)
+    return float(max(shape[-2:]) * 2.0 ** (1 - bits))
 
 
 def _rounded_rule(rule: CustomGradient, rounding: str) -> CustomGradient:

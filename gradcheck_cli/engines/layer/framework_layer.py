@@ -69,7 +69,7 @@ class FrameworkLayer(ABC):
         self.stages: tuple[str, ...] = ()  # of a compiler, from nothing compiled to everything
         self.traced_stage = ""  # the last of them before code is written
         self.is_fresh = True
-        self.runs_once = False  # a backward pass frees what the next one needs
+        self.runs_once = False  # a backward pass frees, or spoils, what the next one needs
 
     # What a framework says
 

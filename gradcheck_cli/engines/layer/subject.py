@@ -172,6 +172,7 @@ class Subject(Protocol):
     stages: tuple[str, ...]  # of a compiler, from nothing compiled to everything; none without one
     traced_stage: str  # the last of them before code is written, which takes most of the time
     copies: bool  # every call has an object of its own
+    runs_once: bool  # each backward pass has a forward run of its own
     is_fresh: bool  # what it calls was made for it, and no other subject calls the same
     stencils: Stencils
     shows_pairs: (

@@ -12,6 +12,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, Values, ValuesOrNone
 from gradcheck_cli.domain.layer import Leaf
+from gradcheck_cli.engines.errors import WrongKind
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.layer.binding import OWN, Arranged, arrange, called, required_of
 from gradcheck_cli.engines.layer.casts import Cast
@@ -55,6 +56,9 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.tensorflow.unsimplified import Elsewhere
 
 R = TypeVar("R")
+
+
+_TOO_FEW = "custom_gradient function expected to return"
 
 
 class TensorFlowSubject(LayerSubject):
@@ -376,6 +380,15 @@ class TensorFlowSubject(LayerSubject):
             return False
         self.runs_once = True
         return True
+
+    def pass_back(self, vjp: VJP, cotangents: Sequence[Any], keep: bool) -> list[Any]:
+        try:
+            return super().pass_back(vjp, cotangents, keep)
+        except ValueError as error:
+            if _TOO_FEW not in str(error):
+                raise
+            said = "a custom gradient does not give a gradient for each of its inputs"
+            raise WrongKind(said) from error
 
     def watch(self, arrays: Mapping[str, Any]) -> WrittenNames:
         return differing(lambda: {n: one.now() for n, one in self.held.items() if one.floating})

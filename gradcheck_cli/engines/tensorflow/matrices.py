@@ -7,7 +7,7 @@ from math import inf
 from typing import Any
 
 from gradcheck_cli.engines.kit import compositions
-from gradcheck_cli.engines.kit.axes import axes_of, restored, singular_cutoff
+from gradcheck_cli.engines.kit.axes import axes_of, restored
 from gradcheck_cli.engines.tensorflow.shapes import flattened
 
 # Eigenvalues, singular values and their vectors, with the signs that the rows state
@@ -74,8 +74,8 @@ def cholesky(tf: Any, x: Any) -> Any:
     return tf.linalg.cholesky(0.5 * (x + tf.linalg.matrix_transpose(x)))
 
 
-def pinv(tf: Any, x: Any, rtol: float | None = None) -> Any:
-    return tf.linalg.pinv(x, rcond=singular_cutoff(x, x.dtype.name) if rtol is None else rtol)
+def pinv(tf: Any, x: Any, rtol: float) -> Any:
+    return tf.linalg.pinv(x, rcond=rtol)
 
 
 def _signs_of_diagonal(tf: Any, r: Any) -> Any:

@@ -45,6 +45,9 @@ def as_pairs(tensor: Any) -> Any:
     return pairs(tensor)
 
 
+_WRONG_GRADIENTS = ("returned an invalid gradient at index", "an incorrect number of gradients")
+
+
 class _LayerGraph(Graph):
     def __init__(self, fw: LayerTorch) -> None:
         super().__init__(fw.torch)
@@ -59,7 +62,7 @@ class _LayerGraph(Graph):
         try:
             return take(self._torch, targets, sources, cotangents, how)
         except RuntimeError as error:
-            if "returned an invalid gradient at index" in str(error):
+            if any(words in str(error) for words in _WRONG_GRADIENTS):
                 raise WrongKind(str(error).strip().splitlines()[0]) from error
             raise
 

@@ -37,6 +37,7 @@ to 6 microseconds (transcendental functions) an operation, so that this is a sec
 
 KINK = "an operation is exactly at a kink, a tie or a jump"
 DOMAIN = "the derivative has no value in exact arithmetic: a pole, or a point outside the domain"
+DOUBT = "rounding decides which value an operation has here, as with the rank of a matrix"
 STRANGE = "an input is nan"
 WIDE = f"the enclosure is still too wide at {MOST_BITS} bits"
 TOO_MUCH = "enclosing it would take too many operations"
@@ -50,7 +51,8 @@ Along: TypeAlias = Mapping[str, Sequence[Sequence[Any]]]
 class Certificate:
     """One block, every array (rows, columns): where `sure`, the exact derivative is within `radius`
     of `value` (float64). `reason` says why others are not sure; those that have no value in exact
-    arithmetic are `nowhere`, those that hang on an operation on a kink, a tie or a jump `tied`."""
+    arithmetic are `nowhere`, those that hang on an operation on a kink, a tie or a jump `tied`;
+    with the reason DOUBT, on one whose value rounding decides."""
 
     value: Array
     radius: Array
@@ -166,7 +168,12 @@ class _Ziv(ABC):
 
     def _narrow(self, budget: float) -> str:
         """Double the precision until all is sure; else, why not."""
-        from reference_engine.arithmetic.arbs import NotInBalls, Undecided, precision
+        from reference_engine.arithmetic.arbs import (
+            DecidedByRounding,
+            NotInBalls,
+            Undecided,
+            precision,
+        )
 
         if any(np.isnan(x).any() for x in self._xs):
             return STRANGE
@@ -180,12 +187,15 @@ class _Ziv(ABC):
                 with precision(bits):
                     entries = self._enclosed()
                     if entries is None:
-                        self._tied = {n: np.ones(s, np.bool_) for n, s in self._shapes.items()}
+                        self._tied = self._hanging_on(None)
                         return KINK
                     finite = self._put(entries)
             except Undecided:
                 bits *= 2
                 continue
+            except DecidedByRounding as refusal:
+                self._tied = self._hanging_on(refusal.row)
+                return DOUBT
             except NotInBalls as refusal:
                 return str(refusal)
             if all((self._sure[name] | self._tied[name]).all() for name in self._shapes):
@@ -194,6 +204,10 @@ class _Ziv(ABC):
                 return DOMAIN
             bits *= 2
         return WIDE
+
+    def _hanging_on(self, row: str | None) -> dict[str, Array]:
+        """Which numbers depend on a jump of a row: all, as far as is known."""
+        return {name: np.ones(shape, np.bool_) for name, shape in self._shapes.items()}
 
     def _put(self, entries: Mapping[str, Any]) -> bool:
         """Keep as float64 what has become narrow enough, with a bound of its distance; whether
@@ -330,16 +344,31 @@ class Blocks(_Ziv):
             for name, mask in tied.items():
                 mask.ravel()[:] = [not ball.is_finite() for ball in np.ravel(found[name])]
         if len(kinks) < len(ties):
-            after, before = around_jumps(program, ties)
-            rows = np.full(1, np.any(after)) if self._whole else after.ravel()
-            for name, mask in tied.items():
-                given = (self._projection.columns or {}).get(name)
-                columns = before[name].ravel()
-                if given is not None:
-                    along = np.asarray(given).reshape(len(given), -1)
-                    columns = np.any((along != 0) & columns, axis=1)
-                mask |= rows[:, None] & columns
+            for name, mask in self._around_jumps(ties).items():
+                tied[name] |= mask
         return tied
+
+    def _hanging_on(self, row: str | None) -> dict[str, Array]:
+        if row is None or self._second:
+            return super()._hanging_on(row)
+        nodes = enumerate(self._function.program.nodes)
+        return self._around_jumps(
+            {i: np.ones(node.shape, np.bool_) for i, node in nodes if node.op == row}
+        )
+
+    def _around_jumps(self, ties: Ties) -> dict[str, Array]:
+        """The entries between what comes before a jump and what comes after it."""
+        after, before = around_jumps(self._function.program, ties)
+        rows = np.full(1, np.any(after)) if self._whole else after.ravel()
+        found = {}
+        for name in self._shapes:
+            given = (self._projection.columns or {}).get(name)
+            columns = before[name].ravel()
+            if given is not None:
+                along = np.asarray(given).reshape(len(given), -1)
+                columns = np.any((along != 0) & columns, axis=1)
+            found[name] = rows[:, None] & columns
+        return found
 
     def _by_rows(self, function: Callable[..., Any]) -> Mapping[str, Any]:
         from reference_engine.enclosing import ball_vjp

@@ -7,7 +7,7 @@ point, in a direction drawn at random, no tie is left, and the gradient there ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -86,12 +86,21 @@ def limiting(
     tied = {name: certificates[mode, name].tied & mild[:, None] for name in request.wrt}
     if not np.any(sum(np.sum(t, axis=1) for t in tied.values()) > 1):
         return None
-    found = _Beside(request, BallProgram(request), mode, projection).gradients()
+    beside = _Beside(request, BallProgram(request), mode, projection)
+    found = beside.gradients()
     if len(found) < ENOUGH:
         return None
     gradients = {name: np.stack([one[name] for one in found]) for name in request.wrt}
     together = np.concatenate(list(gradients.values()), axis=2)
-    largest = np.max(np.abs(together), axis=(0, 2))
+    sizes = np.max(np.abs(together), axis=2)
+    largest = np.max(sizes, axis=0)
+    for row, sample in enumerate(np.argmax(sizes, axis=0)):
+        nearer = beside.nearer(int(sample))
+        if nearer is None:
+            return None
+        left = max(np.max(np.abs(nearer[name][row]), initial=0.0) for name in request.wrt)
+        if left <= NOTHING * largest[row]:
+            largest[row] = np.inf  # all of it vanishes on the way to the point
     for samples in gradients.values():
         samples[np.abs(samples) <= NOTHING * largest[:, None]] = 0.0
     rows = np.flatnonzero(mild)
@@ -112,27 +121,45 @@ class _Beside(Blocks):
         sizes = np.abs(np.concatenate([x.ravel() for x in self._at]))
         sizes = sizes[(sizes > 0) & np.isfinite(sizes)]
         self._least, most = float(np.min(sizes, initial=1.0)), float(np.max(sizes, initial=1.0))
-        bits = FIRST_BITS + 2 * SHIFT + 2 * int(np.log2(most) - np.log2(self._least))
-        self._bits = min(bits, MOST_BITS)  # in which a hair can be seen beside the inputs
+        self._ways: list[list[Array]] = []  # to the points that were enclosed
+        self._nearer: dict[int, dict[str, Array] | None] = {}
+        self._spread = 2 * int(np.log2(most) - np.log2(self._least))
 
     def gradients(self) -> list[dict[str, Array]]:
         """The blocks at up to SAMPLES points, as many as the budget has room for; those that are
         enclosed."""
-        cost = operations(self._function.program) * self._passes() * self._bits / FIRST_BITS
+        bits = self._bits(SHIFT)
+        cost = operations(self._function.program) * self._passes() * bits / FIRST_BITS
         count = min(SAMPLES, int(BUDGET / cost))
-        found = (self._beside() for _ in range(count if count >= ENOUGH else 0))
-        return [one for one in found if one is not None]
+        found = []
+        for _ in range(count if count >= ENOUGH else 0):
+            way = [self._rng.normal(size=x.shape) for x in self._at]
+            one = self._beside(way, SHIFT)
+            if one is not None:
+                found.append(one)
+                self._ways.append(way)
+        return found
 
-    def _beside(self) -> dict[str, Array] | None:
+    def nearer(self, sample: int) -> dict[str, Array] | None:
+        """The blocks on the way from a point to the inputs, as far in bits again."""
+        if sample not in self._nearer:
+            self._nearer[sample] = self._beside(self._ways[sample], 2 * SHIFT)
+        return self._nearer[sample]
+
+    def _bits(self, shift: int) -> int:
+        """In which a hair can be seen beside the inputs."""
+        return min(FIRST_BITS + 2 * shift + self._spread, MOST_BITS)
+
+    def _beside(self, way: Sequence[Array], shift: int) -> dict[str, Array] | None:
         from flint import arb
 
         from reference_engine.arithmetic.arbs import NotInBalls, Undecided, objects
         from reference_engine.arithmetic.arbs import precision as at_precision
         from reference_engine.arithmetic.balls import exactly
 
-        hair = arb(self._least) * arb(2) ** -SHIFT
-        with at_precision(self._bits):
-            moved = (objects(x) + hair * objects(self._rng.normal(size=x.shape)) for x in self._at)
+        hair = arb(self._least) * arb(2) ** -shift
+        with at_precision(self._bits(shift)):
+            moved = (objects(x) + hair * objects(w) for x, w in zip(self._at, way, strict=True))
             self._xs = [exactly(x) for x in moved]
             try:
                 found = self._first_order(self._function)

@@ -30,9 +30,13 @@ Ties = dict[int, Mask]
 ORDERED = frozenset(("max", "min", "sort", "topk_values", "median", "cummax", "cummin"))
 """Rows that choose among the elements of an array, and change by no more than those do."""
 
-STAIRS = frozenset(("floor", "ceil", "round", "remainder", "floor_divide"))
-"""Rows that on a jump have the value and the derivative of one of its sides, and whose jumps lie as
-close as 1 or a divisor: closer than any step of a difference where the numbers are large."""
+STAIRS = frozenset(("floor", "ceil", "round", "remainder", "floor_divide", "pinv"))
+"""Rows that on a jump have the value and the derivative of one of its sides, and whose jumps lie
+closer than any step of a difference: as close as 1 or a divisor where the numbers are large, or as
+rounding, which decides what rank a matrix has."""
+
+RANKED = frozenset(("pinv", "svd_u", "svd_vh"))
+"""Rows that have another value next to a matrix whose rank is not full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +190,15 @@ def reached(program: Program, wrt: Sequence[str]) -> Mask | None:
         for place, i in enumerate(node.args):
             found[index] = found[index] | _moved(program, index, place)(found[i])
     return np.asarray(found[program.output].reshape(-1, 1) & each != 0)
+
+
+def loses_rank(program: Program, values: Sequence[Any]) -> bool:
+    """Whether a matrix of which a row is RANKED has not the full rank, of the `values` of nodes."""
+    return any(
+        np.any(np.linalg.matrix_rank(values[node.args[0]]) < min(values[node.args[0]].shape[-2:]))
+        for node in program.nodes
+        if node.op in RANKED
+    )
 
 
 def with_unknown(y: Any, ties: Sequence[Tied]) -> Any:

@@ -18,7 +18,14 @@ from gradcheck_cli.engines.reference.engine import ReferenceEngine
 from gradcheck_cli.truth.blocks import Differences, Merged, merge, unconstrained
 from gradcheck_cli.truth.certified.ball_program import BallProgram
 from gradcheck_cli.truth.certified.clip_guards import guards_of
-from gradcheck_cli.truth.certified.enclose import DOMAIN, KINK, Certificate, certify, certify_output
+from gradcheck_cli.truth.certified.enclose import (
+    DOMAIN,
+    DOUBT,
+    KINK,
+    Certificate,
+    certify,
+    certify_output,
+)
 from gradcheck_cli.truth.certified.limiting import Limiting, limiting
 from gradcheck_cli.truth.conditioning.rounding_cost import with_costs
 from gradcheck_cli.truth.formulas.documented import documented
@@ -130,6 +137,9 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
             if order_of(mode) > 2 and not np.all(blocks[mode, name].certified):
                 blocks[mode, name] = _certified_alone(blocks[mode, name])
                 reasons[mode, name] = NOT_CERTIFIED
+            if certificate is not None and certificate.reason == DOUBT:
+                blocks[mode, name] = blocks[mode, name].undecided_at(certificate.tied)
+                reasons[mode, name] = DOUBT
         limits = limiting(request, mode, certificates, blocks)
         if limits is not None:
             for name in request.wrt:
@@ -160,7 +170,7 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
 def _fallback(certificates: Iterable[Certificate]) -> str:
     """Why differences stand in for a certificate; a point without a derivative has none by
     nature."""
-    reasons = [c.reason for c in certificates if c.reason not in ("", KINK, DOMAIN)]
+    reasons = [c.reason for c in certificates if c.reason not in ("", KINK, DOMAIN, DOUBT)]
     return reasons[0] if reasons else ""
 
 

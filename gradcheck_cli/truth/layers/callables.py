@@ -19,6 +19,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import (
     COARSE_STAIRS,
     FINE_STAIRS,
+    GROWS,
     OPERATIONS,
     ROUNDING_GRAINS,
     ROUNDINGS,
@@ -95,6 +96,7 @@ class CallableTruth:
         self._spread: Callable[[str, str], Array] | None = None
         self._noise: dict[str, Array] | None = None
         self._found: dict[str, Differences] | None = None
+        self.doubt = ""  # why differences that contradict the gradient may be misled
         self.stairs: dict[tuple[str, int], Stairs] = {}  # by entries of leaves
 
     @cached_property
@@ -312,6 +314,27 @@ class CallableTruth:
                     self._noise[name] = np.fmax(found, np.where(np.isfinite(change), change, 0.0))
         return self._noise
 
+    @cached_property
+    def _scattered(self) -> dict[str, Array]:
+        """How far apart rounding leaves the gradients at points nearby, by leaf (m, n); 0 where
+        that is no more than a smooth derivative changes, and where they agree. What contracts its
+        input, as a saturated function does, is not rounded anew by a few ulps of it: the moves here
+        are about halfway, in bits, to those that show how the gradient changes."""
+        rng = generator(self.seed, 19)
+        unit = FORMATS[self.subject.dtype].unit_roundoff
+        move = float(np.sqrt(STIR * unit * move_of(self.subject.dtype)))
+        many = []
+        for size in (move / 4, move, 4 * move):  # what few roundings decide takes few values
+            moved = {leaf.name: stirred(leaf, size, rng) for leaf in self.moving}
+            many.append(self._pulled(moved, self.cotangents)[1])
+        costs, found = self.costs(), {}
+        for name in self.gradients:
+            with np.errstate(all="ignore"):
+                apart = np.ptp(np.stack([one[name] for one in many]), axis=0)
+                smooth = GROWS * costs[name] / FORMATS[self.dtype].unit_roundoff * move
+            found[name] = np.where(np.isfinite(apart) & (apart > smooth), apart, 0.0)
+        return found
+
     # Blocks
 
     @property
@@ -340,9 +363,11 @@ class CallableTruth:
                 confirmed=confirmed,
             )
             return block, ""
+        doubtful = np.any(~confirmed & (found.kind == PointKind.SMOOTH))
         rounding = Rounding(
             cost=self.costs()[name],
             noise=self.noise()[name],
+            scattered=self._scattered[name] if doubtful else np.zeros_like(gradient),
             natural=natural_size(self.output[:, None], self.values[name]),
             blind=not self._is_as_good_as_its_dtype,
         )
@@ -360,6 +385,9 @@ class CallableTruth:
             rows, value = self.cotangents, found.value
             lost = absorbed(self.subject, rows, sizes, gradient, value, off)
             merged = left_open(merged, lost, ABSORBED)
+            if self.doubt:
+                off = contradicted(merged, gradient, found)
+                merged = left_open(merged, off, self.doubt)
             merged = left_open(merged, self._unresolved(merged, name, found), UNRESOLVED)
             where = name, range(gradient.shape[1])
             given = self.subject, self.coarser, self.cotangents

@@ -44,16 +44,18 @@ class Rounding:
     """What rounding does to a block, every array (m, n).
 
     cost      how far it moves with half an ulp of the judged dtype in every number
-    noise     how far the roundings of the subject's own dtype move it
+    noise     how far the roundings of the subject's own dtype move it, as a few ulps show
     natural   how large a derivative of this function is
     blind     values have fewer digits than their dtype, so that a difference that agrees says
               little
+    scattered the same as `noise`, as longer moves show: wherever they lead, it is another number
     """
 
     cost: Array
     noise: Array
     natural: Array
     blind: bool = False
+    scattered: Array | float = 0.0
 
 
 def weighed(
@@ -71,7 +73,7 @@ def weighed(
     cost = _steady(own, found, rounding, subject, judged)
     ratio = FORMATS[subject].unit_roundoff / FORMATS[judged].unit_roundoff
     inner = cost * ratio  # what rounding costs in the subject's own precision
-    noise = ROUNDINGS * rounding.noise
+    noise = ROUNDINGS * np.fmax(rounding.noise, rounding.scattered)
     spread = 4 * FORMATS[subject].ulp(own)
     floor = np.full(own.shape, np.inf) if rounding.blind else inner + noise
     ulp = FORMATS[judged].ulp(own)
@@ -126,6 +128,7 @@ def _steady(own: Array, found: Differences, rounding: Rounding, subject: str, ju
     half = 2.0 ** (-FORMATS[subject].bits / 2) * np.abs(own)
     with np.errstate(all="ignore"):
         jumps = rounding.noise > np.fmax(STEADY * change, half)
+        jumps &= rounding.noise > ROUNDINGS * rounding.scattered
         jumps &= np.abs(own) > found.error
     return np.where(jumps, 0.0, rounding.cost)
 

@@ -501,6 +501,35 @@ class OwnSums(Sine):
         return super().backward(upstream) * self.w
 
 
+class ExpSpoilt(torch.autograd.Function):
+    """Overwrites what it saved, past the eyes of PyTorch."""
+
+    factor = 1.0
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.y = torch.exp(x)
+        return ctx.y
+
+    @classmethod
+    def backward(cls, ctx, g):
+        ctx.y.data.mul_(g)
+        return cls.factor * ctx.y
+
+
+class ExpSpoiltAndWrong(ExpSpoilt):
+    factor = 2.0
+
+
+@pytest.mark.parametrize(
+    ("layer", "codes"),
+    [(ExpSpoilt.apply, {"GC605"}), (ExpSpoiltAndWrong.apply, {"GC101", "GC605"})],
+)
+def test_a_pass_over_a_graph_that_another_one_spoilt_is_no_evidence(layer, codes) -> None:
+    report = g.check(layer, torch.tensor([0.7, -1.3, 0.2], dtype=torch.float64))
+    assert {finding.code for finding in report.findings} == codes
+
+
 @pytest.mark.parametrize(
     ("layer", "words"),
     [

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from gradcheck_cli import check
 from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.errors import Unsupported, WrongKind
@@ -281,3 +282,15 @@ def test_a_gradient_that_can_be_asked_for_once_a_run() -> None:
 
     subject = bound("cube", {"x": [2.0, -1.0]}, live=cube)
     assert gradients(subject)["x"].tolist() == [[12.0, 0.0], [0.0, 3.0]]
+
+
+def test_a_custom_gradient_that_lacks_an_input_is_told_so() -> None:
+    import tensorflow as tf
+
+    @tf.custom_gradient
+    def product(x: Any, y: Any) -> Any:
+        return x * y, lambda y_bar: y_bar * y
+
+    (found,) = check(lambda x: product(x, 2 * x), tf.constant([0.3, 1.2])).findings
+    assert found.code == "GC103"
+    assert "does not give a gradient for each of its inputs" in found.message

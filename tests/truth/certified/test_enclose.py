@@ -131,7 +131,8 @@ def test_what_float64_loses(formula: str, x: float, expected: float) -> None:
         ("log(-exp(x))", 1.0, enclose.DOMAIN),
         ("1 / x", 0.0, enclose.DOMAIN),
         ("relu(sqrt(x) ** 2 - 2)", 2.0, enclose.WIDE),
-        ("sum(pinv(x, rtol=0.381966))", [[2.0, 1.0], [1.0, 3.0]], "pinv has no enclosure"),
+        ("sum(pinv(x, rtol=0.381966))", [[2.0, 1.0], [1.0, 3.0]], enclose.DOUBT),
+        ("sum(pinv(x, rtol=0.5))", [[2.0, 1.0], [1.0, 3.0]], "pinv has no enclosure"),
         ("x", np.nan, enclose.STRANGE),
     ],
 )
@@ -159,9 +160,30 @@ def test_a_pseudoinverse_of_full_rank_is_certified(x: Any) -> None:
     np.testing.assert_allclose(found.value, same.value, rtol=1e-15)
 
 
-@pytest.mark.parametrize("x", [[[1.0, 2.0], [2.0, 4.0]], [[1.0, 0.0], [0.0, 1e-8]]])
-def test_a_pseudoinverse_whose_rank_depends_on_the_dtype_is_not(x: Any) -> None:
-    assert not one("sum(pinv(x))", x).sure.any()
+@pytest.mark.parametrize(
+    ("least", "dtype", "known"),
+    [
+        (0.0, "float64", False),
+        (1e-8, "float64", True),  # of full rank there, and of no other
+        (1e-8, "float32", False),
+        (2e-7, "float32", False),
+        (1e-6, "float32", True),
+    ],
+)
+def test_a_pseudoinverse_whose_rank_depends_on_rounding_is_not(
+    least: float, dtype: str, known: bool
+) -> None:
+    found = one("sum(pinv(x))", [[1.0, 0.0], [0.0, least]], dtype)
+    assert found.sure.all() if known else not found.sure.any()
+
+
+def test_a_rank_in_doubt_takes_the_certificate_of_what_hangs_on_it() -> None:
+    x, y = np.diag([1.0, 2e-7]), np.array([0.5, 2.0])
+    found = certificates("stack([sum(pinv(x)), sum(y)])", {"x": x, "y": y}, "float32")
+    doubt, rest = found["reverse", "x"], found["reverse", "y"]
+    assert doubt.reason == rest.reason == enclose.DOUBT
+    assert doubt.tied.all()
+    assert not rest.tied.any()
 
 
 def test_budget_is_kept_and_named() -> None:

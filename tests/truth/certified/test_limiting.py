@@ -98,3 +98,20 @@ def test_directions_of_matrices_cross_the_kinks_of_their_entries() -> None:
     assert truth.blocks[mode, "y.x"].kind.shape == (4, 3)
     assert np.all(truth.blocks[mode, "y.x"].kind == PointKind.KINK)
     assert np.all(truth.blocks[mode, "y.y"].kind == PointKind.SMOOTH)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    ["norm(x) ** 2", "norm(x) ** 1.5", "max(x) ** 2 + x[0]", "x[1] * norm(x)", "abs(sum(x)) ** 3"],
+)
+def test_limits_that_vanish_at_the_point_are_all_zero(formula: str) -> None:
+    """The function is smooth, however its gradient is made of those of kinks."""
+    block = truth_of(formula, {"x": np.zeros(3)}).blocks["reverse", "x"]
+    assert np.all(block.kind == PointKind.SMOOTH)
+    assert np.allclose(block.value, [[1.0, 0.0, 0.0]] if "x[0]" in formula else 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("formula", ["norm(x)", "norm(x) + norm(x) ** 2", "x[0] + max(x)"])
+def test_limits_that_stay_are_a_kink(formula: str) -> None:
+    block = truth_of(formula, {"x": np.zeros(3)}).blocks["reverse", "x"]
+    assert np.all(block.kind == PointKind.KINK)

@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from gradcheck_cli.checks.examination import examine
+from gradcheck_cli.domain.evaluation import Mode
 from tests.checks.making import layer_problem, torch_engine
 
 
@@ -141,3 +142,35 @@ def test_a_bar_that_holds_any_number_confirms_none(gradient: list[float]) -> Non
     (found,) = answer.findings
     assert found.code == "GC501"
     assert {entry.index[0] for entry in found.entries} == {0}
+
+
+def saturated(x: torch.Tensor) -> torch.Tensor:
+    return torch.atan2(torch.full_like(x, -1.5), torch.special.i1e(x))
+
+
+@pytest.mark.parametrize("off", [5e-8, 1e-7, 2e-7, 4e-7])
+@pytest.mark.parametrize("modes", [("reverse",), ("forward",)])
+def test_rounding_that_a_few_ulps_of_the_input_do_not_show_is_no_wrong_rule(
+    off: float, modes: tuple[Mode, ...]
+) -> None:
+    """A saturated function hides the last digits of its input, and the inverse of what it gives is
+    noise."""
+
+    def layer(x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.inv(saturated(x)).sum()
+
+    x = [[1.0, 1.0], [1.0, 1.0 + off]]
+    found = codes(layer, {"x": x}, dtype="float64", modes=modes)
+    assert not {"GC101 x", "GC105 x"} & set(found)
+
+
+@pytest.mark.parametrize("x", [np.zeros((2, 2)), np.full((3, 3), 1.5)])
+def test_where_the_rank_is_lost_a_derivative_of_one_side_accuses_nobody(x: np.ndarray) -> None:
+    """Of the sum of the pseudoinverse the value does not jump, and its derivative does."""
+
+    def layer(x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.pinv(saturated(x)).sum()
+
+    found = set(codes(layer, {"x": x}, dtype="float64"))
+    assert "GC501 x" in found
+    assert not {"GC101 x", "GC105 x"} & found

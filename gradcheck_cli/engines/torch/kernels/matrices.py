@@ -198,10 +198,14 @@ def _det(run: OfRun, x: Any) -> Any:
     return row("det")(x), _factored(run, x, *run.results[1:3]), None
 
 
-def _pseudoinverse(run: OfRun, x: Any, *how: Any, **more: Any) -> Any:
-    if np.any(np.linalg.matrix_rank(run.results[0]) < min(x.shape[-2:])):
-        raise TypeError("only the pseudoinverse of a matrix of full rank is supported")
-    return _of_full_rank(x)
+def _pseudoinverse(
+    run: OfRun, x: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False
+) -> Any:
+    if np.all(np.linalg.matrix_rank(run.results[0]) == min(x.shape[-2:])):
+        return _of_full_rank(x)
+    if hermitian or np.size(rtol if atol is None else atol) != 1 or np.any(atol or 0.0):
+        raise TypeError("only singular values relative to the largest are cut off")
+    return row("pinv")(x, rtol=None if rtol is None else float(rtol))
 
 
 def _of_full_rank(x: Any) -> Any:
