@@ -75,7 +75,7 @@ def test_certificates_are_not_made_twice(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("formula", "x", "why"),
     [
-        ("sum(pinv(x, rtol=0.381966) ** 2)", [[2.0, 1.0], [1.0, 3.0]], "pinv has no enclosure"),
+        ("sum(pinv(x * reshape(x, (2, 1))) ** 2)", [1.0, 2.0], "pinv has no enclosure"),
         ("sum(sin(x) * x)", np.linspace(1, 2, 400_000), "too many operations"),
     ],
 )
@@ -128,7 +128,7 @@ def test_a_tie_among_data_is_no_kink(formula: str) -> None:
 @pytest.mark.parametrize(
     ("formula", "x", "told"),
     [
-        ("sum(pinv(x, rtol=0.381966) ** 2)", [[2.0, 1.0], [1.0, 3.0]], "pinv has no enclosure"),
+        ("sum(pinv(x * reshape(x, (2, 1))) ** 2)", [1.0, 2.0], "pinv has no enclosure"),
         ("abs(x)", 0.0, ""),  # what has no derivative has no certificate by nature
         ("exp(x)", 1.0, ""),
     ],
