@@ -291,6 +291,7 @@ def test_a_custom_gradient_that_lacks_an_input_is_told_so() -> None:
     def product(x: Any, y: Any) -> Any:
         return x * y, lambda y_bar: y_bar * y
 
-    (found,) = check(lambda x: product(x, 2 * x), tf.constant([0.3, 1.2])).findings
-    assert found.code == "GC103"
-    assert "does not give a gradient for each of its inputs" in found.message
+    findings = check(lambda x: product(x, 2 * x), tf.constant([0.3, 1.2])).findings
+    assert {found.code for found in findings} == {"GC103"}
+    words = "does not give a gradient for each of its inputs"
+    assert all(words in found.message for found in findings)
