@@ -255,6 +255,8 @@ class Whole(Gradients):
                 moved = np.where(np.isfinite(moved), moved, np.abs(here))  # it has no digits
                 for mode in ("reverse", "forward"):
                     block = blocks[mode, name]
+                    if block.value.shape != moved.shape:
+                        continue  # the other mode was asked for products
                     blocks[mode, name] = replace(block, floor=np.fmax(block.floor, moved))
         return replace(case, truth=replace(case.truth, blocks=blocks))
 
