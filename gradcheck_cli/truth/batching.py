@@ -192,7 +192,29 @@ class _Batching:
         made = self._append(replace(node, args=tuple(args), shape=product))
         return self._arranged("reshape", made, whole, node)
 
+    def _solved(self, node: Node) -> Node:
+        """Equations of matrices; a vector is a matrix of one column."""
+        ranks = self._ranks(node)
+        if ranks[0] != 2 or ranks[1] > 2:
+            raise NotBatched(node.op)
+        a, b = (self._spread(i) for i in node.args)
+        if ranks[1] == 2:
+            return self._like(node, [a, b])
+        b = self._made("reshape", b, (self._count, *node.shape, 1), node)
+        made = replace(node, args=(a, b), shape=(self._count, *node.shape, 1))
+        return self._arranged("reshape", self._append(made), (self._count, *node.shape), node)
+
     # Rows of one array.
+
+    def _norm(self, node: Node) -> Node:
+        """Without an axis, of all elements in a row."""
+        (rank,) = self._ranks(node)
+        if node.keywords.get("axis") is not None or rank < 2 or node.shape:
+            return self._of_one(node, {**node.keywords, "axis": self._axes(node)})
+        x = self._program.nodes[node.args[0]]
+        place = self.places[node.args[0]]
+        row = self._made("reshape", place, (self._count, math.prod(x.shape)), node)
+        return self._like(node, [row], {**node.keywords, "axis": 1})
 
     def _broadcast(self, node: Node) -> Node:
         shape = {"shape": (self._count, *node.shape)}
@@ -271,6 +293,8 @@ _RULES: dict[str, Callable[[_Batching, Node], Node]] = {
     "dot": _Batching._dot,
     "einsum": _Batching._einsum,
     "outer": _Batching._outer,
+    "norm": _Batching._norm,
+    "solve": _Batching._solved,
     "soft_nll": _Batching._along_axis,
     "take_along_axis": _Batching._along_axis,
     "scatter_add": _Batching._along_axis,

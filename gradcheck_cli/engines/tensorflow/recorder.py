@@ -9,7 +9,7 @@ they may differ in a last digit from those of the plain run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
@@ -272,18 +272,22 @@ class _Call:
             narrow = [tf.cast(x, dtype) for x, dtype in zip(tensors, self._dtypes, strict=True)]
             found = self.low(narrow)
         else:
-            found = self._run(self._inputs(tensors), self._widened())
+            pairs = zip(tensors, self._dtypes, strict=True)
+            moved = {own.as_datatype_enum for x, own in pairs if x.dtype == tf.float64}
+            found = self._run(self._inputs(tensors), self._widened(moved))
         return [as_pairs(y.numpy()) if y.dtype.is_complex else np.asarray(y.numpy()) for y in found]
 
-    def _widened(self) -> tuple[Any, ...]:
-        """The attributes, those that name a floating dtype naming float64."""
+    def _widened(self, moved: Collection[int]) -> tuple[Any, ...]:
+        """The attributes, those that name a floating dtype naming float64; so do dtypes that are
+        `moved`, of which float64 has the places."""
         found = op_def_registry.get(self._name)
         kinds = {a.name for a in found.attr if a.type == "type"}
+        wide = {**dict.fromkeys(moved, int(tf.float64.as_datatype_enum)), **_WIDE}
         pairs = zip(self._attributes[::2], self._attributes[1::2], strict=True)
         return tuple(
             part
             for name, value in pairs
-            for part in (name, _WIDE.get(int(value), value) if name in kinds else value)
+            for part in (name, wide.get(int(value), value) if name in kinds else value)
         )
 
     def exact(self, outputs: list[Any]) -> Callable[[Sequence[High]], list[High]] | None:

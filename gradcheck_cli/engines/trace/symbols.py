@@ -50,6 +50,7 @@ class ProgramWriter:
         self._format = FORMATS[dtype]
         self.public = public
         self.span, self.text = span, ""
+        self.factored: dict[int, Symbol] = {}  # by node of packed LU factors, their product
         self.source: Source | None = None
         self.constants: dict[str, Array] = {}
         self._builder = Builder({})

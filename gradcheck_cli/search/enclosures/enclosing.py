@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from gradcheck_cli.engines.trace.symbols import ProgramWriter, Symbol
 from gradcheck_cli.search.enclosures import (  # noqa: F401 - they fill the table of rules
     array_rules,
     function_rules,
+    matrix_rules,
     normal_rules,
     order_rules,
     special_rules,
@@ -41,8 +43,14 @@ _OF_MASKS = frozenset(
         *(*array_rules.MOVES, "take_along_axis", "scatter_add"),
     )
 )
-_ONLY_MOVES = frozenset(("pad", "tril", "triu", "diag", "scatter"))
+_ONLY_MOVES = frozenset(("pad", "tril", "triu", "diag", "scatter", "roll", "patches"))
 """Rows that put their numbers elsewhere, and 0 where none is put."""
+_CREATED = frozenset(("eye", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like"))
+"""Rows of arrays that are the same at all points."""
+_BILINEAR = frozenset(("cross", "conv1d", "conv2d", "conv_input", "conv_weight"))
+"""Rows of sums of products, in each of which a number of one array meets at most one of another."""
+_MOST_PAIRS = 1 << 12  # numbers of one array times those of the other
+_WITH_PARTS = _ONLY_MOVES | _CREATED | _BILINEAR | {"trace"}
 _SIZES = (1, 16, 128, 1024)
 _DTYPES = {"float": np.float64, "int": np.int64, "bool": np.bool_}
 
@@ -246,7 +254,32 @@ class _Parts(ProgramWriter):
                 raise TypeError("numbers that meet in one place")
             (found,) = self.moved(lambda xs: [op.raw(*xs, **keywords)], args)
             return found
+        if op.name in _CREATED:
+            return op.raw(*(np.ones(shape_of(x)) for x in args), **keywords)
+        if op.name in _BILINEAR:
+            return self._products(op, args, keywords)
         return op.compose(*args, **keywords)
+
+    def _products(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Any:
+        """A row of `_BILINEAR`: sums of products of what is moved."""
+        n, m = (math.prod(shape_of(x)) for x in args)
+        if n * m > _MOST_PAIRS:
+            raise TypeError("so many products")
+        left, right = (shape_of(x) for x in args)
+        codes = np.arange(1.0, m + 1).reshape(right)
+        meets = [op.raw(one.reshape(left), codes, **keywords) for one in np.eye(n)]
+        shape = meets[0].shape
+        table = np.stack([np.ravel(one) for one in meets], axis=1)  # of each result, its partners
+        order = np.argsort(table == 0, axis=1, kind="stable")
+        order = order[:, : max(1, np.max(np.count_nonzero(table, axis=1), initial=0))]
+        partner = np.take_along_axis(table, order, axis=1)
+        none, at = partner == 0, np.abs(partner).astype(np.int64) - 1
+        (x,) = self.moved(lambda xs: [np.where(none, 0.0, np.ravel(xs[0])[order])], args[:1])
+        (w,) = self.moved(lambda xs: [np.where(none, 0.0, np.ravel(xs[0])[at])], args[1:])
+        if np.any(partner < 0):
+            w = ROWS["multiply"](w, np.where(partner < 0, -1.0, 1.0))
+        total = ROWS["sum"](ROWS["multiply"](x, w), axis=(1,))
+        return ROWS["reshape"](total, shape=shape)
 
 
 def expanded(
@@ -387,9 +420,9 @@ def _part(node: Node, op: str, args: tuple[int, ...]) -> Node:
 
 
 def _has_parts(op: str) -> bool:
-    if op in RULES or op in (INPUT, CONSTANT):
-        return False
-    return op in _ONLY_MOVES or op == "trace" or isinstance(ROWS.get(op), Composite)
+    if op in _WITH_PARTS:
+        return True
+    return op not in RULES and op not in (INPUT, CONSTANT) and isinstance(ROWS.get(op), Composite)
 
 
 def _body(
@@ -412,5 +445,7 @@ def _body(
     except (TypeError, ValueError):
         return None
     if not isinstance(found, Symbol):
-        return None
+        if node.op not in _CREATED or node.kind != "float":
+            return None
+        found = writer.constant(np.asarray(found, np.float64))
     return writer.program(found), writer.constants

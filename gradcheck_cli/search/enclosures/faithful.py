@@ -12,45 +12,47 @@ from __future__ import annotations
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
 
 _TORCH = """
-_log_softmax _log_softmax_backward_data _safe_softmax _softmax _softmax_backward_data _to_copy
-_unsafe_view abs acos acosh add addmm alias all amax amin any arange arctan asin asinh atan atan2
-atanh binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits
-bitwise_and bitwise_not bitwise_or bmm cat clamp clamp_max clamp_min clone constant_pad_nd cos cosh
-cumprod_backward cumsum detach diag_embed diagonal digamma div dot elu elu_backward eq erf erfc
-erfinv exp exp2 expand expm1 fill flip full full_like gather ge gelu gelu_backward gt hardtanh
-hardtanh_backward huber_loss huber_loss_backward hypot i0 index index_put index_select isnan
-kthvalue le leaky_relu leaky_relu_backward lgamma lift_fresh linalg_vector_norm log log10 log1p log2
-log_sigmoid_backward log_sigmoid_forward logaddexp logical_and logical_not logical_or logit
-logit_backward logsumexp lt masked_fill max maximum mean min minimum mish mm movedim mse_loss
-mse_loss_backward mul mv native_layer_norm native_layer_norm_backward ne neg new_full new_zeros norm
-nll_loss_backward nll_loss_forward ones ones_like permute polygamma pow prod_backward reciprocal
-relu repeat reshape roll rsqrt rsub scalar_tensor scatter scatter_add select select_backward
-select_scatter sgn sigmoid sigmoid_backward sign silu silu_backward sin sinc sinh slice
-slice_backward softplus softplus_backward sort special_entr special_erfcx special_i0e special_i1
-special_i1e special_log_ndtr special_ndtri special_xlog1py split split_with_sizes sqrt squeeze stack
-std sub sum t tan tanh tanh_backward threshold_backward to topk trace transpose tril triu unbind
-unsqueeze var view where xlogy zeros zeros_like
+_linalg_det _linalg_slogdet _linalg_solve_ex _log_softmax _log_softmax_backward_data _safe_softmax
+_softmax _softmax_backward_data _to_copy _unsafe_view abs acos acosh add addmm alias all amax amin
+any arange arctan asin asinh atan atan2 atanh binary_cross_entropy binary_cross_entropy_backward
+binary_cross_entropy_with_logits bitwise_and bitwise_not bitwise_or bmm cat clamp clamp_max
+clamp_min clone constant_pad_nd cos cosh cumprod_backward cumsum detach diag_embed diagonal digamma
+div dot elu elu_backward eq erf erfc erfinv exp exp2 expand expm1 fill flip full full_like gather ge
+gelu gelu_backward gt hardtanh hardtanh_backward huber_loss huber_loss_backward hypot i0 index
+index_put index_select isnan kthvalue le leaky_relu leaky_relu_backward lgamma lift_fresh
+linalg_inv_ex linalg_lu_solve linalg_vector_norm log log10 log1p log2 log_sigmoid_backward
+log_sigmoid_forward logaddexp logical_and logical_not logical_or logit logit_backward logsumexp lt
+masked_fill max maximum mean min minimum mish mm movedim mse_loss mse_loss_backward mul mv
+native_layer_norm native_layer_norm_backward ne neg new_full new_zeros nll_loss_backward
+nll_loss_forward norm ones ones_like permute polygamma pow prod_backward reciprocal relu repeat
+reshape roll rsqrt rsub scalar_tensor scatter scatter_add select select_backward select_scatter sgn
+sigmoid sigmoid_backward sign silu silu_backward sin sinc sinh slice slice_backward softplus
+softplus_backward sort special_entr special_erfcx special_i0e special_i1 special_i1e
+special_log_ndtr special_ndtri special_xlog1py split split_with_sizes sqrt squeeze stack std sub sum
+t tan tanh tanh_backward threshold_backward to topk trace transpose tril triu unbind unsqueeze var
+view where xlogy zeros zeros_like
 """
 _JAX = """
 abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e broadcast_in_dim
-cbrt clamp concatenate convert_element_type copy copy_p cos cosh cumprod cumsum digamma div
-dot_general eq erf erf_inv erfc exp exp2 expand_dims expm1 gather ge gt integer_pow is_finite le
-lgamma log log1p logistic lt max min mul ne neg not or pad polygamma pow reduce_max reduce_min
-reduce_sum reshape rev rsqrt scatter-add select_n sign sin sinh slice split sqrt square squeeze
-stack stop_gradient sub tan tanh transpose
+cbrt clamp concatenate conv_general_dilated convert_element_type copy copy_p cos cosh cumprod cumsum
+digamma div dot_general eq erf erf_inv erfc exp exp2 expand_dims expm1 gather ge gt integer_pow
+is_finite le lgamma log log1p logistic lt max min mul ne neg not or pad polygamma pow reduce_max
+reduce_min reduce_sum reshape rev rsqrt scatter-add select_n sign sin sinh slice split sqrt square
+squeeze stack stop_gradient sub tan tanh transpose
 """
 _TENSORFLOW = """
 Abs Acos Acosh Add AddN AddV2 Asin Asinh Atan Atan2 Atanh BatchMatMulV2 BesselI0 BesselI0e BesselI1
 BesselI1e BroadcastTo Cast ClipByValue ConcatV2 Cos Cosh Cumprod Cumsum Digamma DivNoNan Einsum Elu
 EluGrad Equal Erf Erfc Erfinv Exp ExpandDims Expm1 GatherNd GatherV2 Greater GreaterEqual Identity
-Inv InvGrad IsFinite LeakyRelu LeakyReluGrad Less LessEqual Lgamma Log Log1p LogSoftmax LogicalAnd
-LogicalNot LogicalOr MatMul MatrixBandPart MatrixDiagPartV3 MatrixDiagV3 Max Maximum Mean Min
-Minimum Mul MulNoNan Ndtri Neg NotEqual Pack Pad PadV2 Polygamma Pow Prod RealDiv Reciprocal
-ReciprocalGrad Relu Relu6 Relu6Grad ReluGrad Reshape ReverseV2 Roll Rsqrt RsqrtGrad ScatterNd Select
-SelectV2 Selu SeluGrad Sigmoid SigmoidGrad Sign Sin Sinh Slice Softmax SoftmaxCrossEntropyWithLogits
-Softplus Softsign SoftsignGrad SparseSoftmaxCrossEntropyWithLogits Split SplitV Sqrt SqrtGrad Square
-SquaredDifference Squeeze StopGradient StridedSlice StridedSliceGrad Sub Sum Tan Tanh TanhGrad
-TensorScatterAdd Tile Transpose Unpack UnsortedSegmentSum Xdivy Xlog1py Xlogy ZerosLike
+Inv InvGrad IsFinite LeakyRelu LeakyReluGrad Less LessEqual Lgamma Log Log1p LogMatrixDeterminant
+LogSoftmax LogicalAnd LogicalNot LogicalOr MatMul MatrixBandPart MatrixDeterminant MatrixDiagPartV3
+MatrixDiagV3 MatrixInverse MatrixSolve Max Maximum Mean Min Minimum Mul MulNoNan Ndtri Neg NotEqual
+Pack Pad PadV2 Polygamma Pow Prod RealDiv Reciprocal ReciprocalGrad Relu Relu6 Relu6Grad ReluGrad
+Reshape ReverseV2 Roll Rsqrt RsqrtGrad ScatterNd Select SelectV2 Selu SeluGrad Sigmoid SigmoidGrad
+Sign Sin Sinh Slice Softmax SoftmaxCrossEntropyWithLogits Softplus Softsign SoftsignGrad
+SparseSoftmaxCrossEntropyWithLogits Split SplitV Sqrt SqrtGrad Square SquaredDifference Squeeze
+StopGradient StridedSlice StridedSliceGrad Sub Sum Tan Tanh TanhGrad TensorScatterAdd Tile Transpose
+Unpack UnsortedSegmentSum Xdivy Xlog1py Xlogy ZerosLike
 """
 _FAITHFUL = {
     "torch": frozenset(f"aten.{name}" for name in _TORCH.split()),
@@ -65,6 +67,8 @@ MULTIPLIES = "integer_pow"
 """A kernel that is restated as a power, and multiplies."""
 _ROWS_THEMSELVES = "reference"
 """The engine whose operations are the rows of the table."""
+_OF_COFACTORS = frozenset(("det", "inv", "solve", "slogdet_sign", "slogdet_logabs", "logdet"))
+"""Rows that this engine computes in other ways than by one elimination."""
 
 BEYOND_THRESHOLD = dict.fromkeys(("aten.softplus", "aten.softplus_backward"), 2.0 ** (-28))
 """Relative. Kernels that choose (`where`) something simpler beyond a threshold, and how far that is
@@ -107,7 +111,8 @@ def unfaithful(program: Program, engine: str) -> str:
     """The first operation of a gradient program that no proof holds for; empty where there is
     none."""
     if engine == _ROWS_THEMSELVES:
-        return ""
+        others = (node.op for node in program.nodes if node.op in _OF_COFACTORS)
+        return next((f"how `{op}` rounds is not known" for op in others), "")
     known = _FAITHFUL.get(engine)
     if known is None:
         return f"how {engine} rounds is not known"

@@ -15,6 +15,7 @@ from gradcheck_cli.engines.trace.exact_kernels import (
     OfRun,
     eliminated,
     exchanged,
+    is_symbol,
     row,
     towards,
     transposed,
@@ -110,7 +111,10 @@ def _order(pivots: Any, length: int) -> Any:
 
 
 def _packed(x: Any, pivots: Any) -> Any:
-    return eliminated(exchanged(x, _order(pivots, x.shape[-2])))
+    found = eliminated(exchanged(x, _order(pivots, x.shape[-2])))
+    if is_symbol(found):
+        found.writer.factored[found.node] = x
+    return found
 
 
 def _factored(run: OfRun, x: Any, packed: Any, pivots: Any) -> Any:
@@ -163,9 +167,11 @@ def _solved(a: Any, b: Any, left: bool = True) -> Any:
 
 
 def _lu_solve(packed: Any, pivots: Any, b: Any, *, left: bool = True, adjoint: bool = False) -> Any:
-    lower, upper = _unpacked(packed)
-    p = _permutation(_order(pivots, packed.shape[-2]))
-    a = row("matmul")(p, row("matmul")(lower, upper))
+    a = packed.writer.factored.get(packed.node) if is_symbol(packed) else None
+    if a is None:
+        lower, upper = _unpacked(packed)
+        p = _permutation(_order(pivots, packed.shape[-2]))
+        a = row("matmul")(p, row("matmul")(lower, upper))
     return _solved(transposed(a) if adjoint else a, b, left)
 
 

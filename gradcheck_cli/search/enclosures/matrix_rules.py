@@ -1,0 +1,240 @@
+"""The rules of determinants, inverses and equations of matrices of up to three rows (see `rules`).
+
+Engines eliminate with partial pivoting. What they compute of A is, but for the last products,
+exact for a matrix A + E with |E| <= gamma(3 n) |L| |U| (Higham, Accuracy and Stability of Numerical
+Algorithms, theorems 9.3 and 9.4). No element of L is above 1, none of U above 2^(n - 1) max |A|.
+Errors of the elements of A are a part of E, and a multiplier may be a product with a reciprocal. So
+a result is off by its derivatives, between A and A + E, times E: these are cofactors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.search.enclosures.array_rules import as_enclosed, no_rule
+from gradcheck_cli.search.enclosures.enclosed import (
+    Bounds,
+    Enclosed,
+    Flags,
+    Rounding,
+    between,
+    outward,
+    rounded,
+    unrounded,
+    up,
+)
+from gradcheck_cli.search.enclosures.rules import products, rule
+
+_MOST_ROWS = 3
+
+Interval = tuple[Bounds, Bounds]
+
+
+def _times(x: Interval, y: Interval) -> Interval:
+    return outward(*products(between(*x), between(*y), False))
+
+
+def _plus(x: Interval, y: Interval) -> Interval:
+    return outward(x[0] + y[0], x[1] + y[1])
+
+
+def _minus(x: Interval) -> Interval:
+    return -x[1], -x[0]
+
+
+def _most(x: Interval) -> Bounds:
+    return np.maximum(np.abs(x[0]), np.abs(x[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranges:
+    """Of all matrices between two: the determinant, and the cofactors by row and column."""
+
+    det: Interval
+    cofactors: list[list[Interval]]
+
+    @property
+    def regular(self) -> Flags:
+        return np.asarray((self.det[0] > 0) | (self.det[1] < 0))
+
+    @property
+    def least(self) -> Bounds:
+        """The least size of the determinant."""
+        return np.where(self.regular, np.minimum(np.abs(self.det[0]), np.abs(self.det[1])), 0.0)
+
+    def inverse(self) -> list[list[Interval]]:
+        """The elements of the inverses, where all are regular."""
+        lo, hi = (np.where(self.regular, end, 1.0) for end in self.det)
+        below = outward(1 / hi, 1 / lo)
+        size = range(len(self.cofactors))
+        return [[_times(self.cofactors[j][i], below) for j in size] for i in size]
+
+
+def _ranges(lo: Bounds, hi: Bounds) -> _Ranges:
+    """Of arrays (..., n, n)."""
+    size = range(lo.shape[-1])
+    a = [[(lo[..., i, j], hi[..., i, j]) for j in size] for i in size]
+    cofactors = [[_cofactor(a, i, j) for j in size] for i in size]
+    found = []  # along each row, and each column
+    for i in size:
+        for pairs in (
+            [(a[i][j], cofactors[i][j]) for j in size],
+            [(a[j][i], cofactors[j][i]) for j in size],
+        ):
+            total = _times(*pairs[0])
+            for pair in pairs[1:]:
+                total = _plus(total, _times(*pair))
+            found.append(total)
+    lows, highs = zip(*found, strict=True)
+    return _Ranges((np.maximum.reduce(lows), np.minimum.reduce(highs)), cofactors)
+
+
+def _cofactor(a: list[list[Interval]], i: int, j: int) -> Interval:
+    rows = [[x for k, x in enumerate(row) if k != j] for m, row in enumerate(a) if m != i]
+    if not rows:
+        one = np.ones(a[0][0][0].shape)
+        return one, one
+    if len(rows) == 1:
+        minor = rows[0][0]
+    else:
+        (p, q), (r, s) = rows
+        minor = _plus(_times(p, s), _minus(_times(q, r)))
+    return minor if (i + j) % 2 == 0 else _minus(minor)
+
+
+@dataclass(frozen=True, slots=True)
+class _Factored:
+    """A matrix: what is true of it, and of all that an engine may have in its place, whose elements
+    are off by `off`; `pivots`: how large those are at most."""
+
+    exact: _Ranges
+    near: _Ranges
+    off: Bounds
+    pivots: Bounds
+    bad: Flags
+    undefined: Flags
+
+
+def _factored(rounding: Rounding, x: Enclosed) -> _Factored:
+    count = x.lo.shape[-1]
+    if x.lo.shape[-2:] != (count, count) or not 0 < count <= _MOST_ROWS:
+        raise no_rule("a matrix of so many rows")
+    with np.errstate(all="ignore"):
+        error = np.where(x.bad, np.inf, x.error)
+        most = np.max(x.most + error, axis=(-2, -1), keepdims=True)
+        gamma = 6 * count * rounding.unit
+        gamma = gamma / (1 - gamma) if gamma < 1 else np.inf
+        pivots = 2.0 ** (count - 1) * most * (1 + gamma)
+        least = max(rounding.least, rounding.normal if rounding.loose else 0.0)
+        off = up(error + gamma * count * pivots + 4 * count * least * (1 + most))
+        exact = _ranges(x.lo, x.hi)
+        near = _ranges(x.lo - off, x.hi + off)
+        bad = np.any(x.bad, axis=(-2, -1)) | ~(count * pivots[..., 0, 0] < rounding.largest)
+    undefined = np.any(x.undefined, axis=(-2, -1))
+    return _Factored(exact, near, off, pivots[..., 0, 0], bad, undefined)
+
+
+def _moved(found: _Factored) -> Bounds:
+    """How far the determinant of what an engine has is off."""
+    size = range(len(found.near.cofactors))
+    parts = [_most(found.near.cofactors[i][j]) * found.off[..., i, j] for i in size for j in size]
+    return up(np.sum(parts, axis=0))
+
+
+@rule("det")
+def _det(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """The product of the pivots, in any order."""
+    found = _factored(rounding, x)
+    count = x.lo.shape[-1]
+    with np.errstate(all="ignore"):
+        own = 2 * (count + 1) * rounding.unit
+        whole = np.maximum(found.pivots, 1.0) ** count
+        a = up(_moved(found) * (1 + own) + count * rounding.least * whole)
+        bad = found.bad | ~(2 * whole < rounding.largest) | ~np.isfinite(a)
+    d = np.full(a.shape, own)
+    return rounded(rounding, Enclosed(*found.exact.det, d, a, bad, found.undefined))
+
+
+@rule("slogdet_sign")
+def _sign(rounding: Rounding, x: Enclosed) -> Enclosed:
+    found = _factored(rounding, x)
+    lo, hi = (np.where(end > 0, 1.0, -1.0) for end in found.exact.det)
+    pole = ~found.exact.regular
+    a = np.where(found.near.regular, 0.0, 2.0)
+    bad, undefined = found.bad, found.undefined | pole
+    return unrounded(lo, hi, np.zeros(a.shape), a, bad, undefined)
+
+
+@rule("slogdet_logabs")
+def _log_size(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """The sum of the logarithms of the pivots, none of which is small where the determinant is
+    not."""
+    found = _factored(rounding, x)
+    count, det = x.lo.shape[-1], found.exact.det
+    with np.errstate(all="ignore"):
+        least = found.near.least
+        smallest = least / found.pivots ** (count - 1)
+        each = np.maximum(np.abs(np.log(found.pivots)), np.abs(np.log(smallest)))
+        own = count * each * (rounding.library + 2 * count * rounding.unit)
+        a = up(_moved(found) / least + own + count * rounding.library_least)
+        lo, hi = np.log(found.exact.least), np.log(_most(det))
+        lo, hi = lo - 2.0**-48 * (1 + np.abs(lo)), hi + 2.0**-48 * (1 + np.abs(hi))
+        pole = ~found.exact.regular
+        bad = found.bad | ~found.near.regular | ~(smallest > rounding.normal) | ~np.isfinite(a)
+    zero = np.zeros(a.shape)
+    a, lo = np.where(bad, np.inf, a), np.where(pole, -np.inf, lo)
+    return rounded(rounding, Enclosed(lo, hi, zero, a, bad, found.undefined | pole))
+
+
+@rule("logdet")
+def _logdet(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """It has no value where the determinant is negative."""
+    whole, sign = _log_size(rounding, x), _sign(rounding, x)
+    below = ~((sign.lo > 0) & (sign.error < 1))
+    undefined = whole.undefined | ~(sign.lo > 0)
+    a = np.where(below, np.inf, whole.a)
+    return replace(whole, a=a, bad=whole.bad | below, undefined=undefined, overflows=False)
+
+
+@rule("solve")
+def _solve(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
+    """A^-1 b, off by (A + E)^-1 (E A^-1 b + e), where b is off by e."""
+    found, y = _factored(rounding, x), as_enclosed(y)
+    if y.lo.ndim != x.lo.ndim:
+        raise no_rule("solve of a vector beside a stack")
+    size = range(x.lo.shape[-1])
+    with np.errstate(all="ignore"):
+        inverse, near = found.exact.inverse(), found.near.inverse()
+        rows = []
+        for i in size:
+            total = None
+            for j in size:
+                element = tuple(end[..., None] for end in inverse[i][j])
+                part = _times(element, (y.lo[..., j, :], y.hi[..., j, :]))  # type: ignore[arg-type]
+                total = part if total is None else _plus(total, part)
+            assert total is not None
+            rows.append(total)
+        lo, hi = (np.stack(ends, axis=-2) for ends in zip(*rows, strict=True))
+        sizes = np.maximum(np.abs(lo), np.abs(hi))
+        moved = found.off @ sizes + np.where(y.bad, np.inf, y.error)
+        spread = np.stack([np.stack([_most(near[i][j]) for j in size], -1) for i in size], -2)
+        a = up(spread @ moved * (1 + 2.0**-40)) + rounding.least
+    one = (*([slice(None)] * (lo.ndim - 2)), None, None)
+    bad = (found.bad | ~found.near.regular)[one] | np.any(y.bad, axis=-2, keepdims=True)
+    pole = (found.undefined | ~found.exact.regular)[one]
+    pole = pole | np.any(y.undefined, axis=-2, keepdims=True)
+    bad = bad | ~np.isfinite(a)
+    lo, hi = np.where(pole, -np.inf, lo), np.where(pole, np.inf, hi)
+    zero = np.zeros(a.shape)
+    return rounded(rounding, Enclosed(lo, hi, zero, np.where(bad, np.inf, a), bad, pole))
+
+
+@rule("inv")
+def _inverse(rounding: Rounding, x: Enclosed) -> Enclosed:
+    """As the solution for unit vectors."""
+    unit: Any = np.broadcast_to(np.eye(x.lo.shape[-1]), x.lo.shape)
+    return _solve(rounding, x, between(unit, unit))
