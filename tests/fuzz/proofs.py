@@ -37,6 +37,7 @@ _UNARY = (
     *("{}**-2", "{}**7", "gelu({})", "elu({})", "erfc({})", "lgamma({})", "softsign({})"),
     *("exp2({})", "hypot({}, 1)", "cbrt({})", "atanh({})", "acosh({})", "digamma({})"),
     *("logaddexp({}, 1)", "xlogy(2, {})", "selu({})", "erfinv({})", "i0({})", "i1({})", "i0e({})"),
+    *("log_ndtr({})", "erfcx({})", "leaky_relu({})", "log1mexp({})", "betaln({}, 1.5)"),
     *("ndtri({})", "maximum({}, 0)", "sqrt(maximum({}, 0))", "({}) - 0.5", "(2 - ({}))*0.5"),
     *(
         "mish({})",
@@ -59,6 +60,9 @@ _WHOLE = (
         "norm({}, ord=1)",
     ),
     *("cross_entropy({}, 0)", "sum(pad({}, 1)**2)", "sum(diag({}) @ w)", "norm({}, ord=3)"),
+    *("logsumexp({0}) - ({0})[1]", "softmax({})[0] - 1", "-log_softmax({})[1]"),
+    *("sum(({0} - max({0})) * w)", "sum(cummax({}, axis=0) * w)", "sum(roll({0}, 1) * ({0}))"),
+    *("sum(exp({0} - max({0})))", "sum(where({0} == max({0}), w, {0}))", "sum(cross({}, w)**2)"),
     *("sum(where(flip(({0}) > 0), {0}, w))", "cosine_similarity({}, w)", "max({0}) - min({0})"),
     *("mean(huber({}, w))", "mean(mse({}, w))", "sum(rms_norm({}, w))", "var({}, correction=1)"),
 )
@@ -72,6 +76,9 @@ _OF_MATRICES = (
         "max({0})",
     ),
     *("sum(exp({0} - max({0}, axis={1}, keepdims=True)))", "sum(exp({0} - max({0}, axis={1})))"),
+    *("det({0} + 2*eye(2))", "logdet({0} @ transpose({0}) + eye(2))", "sum(inv({0} + 3*eye(2)))"),
+    *("sum(solve({0} + 3*eye(2), v))", "sum(solve({0} @ {0} + eye(2), {0} @ v)**2)"),
+    *("sum(conv2d(reshape({0}, (1, 1, 2, 2)), reshape(m, (1, 1, 2, 2)), padding=1)**2)",),
     *("sum(exp({0} - logsumexp({0}, axis={1})))", "sum(logsumexp({0}, axis={1})**2)"),
     *("sum(softmax({0}, axis={1}) * m)", "sum(log_softmax({0}, axis={1}) * m)"),
     *("sum(mean({0}, axis={1})**2)", "sum(var({0}, axis={1}))", "sum(min({0}, axis={1}) * v)"),
