@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcheck_cli.domain.evaluation import Problem, TraceRequest
+from gradcheck_cli.domain.evaluation import Problem, Projection, TraceRequest
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.execution import Execution
 from gradcheck_cli.engines.kit import run_traced
 from gradcheck_cli.engines.kit.adapter import ProgramEngine
+from gradcheck_cli.engines.kit.gradient_program import engine_program
+from gradcheck_cli.truth.plain import PlainFunction
 
 TEXT = "a = exp(x)\nb = std(a * x)\nc = a / (1 + a)\nsum(c) * b"
 X = np.array([0.3, -1.2, 2.1])
@@ -91,3 +93,30 @@ def test_kernels_that_rebuild_a_derivative_are_done_exactly(
     assert found is not None
     assert [found.operations[i].name for i in found.culprits] == [f"{name.capitalize()}Grad"]
     assert not found.enclosed
+
+
+@pytest.mark.parametrize(
+    "masks",
+    [
+        "stack([x[0] > 0, x[1] > 0, x[2] > 0])",
+        "concatenate([x[:1] > 0, x[1:] > 1])",
+        "flip(x > 0)",
+        "roll(x > 0, 1)",
+    ],
+)
+def test_masks_that_are_moved_stand_in_the_program_of_the_gradient(
+    masks: str, engine_called: Callable[[str], Engine], program: Callable[..., Any]
+) -> None:
+    """They choose by the numbers of each run."""
+    made = program(f"sum(where({masks}, x * x, 3 * x))", {"x": X})
+    rows = Projection(rows=np.ones(1))
+    problem = Problem(made, {"x": X}, ("x",), "float64", "float64", "reverse", rows)
+    found = engine_program(engine_called("tensorflow"), problem)
+    assert found.program is not None, found.reason
+    for x in (X, -X, X[::-1].copy()):
+        values = {**found.constants, "x": x}
+        nodes = PlainFunction(found.program, "float64").nodes(values)
+        value, gradient = (nodes[i] for i in found.program.outputs if i is not None)
+        mask = PlainFunction(program(f"where({masks}, 1.0, 0.0)", {"x": x}), "float64")({"x": x})
+        assert np.allclose(value, np.sum(np.where(mask, x * x, 3 * x)))
+        assert np.allclose(gradient, np.where(mask, 2 * x, 3.0))
