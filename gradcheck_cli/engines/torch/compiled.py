@@ -70,8 +70,9 @@ _COMPILED_LAST: list[str] = []  # the layer, at most one
 
 
 def forget_others(layer: str) -> None:
-    """Dynamo lets go of what it compiled for other layers: it counts by the code object of Python,
-    which layers of one class share, and runs uncompiled what comes after the eighth."""
+    """Dynamo lets go of what it compiled for other layers, or for other shapes: it counts by the
+    code object of Python, which layers of one class share, and runs uncompiled what comes after the
+    eighth. It also remembers which sizes have changed, and would compile for any size."""
     from torch._dynamo import reset_code_caches
 
     if [layer] != _COMPILED_LAST:

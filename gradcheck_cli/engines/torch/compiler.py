@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from itertools import count
 from types import FunctionType
 from typing import Any
 
@@ -53,14 +54,19 @@ def set_up() -> None:
     clock_stands_still()
 
 
+_NUMBERS = count()
+
+
 def as_one_graph(torch: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     """The function as `torch.compile` takes it, without a break in its graph."""
 
     def whole(*args: Any) -> Any:
         return function(*args)
 
-    # Dynamo keeps what it compiled, and counts how often, by the code object of Python.
-    own = FunctionType(whole.__code__.replace(), whole.__globals__, closure=whole.__closure__)
+    # Dynamo keeps what it compiled, and counts how often, by the code object of Python, and which
+    # sizes have changed, by file, line and name: it would compile the next formula for any size.
+    code = whole.__code__.replace(co_name=f"whole_{next(_NUMBERS)}")
+    own = FunctionType(code, whole.__globals__, closure=whole.__closure__)
     compiled = torch.compile(own, fullgraph=True)
 
     def called(*args: Any) -> Any:

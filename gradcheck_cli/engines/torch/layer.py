@@ -125,7 +125,8 @@ class TorchSubject(LayerSubject):
         self._needs_graph = False
         self._compiled = self.compiles
         if self.compiles:
-            forget_others(repr(request.implementation))
+            shapes = {name: value.shape for name, value in request.values.items()}
+            forget_others(repr((request.implementation, shapes)))
             self._function = torch.compile(self._function)
         self._results = Results(
             "floating torch.Tensor",

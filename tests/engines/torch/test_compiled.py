@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from gradcheck_cli import check
 from gradcheck_cli.engines.layer.declared import Declared
 from gradcheck_cli.engines.torch import compiled
-from gradcheck_cli.engines.torch.engine import TorchEngine
+from gradcheck_cli.engines.torch.compiler import as_one_graph
+from gradcheck_cli.engines.torch.engine import TorchCompileEngine, TorchEngine
 from tests.checks.making import subject_of
 
 
@@ -25,6 +28,29 @@ def test_another_layer_makes_dynamo_forget(monkeypatch: pytest.MonkeyPatch) -> N
     for layer in ("first", "first", "second", "first"):
         compiled.forget_others(layer)
     assert len(resets) == 3
+
+
+@pytest.mark.parametrize("what", ["a formula", "a layer"])
+def test_what_was_compiled_for_other_sizes_does_not_matter(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For any size Inductor writes other code, and `torch.erf` of it is wrong near 0."""
+    shapes: list[Any] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        shapes.extend(one.shape if isinstance(one, torch.Tensor) else one for one in inputs)
+        return graph.forward
+
+    def layer(x: Any) -> Any:
+        return torch.erf(x)
+
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
+    for size in (8, 4, 2):
+        if what == "a layer":
+            subject_of(TorchCompileEngine(), layer, x=np.ones(size))
+        else:
+            as_one_graph(torch, layer)(torch.ones(size))
+    assert shapes == [(8,), (4,), (2,)]
 
 
 @pytest.mark.parametrize(
