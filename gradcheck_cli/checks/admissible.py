@@ -68,7 +68,7 @@ class Admissible:
         self.written, self.casts, self.functions = subject.written, subject.casts, subject.functions
         self.lift, self.record_forward = subject.lift, subject.record_forward
         self.lines, self.seen = subject.lines, subject.seen
-        self.solvers = subject.solvers
+        self.solvers, self.samplers = subject.solvers, subject.samplers
         self.hold, self.close = subject.hold, subject.close
         self._kinds = kinds
         self._origin = origin

@@ -51,6 +51,7 @@ CauseKind = Literal[
     "wrong rule",
     "detached path",
     "iterative solution",
+    "reparameterised sample",
     "operation's rule",
     "convention at a kink",
     "lone branch",

@@ -103,6 +103,13 @@ def _reached(recording: Recording) -> tuple[list[Ran], dict[int, frozenset[str]]
     return steps, reached
 
 
+def sampler(finding: Finding, recording: Recording, names: frozenset[str]) -> Ran | None:
+    """The first of the operations with these names that the input of a finding reaches."""
+    steps, reached = _reached(recording)
+    mine = (step for step in steps if step.name in names)
+    return next((step for step in mine if finding.input in reached[step.results[0]]), None)
+
+
 def lone_branch(finding: Finding, recording: Recording) -> Cause | None:
     """The cause of a finding where a comparison has another result at this point alone."""
     execution = recording.execution

@@ -24,6 +24,7 @@ from gradcheck_cli.checks.causes.framework_rules import (
     executed,
     in_time,
     lone_branch,
+    sampler,
     wrong_rule,
 )
 from gradcheck_cli.checks.causes.products import (
@@ -48,6 +49,7 @@ from gradcheck_cli.domain.report import Cause, CauseKind, Finding
 from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.thresholds import MATCHES, SAME_ERROR
 from gradcheck_cli.engines.base import Engine
+from gradcheck_cli.engines.execution import Step
 from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, Rule
 from gradcheck_cli.engines.layer.declared import Declared, NotDeclarable
 from gradcheck_cli.engines.layer.source_lines import returned
@@ -68,6 +70,7 @@ jvp it is one expression for all arguments, whatever mode it is run in."""
 
 DETACHED: CauseKind = "detached path"
 SOLVED: CauseKind = "iterative solution"
+SAMPLED: CauseKind = "reparameterised sample"
 
 
 class Examine(Protocol):
@@ -134,7 +137,37 @@ class WrongGradients:
             else f
             for f in found
         )
-        return tuple(_approximate_if_unseen(self._missing_if_cut(f)) for f in both)
+        approximate = (_approximate_if_unseen(self._missing_if_cut(f)) for f in both)
+        return tuple(map(self._as_sampled, approximate))
+
+    def _as_sampled(self, finding: Finding) -> Finding:
+        """The finding about what an operation draws whose distribution the input decides: no more
+        is known to be wrong with it."""
+        names, cause = self._subject.samplers, finding.cause
+        about = (Codes.WRONG_GRADIENT, Codes.PRECISION_LOSS, Codes.UNDERFLOW_TO_ZERO)
+        if not names or finding.code not in (*about, Codes.UNDECIDED) or finding.input is None:
+            return finding
+        if cause is not None and cause.proven and cause.engine_op not in names:
+            return finding
+        traced = self._find(finding)
+        row = np.ones(sum(y.size for y in self._subject.outputs)) if traced is None else traced.row
+        step = where_it_runs(lambda: sampler(finding, self._subject.record(row), names), None)
+        if step is None:
+            return finding
+        which = finding.message.partition(":")[0]
+        said = f"`{step.name}` draws numbers by it, and its derivative is that at a fixed quantile"
+        if finding.code == Codes.UNDECIDED:
+            return replace(
+                finding, message=f"{which}: undecided: {said}", cause=_sampled(finding, step)
+            )
+        code = Codes.DOCUMENTED_APPROXIMATION
+        return replace(
+            finding,
+            code=code,
+            severity=CODES[code].severity,
+            message=f"{which}: {said}, not that of the numbers that were drawn",
+            cause=_sampled(finding, step),
+        )
 
     def _missing_if_cut(self, finding: Finding) -> Finding:
         """GC102 in place of GC101 where nothing arrives because the graph is cut: an output that is
@@ -528,6 +561,21 @@ def _constant(finding: Finding, cut: GradientBarrier | None) -> Cause:
         proven=True,
         proof="where every detached value is held constant, differences give this gradient",
         source=None if cut is None else cut.place.source,
+    )
+
+
+def _sampled(finding: Finding, step: Step) -> Cause:
+    return cause_at(
+        finding,
+        step.name,
+        step.place,
+        phase="backward",
+        detail=f"the derivative of `{step.name}` is that of its samples at a fixed quantile",
+        story=f"`{step.name}` has the derivative of implicit reparameterisation: right for the "
+        "mean of a loss over many draws, and not the derivative of the draw of one seed",
+        kind=SAMPLED,
+        engine_op=step.name,
+        proof="the distribution that it draws from depends on the input",
     )
 
 

@@ -479,6 +479,10 @@ class JaxSubject(LayerSubject):
         with self._opened() as layer:
             return custom_calls(layer)
 
+    @property
+    def samplers(self) -> frozenset[str]:
+        return frozenset({"random_gamma"})
+
     def solvers(self) -> frozenset[str]:
         from gradcheck_cli.engines.jax.solvers import solvers
 

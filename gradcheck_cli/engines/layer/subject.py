@@ -305,6 +305,13 @@ class Subject(Protocol):
         near enough, as far as they are seen."""
         return frozenset()
 
+    @property
+    def samplers(self) -> frozenset[str]:
+        """Operations that draw numbers whose distribution their arguments decide, by the names that
+        steps have. Their derivative is that at a fixed quantile (Figurnov et al., Implicit
+        Reparameterization Gradients, NeurIPS 2018), not that of what one seed draws."""
+        return frozenset()
+
     def lines(self, row: Array) -> Lines:
         """Where a forward and a backward pass (row @ J) write and draw, as far as it is seen."""
         return Lines()

@@ -437,6 +437,10 @@ class TensorFlowSubject(LayerSubject):
             passes.call()
         return Lines(draws=draws.place)
 
+    @property
+    def samplers(self) -> frozenset[str]:
+        return frozenset({"RandomGamma", "StatelessRandomGammaV2", "StatelessRandomGammaV3"})
+
     def uncut(self, row: Array) -> tuple[ValuesOrNone, Sequence[GradientBarrier]]:
         from gradcheck_cli.engines.tensorflow.detached import uncut
 

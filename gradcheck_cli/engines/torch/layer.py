@@ -646,6 +646,10 @@ class TorchSubject(LayerSubject):
             found: Lines = mode.lines()
             return found
 
+    @property
+    def samplers(self) -> frozenset[str]:
+        return frozenset({"aten._standard_gamma", "aten._sample_dirichlet"})
+
     def solvers(self) -> frozenset[str]:
         from gradcheck_cli.engines.torch.custom_functions import solvers
 

@@ -62,6 +62,8 @@ CAUSES: dict[CauseKind, str] = {
     "derivative is lost.",
     "iterative solution": "The function stops iterating at a tolerance, and its custom "
     "derivative is that of the exact solution. Both are approximations.",
+    "reparameterised sample": "The operation draws numbers whose distribution its arguments "
+    "decide. Its derivative is that at a fixed quantile, not that of the numbers that were drawn.",
     "operation's rule": "The framework's rule for the operation is not its derivative.",
     "convention at a kink": "Several operations are at kinks, where their derivatives are "
     "conventions. The kinks cancel, so the whole has a derivative, but the conventions do not add "

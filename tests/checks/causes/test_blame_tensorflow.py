@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from gradcheck_cli.checks.examination import examine
 from gradcheck_cli.domain.report import Cause
 from gradcheck_cli.engines.tensorflow.engine import TensorFlowEngine
-from tests.checks.making import causes_of, stretch
+from tests.checks.making import causes_of, layer_problem, stretch
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +39,26 @@ def test_operations_inside_functions_that_are_compiled(engine: TensorFlowEngine)
         "power",
         "tf.math.pow(x, 0.5)",
     )
+
+
+def test_what_is_drawn_has_the_derivative_of_a_quantile(engine: TensorFlowEngine) -> None:
+    import tensorflow as tf
+
+    def drawn(x: Any) -> Any:
+        return tf.random.stateless_gamma([2], [1, 2], tf.exp(x), dtype=x.dtype)
+
+    answer = examine(
+        engine,
+        layer_problem(drawn, {"x": [0.3, 0.9]}, modes=("reverse",), engine="tensorflow"),
+    )
+    (found,) = answer.findings
+    assert (found.code, found.severity) == ("GC305", "warning")
+    assert found.cause is not None
+    assert (found.cause.kind, found.cause.op) == (
+        "reparameterised sample",
+        "StatelessRandomGammaV3",
+    )
+    assert all(check.status == "passed" for check in answer.checks)
 
 
 def test_a_stated_backward_loses_what_it_need_not(engine: TensorFlowEngine) -> None:

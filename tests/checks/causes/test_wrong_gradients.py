@@ -324,6 +324,34 @@ def test_a_wrong_rule_is_no_approximation_however_near_it_is(layer: Any) -> None
     assert found.cause.kind == "wrong rule"
 
 
+def drawn(x: Any) -> Any:
+    return torch.distributions.Gamma(x.exp(), torch.ones_like(x)).rsample()
+
+
+def shares(x: Any) -> Any:
+    return torch.distributions.Dirichlet(x.exp()).rsample()
+
+
+@pytest.mark.parametrize("layer", [drawn, shares])
+def test_what_is_drawn_has_the_derivative_of_a_quantile(layer: Any) -> None:
+    """Differences follow the numbers of one seed, which are no quantile: nothing is decided."""
+    answer = examined(layer, {"x": [0.3, 0.9, -0.4]}, modes=("reverse",), dtype="float64")
+    (found,) = (finding for finding in answer.findings if finding.code != "GC601")
+    assert found.code == "GC501"
+    assert found.cause is not None
+    assert found.cause.kind == "reparameterised sample"
+    assert {one.rule for check in answer.checks for one in check.passed_by} == {"undecided"}
+
+
+def test_a_wrong_rule_before_a_draw_is_wrong() -> None:
+    def layer(x: Any) -> Any:
+        return SolvedWrongly.apply(x) + 1e-3 * drawn(x)
+
+    found = [f for f in wrong(layer, {"x": [0.3, 0.9]}) if f.code != "GC601"]
+    assert {finding.code for finding in found} == {"GC101"}
+    assert all(f.cause is not None and f.cause.kind == "wrong rule" for f in found)
+
+
 def test_a_detached_term_that_float32_sees_is_an_error() -> None:
     (found,) = wrong(lambda x: torch.sin(x) + 1e-4 * x.detach() ** 2, {"x": [0.3, 0.9]})
     assert found.code == "GC101"
