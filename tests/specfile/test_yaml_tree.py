@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradcheck_cli.specfile import yaml_tree
 from gradcheck_cli.specfile.yaml_tree import documents, find_lists
 from gradcheck_cli.specfile.yaml_values import Mapping, Scalar, Sequence, Tree, plain
 
@@ -112,9 +111,7 @@ BOMB = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
     ids=["laughs", "big alias", "open", "closed", "mappings", "dashes", "keys", "documents"],
 )
 def test_no_file_can_blow_up(text: str, told: str) -> None:
-    start = time.perf_counter()
     assert documents(text)[-1].problems[0].message.startswith(told)
-    assert time.perf_counter() - start < 30  # seconds on a slow machine; unlimited it is minutes
 
 
 def test_the_two_halves_of_an_escaped_character_are_one() -> None:
@@ -198,9 +195,17 @@ def test_places_in_a_list_are_exact() -> None:
     ]
 
 
-def test_a_hundred_thousand_numbers_are_read_in_a_moment() -> None:
-    text = f"x: [{', '.join(['1.5'] * 100_000)}]"
-    start = time.perf_counter()
-    (document,) = documents(text)
-    assert time.perf_counter() - start < 5  # the parser alone takes ten times as long
+def test_a_hundred_thousand_numbers_are_one_scalar_for_the_parser(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It takes ten times as long for numbers."""
+    parsed, without = [], yaml_tree._without_lists
+
+    def watched(text: str, lists: dict[int, Sequence]) -> str:
+        parsed.append(without(text, lists))
+        return parsed[-1]
+
+    monkeypatch.setattr(yaml_tree, "_without_lists", watched)
+    (document,) = documents(f"x: [{', '.join(['1.5'] * 100_000)}]")
     assert isinstance(document.root, Mapping)
+    assert [text.count('"') for text in parsed] == [2]  # one scalar for it
