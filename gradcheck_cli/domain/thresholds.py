@@ -52,7 +52,7 @@ checks, engines, judge."""
 GROWS: Final = 16.0
 """Times the error in a coarser precision. A rounding error shrinks by 2^-3 (bfloat16 to float16) or
 more, and pure noise, which has no right digit in either precision, rarely differs by this much; an
-error that grows so is not rounding. Used by: checks, judge."""
+error that grows so is not rounding. Used by: checks, judge, truth."""
 
 COMPILED_LOSS: Final = 2.0
 """Times the bits that a derivative loses without its compiler. A compiler may round in a different
