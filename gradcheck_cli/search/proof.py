@@ -208,6 +208,7 @@ class Proof:
         v = value.map(lambda part: part.reshape(count, -1))
         known, off = _apart(v, answers.value.reshape(count, -1))
         exact = (known & (off <= self._half * v.least)) | (v.most < normal)
+        exact |= known & self._moves_by(0, points, off, good & ~exact.all(axis=1))
         kept, right, finite = good.copy(), good.copy(), good.copy()
         for position, one in enumerate(gradients):
             name = self._wrt[position % len(self._wrt)]
@@ -221,9 +222,12 @@ class Proof:
             known, off = _apart(g, computed)
             top = np.max(g.least, axis=1, keepdims=True)
             small = np.max(g.most, axis=1, keepdims=True) < normal
-            right &= np.all((known & (off <= self._half * top)) | small, axis=1)
+            near = (known & (off <= self._half * top)) | small
             limit = np.maximum(ROUNDED_AWAY * self._eps * top, normal)
-            kept &= np.all((computed != 0) | (known & (g.most <= limit)), axis=1)
+            there = (computed != 0) | (known & (g.most <= limit))
+            own = known & self._moves_by(position + 1, points, off, ~(near & there).all(axis=1))
+            right &= np.all(near | own, axis=1)
+            kept &= np.all(there | own, axis=1)
         return (
             _bits("value-nonfinite", good)
             | _bits("value-inaccurate", good & exact.all(axis=1))
@@ -231,6 +235,19 @@ class Proof:
             | _bits("gradient-underflow-to-zero", finite & kept)
             | _bits("gradient-inaccurate", finite & right)
         )
+
+    def _moves_by(self, output: int, points: Ordinals, off: Array, wanted: Array) -> Array:
+        """Where elements of an output are off (N, n) by no more than what is the problem's own; of
+        points that are not wanted, nowhere."""
+        found, rows = np.zeros(off.shape, np.bool_), np.flatnonzero(wanted)
+        if len(rows) and off.shape[1] <= _MOST_ADJOINTS and self._adjoints is not None:
+            some = points[rows]
+            sharper = self._adjoints.of(*self._arrays(some, some), len(rows), output)
+            slopes = self._slopes(sharper, some, some, off.shape[1])
+            if slopes is not None:
+                moved = slopes.moves * self._rounding.unit
+                found[rows] = off[rows] <= EXCUSED_MOVES * moved
+        return found
 
     def settle_all(self, points: Ordinals, bits: Array) -> None:
         """Of each of these leaves, the kinds that do not happen there: all were run."""
@@ -466,21 +483,18 @@ class Proof:
         lo, hi = (np.stack([sides[i] for sides in found], axis=1) for i in range(2))
         return np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi)
 
-    def _excused(
-        self, position: int, error: Array, low: Ordinals, high: Ordinals, wanted: Array
+    def _bent(
+        self, position: int, size: int, low: Ordinals, high: Ordinals, wanted: Array
     ) -> Array:
-        """Which errors (N, n) of the gradient by an input are the problem's own; of boxes that are
-        not wanted, none. Where next to no box was excused so far, some of them are asked."""
-        found = np.zeros(error.shape, np.bool_)
-        rows = self._bending.chosen(wanted)
-        if position >= len(self._wrt) or not len(rows):
-            return found
-        for bend in self._bends:
+        """At least what half an ulp of the inputs does to elements of the gradient by an input,
+        (N, n), by second derivatives; of boxes that are not wanted, nothing. Where next to no box
+        was excused so far, some of them are asked."""
+        found = np.zeros((len(low), size))
+        rows = self._bending.chosen(wanted) if position < len(self._wrt) else ()
+        for bend in self._bends if len(rows) else ():
             if bend.name == self._wrt[position]:
                 moved = bend.moves(self._domain, low[rows], high[rows]) * self._rounding.unit
-                own = error[rows, bend.place]
-                found[rows, bend.place] = own <= _MARGIN * EXCUSED_MOVES * moved
-                self._bending.note(int(np.sum(found[rows, bend.place])))
+                found[rows, bend.place] = moved
         return found
 
     def _of_gradients(
@@ -496,6 +510,7 @@ class Proof:
             for kind in ("gradient-underflow-to-zero", "gradient-inaccurate")
         )
         good, kept, right = (np.ones(count, np.bool_) for _ in range(3))
+        allowed = _MARGIN * EXCUSED_MOVES
         for position, one in enumerate(gradients):
             if one is None:
                 continue
@@ -510,17 +525,19 @@ class Proof:
             if failing().any():
                 own = own | (~g.bad & self._own_everywhere(position + 1))
             fails = failing(lost & ~own, off & ~own)
-            own = own | self._excused(position, g.error, low, high, fails)
+            bent = self._bent(position, g.lo.shape[1], low, high, fails)
+            own = own | (g.error <= allowed * bent)
             asked = failing(lost & ~own, off & ~own)
+            helped = fails & ~asked
             if asked.any():
                 sharp, moved = self._sharper(position + 1, g, low, high, asked)
                 still_lost, still_off = self._fails_of(sharp)
                 lost, off = lost & still_lost, off & still_off
-                own |= sharp.error <= _MARGIN * EXCUSED_MOVES * moved
-                still = failing(lost & ~own, off & ~own)
-                own |= self._excused(position, sharp.error, low, high, still)
+                own |= sharp.error <= allowed * np.maximum(moved, bent)
                 still = failing(lost & ~own, off & ~own)
                 self._adjoint.note(int(np.sum(asked & ~still)))
+                helped |= asked & ~still & _any(bent > moved)
+            self._bending.note(int(np.sum(helped)))
             kept &= ~_any(lost & ~own)
             right &= ~_any(off & ~own)
         return (

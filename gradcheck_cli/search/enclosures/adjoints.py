@@ -331,8 +331,6 @@ class _Writer:
         kinds = [nodes[i].kind for i in node.args]
         if node.op == "where":
             return kinds == ["bool", "float", "float"]
-        if node.op == "power" and not self._is_number(node.args[1]):
-            return False
         still = not any(nodes[i].kind != "float" and i in self._moves for i in node.args)
         return node.op in _CONTINUOUS and "float" in kinds and still
 

@@ -161,14 +161,16 @@ def _not(rounding: Rounding, x: Mask) -> Mask:
 
 @rule("logical_and")
 def _and(rounding: Rounding, x: Mask, y: Mask) -> Mask:
+    """Beside one that is false at all points the other does not matter."""
     x, y = as_mask(x), as_mask(y)
+    never = ~(x.true | x.computed_true) | ~(y.true | y.computed_true)
     return Mask(
         x.true & y.true,
         x.false | y.false,
         x.computed_true & y.computed_true,
         x.computed_false | y.computed_false,
-        x.agree & y.agree,
-        x.tie | y.tie,
+        (x.agree & y.agree) | never,
+        (x.tie | y.tie) & ~never,
         x.undefined | y.undefined,
     )
 

@@ -288,14 +288,16 @@ def rounded(
     result: Enclosed,
     *,
     relative: Bounds | float | None = None,
+    in_ulps: bool = False,
     least: float | None = None,
     above: Flags | bool = False,
     below: Flags | bool = False,
     plain: Flags | bool = False,
 ) -> Enclosed:
     """The result of an operation once the engine has rounded it: by `relative` (default: once to
-    nearest), and by `least` where it underflows. Its range is moved outward; `above` 0 or `below`
-    it, a range stays there. `result` has the error and the gap before that; its arrays need only
+    nearest), and by `least` where it underflows. `in_ulps`: it is off by so many ulps, which is
+    `relative` of the power of two below it. Its range is moved outward; `above` 0 or `below` it, a
+    range stays there. `result` has the error and the gap before that; its arrays need only
     broadcast. `plain`: an operation that rounds, overflows and is flushed at its end alone. Of
     arguments that are not bad, what does not fit the dtype is then an infinity of its sign: since
     |v| (1 + d) + a > `largest`, |v| is more than half of that where d < 1/2 and
@@ -309,7 +311,12 @@ def rounded(
         lo, hi = outward(lo, hi)
         lo = np.where(above, np.maximum(lo, 0.0), lo)
         hi = np.where(below, np.minimum(hi, 0.0), hi)
-        d = np.broadcast_to(up(d + u + d * u), shape)
+        by = u + d * u
+        if in_ulps:
+            size, least_size = (f(np.abs(lo), np.abs(hi)) for f in (np.maximum, np.minimum))
+            step = u * power_of_two_below(up(size * (1 + d) + a))
+            by = np.where((lo > 0) | (hi < 0), np.fmin(by, step / least_size), by)
+        d = np.broadcast_to(up(d + by), shape)
         ends = np.minimum(np.abs(lo), np.abs(hi)) * (1 - np.minimum(d, 1)) - a
         least_normal = (1 + 2.0**-40 if plain else 2) * rounding.normal
         normal = ((lo > 0) | (hi < 0)) & (ends * (1 - 2.0**-40) > least_normal)
@@ -328,6 +335,13 @@ def rounded(
     gap = np.where(a == 0, np.broadcast_to(gap, shape) * (1 - 2 * u - 2.0**-40), 0.0)
     broken, bad = beyond & ~bad, bad | ~known
     return Enclosed(lo, hi, d, a, bad, undefined, broken, overflows, flushed, gap)
+
+
+def power_of_two_below(size: Bounds) -> Bounds:
+    """The largest power of two that is not above it: its ulp is 2 u times that."""
+    exponent = np.frexp(size)[1] - 1
+    with np.errstate(all="ignore"):
+        return np.where(np.isfinite(size), np.ldexp(1.0, np.maximum(exponent, -1000)), np.inf)
 
 
 def unrounded(

@@ -30,6 +30,8 @@ from gradcheck_cli.search.enclosures.rules import (
 _LOG1P = 2.0**-45
 """Relative. JAX's log1p of float64 takes a quotient of polynomials from -0.414 on, which is right
 from -0.293 on, and is off by 2^-45.1 between."""
+_NEAR = 4.0
+"""Times. Between numbers whose sizes differ more, an error is small beside the larger ones."""
 _LOG1P_FROM = -0.29  # where it is right, however its argument is rounded
 
 
@@ -45,14 +47,29 @@ def library(
     least: float | None = None,
     within: tuple[float, float] = (-np.inf, np.inf),
     plain: bool = False,
+    single: bool = False,
 ) -> Enclosed:
     """The result of a function whose values lie `within`. `least` is what underflow may cost,
-    `plain` as for `rounded`."""
+    `plain` as for `rounded`. `single`: it is one function of a library, which is right to so many
+    ulps; an engine that takes several in its place is right to such a part of the number."""
     value = Enclosed(*ends, d, a, x.bad | bad, x.undefined | undefined)
     least = rounding.library_least if least is None else least
-    found = rounded(rounding, value, relative=rounding.library, least=least, plain=plain)
+    own, once = rounding.library, single and not rounding.loose
+    found = rounded(rounding, value, relative=own, in_ulps=once, least=least, plain=plain)
     lo, hi = np.clip(found.lo, *within), np.clip(found.hi, *within)
     return replace(found, lo=lo, hi=hi)
+
+
+def from_zero(x: Enclosed, slope: Bounds, part: Bounds) -> tuple[Bounds, Bounds]:
+    """d and a of a function with f(0) = 0, a slope of `slope` at most and |x| <= `part` |f(x)|: an
+    error d |x| of its argument is one of d `slope` `part` |f(x)|, however small x is. Where that
+    would be much, it counts at the largest |x|."""
+    with np.errstate(all="ignore"):
+        factor = up(slope * part)
+        near = factor <= _NEAR
+        d = np.where(near, np.where(x.d == 0, 0.0, x.d * factor), 0.0)
+        a = np.where(near, np.where(x.a == 0, 0.0, x.a * slope), moved(x) * slope)
+    return up(d), np.where(moved(x) == 0, 0.0, up(a))
 
 
 def moved(x: Enclosed) -> Bounds:
@@ -75,7 +92,8 @@ def _power_of(function: Any, turned: float) -> Rule:
             moves = moved(x) + (0.0 if turned == 0 else own * (x.most + moved(x)))
             d = np.where(gone, 0.0, up(np.expm1(moves)))
         a = np.where(gone, top, 0.0)
-        found = library(rounding, x, ends, d, a, within=(0.0, np.inf), plain=True)
+        how: Any = {"within": (0.0, np.inf), "plain": True, "single": turned == 0}
+        found = library(rounding, x, ends, d, a, **how)
         one = (x.lo == 0) & (x.hi == 0) & (x.error == 0) & ~x.bad  # 1 in all engines
         lo, hi = np.where(one, 1.0, found.lo), np.where(one, 1.0, found.hi)
         d, a = np.where(one, 0.0, found.d), np.where(one, 0.0, found.a)
@@ -90,14 +108,14 @@ RULES["exp2"] = _power_of(np.exp2, 1.4)
 
 @rule("expm1")
 def _expm1(rounding: Rounding, x: Enclosed) -> Enclosed:
-    """expm1(x + e) - expm1(x) = exp(x) expm1(e). For one sign of x and e = d x it is below
-    d max(1, x + 1) |expm1(x)|, about: only what is exact is relative here."""
+    """Its slope is exp(x), and expm1(x) / x grows with x, to 1 at 0."""
     with np.errstate(all="ignore"):
         ends = np.expm1(x.lo), np.expm1(x.hi)
-        e = moved(x)
-        a = np.where(e == 0, 0.0, up(np.exp(x.hi) * np.expm1(e)))
-    zero, flush = np.zeros(a.shape), rounding.flush
-    return library(rounding, x, ends, zero, a, within=(-1.0, np.inf), plain=flush)
+        slope = np.exp(x.hi + moved(x))
+        part = np.where(x.lo < 0, x.lo / np.expm1(x.lo), 1.0)
+    d, a = from_zero(x, slope, part)
+    flush = rounding.flush
+    return library(rounding, x, ends, d, a, within=(-1.0, np.inf), plain=flush, single=True)
 
 
 def _log_like(function: Any, shift: float, scale: float = 1.0) -> Rule:
@@ -111,13 +129,17 @@ def _log_like(function: Any, shift: float, scale: float = 1.0) -> Rule:
             pole = least <= 0
             bad = pole | ~(e < 1)
             ends = function(np.maximum(x.lo, -shift)), function(np.maximum(x.hi, -shift))
-            a = np.where(e == 0, 0.0, up(-np.log1p(-e) * scale))
+            d, a = np.zeros(e.shape), np.where(e == 0, 0.0, up(-np.log1p(-e) * scale))
+            if shift:
+                top = np.maximum(x.hi, 0.0)
+                part = np.where(top > 0, top / np.log1p(top), 1.0)
+                d, a = from_zero(x, 1 / (least * (1 - e)), part)
         ends = tuple(np.nan_to_num(end, nan=-np.inf, posinf=np.inf, neginf=-np.inf) for end in ends)
         rough = bool(shift) & rounding.loose & ~(x.lo > _LOG1P_FROM)
-        d = np.where(rough, _LOG1P, 0.0)
+        d = up(d + np.where(rough, _LOG1P, 0.0))
         lost = None if shift else steady(rounding)
         plain = rounding.flush and shift > 0
-        return library(rounding, x, ends, d, a, bad, pole, least=lost, plain=plain)
+        return library(rounding, x, ends, d, a, bad, pole, least=lost, plain=plain, single=True)
 
     return found
 
@@ -141,7 +163,7 @@ def _concave(function: Any, within: tuple[float, float]) -> Rule:
         with np.errstate(all="ignore"):
             ends = function(x.lo), function(x.hi)
         flush = rounding.flush
-        return library(rounding, x, ends, along(x.d), x.a, within=within, plain=flush)
+        return library(rounding, x, ends, along(x.d), x.a, within=within, plain=flush, single=True)
 
     return found
 
@@ -213,8 +235,14 @@ def _wave(function: Any, crest: float, trough: float) -> Rule:
             lo = np.where(_meets(x, trough), -1.0, lo)
             far = ~(x.most < 2.0**40)
         ends = np.where(far, -1.0, lo), np.where(far, 1.0, hi)
-        zero, flush = np.zeros(x.lo.shape), rounding.flush
-        return library(rounding, x, ends, zero, moved(x), within=(-1.0, 1.0), plain=flush)
+        d, a = np.zeros(x.lo.shape), moved(x)
+        if function is np.sin:
+            with np.errstate(all="ignore"):
+                size = np.minimum(x.most, 3.0)
+                part = np.where(size > 0, size / np.sin(size), 1.0)
+            d, a = from_zero(x, np.ones(d.shape), np.where(x.most < 3.0, part, np.inf))
+        flush = rounding.flush
+        return library(rounding, x, ends, d, a, within=(-1.0, 1.0), plain=flush, single=True)
 
     return found
 
@@ -247,9 +275,8 @@ def _sinh(rounding: Rounding, x: Enclosed) -> Enclosed:
     """As cosh."""
     with np.errstate(all="ignore"):
         ends = np.sinh(x.lo), np.sinh(x.hi)
-        e = moved(x)
-        a = np.where(e == 0, 0.0, up(np.cosh(x.most + e) * e))
-        d = 2 * x.most * rounding.unit
+        d, a = from_zero(x, np.cosh(x.most + moved(x)), np.ones(x.lo.shape))
+        d = up(d + 2 * x.most * rounding.unit)
     return library(rounding, x, ends, d, a, beyond_exp(rounding, x), plain=rounding.flush)
 
 
@@ -270,9 +297,10 @@ def _tan(rounding: Rounding, x: Enclosed) -> Enclosed:
         real = _meets(x, np.pi / 2) | _meets(x, -np.pi / 2)
         ends = np.where(real, -np.inf, np.tan(x.lo)), np.where(real, np.inf, np.tan(x.hi))
         steepest = 1 + np.maximum(np.tan(wide.lo) ** 2, np.tan(wide.hi) ** 2)
-        a = np.where(e == 0, 0.0, up(e * steepest * (1 + 1e-6)))
-    zero = np.zeros(a.shape)
-    return library(rounding, x, ends, zero, a, pole | real, real, plain=rounding.flush)
+        part = np.where(wide.most < np.pi / 2, 1.0, np.inf)
+        d, a = from_zero(x, steepest * (1 + 1e-6), part)
+    flush = rounding.flush
+    return library(rounding, x, ends, d, a, pole | real, real, plain=flush, single=True)
 
 
 def _on_one(function: Any, falls: bool) -> Rule:
@@ -284,9 +312,10 @@ def _on_one(function: Any, falls: bool) -> Rule:
             most = np.maximum(np.abs(x.lo - e), np.abs(x.hi + e))
             ends = function(np.clip(x.lo, -1, 1)), function(np.clip(x.hi, -1, 1))
             ends = ends[::-1] if falls else ends
-            a = np.where(e == 0, 0.0, up(e / np.sqrt((1 - most) * (1 + most))))
+            part = np.full(e.shape, np.inf if falls else 1.0)
+            d, a = from_zero(x, 1 / np.sqrt((1 - most) * (1 + most)), part)
             bad = ~(most <= 1) | ~np.isfinite(a)
-        d, least = np.full(a.shape, rounding.approximation), steady(rounding)
+        d, least = up(np.nan_to_num(d) + rounding.approximation), steady(rounding)
         return library(rounding, x, ends, d, np.nan_to_num(a), bad, x.most >= 1, least=least)
 
     return found
@@ -314,9 +343,9 @@ def _atanh(rounding: Rounding, x: Enclosed) -> Enclosed:
         e = moved(x)
         most = np.maximum(np.abs(x.lo - e), np.abs(x.hi + e))
         ends = np.arctanh(np.clip(x.lo, -1, 1)), np.arctanh(np.clip(x.hi, -1, 1))
-        a = np.where(e == 0, 0.0, up(e / ((1 - most) * (1 + most))))
+        d, a = from_zero(x, 1 / ((1 - most) * (1 + most)), np.ones(e.shape))
         bad = ~(most < 1)
-    d = np.full(a.shape, _LOG1P if rounding.loose else 0.0)
+    d = up(np.where(bad, 0.0, d) + (_LOG1P if rounding.loose else 0.0))
     a = np.where(bad, np.inf, a)
     return library(rounding, x, ends, d, a, bad, x.most >= 1, plain=rounding.flush)
 

@@ -108,7 +108,9 @@ def add(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     gap = np.minimum(_spacing(rounding, x), _spacing(rounding, y))
     total = Enclosed(lo, hi, d, a, bad & ~kept, undefined, gap=gap)
     least = sums(rounding)
-    found = rounded(rounding, total, least=least, above=above, below=below, plain=True)
+    found = rounded(
+        rounding, total, in_ulps=True, least=least, above=above, below=below, plain=True
+    )
     return relative(_overflowing(found, kept))
 
 
@@ -199,7 +201,9 @@ def multiply(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     kept = _grows(x, y) & _grows(y, x) & (x.bad | y.bad)
     bad, undefined = flags(x, y)
     product = Enclosed(lo, hi, d, a, bad & ~kept, undefined, gap=gap)
-    found = rounded(rounding, product, relative=u, above=above, below=below, plain=True)
+    found = rounded(
+        rounding, product, relative=u, in_ulps=True, above=above, below=below, plain=True
+    )
     return _overflowing(_with_zeros(found, _nothing(x) | _nothing(y)), kept)
 
 
@@ -300,8 +304,12 @@ def divide(rounding: Rounding, x: Enclosed, y: Enclosed) -> Enclosed:
     with np.errstate(all="ignore"):
         gap = np.nan_to_num(x.away / (y.most + y.error), nan=0.0)
     result = Enclosed(lo, hi, d, a, bad | hits, undefined | pole, gap=gap)
-    u = rounding.quotient
-    found = rounded(rounding, result, relative=u, above=above, below=below, plain=True)
+    with np.errstate(all="ignore"):
+        scales = _are_powers_of_two(y) & (y.most * rounding.normal < 0.5)
+    u, once = np.where(scales, 0.0, rounding.quotient), not rounding.loose
+    found = rounded(
+        rounding, result, relative=u, in_ulps=once, above=above, below=below, plain=True
+    )
     found = _with_zeros(found, _nothing(x) & ~hits & ~soft)
     return replace(
         found,
@@ -343,7 +351,7 @@ def sqrt(rounding: Rounding, x: Enclosed, *, not_below_0: bool = False) -> Enclo
     undefined = undefined | (x.lo <= 0)
     own = min(rounding.library, 2 * ROOT_ULPS * rounding.unit)
     root = Enclosed(lo, hi, up(d), up(apart), bad, undefined)
-    return rounded(rounding, root, relative=own, above=True)
+    return rounded(rounding, root, relative=own, in_ulps=not rounding.loose, above=True)
 
 
 @rule("rsqrt")

@@ -17,6 +17,8 @@ from gradcheck_cli.search.enclosures.enclosed import (
     Rounding,
     exact,
     literals,
+    power_of_two_below,
+    rounded,
     up,
 )
 from gradcheck_cli.search.enclosures.function_rules import along, beyond_exp, library, moved, steady
@@ -35,8 +37,8 @@ from gradcheck_cli.search.enclosures.rules import (
 from reference_engine.arithmetic.constants import SELU_ALPHA, SELU_SCALE
 
 _NARROW_ERF = 2.0**-21
-"""Absolute. In half precision PyTorch takes formula 7.1.26 of Abramowitz and Stegun, off by
-2^-22.7."""
+"""Absolute. In half precision, and in its gelu of float32, PyTorch takes formula 7.1.26 of
+Abramowitz and Stegun, off by 2^-22.7."""
 _TRIGAMMA = 2.0**-29
 """Relative. PyTorch's series is off by 2^-31.5 in float64."""
 _LEAST_GAMMA = 1.4616321449683623  # where lgamma is least above 0
@@ -54,7 +56,9 @@ def _erf(rounding: Rounding, x: Enclosed) -> Enclosed:
     with np.errstate(all="ignore"):  # TensorFlow has nan where x^2 overflows
         bad = rounding.loose & ~(up(x.most + moved(x)) ** 2 < rounding.largest)
     a, flush = np.where(bad, np.inf, a), rounding.flush
-    return library(rounding, x, ends, along(x.d), a, bad, within=(-1.0, 1.0), plain=flush)
+    return library(
+        rounding, x, ends, along(x.d), a, bad, within=(-1.0, 1.0), plain=flush, single=not narrow
+    )
 
 
 @rule("erfc")
@@ -110,25 +114,36 @@ def _of_one(rounding: Rounding) -> float:
 
 @rule("gelu")
 def _gelu(rounding: Rounding, x: Enclosed, *, approximate: bool = False) -> Enclosed:
-    """x times a share that is computed as (1 + f(u(x))) / 2, of slope below 0.5."""
-    if approximate:
-        x = replace(x, d=up(x.d + 8 * rounding.library * (1 + np.minimum(x.most, 8.0) ** 3)))
+    """x times a share that is computed as (1 + f(w)) / 2, of slope below 0.5. f is erf of w =
+    x / sqrt(2), or tanh of a cubic, and has some ulps of a number below 1; w has a relative error
+    of its own, which moves f by its part of |w| f'(w). The sum and the product are rounded."""
     with np.errstate(all="ignore"):
-        narrow = library(
-            rounding,
-            x,
-            _tails((scipy.special.ndtr(x.lo), scipy.special.ndtr(x.hi)), x.most),
-            np.zeros(x.lo.shape),
-            up(0.5 * moved(x) + _of_one(rounding)),
-            within=(0.0, 1.0),
-        )
+        near, far = _shape(x.least, approximate), _shape(x.most, approximate)
+        top = np.maximum(far[1], near[1])
+        size = np.minimum(top, 1.0) if rounding.loose else power_of_two_below(np.minimum(top, 1.0))
+        steep = np.where(near[0] < 1.0, 0.5, far[0] * near[2])  # |w| f'(w) is below 0.49
+        own = (8 if approximate else 2) * rounding.unit * np.minimum(steep, 0.5)
+        narrow = 0.0 if approximate or rounding.unit < 2.0**-25 else _NARROW_ERF
+        a = up(0.5 * (moved(x) + rounding.library * size + own + narrow))
+        ends = _tails((scipy.special.ndtr(x.lo), scipy.special.ndtr(x.hi)), x.most)
         slack = 5e-4 if approximate else 0.0  # between both forms, 0.0005 at most
-        share = replace(narrow, lo=narrow.lo - slack, hi=np.minimum(narrow.hi + slack, 1.0))
+        lo, hi = np.maximum(ends[0] - slack, 0.0), np.minimum(ends[1] + slack, 1.0)
+        value = Enclosed(lo, hi, np.zeros(a.shape), a, x.bad, x.undefined)
+        share = rounded(rounding, value, relative=2 * rounding.unit, least=rounding.library_least)
     found = multiply(rounding, x, share)
     with np.errstate(all="ignore"):  # x (1 + f) is up to twice as large
         bad = found.bad | ~(2 * (x.most + moved(x)) < rounding.largest)
-    a = np.where(bad, np.inf, found.a + rounding.normal)
+    a = np.where(bad, np.inf, found.a + rounding.library_least)
     return replace(found, a=a, bad=bad, overflows=False)
+
+
+def _shape(size: Bounds, approximate: bool) -> tuple[Bounds, Bounds, Bounds]:
+    """Of |x|, not below: |w|, f(|w|) and f'(|w|) of gelu's w and f."""
+    if approximate:
+        w = 0.79788456080287 * (size + 0.044715 * size**3)
+        return w, np.tanh(w) + 1e-15, np.cosh(np.minimum(w, 300.0)) ** -2 * (1 + 1e-12)
+    w = size * math.sqrt(0.5)
+    return w, scipy.special.erf(w) + 1e-15, 1.13 * np.exp(-(w**2))
 
 
 @rule("log_sigmoid")

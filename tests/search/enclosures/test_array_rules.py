@@ -236,3 +236,14 @@ def test_a_number_that_may_be_flushed_does_not_change_its_sign() -> None:
     mask: Mask = RULES["greater"](flushing, x, between(np.zeros(3), np.zeros(3)))
     assert mask.agree.tolist() == [True, False, True]
     assert mask.computed_true.tolist() == [False, True, False]
+
+
+def test_beside_what_is_never_true_no_tie_counts() -> None:
+    rounding = Rounding.of(FORMATS["float32"], False)
+    zero = between(np.zeros(3), np.zeros(3))
+    never = RULES["equal"](rounding, between([1.0, 0.0, 1.0], [2.0, 2.0, 2.0]), zero)
+    may = RULES["equal"](rounding, between([-1.0, -1.0, 1.0], [1.0, 1.0, 2.0]), zero)
+    for pair in ((never, may), (may, never)):
+        both = RULES["logical_and"](rounding, *pair)
+        assert both.tie.tolist() == [False, True, False]
+        assert both.true.tolist() == [False, True, False]

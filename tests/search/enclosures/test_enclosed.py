@@ -103,3 +103,19 @@ def test_numbers_as_they_are() -> None:
     np.testing.assert_array_equal(x.unless_0.a, 0.0)
     moved = x.map(lambda part: part[::-1])
     np.testing.assert_array_equal(moved.lo, [-2.0, 1.5])
+
+
+def test_a_number_is_off_by_ulps_of_the_power_of_two_below_it() -> None:
+    """Never by more than its nearest number is, and by half as much above 2^k as below."""
+    rounding = Rounding.of(FORMATS["float32"], False)
+    rng = np.random.default_rng(0)
+    numbers = rng.choice([-1, 1], 4000) * np.exp2(rng.uniform(-20, 20, 4000))
+    numbers[:80] = np.exp2(np.arange(-40, 40)) * (1 + rng.choice([-1, 1], 80) * 2.0**-26)
+    found = rounded(rounding, exact(numbers), in_ulps=True)
+    assert np.all(np.abs(numbers.astype(np.float32) - numbers) <= found.error)
+    above, below = rounded(rounding, exact([1.9999, 1.0001]), in_ulps=True).error / rounding.unit
+    assert above < 1.001 > below
+    assert np.all(found.error <= rounded(rounding, exact(numbers)).error)
+    wide = rounded(rounding, between([1.5, -1.0], [3.0, 1.0]), in_ulps=True)
+    assert wide.error[0] >= 2 * rounding.unit
+    assert wide.error[1] >= rounding.unit

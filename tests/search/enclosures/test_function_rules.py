@@ -1,7 +1,10 @@
 """What engines do to functions beyond the 4 ulps of a library (the sweep is in test_rules)."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import scipy.special
 
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.search.enclosures import function_rules
@@ -9,6 +12,8 @@ from gradcheck_cli.search.enclosures.enclosed import Enclosed, Rounding, between
 from gradcheck_cli.search.enclosures.rules import RULES, read
 
 FLOAT32 = Rounding.of(FORMATS["float32"], False)
+FLOAT64 = Rounding.of(FORMATS["float64"], False)
+NUMPYS = {"asin": "arcsin", "atan": "arctan", "asinh": "arcsinh", "atanh": "arctanh"}
 
 
 @pytest.mark.parametrize("name", ["sinh", "cosh"])
@@ -75,3 +80,54 @@ def test_what_is_flushed_has_the_root_of_0(name: str, more: tuple[Enclosed, ...]
     assert not found.bad[0]
     assert found.error[0] > np.sqrt(flushing.normal) / 2
     assert RULES[name](flushing, read(flushing, between([-1e-40], [4.0])), *more).bad[0]
+
+
+FROM_ZERO = [
+    "sin",
+    "tan",
+    "sinh",
+    "tanh",
+    "asin",
+    "atan",
+    "asinh",
+    "atanh",
+    "expm1",
+    "log1p",
+    "erf",
+]
+
+
+@pytest.mark.parametrize("name", FROM_ZERO)
+def test_an_error_stays_a_part_of_a_number_that_goes_to_0(name: str) -> None:
+    """However many octaves a box has, an argument that is off by a part of it gives a result that
+    is off by a part of it, and no number stays lost."""
+    for lo, hi in ((1e-30, 0.5), (-0.4, -1e-25)):
+        x = replace(between([lo], [hi]), d=np.array([FLOAT32.unit]))
+        found = RULES[name](FLOAT32, x)
+        assert found.d[0] < FLOAT32.library + 4 * FLOAT32.unit
+        assert found.a[0] < 1e-40
+
+
+@pytest.mark.parametrize("name", FROM_ZERO)
+@pytest.mark.parametrize("d", [1e-7, 1e-3, 0.05])
+def test_no_argument_moves_such_a_function_by_more(name: str, d: float) -> None:
+    function = getattr(np, NUMPYS.get(name, name), None) or getattr(scipy.special, name)
+    rng = np.random.default_rng(0)
+    for size in (1e-6, 0.1, 0.9):
+        ends = np.sort(rng.uniform(-size, size, (500, 2)), axis=1)
+        a = 10.0 ** rng.uniform(-9, -4, 500)
+        x = replace(between(*ends.T), d=np.full(500, d), a=a)
+        found = RULES[name](FLOAT64, x)
+        v = ends[:, 0] + (ends[:, 1] - ends[:, 0]) * rng.random((50, 500))
+        off = function(v + rng.choice([-1, 1], v.shape) * (d * np.abs(v) + a)) - function(v)
+        allowed = found.d * np.abs(function(v)) + found.a
+        assert np.all(found.bad | (np.abs(off) <= allowed * (1 + 1e-9)))
+
+
+@pytest.mark.parametrize("approximate", [False, True])
+def test_the_tail_of_gelu_has_most_of_its_digits(approximate: bool) -> None:
+    """1 + f is exact there, and f is right to some ulps of 1/2."""
+    x = between([-3.0, -6e-38], [-2.5, 6e-38])
+    found = RULES["gelu"](FLOAT32, x, approximate=approximate)
+    assert found.error[0] < (5 if approximate else 14) * FLOAT32.unit * 3
+    assert found.error[1] < 1e-43

@@ -252,3 +252,14 @@ def test_products_with_powers_of_two_are_exact_one_by_one() -> None:
     y = between(np.array([2.0, 0.3, -0.5, 1.0]), np.array([2.0, 0.3, -0.5, 2.0]))
     found = RULES["multiply"](Rounding.of(FLOAT32, False), x, y)
     assert (found.d > 0).tolist() == [False, True, False, True]
+
+
+def test_quotients_by_powers_of_two_are_exact_unless_they_underflow() -> None:
+    x, y = (
+        between([1.0, 1.0, 1e-38], [2.0, 2.0, 2e-38]),
+        between([0.125, 3.0, 8.0], [0.125, 3.0, 8.0]),
+    )
+    for loose in (False, True):
+        found = RULES["divide"](Rounding.of(FORMATS["float32"], loose), x, y)
+        assert found.error[0] < 1e-30 < found.error[1]
+        assert found.a[2] > 0
