@@ -1,6 +1,7 @@
 """Attacks on proofs of `gradcheck search`: random formulas and domains are searched on an engine,
 and inside of each domain that is called free of a kind of failure, random and extreme points are
-run. One that fails in that kind is a counterexample: a bug of the worst sort.
+run, half of them beside zeros of the value or of the gradient, where errors count most. One that
+fails in that kind is a counterexample: a bug of the worst sort.
 
     python -m tests.fuzz.proofs [--engine NAME] [--formulas N] [--points N] [--seed N]
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -47,7 +49,10 @@ _UNARY = (
         "minimum({}, 0.5)",
     ),
 )
-_BINARY = ("({})+({})", "({})-({})", "({})*({})", "({})/({})", "maximum({}, {})", "minimum({}, {})")
+_BINARY = (
+    *("({})+({})", "({})-({})", "({})*({})", "({})/({})", "maximum({}, {})", "minimum({}, {})"),
+    "(0.5 + abs({}))**({})",
+)
 _WHOLE = (
     *("sum({})", "mean({})", "logsumexp({})", "max({})", "norm({})", "sum(softmax({}) * w)"),
     *("log_softmax({})[0]", "sum(({}) * w)", "min({})", "prod({})", "sum(cumsum({}) * w)"),
@@ -110,6 +115,29 @@ def drawn_points(domain: Domain, count: int, rng: np.random.Generator) -> Ordina
     ends = np.where(rng.random(shape) < 0.5, domain.low, domain.high)
     near = domain.inside(ends + rng.integers(-1000, 1000, size=shape))
     return np.where(rng.random(shape) < 0.8, drawn, near)
+
+
+def beside_zeros(
+    domain: Domain, points: Ordinals, numbers: Callable[[Ordinals], np.ndarray], rng: Any
+) -> Ordinals:
+    """The points (N, D), where possible each moved along one element to a zero of one of the
+    `numbers` (N, n), the value and the gradient, or up to 32 numbers of the dtype beside it."""
+    rows, axis = np.arange(len(points)), rng.integers(domain.size, size=len(points))
+    low, high = points.copy(), points.copy()
+    ends = np.sort(rng.integers(domain.low[axis], domain.high[axis] + 1, (2, len(points))), axis=0)
+    low[rows, axis], high[rows, axis] = ends
+    first = numbers(low)
+    column = rng.integers(first.shape[1], size=len(points))
+    sign = np.sign(first[rows, column])
+    crosses = sign * np.sign(numbers(high)[rows, column]) < 0
+    for _ in range(64):
+        middle = low.copy()
+        middle[rows, axis] = (low[rows, axis] + high[rows, axis]) // 2
+        below = np.sign(numbers(middle)[rows, column]) == sign
+        low = np.where(below[:, None], middle, low)
+        high = np.where(below[:, None], high, middle)
+    low[rows, axis] += rng.integers(-32, 33, size=len(points))
+    return np.where(crosses[:, None], domain.inside(low), points)
 
 
 class Attack:
@@ -185,7 +213,15 @@ class Attack:
             return
         estimator = Estimator(runner.batched, spec.wrt, domain.dtype)
         points = drawn_points(domain, _MANY, self._rng)
-        if not turn:
+
+        def numbers(at: Ordinals) -> np.ndarray:
+            answers = estimator(runner.values(at), _MANY)
+            parts = (answers.value, *answers.gradients.values())
+            return np.concatenate([part.reshape(_MANY, -1) for part in parts], axis=1)
+
+        if turn:
+            points = beside_zeros(domain, points, numbers, self._rng)
+        else:
             special = probes(domain, (), self._rng)[:_MANY]
             points[: len(special)] = special
         answers = yield from runner.at(points)

@@ -30,7 +30,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.trace.symbols import ProgramWriter, Symbol
-from gradcheck_cli.search.enclosures.array_rules import MOVES
+from gradcheck_cli.search.enclosures.array_rules import MOVES, as_enclosed, as_mask
 from gradcheck_cli.search.enclosures.enclosed import (
     Bounds,
     Enclosed,
@@ -239,9 +239,9 @@ class Adjoints:
     def _about(self, run: Run, index: int, size: int) -> Any:
         """All numbers of a node between the exact and the computed one."""
         value, shape = run.single[index], (size, *self._shape(index))
-        if isinstance(value, Mask):
-            return value.map(lambda part: np.broadcast_to(part, shape))
-        spread = value.map(lambda part: np.broadcast_to(part, shape))
+        if self._program.program.nodes[index].kind == "bool":
+            return as_mask(value).map(lambda part: np.broadcast_to(part, shape))
+        spread = as_enclosed(value).map(lambda part: np.broadcast_to(part, shape))
         error = np.where(spread.bad, np.inf, spread.error)
         found = between(spread.lo - error, spread.hi + error)
         return replace(found, bad=spread.bad | ~np.isfinite(error))

@@ -31,6 +31,8 @@ FORMULAS = {
     "a normalised array": "sum((x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + 0.1))",
     "a row that is a step": "sum(sign(x - 0.1) * x)",
     "a softmax": "sum(softmax(x) * x) - logsumexp(x)",
+    "a power whose exponent moves, through 0 and 1": "sum((0.5 + abs(x)) ** (2.2 * x) * x)",
+    "a choice that does not move": "sum(where(reshape([2.0, 1.0], (2,)) > 1.5, x ** 3 - x, x))",
     "moved numbers": "sum(concatenate([x[0:1] * x[1:2], x * 3.3]) ** 3)",
 }
 
