@@ -46,11 +46,12 @@ AT_ONCE = [
     "stack([x[1], w], axis=1)",
     "matmul(x, w)",
     "cumsum(x, axis=0)",
+    "norm(x)",
     "norm(x, axis=1)",
     "max(x)",
     "sort(x, axis=0)",
 ]
-ONE_BY_ONE = ["trace(x @ m)", "norm(x)"]
+ONE_BY_ONE = ["trace(x @ m)"]
 
 
 def parsed(formula: str, shapes: Mapping[str, tuple[int, ...]]) -> Any:

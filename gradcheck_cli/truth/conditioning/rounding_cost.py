@@ -52,6 +52,7 @@ STIRRED = 3
 # Of the norm of what is factorised: far above float64's rounding, far below where second order
 # counts.
 PERTURBATION: Step = 2.0**-26
+_HALF = 2.0 ** (-FORMATS["float64"].bits / 2)  # of float64's digits
 DRAWS = 3  # one of them moves an entry by half of what the worst does, nearly always
 SUFFIX = " moved by"  # no name of an input has a space
 
@@ -66,6 +67,8 @@ def with_costs(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> 
     if certified and request.suspects is not None:
         nothing = np.zeros_like(truth.output)
         costs = conditioning(request, true)
+        if any(np.any(_is_large(truth.blocks[key], cost)) for key, cost in costs.items()):
+            costs |= _where_lost(costs, request, truth, float64_gradients(request, engine).true)
         return _with(truth, costs, Cost(nothing, nothing, nothing))
     own = float64_gradients(request, engine).true
     if not certified:
@@ -81,6 +84,7 @@ def with_costs(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> 
     if keys:
         blocks = {key: truth.blocks[key] for key in keys}
         costs |= with_moved({key: costs[key] for key in keys}, request, blocks)
+    costs |= _where_lost(costs, request, truth, own)
     return _with(truth, costs, cost_of_output(request, truth.output, run))
 
 
@@ -303,6 +307,42 @@ def missed(
     return bool(np.any(off if wanted is None else off & wanted))
 
 
+def _is_large(block: TruthBlock, cost: Cost) -> Array:
+    """Entries of which rounding the inputs takes half of float64's digits, as C says."""
+    with np.errstate(all="ignore"):
+        size = np.fmax(np.abs(block.value), block.scale)
+        return np.asarray(block.certified & (cost.known_condition > _HALF * size))
+
+
+def _where_lost(
+    costs: Mapping[tuple[Mode, str], Cost],
+    request: TruthRequest,
+    truth: Truth,
+    own: Mapping[tuple[Mode, str], Array],
+) -> dict[tuple[Mode, str], Cost]:
+    """The costs of blocks that float64 itself, which has `own`, gets wrong by half of its digits: C
+    of such entries is what certified derivatives change by, however large the slopes are that
+    float64 finds. At 3 + 2 ulps, it has log(x / 3) to no digit: 1 / log(x / 3) is off by as much as
+    its own slope says, and the derivative of (x - 3) / log(x / 3) does not move."""
+    lost = {}
+    for key, cost in costs.items():
+        block = truth.blocks[key]
+        with np.errstate(all="ignore"):
+            size = np.fmax(np.abs(block.value), block.scale)
+            off = ~(np.abs(own[key] - block.value) <= _HALF * size + block.error)
+        mine = off & _is_large(block, cost)
+        if np.any(mine):
+            lost[key] = mine
+    blocks = {key: truth.blocks[key] for key in lost}
+    moved = _moved(request, blocks) if lost else {}
+    found = {}
+    for key, mask in lost.items():
+        change, known = moved[key]
+        mine = np.where(mask & known, 2 * change, costs[key].known_condition)
+        found[key] = replace(costs[key], condition=mine)
+    return found
+
+
 def with_moved(
     costs: Mapping[tuple[Mode, str], Cost],
     request: TruthRequest,
@@ -315,11 +355,28 @@ def with_moved(
     1e30 is evaluated at an even integer, as 0.3 is absorbed, and its derivative is flat there; at
     the exact point it is not.
     """
-    modes = {mode: request.projections[mode] for mode, _ in costs}
+    moved = {key: change for key, (change, _) in _moved(request, blocks).items()}
+    return {
+        key: Cost(
+            np.fmax(cost.known_condition, 2 * moved[key]),
+            np.fmax(cost.allowance, 2 * moved[key]),
+            np.fmax(cost.floor, 2 * moved[key]),
+        )
+        for key, cost in costs.items()
+    }
+
+
+def _moved(
+    request: TruthRequest, blocks: Mapping[tuple[Mode, str], TruthBlock]
+) -> dict[tuple[Mode, str], tuple[Array, Array]]:
+    """What certified derivatives change by, at most, in a few draws of moves of every input by up
+    to half an ulp; and in which entries both were certified in each."""
+    modes = {mode: request.projections[mode] for mode, _ in blocks}
     program = _moving(request.program, request.exact)
     rng = generator(request.seed, 53)
     unit = FORMATS[request.dtype].unit_roundoff
-    moved = {key: np.zeros_like(blocks[key].value) for key in costs}
+    moved = {key: np.zeros_like(block.value) for key, block in blocks.items()}
+    known = {key: block.certified.copy() for key, block in blocks.items()}
     for _ in range(DRAWS):
         moves = {
             name + SUFFIX: unit * rng.uniform(-1.0, 1.0, np.shape(value))
@@ -333,14 +390,8 @@ def with_moved(
             with np.errstate(all="ignore"):
                 change = np.where(both, np.abs(there[key].value - blocks[key].value), 0.0)
             moved[key] = np.fmax(largest, change)
-    return {
-        key: Cost(
-            np.fmax(cost.known_condition, 2 * moved[key]),
-            np.fmax(cost.allowance, 2 * moved[key]),
-            np.fmax(cost.floor, 2 * moved[key]),
-        )
-        for key, cost in costs.items()
-    }
+            known[key] &= both
+    return {key: (moved[key], known[key]) for key in moved}
 
 
 def _moving(program: Program, exact: Collection[str]) -> Program:

@@ -184,3 +184,27 @@ def test_an_absorbed_phase_is_ill_conditioned(formula: str, x: float, dtype: str
 def test_where_nothing_is_absorbed_first_order_decides(formula: str, x: float) -> None:
     block = block_at(formula, x, "float64")
     assert block.condition < 1e-14 * np.abs(block.value)
+
+
+@pytest.mark.parametrize(
+    ("formula", "inputs"),
+    [
+        ("(x - 3) / log(x / 3)", {"x": 3.0000000000000009}),
+        ("(x - y) / log(x / y)", {"x": 18.368400284838543, "y": 18.36840028483855}),
+        ("(exp(x) - exp(y)) / (x - y)", {"x": 0.7000000000000001, "y": 0.7}),
+    ],
+)
+def test_slopes_of_what_float64_has_lost_are_no_condition(formula: str, inputs: dict) -> None:
+    """The truth of these quotients of differences hardly bends, where float64 has no digit of
+    them."""
+    truth = truth_of(formula, inputs, dtype="float64", modes=("reverse",), conditioning=True)
+    block = truth.blocks["reverse", "x"]
+    assert block.certified.all()
+    assert block.condition[0, 0] <= 1e-14
+
+
+def test_a_truth_that_moves_is_ill_conditioned_in_float64_too() -> None:
+    truth = truth_of(
+        "sin(x)", {"x": 1.5e16}, dtype="float64", modes=("reverse",), conditioning=True
+    )
+    assert truth.blocks["reverse", "x"].condition[0, 0] > 0.1
