@@ -82,6 +82,7 @@ def test_the_saved_spec_does_the_same(folder: Path) -> None:
 def test_order_is_a_setting_of_the_spec(folder: Path) -> None:
     (folder / "module.py").write_text("import torch\n\ndef cube(x):\n    return x**3\n")
     _, result = checked(folder, "module:cube", "--input", "x=[2.0]", "--order", "2")
+    assert not result["findings"]
     assert {check["engine"] for check in result["checks"]} == {"torch"}
     assert "hessian" in " ".join(check["mode"] for check in result["checks"]) or any(
         "over" in check["mode"] for check in result["checks"]
