@@ -30,7 +30,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
 from gradcheck_cli.domain.program import INPUT, Program, ProgramCopy
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.thresholds import BENIGN, FEW_ULPS, FIRST_ORDER_SLACK, Step
+from gradcheck_cli.domain.thresholds import BENIGN, ERROR_BITS, FEW_ULPS, FIRST_ORDER_SLACK, Step
 from gradcheck_cli.domain.truth import Cost, Truth, TruthBlock
 from gradcheck_cli.engines.reference.engine import ReferenceEngine
 from gradcheck_cli.truth.certified.enclose import certify
@@ -52,7 +52,6 @@ STIRRED = 3
 # Of the norm of what is factorised: far above float64's rounding, far below where second order
 # counts.
 PERTURBATION: Step = 2.0**-26
-_HALF = 2.0 ** (-FORMATS["float64"].bits / 2)  # of float64's digits
 DRAWS = 3  # one of them moves an entry by half of what the worst does, nearly always
 SUFFIX = " moved by"  # no name of an input has a space
 
@@ -311,7 +310,12 @@ def _is_large(block: TruthBlock, cost: Cost) -> Array:
     """Entries of which rounding the inputs takes half of float64's digits, as C says."""
     with np.errstate(all="ignore"):
         size = np.fmax(np.abs(block.value), block.scale)
-        return np.asarray(block.certified & (cost.known_condition > _HALF * size))
+        return np.asarray(block.certified & (cost.known_condition > _half_of_the_digits(size)))
+
+
+def _half_of_the_digits(size: Array) -> Array:
+    """What the last half of float64's digits is of numbers of this size."""
+    return np.asarray(size * 2.0 ** ((ERROR_BITS - 1) * FORMATS["float64"].bits))
 
 
 def _where_lost(
@@ -329,7 +333,7 @@ def _where_lost(
         block = truth.blocks[key]
         with np.errstate(all="ignore"):
             size = np.fmax(np.abs(block.value), block.scale)
-            off = ~(np.abs(own[key] - block.value) <= _HALF * size + block.error)
+            off = ~(np.abs(own[key] - block.value) <= _half_of_the_digits(size) + block.error)
         mine = off & _is_large(block, cost)
         if np.any(mine):
             lost[key] = mine
