@@ -149,8 +149,7 @@ class WrongGradients:
             return finding
         if cause is not None and cause.proven and cause.engine_op not in names:
             return finding
-        traced = self._find(finding)
-        row = np.ones(sum(y.size for y in self._subject.outputs)) if traced is None else traced.row
+        row = self._row(finding)
         step = where_it_runs(lambda: sampler(finding, self._subject.record(row), names), None)
         if step is None:
             return finding
@@ -168,6 +167,12 @@ class WrongGradients:
             message=f"{which}: {said}, not that of the numbers that were drawn",
             cause=_sampled(finding, step),
         )
+
+    def _row(self, finding: Finding) -> Array:
+        """The cotangent of the entry of a finding; ones where that is not traced."""
+        traced = self._find(finding)
+        size = sum(output.size for output in self._subject.outputs)
+        return np.ones(size) if traced is None else traced.row
 
     def _missing_if_cut(self, finding: Finding) -> Finding:
         """GC102 in place of GC101 where nothing arrives because the graph is cut: an output that is
@@ -255,8 +260,7 @@ class WrongGradients:
 
     def _of_the_framework(self, finding: Finding) -> Cause | None:
         """The operation of the framework whose derivative is wrong, and reaches the entry."""
-        traced = self._find(finding)
-        row = np.ones(sum(y.size for y in self._subject.outputs)) if traced is None else traced.row
+        row = self._row(finding)
         mode = finding.way
         if mode not in self._own:
             self._own[mode] = self._own_rules(row, mode)

@@ -309,12 +309,12 @@ def missed(
 def _is_large(block: TruthBlock, cost: Cost) -> Array:
     """Entries of which rounding the inputs takes half of float64's digits, as C says."""
     with np.errstate(all="ignore"):
-        size = np.fmax(np.abs(block.value), block.scale)
-        return np.asarray(block.certified & (cost.known_condition > _half_of_the_digits(size)))
+        return np.asarray(block.certified & (cost.known_condition > _half_of_the_digits(block)))
 
 
-def _half_of_the_digits(size: Array) -> Array:
-    """What the last half of float64's digits is of numbers of this size."""
+def _half_of_the_digits(block: TruthBlock) -> Array:
+    """What the last half of float64's digits is of entries, at their size or the natural one."""
+    size = np.fmax(np.abs(block.value), block.scale)
     return np.asarray(size * 2.0 ** ((ERROR_BITS - 1) * FORMATS["float64"].bits))
 
 
@@ -332,8 +332,7 @@ def _where_lost(
     for key, cost in costs.items():
         block = truth.blocks[key]
         with np.errstate(all="ignore"):
-            size = np.fmax(np.abs(block.value), block.scale)
-            off = ~(np.abs(own[key] - block.value) <= _half_of_the_digits(size) + block.error)
+            off = ~(np.abs(own[key] - block.value) <= _half_of_the_digits(block) + block.error)
         mine = off & _is_large(block, cost)
         if np.any(mine):
             lost[key] = mine
