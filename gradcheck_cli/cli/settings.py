@@ -220,7 +220,13 @@ _GROUPS: dict[str, tuple[Setting, ...]] = {
         ),
         Setting("color", Choice(COLOR_CHOICES), "Colours; default: auto (on a terminal)."),
         Setting("quiet", click.BOOL, "Show only failures.", short="q", switch=True),
-        Setting("verbose", click.BOOL, "Show every value of every engine.", short="v", switch=True),
+        Setting(
+            "verbose",
+            click.BOOL,
+            "Show the values of every engine, and by which rules they passed.",
+            short="v",
+            switch=True,
+        ),
         Setting(
             "engine-output",
             click.BOOL,

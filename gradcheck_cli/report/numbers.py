@@ -20,6 +20,8 @@ HALF = 0.5  # errors of less are a part of the truth; from there on, what was co
 ALIKE = 1e-3  # as which a factor or a sign is recognised
 MOST = 1e4  # factors above are not written in full
 ALL_DIGITS = "all digits wrong"
+LONGEST = 64  # numbers of an array that are all shown; of larger ones both ends of each axis are
+ENDS = 2  # elements at either end
 UNNAMED = "output"  # what a result's output is called where the formula gives it no name
 
 
@@ -106,14 +108,35 @@ def depth(value: object) -> int:
 
 
 def reading_text(reading: Reading, output_name: str) -> str:
-    """`z = 11, dz/dx = 8`; with a point in front where the spec has points."""
+    """`z = 11, dz/dx = 8`, with a point in front where the spec has points. Large arrays are
+    abridged; the JSON report has all numbers."""
     named = output_name != UNNAMED
     value, numerator = (output_name, f"d{output_name}") if named else ("value", "d")
-    parts = [f"{value} = {nested(reading.output, reading.dtype)}"]
+    parts = [f"{value} = {_abridged(reading.output, reading.dtype)}"]
     for name, gradient in reading.gradients.items():
-        parts.append(f"{numerator}/d{name} = {nested(gradient, reading.dtype)}")
+        parts.append(f"{numerator}/d{name} = {_abridged(gradient, reading.dtype)}")
     point = "" if reading.point is None else f"points[{reading.point}]: "
     return point + ", ".join(parts)
+
+
+def _abridged(values: object, dtype: str) -> str:
+    """A number or nested list as text; of many numbers those at the ends, as NumPy prints them."""
+    return nested(values, dtype) if _count(values) <= LONGEST else _ends(values, dtype)
+
+
+def _count(values: object) -> int:
+    return sum(map(_count, values)) if isinstance(values, list | tuple) else 1
+
+
+def _ends(values: object, dtype: str) -> str:
+    if not isinstance(values, list | tuple):
+        return nested(values, dtype)
+    if len(values) <= 2 * ENDS:
+        return f"[{', '.join(_ends(part, dtype) for part in values)}]"
+    first, last = (
+        [_ends(part, dtype) for part in ends] for ends in (values[:ENDS], values[-ENDS:])
+    )
+    return f"[{', '.join([*first, '...', *last])}]"
 
 
 def training_text(training: TrainingResult) -> str:

@@ -62,27 +62,32 @@ def quality_of(result: SpecResult) -> str:
 
 OF_DIGITS = ("few digits", "some digits", "rounding", "path")
 """Rules that let a few digits go: their error counts. What another rule is about is no error."""
+OF_ROUNDING = ("rounding", "path")
+"""Those of them that let more than a quarter go."""
 UNSAID = ("flushed", "tolerance", "error bar", "zero", "small")
 """Rules of which no finding speaks."""
 
 
 def _worst(result: SpecResult) -> str:
     """The largest error of what passed by its digits: in ulps, or as a part of the number."""
-    known = [(worst, check.dtype) for check in result.checks for worst in _errors(check)]
+    known = [(off, check.dtype, rule) for check in result.checks for off, rule in _errors(check)]
     if not known:
         return ""
-    far = [(off, dtype) for off, dtype in known if off >= FEW]
+    far = [one for one in known if one[0] >= FEW]
     worst = max(far, key=lambda one: one[0] * 2.0 ** -PRECISION[one[1]]) if far else max(known)
-    return f"worst error {small_or_relative(*worst)}"
+    off, dtype, rule = worst
+    why = ", explained by rounding" if rule in OF_ROUNDING else ""
+    return f"worst error {small_or_relative(off, dtype)}{why}"
 
 
-def _errors(check: Check) -> Iterator[float]:
+def _errors(check: Check) -> Iterator[tuple[float, str]]:
+    """Errors in ulps, and by which rule they passed; none is needed where there are few."""
     small = check.max_ulps is not None and check.max_ulps < FEW
     if check.max_ulps is not None and (small or not check.passed_by):
-        yield check.max_ulps
+        yield check.max_ulps, ""
     for passed in check.passed_by:
         if passed.rule in OF_DIGITS and passed.ulps is not None:
-            yield passed.ulps
+            yield passed.ulps, passed.rule
 
 
 def _other_rules(result: SpecResult) -> str:

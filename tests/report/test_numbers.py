@@ -111,3 +111,10 @@ def test_names_and_points_are_said() -> None:
         "points[1]: loss = 0.25, dloss/da = 1, dloss/db = [2, 3]"
     )
     assert reading_text(reading, "output").startswith("points[1]: value = 0.25, d/da")
+
+
+def test_of_many_numbers_the_ends_are_shown() -> None:
+    rows = [[float(10 * i + j) for j in range(9)] for i in range(9)]
+    shown = reading_text(Reading("torch", "float32", "reverse", None, rows, {"a": rows[:3]}), "f")
+    assert shown.startswith("f = [[0, 1, ..., 7, 8], [10, 11, ..., 17, 18], ..., [70,")
+    assert "df/da = [[0, 1, 2, 3, 4, 5, 6, 7, 8], [10" in shown

@@ -113,6 +113,14 @@ def test_a_rule_is_named_where_no_finding_speaks_of_it(rule: str, said: str) -> 
     assert said in line
 
 
+@pytest.mark.parametrize(("rule", "said"), [("rounding", True), ("few digits", False)])
+def test_rounding_is_named_where_it_took_many_digits(rule: str, said: bool) -> None:
+    (check, *_) = samples.checks()
+    passed = replace(check, passed_by=(Pass(rule, 1, 4000.0),))
+    (line,) = lines(replace(samples.quadratic(), checks=(passed,)))
+    assert ("relative, explained by rounding" in line) == said
+
+
 def test_v_shows_every_number_and_every_rule() -> None:
     (check, *_) = samples.checks()
     passed = replace(check, passed_by=(Pass("few digits", 2, 5.0),))
