@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, Protocol
 
 from gradcheck_cli.domain.dtypes import Array
@@ -87,7 +88,8 @@ class Derivatives(Protocol):
         ...
 
     def nested(self) -> AbstractContextManager[Any]:
-        """Meanwhile a jvp can be differentiated, by a vjp or another jvp. It has no rest then."""
+        """Meanwhile a jvp can be differentiated, by a vjp or another jvp; what a function gives
+        beside its targets is arrays then."""
         ...
 
 
@@ -167,16 +169,67 @@ class TapeVJP:
         return self._tape.gradient(targets, arrays, bars, again)
 
 
-def gradient_of(
-    fw: Derivatives, function: Callable[..., Targets], cotangents: Sequence[Any]
-) -> Callable[..., Targets]:
-    """vjp(cotangents) as a function of the primals, which can be differentiated."""
+def gradient_of(fw: Derivatives, function: Composed, cotangents: Arrays) -> Composed:
+    """vjp(cotangents) as a function of the primals, which can be differentiated. Its rest is that
+    of the function, or else the function's targets; of one with marks, in a pair with the
+    cotangents of what is marked."""
+    return _derivative(_gradients, fw, function, cotangents)
 
-    def gradients(moved: Sequence[Any], _: Any = None) -> Targets:
-        _, _, vjp = fw.vjp(function, list(moved))
-        return vjp(cotangents, again=True), None
 
-    return gradients
+def tangent_of(fw: Derivatives, function: Composed, tangents: Arrays) -> Composed:
+    """jvp(tangents) as a function of the primals, which can be differentiated in
+    `Derivatives.nested`; its rest is as that of `gradient_of`."""
+    return _derivative(_tangents, fw, function, tangents)
+
+
+def _gradients(
+    fw: Derivatives, function: Composed, cotangents: Arrays, moved: Arrays, _: Any = None
+) -> Targets:
+    targets, rest, vjp = fw.vjp(function, list(moved))
+    found = vjp(cotangents, again=True)
+    rest = tuple(targets) if rest is None else rest
+    return found, (rest, vjp.with_marked(cotangents)[1]) if _marks(function) else rest
+
+
+def _tangents(
+    fw: Derivatives, function: Composed, tangents: Arrays, moved: Arrays, _: Any = None
+) -> Targets:
+    targets, found, rest = fw.jvp(function, list(moved), tangents)
+    return found, tuple(targets) if rest is None else rest
+
+
+def _derivative(
+    derived: Callable[..., Targets], fw: Derivatives, function: Composed, given: Arrays
+) -> Composed:
+    """That of a closure is one, too."""
+    if not isinstance(function, Closure):
+        return partial(derived, fw, function, given)
+    count = len(function.arrays)
+    named = {f".{count}.{i}": one for i, one in enumerate(given) if one is not None}
+    names = tuple(None if one is None else f".{count}.{i}" for i, one in enumerate(given))
+    code = _DerivativeCode(derived, fw, function.code, names, function.marks)
+    return Closure(code, {**function.arrays, **named}, function.marks)
+
+
+@traceable_dataclass(frozen=True, slots=True)
+class _DerivativeCode:
+    """The code of a derivative of what some code computes. `given` are the names of its cotangents
+    or tangents among the arrays, None for one that there is not."""
+
+    derived: Callable[..., Targets]
+    fw: Derivatives
+    code: Callable[..., Any]
+    given: tuple[str | None, ...]
+    traced: bool
+
+    def __call__(self, arrays: dict[str, Any], moved: Arrays, _: Any = None) -> Targets:
+        own = {name: array for name, array in arrays.items() if name not in self.given}
+        given = [None if name is None else arrays[name] for name in self.given]
+        return self.derived(self.fw, Closure(self.code, own, self.traced), given, moved)
+
+
+def _marks(function: Composed) -> bool:
+    return isinstance(function, Closure) and function.marks
 
 
 def double_vjp(
@@ -197,13 +250,14 @@ def reverse_over_reverse(
     fw: Derivatives, function: Composed, primals: Arrays, cotangents: Arrays, tangents: Arrays
 ) -> list[Any]:
     """d <vjp(cotangents), tangents> / d primal: one array a primal, None where there is none."""
+    gradients = gradient_of(fw, function, cotangents)
 
-    def gradients(moved: Sequence[Any], _: Any = None) -> Targets:
-        _, _, vjp = fw.vjp(function, list(moved))
-        pairs = zip(vjp(cotangents, again=True), tangents, strict=True)
-        return [None if x_dot is None else grad for grad, x_dot in pairs], None
+    def used(moved: Arrays, mark: Any) -> Targets:
+        found, rest = gradients(moved, mark)
+        pairs = zip(found, tangents, strict=True)
+        return [None if x_dot is None else grad for grad, x_dot in pairs], rest
 
-    _, _, vjp = fw.vjp(gradients, primals)
+    _, _, vjp = fw.vjp(used, primals)
     return vjp(tangents)
 
 
@@ -218,12 +272,8 @@ def reverse_over_forward(
     fw: Derivatives, function: Composed, primals: Arrays, cotangents: Arrays, tangents: Arrays
 ) -> list[Any]:
     """d <cotangents, jvp(tangents)> / d primal: the same products by a third route."""
-
-    def pushed(moved: Sequence[Any], _: Any = None) -> Targets:
-        return fw.jvp(function, list(moved), tangents)[1], None
-
     with fw.nested():
-        y_dots, _, vjp = fw.vjp(pushed, primals)
+        y_dots, _, vjp = fw.vjp(tangent_of(fw, function, tangents), primals)
     pairs = zip(y_dots, cotangents, strict=True)
     return vjp([None if y_dot is None else y_bar for y_dot, y_bar in pairs])
 
@@ -233,9 +283,5 @@ def forward_over_forward(
 ) -> list[Any]:
     """The derivative of jvp(tangents) along `firsts`: one array a target, None where there is
     none."""
-
-    def pushed(moved: Sequence[Any]) -> Targets:
-        return fw.jvp(function, list(moved), tangents)[1], None
-
     with fw.nested():
-        return fw.jvp(pushed, primals, firsts)[1]
+        return fw.jvp(tangent_of(fw, function, tangents), primals, firsts)[1]

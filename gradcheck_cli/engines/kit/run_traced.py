@@ -13,7 +13,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Mode, Phase, Problem, Trace, TraceRequest
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.engines.derivatives import Mark, Targets
+from gradcheck_cli.engines.derivatives import Composed, Mark, Targets, gradient_of, tangent_of
 from gradcheck_cli.engines.errors import EngineFault, NodeFault, Unsupported
 from gradcheck_cli.engines.execution import Execution, Recorder
 from gradcheck_cli.engines.kit.framework import Framework, arrays_of, scalar
@@ -156,8 +156,14 @@ class _Traced:
         given = [inputs[name] for name in self.prepared.program.inputs]
         return self.prepared.run(given, recorder.enter, recorder.leave)
 
-    def output(self, recorder: Recorder, inputs: Mapping[str, Any]) -> Any:
-        return self.walked(recorder, inputs)[self.prepared.program.output]
+    def output(self, recorder: Recorder, inputs: Mapping[str, Any], *names: str) -> Composed:
+        """The output by the inputs of these names."""
+
+        def output(moved: Sequence[Any], _: Mark | None = None) -> Targets:
+            own = {**inputs, **dict(zip(names, moved, strict=True))}
+            return [self.walked(recorder, own)[self.prepared.program.output]], None
+
+        return output
 
 
 def recorded(
@@ -175,11 +181,7 @@ def _reverse(run: _Traced) -> Execution:
 
     def derivative(y_bar: Any, *given: Any) -> list[Any]:
         inputs = dict(zip(arrays, given, strict=True))
-
-        def output(moved: list[Any], _: Mark) -> Targets:
-            return [run.output(recorder, {**inputs, name: moved[0]})], None
-
-        (y,), _, vjp = fw.vjp(output, [inputs[name]])
+        (y,), _, vjp = fw.vjp(run.output(recorder, inputs, name), [inputs[name]])
         if run.request.target is None:  # the output alone is to be explained
             return [y, None]
         recorder.derive()
@@ -201,7 +203,8 @@ def _forward(run: _Traced) -> Execution:
     def derivative(tangent: Any, *given: Any) -> list[Any]:
         inputs = dict(zip(arrays, given, strict=True))
         if run.request.target is None:
-            return [run.output(recorder, inputs), None]
+            (y,), _ = run.output(recorder, inputs)([])
+            return [y, None]
 
         def output(duals: list[Any]) -> Targets:
             values = run.walked(recorder, {**inputs, name: duals[0]})
@@ -233,12 +236,8 @@ def _reverse_over_reverse(run: _Traced) -> Execution:
 
     def derivative(y_bar: Any, along: Any, *given: Any) -> list[Any]:
         inputs = dict(zip(arrays, given, strict=True))
-
-        def gradient(moved: list[Any], _: Mark) -> Targets:
-            own = {**inputs, **dict(zip(moving, moved, strict=True))}
-            return _pulled(run, recorder, own, moving, y_bar)
-
-        _, y, vjp = fw.vjp(gradient, [inputs[k] for k in moving])
+        gradient = _gradient(run, recorder, inputs, moving, y_bar)
+        _, (y,), vjp = fw.vjp(gradient, [inputs[k] for k in moving])
         bars = [along if k == a else None for k in moving]
         return [y, vjp(bars)[moving.index(b)]]
 
@@ -254,9 +253,10 @@ def _forward_over_reverse(run: _Traced) -> Execution:
         inputs = dict(zip(arrays, given, strict=True))
 
         def gradient(duals: list[Any]) -> Targets:
-            return _pulled(run, recorder, {**inputs, name: duals[0]}, [first], y_bar)
+            own = {**inputs, name: duals[0]}
+            return _gradient(run, recorder, own, [first], y_bar)([own[first]])
 
-        _, (found,), y = fw.jvp(gradient, [inputs[name]], [along])
+        _, (found,), (y,) = fw.jvp(gradient, [inputs[name]], [along])
         return [y, found]
 
     given = [run.y_bar, run.column(), *arrays.values()]
@@ -271,11 +271,11 @@ def _reverse_over_forward(run: _Traced) -> Execution:
     arrays = run.arrays(first, run.name)
 
     def derivative(y_bar: Any, along: Any, *given: Any) -> list[Any]:
-        tangent = _Pushed(run, recorder, dict(zip(arrays, given, strict=True)), along)
+        inputs = dict(zip(arrays, given, strict=True))
         with fw.nested():
-            (_, y), _, vjp = fw.vjp(tangent, [tangent.inputs[first]])
+            _, (y,), vjp = fw.vjp(_tangent(run, recorder, inputs, along), [inputs[first]])
         recorder.derive()
-        return [y, *vjp([y_bar, None])]
+        return [y, *vjp([y_bar])]
 
     given = [run.y_bar, run.column(), *arrays.values()]
     return _recorded(recorder, derivative, given, run.request.row)
@@ -290,9 +290,10 @@ def _forward_over_forward(run: _Traced) -> Execution:
     other = run.direction(firsts.get(first), run.request.row, tuple(arrays[first].shape))
 
     def derivative(y_bar: Any, along: Any, other: Any, *given: Any) -> list[Any]:
-        tangent = _Pushed(run, recorder, dict(zip(arrays, given, strict=True)), along)
+        inputs = dict(zip(arrays, given, strict=True))
+        tangent = _tangent(run, recorder, inputs, along)
         with fw.nested():
-            (_, y), (found, _), _ = fw.jvp(tangent, [tangent.inputs[first]], [other])
+            _, (found,), (y,) = fw.jvp(tangent, [inputs[first]], [other])
         return [y, found]
 
     if run.prepared.program.nodes[run.prepared.program.output].shape != ():
@@ -300,42 +301,28 @@ def _forward_over_forward(run: _Traced) -> Execution:
     return _recorded(recorder, derivative, [run.y_bar, run.column(), other, *arrays.values()], 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pushed:
-    """The tangent of the output along a direction of the input `name`, and the output, by the input
-    `first`."""
+def _tangent(run: _Traced, recorder: Recorder, inputs: Mapping[str, Any], x_dot: Any) -> Composed:
+    """The tangent of the output along a direction of the input `name`, by the input `first`."""
 
-    run: _Traced
-    recorder: Recorder
-    inputs: Mapping[str, Any]
-    along: Any
+    def tangent(moved: Sequence[Any], _: Mark | None = None) -> Targets:
+        own = {**inputs, run.first: moved[0]}
+        return tangent_of(run.fw, run.output(recorder, own, run.name), [x_dot])([own[run.name]])
 
-    def __call__(self, moved: Sequence[Any], _: Mark | None = None) -> Targets:
-        name = self.run.name
-        own = {**self.inputs, self.run.first: moved[0]}
-
-        def output(duals: list[Any]) -> Targets:
-            return [self.run.output(self.recorder, {**own, name: duals[0]})], None
-
-        (y,), (y_dot,), _ = self.run.fw.jvp(output, [own[name]], [self.along])
-        return [y_dot, y], None
+    return tangent
 
 
-def _pulled(
-    run: _Traced,
-    recorder: Recorder,
-    inputs: Mapping[str, Any],
-    names: Sequence[str],
-    y_bar: Any,
-) -> Targets:
-    """The gradients of <y_bar, output> by the inputs `names`, and the output."""
+def _gradient(
+    run: _Traced, recorder: Recorder, inputs: Mapping[str, Any], names: Sequence[str], y_bar: Any
+) -> Composed:
+    """The gradients of <y_bar, output> by the inputs `names`, as a function of these."""
+    output = run.output(recorder, inputs, *names)
 
-    def output(moved: list[Any], _: Mark) -> Targets:
-        return [run.output(recorder, {**inputs, **dict(zip(names, moved, strict=True))})], None
+    def forward(moved: Sequence[Any], mark: Mark) -> Targets:
+        found = output(moved, mark)
+        recorder.derive()
+        return found
 
-    (y,), _, vjp = run.fw.vjp(output, [inputs[name] for name in names])
-    recorder.derive()
-    return vjp([y_bar], again=True), y
+    return gradient_of(run.fw, forward, [y_bar])
 
 
 def _recorded(

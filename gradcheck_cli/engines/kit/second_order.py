@@ -18,8 +18,7 @@ import numpy as np
 from gradcheck_cli.domain.blocks import HessianBlock, blocks_in
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Gradient, Mode, Problem
-from gradcheck_cli.domain.records import traceable_dataclass
-from gradcheck_cli.engines.derivatives import Closure, Mark, Targets
+from gradcheck_cli.engines.derivatives import Closure, gradient_of, tangent_of
 from gradcheck_cli.engines.kit.framework import Framework, arrays_of, scalar
 from gradcheck_cli.engines.kit.modes import (
     Answer,
@@ -37,107 +36,40 @@ from gradcheck_cli.engines.kit.modes import (
 )
 from gradcheck_cli.engines.kit.walker import Prepared
 
-_Y_BAR = ""  # the cotangent, among the inputs by their names
-_X_DOT = ".{}"  # the tangent of an input
-_ALONG = "..{}"  # the direction of an input that weighs its gradient, third order
 
-
-@traceable_dataclass(frozen=True, slots=True)
-class _Gradients:
-    """The code of the gradients of <cotangent, output> by the inputs `wrt`, as targets; with them
-    the output."""
-
-    fw: Framework
-    prepared: Prepared
-    wrt: tuple[str, ...]
-
-    def __call__(
-        self, arrays: Mapping[str, Any], moved: Sequence[Any], _: Mark | None = None
-    ) -> Targets:
-        inputs = dict(arrays)
-        y_bar = inputs.pop(_Y_BAR)
-        code = OutputCode(self.prepared, self.wrt, False)
-        (y,), _, vjp = self.fw.vjp(Closure(code, inputs), moved)
-        return vjp([y_bar], again=True), (y,)
-
-
-@traceable_dataclass(frozen=True, slots=True)
 class _First:
-    """The code of the gradients of <cotangent, output> by the inputs `wrt`, as a function of these.
-    With them it returns the output and, where traced, the value and the cotangent of every node.
-    Where that is `weighed`, it is of <direction, gradients>."""
+    """The `gradients` of <cotangent, output> by the inputs that are differentiated, as a function
+    of these; where a direction weighs them, of <direction, gradients>."""
 
-    fw: Framework
-    prepared: Prepared
-    wrt: tuple[str, ...]
-    traced: bool
-    weighed: bool = False
-
-    def __call__(
-        self, arrays: Mapping[str, Any], moved: Sequence[Any], _: Mark | None = None
-    ) -> Targets:
-        inputs = dict(arrays)
-        if self.weighed:
-            weights = [inputs.pop(_ALONG.format(name)) for name in self.wrt]
-            gradients = _Gradients(self.fw, self.prepared, self.wrt)
-            _gradients, (y,), again = self.fw.vjp(Closure(gradients, inputs), moved)
-            return again(weights, again=True), (y, None, None)
-        y_bar = inputs.pop(_Y_BAR)
-        code = OutputCode(self.prepared, self.wrt, self.traced)
-        (y,), values, vjp = self.fw.vjp(Closure(code, inputs, self.traced), moved)
-        first = vjp([y_bar], again=True)
-        return first, (y, values, vjp.with_marked([y_bar])[1] if self.traced else None)
-
-    def closure(self, problem: Problem) -> Closure:
-        y_bar = scalar(self.fw, self.prepared.program, problem)
-        weights = {_ALONG.format(k): self.fw.array(u) for k, u in (problem.along or {}).items()}
-        arrays = {**arrays_of(self.fw, problem, problem.wrt), _Y_BAR: y_bar, **weights}
-        return Closure(self, arrays, self.traced)
+    def __init__(self, fw: Framework, prepared: Prepared, problem: Problem) -> None:
+        self._fw = fw
+        self._program = prepared.program
+        self._traced = problem.trace is not None and problem.along is None
+        self.inputs = arrays_of(fw, problem, problem.wrt)
+        output = OutputCode(prepared, tuple(problem.wrt), self._traced)
+        y_bar = scalar(fw, prepared.program, problem)
+        self.gradients = gradient_of(fw, Closure(output, self.inputs, self._traced), [y_bar])
+        if problem.along is not None:
+            weights = [fw.array(problem.along[name]) for name in problem.wrt]
+            self.gradients = gradient_of(fw, self.gradients, weights)
 
     def told(self, rest: Any, answer: Answer) -> None:
-        y, values, cotangents = rest
+        """Puts the output into the answer and, where traced, the value and the cotangent of every
+        node."""
+        values, cotangents = rest if self._traced else (rest, {})
         if answer.output is None:
-            answer.output = self.fw.numpy(y)
-        if values is not None and answer.trace is None:
-            answer.trace = trace_of(self.fw, self.prepared.program, values, cotangents)
-
-
-@traceable_dataclass(frozen=True, slots=True)
-class _Tangent:
-    """The code of the output's tangent along a direction of the inputs `wrt`, by the same inputs;
-    with it the output."""
-
-    fw: Framework
-    prepared: Prepared
-    wrt: tuple[str, ...]
-
-    def __call__(
-        self, arrays: Mapping[str, Any], moved: Sequence[Any], _: Mark | None = None
-    ) -> Targets:
-        inputs = {**arrays, **dict(zip(self.wrt, moved, strict=True))}
-        x_dots = [inputs.pop(_X_DOT.format(name), None) for name in self.wrt]
-        output = NodesCode(self.prepared, self.wrt, (self.prepared.program.output,))
-        (y,), (y_dot,), _ = self.fw.jvp(Closure(output, inputs), list(moved), x_dots)
-        return [y_dot, y], None
-
-    def closure(
-        self, arrays: Mapping[str, Any], moving: str, x_dot: Array, still: Still
-    ) -> Closure:
-        x_dots = along(self.fw, arrays, self.wrt, moving, x_dot, still)
-        named = zip(map(_X_DOT.format, self.wrt), x_dots, strict=True)
-        return Closure(self, {**arrays, **{k: one for k, one in named if one is not None}})
+            answer.output = self._fw.numpy(values[self._program.output if self._traced else 0])
+        if self._traced and answer.trace is None:
+            answer.trace = trace_of(self._fw, self._program, values, cotangents)
 
 
 def _reverse_over_reverse(
     fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
 ) -> None:
-    weighed = problem.along is not None
-    traced = problem.trace is not None and not weighed
-    first = _First(fw, prepared, tuple(problem.wrt), traced, weighed)
-    function = first.closure(problem)
+    first = _First(fw, prepared, problem)
     columns = problem.projection.columns
-    sources = [function.arrays[name] for name in problem.wrt]
-    _, rest, vjp = fw.vjp(function, sources)
+    sources = [first.inputs[name] for name in problem.wrt]
+    _, rest, vjp = fw.vjp(first.gradients, sources)
     answer.forward += 1
     answer.backward += 1
     first.told(rest, answer)
@@ -161,13 +93,10 @@ def _reverse_over_reverse(
 def _forward_over_reverse(
     fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
 ) -> None:
-    weighed = problem.along is not None
-    traced = problem.trace is not None and not weighed
     columns = problem.projection.columns or {}
     names = tuple(problem.wrt)
-    first = _First(fw, prepared, names, traced, weighed)
-    function = first.closure(problem)
-    inputs = function.arrays
+    first = _First(fw, prepared, problem)
+    inputs = first.inputs
     sources = [inputs[name] for name in names]
     for b in names:
 
@@ -175,7 +104,7 @@ def _forward_over_reverse(
             found = []
             for column in directions_of(columns.get(b), tuple(inputs[b].shape)):
                 x_dots = along(fw, inputs, names, b, column, still)
-                _, tangents, rest = fw.jvp(function, sources, x_dots)
+                _, tangents, rest = fw.jvp(first.gradients, sources, x_dots)
                 found.append(tangents)
                 answer.forward += 1
                 answer.backward += 1
@@ -192,15 +121,17 @@ def _reverse_over_forward(
     arrays, y_bar = arrays_of(fw, problem, problem.wrt), scalar(fw, prepared.program, problem)
     sources = [arrays[name] for name in problem.wrt]
     columns = problem.projection.columns or {}
-    tangent = _Tangent(fw, prepared, tuple(problem.wrt))
-    for b in problem.wrt:
+    names = tuple(problem.wrt)
+    output = Closure(NodesCode(prepared, names, (prepared.program.output,)), arrays)
+    for b in names:
 
         def passes(still: Still, b: str = b) -> list[list[Any]]:
             found = []
             for column in directions_of(columns.get(b), tuple(arrays[b].shape)):
+                x_dots = along(fw, arrays, names, b, column, still)
                 with fw.nested():
-                    (_, y), _, vjp = fw.vjp(tangent.closure(arrays, b, column, still), sources)
-                found.append(vjp([y_bar, None]))
+                    _, (y,), vjp = fw.vjp(tangent_of(fw, output, x_dots), sources)
+                found.append(vjp([y_bar]))
                 answer.forward += 1
                 answer.backward += 1
                 if answer.output is None:
@@ -234,19 +165,20 @@ def _forward_over_forward(
     y_bar = fw.numpy(scalar(fw, prepared.program, problem)).reshape(-1)
     firsts, columns = problem.projection.firsts or {}, problem.projection.columns or {}
     names = tuple(problem.wrt)
-    tangent = _Tangent(fw, prepared, names)
+    output = Closure(NodesCode(prepared, names, (prepared.program.output,)), arrays)
     sources = [arrays[name] for name in names]
     for block in blocks_in("forward-over-forward", names):
 
         def passes(still: Still, a: str = block.rows, b: str = block.columns) -> list[list[Any]]:
             parts: list[list[Any]] = []
             for column in directions_of(columns.get(b), tuple(arrays[b].shape)):
-                function = tangent.closure(arrays, b, column, still)
+                x_dots = along(fw, arrays, names, b, column, still)
+                tangent = tangent_of(fw, output, x_dots)
                 parts.append([])
                 for direction in directions_of(firsts.get(a), tuple(arrays[a].shape)):
                     x_dots = along(fw, arrays, names, a, direction, still)
                     with fw.nested():
-                        (_, y), (found, _), _ = fw.jvp(function, sources, x_dots)
+                        _, (found,), (y,) = fw.jvp(tangent, sources, x_dots)
                     answer.forward += 1
                     parts[-1].append(found)
                     if answer.output is None:

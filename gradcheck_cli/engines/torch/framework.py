@@ -137,14 +137,22 @@ class Torch(TapeFramework):
     def jvp(self, function: Movable, primals: Arrays, tangents: Arrays) -> Moved:
         if not self._levels:
             return super().jvp(function, primals, tangents)
-        moved, own, along = of_moving(function, primals, tangents)
         try:
             with without_compiler(), custom_operations_refusing():
-                return *self._torch.func.jvp(lambda *duals: moved(*duals)[0], own, along), None
+                return self.pushed(function, primals, tangents)
         except RuntimeError as error:
             if "setup_context" not in str(error):  # a function that `torch.func` does not take
                 raise
             return super().jvp(function, primals, tangents)
+
+    def pushed(self, function: Movable, primals: Arrays, tangents: Arrays) -> Moved:
+        """The jvp by `torch.func.jvp`."""
+        parts = Parts()
+        moved, own, along = _of_moving(function, primals, tangents)
+        targets, pushed, rest = self._torch.func.jvp(
+            lambda *duals: parts.taken(moved(*duals)), own, along, has_aux=True
+        )
+        return parts.targets(targets), parts.targets(pushed), parts.rest(rest)
 
     def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:
         with self._torch.no_grad():
@@ -242,7 +250,7 @@ def _function(torch: Any, rule: Rule) -> Call:
     return apply
 
 
-def of_moving(
+def _of_moving(
     function: Callable[[list[Any]], Targets], primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[Callable[..., Targets], tuple[Any, ...], tuple[Any, ...]]:
     """The function of those primals alone that have a tangent (not None), which `torch.func.jvp`
@@ -257,3 +265,33 @@ def of_moving(
 
     own, along = (tuple(arrays[i] for i in moving) for arrays in (primals, tangents))
     return moved, own, along
+
+
+class Parts:
+    """What a function returned, as `torch.func` takes it: arrays alone, None left out. Those of the
+    function belong to an inner level of the transforms; the transform gives others back."""
+
+    def __init__(self) -> None:
+        self._targets: list[bool] = []  # whether each is an array
+        self._rest: list[bool] | None = None
+
+    def taken(self, found: Targets) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        targets, rest = found
+        self._targets = [part is not None for part in targets]
+        self._rest = None if rest is None else [part is not None for part in rest]
+        return _arrays_in(targets), _arrays_in(rest or ())
+
+    def targets(self, arrays: Sequence[Any]) -> list[Any]:
+        return _in_places(self._targets, arrays)
+
+    def rest(self, arrays: Sequence[Any]) -> tuple[Any, ...] | None:
+        return None if self._rest is None else tuple(_in_places(self._rest, arrays))
+
+
+def _arrays_in(parts: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(part for part in parts if part is not None)
+
+
+def _in_places(is_array: Sequence[bool], arrays: Sequence[Any]) -> list[Any]:
+    remaining = iter(arrays)
+    return [next(remaining) if one else None for one in is_array]

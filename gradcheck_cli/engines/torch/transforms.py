@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from gradcheck_cli.engines.derivatives import Arrays, Function, Movable, Moved, Targets
-from gradcheck_cli.engines.torch.framework import Torch, of_moving
+from gradcheck_cli.engines.derivatives import Arrays, Function, Movable, Moved
+from gradcheck_cli.engines.torch.framework import Parts, Torch
 
 
 class Transforms(Torch):
@@ -21,7 +21,7 @@ class Transforms(Torch):
     def vjp(self, function: Function, sources: Sequence[Any]) -> tuple[list[Any], Any, Any]:
         if not self.is_inside:
             return super().vjp(function, sources)
-        parts = _Parts()
+        parts = Parts()
 
         def moved(*arrays: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
             return parts.taken(function(list(arrays), unmarked))
@@ -37,45 +37,6 @@ class Transforms(Torch):
 
     def nested(self) -> AbstractContextManager[Any]:
         return nullcontext() if self.is_inside else super().nested()
-
-    def pushed(self, function: Movable, primals: Arrays, tangents: Arrays) -> Moved:
-        """The jvp by `torch.func.jvp`."""
-        parts = _Parts()
-        moved, own, along = of_moving(function, primals, tangents)
-        targets, pushed, rest = self._torch.func.jvp(
-            lambda *duals: parts.taken(moved(*duals)), own, along, has_aux=True
-        )
-        return parts.targets(targets), parts.targets(pushed), parts.rest(rest)
-
-
-class _Parts:
-    """What a function returned, as `torch.func` takes it: arrays alone, None left out. Those of the
-    function belong to an inner level of the transforms; the transform gives others back."""
-
-    def __init__(self) -> None:
-        self._targets: list[bool] = []  # whether each is an array
-        self._rest: list[bool] | None = None
-
-    def taken(self, found: Targets) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        targets, rest = found
-        self._targets = [part is not None for part in targets]
-        self._rest = None if rest is None else [part is not None for part in rest]
-        return _arrays_in(targets), _arrays_in(rest or ())
-
-    def targets(self, arrays: Sequence[Any]) -> list[Any]:
-        return _in_places(self._targets, arrays)
-
-    def rest(self, arrays: Sequence[Any]) -> tuple[Any, ...] | None:
-        return None if self._rest is None else tuple(_in_places(self._rest, arrays))
-
-
-def _arrays_in(parts: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(part for part in parts if part is not None)
-
-
-def _in_places(is_array: Sequence[bool], arrays: Sequence[Any]) -> list[Any]:
-    remaining = iter(arrays)
-    return [next(remaining) if one else None for one in is_array]
 
 
 class _FunctionalVJP:
