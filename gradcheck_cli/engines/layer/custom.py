@@ -11,7 +11,6 @@ from gradcheck_cli.domain.dtypes import Values, ValuesOrNone
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.thresholds import Step
 
 MOST_CALLS = 256  # that are kept; a layer that calls one function in a long loop has more
 
@@ -122,12 +121,7 @@ class Lines:
     draws: Place | None = None
 
 
-MOST_BOUNDS = 16  # that are lifted, each in a run of its own
 MOST_CUTS = 16  # that are let through, each in a run of its own
-
-NEAR_POLES: Step = 2.0**-9
-"""How far from a pole a bound stands that is there for its sake. An epsilon is written as 1e-3 or
-smaller; a floor of 1e-2 is a choice."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ def _active(program: Program, values: list[Array], wrt: Sequence[str]) -> Iterat
 def _poles_nearby(program: Program, values: list[Array], start: int) -> Iterator[tuple[int, Array]]:
     """The operations that a node leads to whose argument is a hair away from their pole, and
     where it is."""
-    from gradcheck_cli.engines.layer.custom import NEAR_POLES  # few programs have a guard
+    from gradcheck_cli.engines.layer.bounds import NEAR_POLES  # few programs have a guard
 
     reached = {start}
     for index in range(start + 1, len(program.nodes)):
