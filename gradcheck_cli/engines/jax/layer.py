@@ -25,8 +25,8 @@ from gradcheck_cli.engines.jax.modes import (
 from gradcheck_cli.engines.jax.stages import SIMPLIFIER, STAGES
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
 from gradcheck_cli.engines.layer.binding import BadCall, arrange, called
-from gradcheck_cli.engines.layer.capture import Capture, captures
 from gradcheck_cli.engines.layer.casts import Cast, Watch
+from gradcheck_cli.engines.layer.constants import Constants
 from gradcheck_cli.engines.layer.declared import Declared
 from gradcheck_cli.engines.layer.isolation import Randomness
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
@@ -110,9 +110,8 @@ class JaxSubject(LayerSubject):
             self._arguments = arrange(self._function, self._names, args, kwargs)
             self._own = self._values()
             self._base: dict[str, Any] = {}
-            self._captures = self._captured()
-        names = dict.fromkeys(one.name for one, _, _ in self._captures)
-        self.notes += tuple(f"`{name}`, which the layer captured, is not checked" for name in names)
+            self._constants = self._captured()
+        self.notes += self._constants.notes
         self._whole = compiled or request.uncast
         self._made: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {}
         self._looped_s = 0.0
@@ -128,8 +127,7 @@ class JaxSubject(LayerSubject):
                 yield Leaf(name, "input", own, own.dtype.kind == "f")
             else:
                 yield Leaf(name, "parameter", own, True, is_complex=name in self._complex)
-        for one, value, _ in self._captures:
-            yield Leaf(one.name, "captured", value, False)
+        yield from self._constants.leaves()
 
     def _found(self) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
         """The layer, and what it is called with besides its inputs."""
@@ -158,21 +156,16 @@ class JaxSubject(LayerSubject):
                 )
         return own
 
-    def _captured(self) -> list[tuple[Capture, Array, Any]]:
-        """Floating arrays that the function reaches: each with its numbers, and what stands in for
-        it. They are taken as constants, as JAX takes them; its parameters are none."""
+    def _captured(self) -> Constants:
+        """Floating arrays that the function reaches, as JAX takes them; its parameters are none."""
         from gradcheck_cli.engines.jax.trees import is_floating
 
-        found = []
         parameters = set(map(id, self._tree.arrays.values()))
-        for capture in captures(self._function):
-            if id(capture.value) in parameters:
-                continue
-            if capture.puts and is_floating(capture.value):
-                value = np.asarray(capture.value).astype(np.float64)
-                rounded = FORMATS[self.request.rounding].round(value)
-                found.append((capture, rounded, self.fw.array(rounded)))
-        return found
+
+        def is_constant(value: Any) -> bool:
+            return id(value) not in parameters and is_floating(value)
+
+        return Constants((self._function,), is_constant, self.request.rounding, self.fw.array)
 
     # State
 
@@ -187,14 +180,8 @@ class JaxSubject(LayerSubject):
         from gradcheck_cli.engines.jax.settings import settings_kept
 
         self._random.again()
-        for capture, _, array in self._captures:
-            capture.put(array)
-        try:
-            with settings_kept(), self._wide(), programs_known():
-                yield
-        finally:
-            for capture, _, _ in self._captures:
-                capture.put(capture.value)
+        with self._constants.in_place(), settings_kept(), self._wide(), programs_known():
+            yield
 
     def _draws(self, inputs: Mapping[str, Any]) -> bool:
         """Whether the program draws random numbers. There is no program of a layer that branches
@@ -310,7 +297,7 @@ class JaxSubject(LayerSubject):
             with self.ready({}):
                 return np.stack([self.flat(self._program(self.inputs(one))) for one in many])
         started = time.process_time()
-        if self.is_held or self._captures:
+        if self.is_held or self._constants.found:
             found = super().several(many)
         else:
             self.stencils.looped += len(many)
@@ -421,7 +408,7 @@ class JaxSubject(LayerSubject):
         return no_jvp()
 
     def jvps(self, many: Sequence[Values]) -> list[Array | Unsupported | None]:
-        if self._captures:
+        if self._constants.found:
             return super().jvps(many)
         with self.ready({}):
             return each_jvp(self._pushed_again, many)
@@ -436,9 +423,8 @@ class JaxSubject(LayerSubject):
     def record(self, row: Array) -> Recording:
         from gradcheck_cli.engines.jax.layer_recorder import record
 
-        captured = {one.name: array for one, _, array in self._captures}
         with self._opened(row) as layer:
-            return record(layer, captured, self.request.implementation.span)
+            return record(layer, self._constants.arrays, self.request.implementation.span)
 
     def record_forward(self) -> Recording:
         from gradcheck_cli.engines.jax.layer_recorder import record_forward
@@ -533,7 +519,7 @@ class JaxSubject(LayerSubject):
         """What the user's code has compiled holds what stood in for captured arrays."""
         if self._is_a_plain_function:
             left(self)
-        elif any(_differ(one.value, array) for one, _, array in self._captures):
+        elif any(_differ(one.capture.value, one.array) for one in self._constants.found):
             self.jax.clear_caches()
 
     @property
@@ -543,7 +529,9 @@ class JaxSubject(LayerSubject):
         learned = self._whole or self.is_held or self.notes or self.mode != "reverse"
         mine = self.request.implementation.live is not None and not self._tree.arrays
         small = all(own.size < LARGE for own in self._own.values())
-        return mine and small and not learned and not (self._captures or self._captured())
+        return (
+            mine and small and not learned and not (self._constants.found or self._captured().found)
+        )
 
 
 def _differ(one: Any, other: Any) -> bool:

@@ -15,8 +15,8 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array, Values, joined
 from gradcheck_cli.domain.layer import Leaf, Role
 from gradcheck_cli.engines.errors import WrongKind
 from gradcheck_cli.engines.layer.binding import OWN, required_of
-from gradcheck_cli.engines.layer.capture import Capture, captures
 from gradcheck_cli.engines.layer.casts import Cast
+from gradcheck_cli.engines.layer.constants import Constants
 from gradcheck_cli.engines.layer.custom import CustomCall
 from gradcheck_cli.engines.layer.framework_layer import WrittenNames, differing
 from gradcheck_cli.engines.layer.isolation import Randomness
@@ -90,7 +90,13 @@ class NumpySubject(LayerSubject):
         args = () if made else implementation.args
         kwargs = {} if made else implementation.kwargs
         self._convention = convention(self._pair, self._names, args, kwargs)
-        self._captures = self._captured()
+        self._constants = Constants(
+            (self._pair.forward, self._pair.backward),
+            self._is_constant,
+            request.rounding,
+            self.array,
+        )
+        self.notes += self._constants.notes
         with self.ready({}):
             self._convention = self._convention.settled(self._pair, self.inputs({}))
         self.interleaves = self._convention.style not in ("upstream", "upstreams")
@@ -100,21 +106,10 @@ class NumpySubject(LayerSubject):
 
     # Binding
 
-    def _captured(self) -> list[tuple[Capture, Array, Array]]:
-        """Floating arrays that the functions reach: the object, its numbers, what stands in for
-        it."""
-        found = []
-        for function in (self._pair.forward, self._pair.backward):
-            for capture in captures(function):
-                value = capture.value
-                floating = isinstance(value, np.ndarray) and value.dtype.kind == "f"
-                own = (get(self._pair.owner, place) for place in self._places.values())
-                if floating and capture.puts and not any(value is one for one in own):
-                    rounded = self._rounded(value)
-                    found.append((capture, rounded, self.array(rounded)))
-        names = dict.fromkeys(capture.name for capture, _, _ in found)  # both may use one
-        self.notes += tuple(f"`{name}`, which the layer captured, is not checked" for name in names)
-        return found
+    def _is_constant(self, value: Any) -> bool:
+        own = (get(self._pair.owner, place) for place in self._places.values())
+        floating = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+        return floating and not any(value is one for one in own)
 
     def _bind(self) -> set[str]:
         """The first forward and backward run; the names of the object's own arrays for which the
@@ -139,8 +134,7 @@ class NumpySubject(LayerSubject):
         for name, value in self._own.items():
             role: Role = "parameter" if name in trained else "buffer"
             yield Leaf(name, role, value, name in trained)
-        for name, value in {capture.name: value for capture, value, _ in self._captures}.items():
-            yield Leaf(name, "captured", value, False)
+        yield from self._constants.leaves()
 
     # State
 
@@ -148,19 +142,15 @@ class NumpySubject(LayerSubject):
     def ready(self, values: Values) -> Iterator[None]:
         """Captured arrays in the dtype, too."""
         self._random.again()
-        for capture, _, array in self._captures:
-            capture.put(array)
         before, self._running = self._running, self._pair.copied()
         for name in values.keys() & self._own.keys():
             put(self._running.owner, self._places[name], self.array(values[name]))
         try:
             making = nullcontext() if self._kind is None else self._kind.making()
-            with np.errstate(all="ignore"), making:
+            with np.errstate(all="ignore"), self._constants.in_place(), making:
                 yield
         finally:
             self._running = before
-            for capture, _, _ in self._captures:
-                capture.put(capture.value)
 
     # Arrays
 
@@ -298,16 +288,14 @@ class NumpySubject(LayerSubject):
     def _reached(self) -> dict[str, Array]:
         """Every array that the pair computes with: captured, its object's own, its inputs."""
         owner = self._running.owner
-        captured = {capture.name: array for capture, _, array in self._captures}
         own = {name: get(owner, place) for name, place in self._places.items()}
-        return {**captured, **own, **self.inputs({})}
+        return {**self._constants.arrays, **own, **self.inputs({})}
 
     def _forward_of(self, arrays: Values) -> list[Array]:
         """The outputs for these in the places of the arrays that the pair computes with."""
         for name, place in self._places.items():
             put(self._running.owner, place, arrays[name])
-        for capture, _, _ in self._captures:
-            capture.put(arrays[capture.name])
+        self._constants.put(arrays)
         return self.call({name: arrays[name] for name in self._names})
 
     def casts(self) -> Sequence[Cast]:
