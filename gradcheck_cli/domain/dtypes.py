@@ -114,6 +114,14 @@ def as_pairs(array: Array) -> Array:
     return np.stack([array.real, array.imag], axis=-1).astype(np.float64)
 
 
+def as_numbers(array: Array) -> Array:
+    """Floats exactly, in float64; complex numbers as pairs along a last axis; integers and booleans
+    as they are."""
+    if array.dtype.kind == "c":
+        return as_pairs(array)
+    return array if array.dtype.kind in "biu" else array.astype(np.float64)
+
+
 def joined(pairs: Array) -> Array:
     """Complex numbers of their real and imaginary parts along the last axis, complex64 of
     float32."""

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat, as_pairs, joined
+from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat, as_numbers, joined
 from gradcheck_cli.domain.evaluation import Phase
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
@@ -105,13 +105,6 @@ class Arrays:
         numbers = joined(values) if _is_complex(like.dtype) else np.asarray(values)
         with np.errstate(all="ignore"):
             return numbers.astype(like.dtype)
-
-
-def as_numbers(plain: Array) -> Array:
-    """What `Conversions.numpy` gives of an array of NumPy's."""
-    if plain.dtype.kind == "c":
-        return as_pairs(plain)
-    return plain if plain.dtype.kind in "biu" else plain.astype(np.float64)
 
 
 @dataclass(slots=True)

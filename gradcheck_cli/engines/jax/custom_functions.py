@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array, as_pairs
+from gradcheck_cli.domain.dtypes import Array, as_numbers
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass, replace
@@ -202,5 +202,4 @@ def is_floating(value: Any) -> bool:
 
 def in_parts(value: Any) -> Array:
     """The numbers of an array, complex ones as pairs along a last axis."""
-    numbers = np.asarray(value)
-    return as_pairs(numbers) if is_complex(value) else numbers.astype(np.float64)
+    return as_numbers(np.asarray(value))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array, aligned
+from gradcheck_cli.domain.dtypes import Array, aligned, as_numbers
 from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.engines.derivatives import (
     Arrays,
@@ -163,8 +163,7 @@ class Jax:
         return self.array(values)
 
     def numpy(self, array: Any) -> Array:
-        plain: Array = np.asarray(array)
-        return plain if plain.dtype.kind in "biu" else plain.astype(np.float64)
+        return as_numbers(np.asarray(array))
 
     def dtype_of(self, array: Any) -> str:
         return str(array.dtype.name)

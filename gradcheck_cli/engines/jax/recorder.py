@@ -18,7 +18,7 @@ import numpy as np
 from jax.extend import core
 from jax.extend import source_info_util as source_info
 
-from gradcheck_cli.domain.dtypes import Array, as_pairs, joined
+from gradcheck_cli.domain.dtypes import Array, as_numbers, joined
 from gradcheck_cli.engines.execution import Arrays, Execution, High, Step, format_named
 from gradcheck_cli.engines.jax.kernels import (
     CHOSEN,
@@ -355,7 +355,9 @@ def _plainly(equation: Any, args: Sequence[Array]) -> list[Array]:
     given = list(map(np.asarray, _given(equation, args)))
     with jax.enable_x64(True):
         arrays = [jax.numpy.asarray(x) for x in as_they_were(equation, given)]
-    return [_numbers(y) for y in _results(equation.primitive, equation.params, arrays)]
+    return [
+        as_numbers(np.asarray(y)) for y in _results(equation.primitive, equation.params, arrays)
+    ]
 
 
 def _wide(equation: Any, args: Sequence[Array]) -> list[Array]:
@@ -375,7 +377,7 @@ def _wide(equation: Any, args: Sequence[Array]) -> list[Array]:
         arrays = [jax.numpy.asarray(x) for x in given]
     wider = wide_parameters(primitive.name, params)
     try:
-        return [_numbers(y) for y in _results(primitive, wider, arrays)]
+        return [as_numbers(np.asarray(y)) for y in _results(primitive, wider, arrays)]
     except (TypeError, ValueError):
         return _plainly(equation, args)
 
@@ -386,12 +388,6 @@ def _given(equation: Any, args: Sequence[Array]) -> list[Array]:
         joined(np.asarray(x)) if _is_complex(atom) else x
         for atom, x in zip(equation.invars, args, strict=True)
     ]
-
-
-def _numbers(array: Any) -> Array:
-    """Complex numbers as pairs along a last axis."""
-    plain = np.asarray(array)
-    return as_pairs(plain) if plain.dtype.kind == "c" else plain
 
 
 def _is_complex(atom: Any) -> bool:

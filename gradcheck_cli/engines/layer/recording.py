@@ -8,9 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import field
 from typing import Any, Protocol
 
-import numpy as np
-
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, as_numbers
 from gradcheck_cli.domain.evaluation import Trace
 from gradcheck_cli.domain.place import Place, Source, Span
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
@@ -91,18 +89,13 @@ class Recording:
         return self._trace(narrow), self._trace(wide)
 
     def _trace(self, arrays: Mapping[int, Array]) -> Trace:
-        values = {node: _floats(arrays[slot]) for node, slot in enumerate(self.slots)}
+        values = {node: as_numbers(arrays[slot]) for node, slot in enumerate(self.slots)}
         bars = {
-            node: _floats(arrays[self.bars[slot]])
+            node: as_numbers(arrays[self.bars[slot]])
             for node, slot in enumerate(self.slots)
             if slot in self.bars
         }
         return Trace(values, bars)
-
-
-def _floats(values: Array) -> Array:
-    """In float64; integers and booleans as they are."""
-    return values if values.dtype.kind in "biu" else values.astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcheck_cli.engines.trace import complex_kernels as complexes
 from gradcheck_cli.engines.trace.complex_kernels import Pair, as_pair
-from gradcheck_cli.engines.trace.exact_kernels import Kernel, added_at, as_numbers, row
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, added_at, as_floating, row
 
 DATA_MOVEMENT = frozenset(
     [
@@ -95,7 +95,7 @@ def _pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 
 
 
 def _einsum(subscripts: str, *xs: Any, optimize: Any = False) -> Any:
-    return row("einsum")(*map(as_numbers, xs), subscripts=subscripts)
+    return row("einsum")(*map(as_floating, xs), subscripts=subscripts)
 
 
 def _dot(a: Any, b: Any) -> Any:

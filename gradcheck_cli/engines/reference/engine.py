@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.dtypes import FORMATS, Array, as_numbers
 from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.derivatives import Arrays, TangentOf, TapeFramework
 from gradcheck_cli.engines.kit.adapter import ProgramEngine
@@ -81,8 +81,7 @@ class _Reference(TapeFramework):
         return self.array(values)
 
     def numpy(self, array: Any) -> Array:
-        plain: Array = self._traced.to_array(array)
-        return plain if plain.dtype.kind in "biu" else plain.astype(np.float64)
+        return as_numbers(self._traced.to_array(array))
 
     def dtype_of(self, array: Any) -> str:
         return str(array.dtype.name)

@@ -11,14 +11,13 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.ops import custom_gradient
 
-from gradcheck_cli.domain.dtypes import Array, as_pairs
+from gradcheck_cli.domain.dtypes import Array, as_numbers
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.capture import of_a_library
 from gradcheck_cli.engines.layer.custom import MOST_CALLS, CustomCall, IsolatedCall, Passes
 from gradcheck_cli.engines.layer.source_lines import Places, calling
 from gradcheck_cli.engines.temporarily import temporarily
-from gradcheck_cli.engines.tensorflow.state import numbers
 
 _CUTS = ("stop_gradient", "numpy_function", "numpy", "stop_recording")
 DECORATOR = "_eager_mode_decorator"  # tensorflow/python/ops/custom_gradient.py
@@ -94,8 +93,7 @@ def _described(call: _Call, passes: Passes) -> CustomCall:
 
 def in_parts(tensor: Any) -> Array:
     """The numbers of a tensor, complex ones as pairs along a last axis."""
-    found = numbers(tensor)
-    return as_pairs(found) if tensor.dtype.is_complex else found
+    return as_numbers(tensor.numpy())
 
 
 def is_floating(value: Any) -> bool:

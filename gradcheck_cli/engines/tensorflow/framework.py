@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import Array, as_numbers
 from gradcheck_cli.engines.derivatives import Arrays, TangentOf, TapeFramework
 from gradcheck_cli.engines.kit.lowerings import Missing
 from gradcheck_cli.engines.kit.walker import Call, Rule
@@ -49,8 +49,7 @@ class TensorFlow(TapeFramework):
         return self.array(values)
 
     def numpy(self, array: Any) -> Array:
-        plain: Array = array.numpy()
-        return np.asarray(plain if plain.dtype.kind in "biu" else plain.astype(np.float64))
+        return as_numbers(np.asarray(array.numpy()))
 
     def dtype_of(self, array: Any) -> str:
         return str(array.dtype.name)

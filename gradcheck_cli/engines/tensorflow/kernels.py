@@ -16,7 +16,7 @@ import numpy as np
 from gradcheck_cli.engines.trace import complex_kernels as complexes
 from gradcheck_cli.engines.trace import exact_kernels as exact
 from gradcheck_cli.engines.trace.complex_kernels import Pair
-from gradcheck_cli.engines.trace.exact_kernels import Kernel, OfRun, as_numbers, row
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, OfRun, as_floating, row
 from gradcheck_cli.engines.trace.window_kernels import (
     convolution,
     of_groups,
@@ -57,7 +57,7 @@ def _plain(name: str) -> Kernel:
 
 
 def _numbers(name: str) -> Kernel:
-    return lambda *xs, **how: row(name)(*map(as_numbers, xs))
+    return lambda *xs, **how: row(name)(*map(as_floating, xs))
 
 
 def _axes(axis: Any) -> Any:
@@ -67,7 +67,7 @@ def _axes(axis: Any) -> Any:
 
 def _reduction(name: str) -> Kernel:
     return lambda x, axis, keep_dims=False, **how: row(name)(
-        as_numbers(x), axis=_axes(axis), keepdims=bool(keep_dims)
+        as_floating(x), axis=_axes(axis), keepdims=bool(keep_dims)
     )
 
 
@@ -358,7 +358,7 @@ KERNELS: dict[str, Kernel] = {
     "AddN": _sum_of,
     "IsFinite": exact.finite,
     "BiasAdd": _numbers("add"),
-    "Cast": lambda x, **how: as_numbers(x),
+    "Cast": lambda x, **how: as_floating(x),
     "ClipByValue": exact.clamped,
     "DivNoNan": _no_nan("divide"),
     "MulNoNan": _no_nan("multiply"),
@@ -490,7 +490,7 @@ _COMPLEX = (8, 18)  # DT_COMPLEX64, DT_COMPLEX128
 
 def _complex_cast(z: Any, to: int) -> Any:
     if int(to) in _COMPLEX:
-        return complexes.as_pair(z if isinstance(z, Pair) else as_numbers(z))
+        return complexes.as_pair(z if isinstance(z, Pair) else as_floating(z))
     return z.re
 
 

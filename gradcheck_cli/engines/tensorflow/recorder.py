@@ -27,14 +27,13 @@ from tensorflow.python.eager import (
 )
 from tensorflow.python.framework import op_callbacks, op_def_registry
 
-from gradcheck_cli.domain.dtypes import Array, as_pairs, joined
+from gradcheck_cli.domain.dtypes import Array, as_numbers, joined
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.execution import (
     Execution,
     High,
     Observer,
     Step,
-    as_numbers,
     format_named,
 )
 from gradcheck_cli.engines.temporarily import temporarily
@@ -275,7 +274,7 @@ class _Call:
             pairs = zip(tensors, self._dtypes, strict=True)
             moved = {own.as_datatype_enum for x, own in pairs if x.dtype == tf.float64}
             found = self._run(self._inputs(tensors), self._widened(moved))
-        return [as_pairs(y.numpy()) if y.dtype.is_complex else np.asarray(y.numpy()) for y in found]
+        return [as_numbers(np.asarray(y.numpy())) for y in found]
 
     def _widened(self, moved: Collection[int]) -> tuple[Any, ...]:
         """The attributes, those that name a floating dtype naming float64; so do dtypes that are

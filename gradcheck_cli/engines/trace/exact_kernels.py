@@ -148,8 +148,8 @@ def structural(values: High) -> High:
     return made
 
 
-def as_numbers(x: Any) -> Any:
-    """Floats as they are; of integers and booleans, numbers. False is nothing: a mask."""
+def as_floating(x: Any) -> Any:
+    """Floats as they are; integers and booleans as balls. False is nothing: a mask."""
     if not isinstance(x, np.ndarray) or x.dtype.kind in "fO":
         return x
     from reference_engine.arithmetic.arbs import objects
@@ -256,7 +256,7 @@ def running_logsumexp(x: Any, axis: int, total: Callable[[Any], Any]) -> Any:
 
 def added_at(x: Any, places: Any, values: Any) -> Any:
     """x with values added to it, each at a place in x flattened."""
-    wide = row("broadcast_to")(as_numbers(values), shape=places.shape)
+    wide = row("broadcast_to")(as_floating(values), shape=places.shape)
     flat, more = (row("reshape")(one, shape=(-1,)) for one in (x, wide))
     y = row("scatter_add")(flat, places.ravel(), more, axis=0)
     return row("reshape")(y, shape=x.shape)

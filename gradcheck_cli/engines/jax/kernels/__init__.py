@@ -21,7 +21,7 @@ from gradcheck_cli.engines.trace import complex_kernels as complexes
 from gradcheck_cli.engines.trace.complex_kernels import Pair
 from gradcheck_cli.engines.trace.exact_kernels import (
     Kernel,
-    as_numbers,
+    as_floating,
     clamped,
     finite,
     polygamma,
@@ -55,7 +55,7 @@ def numeric(*xs: Any) -> list[Any]:
     """Balls, where there is one, else floats; masks and integers among them."""
     if all(isinstance(x, np.ndarray) for x in xs):
         return [x.astype(np.float64) for x in xs]
-    return [as_numbers(x) for x in xs]
+    return [as_floating(x) for x in xs]
 
 
 def _numbers(name: str) -> Kernel:

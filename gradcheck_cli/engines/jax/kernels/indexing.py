@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.engines.trace.exact_kernels import Kernel, OfRun, as_numbers, row
+from gradcheck_cli.engines.trace.exact_kernels import Kernel, OfRun, as_floating, row
 from gradcheck_cli.engines.trace.window_kernels import of_groups
 
 
@@ -49,7 +49,7 @@ def _scatter(reduce: str) -> Kernel:
         if all(isinstance(one, np.ndarray) and one.dtype.kind in "biu" for one in (x, updates)):
             raise TypeError("only updates of floating-point numbers are supported")
         places = _destinations(x.shape, indices, updates.shape, dimension_numbers, mode)
-        flat, more = (row("reshape")(as_numbers(one), shape=(-1,)) for one in (x, updates))
+        flat, more = (row("reshape")(as_floating(one), shape=(-1,)) for one in (x, updates))
         if reduce == "sum":
             kept = np.flatnonzero(places >= 0)
             more = row("take")(more, kept, axis=0)

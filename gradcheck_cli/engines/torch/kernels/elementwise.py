@@ -17,7 +17,7 @@ def scaled(x: Any, alpha: Any) -> Any:
 
 def _arithmetic(name: str) -> Kernel:
     """A row of two numbers, where a mask counts as numbers too."""
-    return lambda a, b: row(name)(exact.as_numbers(a), exact.as_numbers(b))
+    return lambda a, b: row(name)(exact.as_floating(a), exact.as_floating(b))
 
 
 def _add(a: Any, b: Any, alpha: Any = 1) -> Any:
@@ -67,7 +67,7 @@ def _filled(x: Any, value: Any) -> Any:
 
 def _cast(x: Any, *how: Any, dtype: Any = None, **more: Any) -> Any:
     """Of a real number that becomes a complex one, the pair."""
-    x = exact.as_numbers(x)
+    x = exact.as_floating(x)
     if "complex" in str(dtype):
         return row("stack")(x, np.zeros(x.shape), axis=-1)
     return x

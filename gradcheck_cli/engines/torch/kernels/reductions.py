@@ -29,7 +29,7 @@ def _as_before(y: Any, x: Any) -> Any:
 
 def _reduction(name: str) -> Kernel:
     def kernel(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-        return row(name)(exact.as_numbers(x), axis=_axes(x, dim), keepdims=keepdim)
+        return row(name)(exact.as_floating(x), axis=_axes(x, dim), keepdims=keepdim)
 
     return kernel
 
