@@ -23,7 +23,7 @@ from gradcheck_cli.engines.layer.custom import (
     GradientBarrier,
     UnclippedGradients,
 )
-from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject, each_jvp
+from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject, each_jvp, output_size
 from gradcheck_cli.specfile.kinds import KINDS, Kind
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Admissible:
     def costing(self, truth: Truth) -> Truth:
         """The truth (of all rows), with what the roundings of the framework's gradient cost the one
         by the coordinates: half an ulp of every entry."""
-        rows = np.eye(sum(output.size for output in self.outputs))
+        rows = np.eye(output_size(self))
         gradients = self._subject.run(Call(cotangents=rows)).gradients
         blocks = dict(truth.blocks)
         for (mode, name), block in truth.blocks.items():

@@ -15,7 +15,7 @@ from gradcheck_cli.domain.records import dataclass, replace
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.domain.truth import Truth
-from gradcheck_cli.engines.layer.subject import CallResult, Subject
+from gradcheck_cli.engines.layer.subject import CallResult, Subject, output_size
 
 Bind = Callable[[str, Values], Subject | None]
 
@@ -47,14 +47,9 @@ class BoundLayer:
         return subject.value({}) if found is None else found
 
     @property
-    def point(self) -> int | None:
-        """The place of the point in the spec; None where that has only one."""
-        return self.problem.point if self.problem.spec.pointed else None
-
-    @property
     def bounds(self) -> dict[str, tuple[float, float]]:
         """The domain of each input, (low, high)."""
-        entries = self.problem.spec.points[self.problem.point]
+        entries = self.problem.inputs
         return {name: (entry.low, entry.high) for name, entry in entries.items()}
 
     def doubt(self) -> Steps[None]:
@@ -112,7 +107,7 @@ class BoundLayer:
         problem, narrow = self.problem, self.narrow
         return Case(
             spec=with_layer(problem, narrow),
-            point=self.point,
+            point=problem.point_number,
             dtype=problem.dtype,
             values=LeafValues(narrow.leaves),
             projections=projections,
@@ -129,10 +124,6 @@ class BoundLayer:
     def finding(self, code: str, message: str, mode: Mode | None = None) -> Finding:
         """A finding about the layer in its dtype."""
         return finding_for(self.problem, code, message, dtype=self.problem.dtype, mode=mode)
-
-
-def output_size(subject: Subject) -> int:
-    return sum(output.size for output in subject.outputs)
 
 
 def moving_size(subject: Subject) -> int:

@@ -16,7 +16,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.truth import Guard, PointKind
 from gradcheck_cli.engines.layer.custom import UnclippedGradients
-from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.engines.layer.subject import Subject, output_size
 from gradcheck_cli.truth.certified.clip_guards import has_pole
 
 
@@ -39,7 +39,7 @@ def with_guards(case: Case, subject: Subject) -> Case:
             zero[name] = columns
     if not zero:
         return case
-    rows = np.eye(sum(output.size for output in subject.outputs))
+    rows = np.eye(output_size(subject))
     guards = []
     none: Sequence[UnclippedGradients] = ()
     for one in where_it_runs(lambda: subject.unclipped_gradients(rows), none):

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.checks.bound_layer import output_size
 from gradcheck_cli.checks.findings import BadSpec
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.draws import generator, signs
@@ -20,7 +19,7 @@ from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.synonyms import nearest
 from gradcheck_cli.domain.thresholds import NOTE_BITS
 from gradcheck_cli.engines.layer.declared import Declared, Formula, NotDeclarable
-from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.engines.layer.subject import Subject, output_size
 from gradcheck_cli.formula import Argument, FormulaError, parse
 from gradcheck_cli.specfile.stretches import NoStretch, Stretch, stretch
 from gradcheck_cli.truth.plain import PlainFunction, inlined
@@ -195,7 +194,7 @@ class _Slope:
         self._ends: list[dict[str, Array]] = [{}, {}]
         self._step = 2.0 ** -round(self._bits / 3)
         for leaf in subject.leaves:
-            entry = problem.spec.points[problem.point].get(leaf.name)
+            entry = problem.inputs.get(leaf.name)
             if not leaf.differentiable:
                 continue
             low, high = (entry.low, entry.high) if entry else (-np.inf, np.inf)

@@ -14,6 +14,7 @@ from gradcheck_cli.checks.compiled import any_of
 from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.indices import index_of
 from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding
 from gradcheck_cli.domain.thresholds import ERROR_BITS, SAME_ERROR
 from gradcheck_cli.engines.layer.subject import Call, Subject
@@ -116,7 +117,7 @@ def _shown(
     shape = output_shape(layer.narrow)
     entries = tuple(
         Entry(
-            tuple(int(i) for i in np.unravel_index(place, shape)),
+            index_of(place, shape),
             computed=float(compiled[place]),
             truth=float(exact[place]),
             ulps=float(ulps[place]),

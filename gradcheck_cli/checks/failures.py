@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradcheck_cli.checks.findings import finding_for
+from gradcheck_cli.checks.findings import failed_checks, finding_for
 from gradcheck_cli.domain.codes import Codes, Families
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Failure, Mode
 from gradcheck_cli.domain.implications import OF_LAYERS, without_implied
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem
-from gradcheck_cli.domain.report import Check, Finding
+from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.judge.failures import CODES_OF_FAILURES
 
@@ -65,7 +65,7 @@ def _asking_for_integers(problem: LayerProblem, failure: Failure) -> str:
     compiled = problem.implementation.engine == "eigen"  # its integers are missed before it runs
     if failure.kind != "raised" or compiled or not INTEGERS.search(failure.message):
         return ""
-    point = problem.spec.points[problem.point].values()
+    point = problem.inputs.values()
     floating = [entry for entry in point if entry.value.dtype.kind == "f"]
     whole = [entry for entry in floating if np.all(entry.value == np.round(entry.value))]
     if not floating:
@@ -92,8 +92,6 @@ def with_failure(problem: LayerProblem, answer: LayerAnswer) -> LayerAnswer:
     failure = answer.failure
     if failure is None:
         return answer
-    spec, engine = problem.spec, problem.implementation.engine
-    point = problem.point if spec.pointed else None
     code = CODES_OF_FAILURES[failure.kind]
     what = "its behaviour was checked: " if problem.behaviour else ""
     found = finding_for(
@@ -105,10 +103,5 @@ def with_failure(problem: LayerProblem, answer: LayerAnswer) -> LayerAnswer:
         detail="\n".join(filter(None, (failure.detail, _asking_for_integers(problem, failure)))),
         place=failure.place,
     )
-    checks = tuple(
-        Check(engine, problem.dtype, mode, name, "error", point)
-        for mode in _first_mode(problem)
-        for name in spec.points[problem.point]
-        if not problem.behaviour
-    )
+    checks = () if problem.behaviour else failed_checks(problem, _first_mode(problem))
     return replace(answer, checks=(*answer.checks, *checks), findings=(*answer.findings, found))

@@ -3,7 +3,7 @@ those found in the file."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gradcheck_cli.domain.behaviour import OtherRun
 from gradcheck_cli.domain.codes import CODES, Codes, Severity
@@ -39,10 +39,20 @@ def finding_for(
         dtype=dtype,
         mode=mode,
         input=input,
-        point=problem.point if problem.spec.pointed else None,
+        point=problem.point_number,
         detail=detail,
         place=place,
         other_run=other_run,
+    )
+
+
+def failed_checks(problem: LayerProblem, modes: Iterable[Mode]) -> tuple[Check, ...]:
+    """A check of each input in these modes, of which there is no answer."""
+    engine, dtype, point = problem.implementation.engine, problem.dtype, problem.point_number
+    return tuple(
+        Check(engine, dtype, mode, name, "error", point)
+        for mode in modes
+        for name in problem.inputs
     )
 
 
@@ -56,13 +66,8 @@ class BadSpec(Exception):
     def answer(self, problem: LayerProblem) -> LayerAnswer:
         """The mistakes, with their places in the spec; nothing was checked."""
         engine, dtype = problem.implementation.engine, problem.dtype
-        point = problem.point if problem.spec.pointed else None
         return LayerAnswer(
-            checks=tuple(
-                Check(engine, dtype, mode, name, "error", point)
-                for mode in problem.modes[:1]
-                for name in problem.spec.points[problem.point]
-            ),
+            checks=failed_checks(problem, problem.modes[:1]),
             findings=tuple(
                 Finding(e.code, "error", e.message, e.span, engine, dtype, detail=e.help)
                 for e in self._errors

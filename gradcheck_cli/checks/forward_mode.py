@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gradcheck_cli.checks.bound_layer import moving_size, output_shape, output_size
+from gradcheck_cli.checks.bound_layer import moving_size, output_shape
 from gradcheck_cli.domain.draws import direction, generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient
@@ -17,7 +17,7 @@ from gradcheck_cli.domain.layer import LayerProblem, Leaf
 from gradcheck_cli.domain.records import replace
 from gradcheck_cli.domain.scale import tangent_scale
 from gradcheck_cli.engines.errors import Unsupported
-from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.engines.layer.subject import Subject, output_size
 from gradcheck_cli.engines.tracebacks import as_failure, raise_if_internal
 
 COLUMNS = 16  # forward passes for a whole Jacobian; beyond that, DIRECTIONS a leaf

@@ -88,10 +88,9 @@ class LayerCase(CaseExamination):
         layer = self.layer
         if layer.highest is not layer.narrow:
             return self.case
-        if layer.narrow.dtype == "float64":
-            with layer.elsewhere("float32", {}) as other:
-                if other is not None:
-                    return replace(self.case, wide=self.again(other))
+        with layer.coarser() as other:
+            if other is not None:
+                return replace(self.case, wide=self.again(other))
         return replace(self.case, wide=self.rounded_anew())
 
     def rounded_anew(self) -> Evaluations:

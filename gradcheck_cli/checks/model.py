@@ -82,9 +82,7 @@ class Model(ProgramTruth):
         """The value in another precision."""
         if self.layer.highest is not self.layer.narrow:
             return self.layer.highest.dtype, np.ravel(self.layer.highest.value({}))
-        if self.layer.narrow.dtype != "float64":
-            return None
-        with self.layer.elsewhere("float32", {}) as other:
+        with self.layer.coarser() as other:
             return None if other is None else (other.dtype, np.ravel(other.value({})))
 
     def _explained(self, output: Array, truth: Truth, dtype: str) -> Array:

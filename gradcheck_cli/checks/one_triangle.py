@@ -15,7 +15,7 @@ from gradcheck_cli.checks.subjects import Subjects, where_it_runs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.thresholds import Step
-from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.engines.layer.subject import Call, Subject, output_size
 from gradcheck_cli.specfile.kinds import HERMITIAN, KINDS, Kind, adjoint
 
 APART: Step = 2.0**-6
@@ -97,7 +97,7 @@ def _reads(subject: Subject, leaf: Leaf, read: Array, unread: Array) -> bool:
 def _hands_to(subject: Subject, leaf: Leaf, read: Array, unread: Array) -> bool:
     """Whether entries that are not read have a derivative. One that is not zero there alone is no
     convention but transposed."""
-    size = sum(output.size for output in subject.outputs)
+    size = output_size(subject)
     row = FORMATS[subject.dtype].round(np.random.default_rng(1).standard_normal(size))
     ran = where_it_runs(lambda: subject.run(Call(cotangents=row[None], wrt=(leaf.name,))), None)
     gradient = None if ran is None else ran.gradients.get(leaf.name)

@@ -15,6 +15,7 @@ from gradcheck_cli.checks.findings import finding_for
 from gradcheck_cli.checks.protocol import Ask, Steps
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
+from gradcheck_cli.domain.indices import index_of
 from gradcheck_cli.domain.layer import LayerAnswer, LayerProblem, LiftedRun, LiftRequest
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.program import CONSTANT, INPUT
@@ -200,7 +201,7 @@ def _worst(mine: Array, theirs: Array) -> tuple[int, ...]:
     with np.errstate(all="ignore"):
         off = np.abs(mine.astype(np.float64) - theirs)
     worst = int(np.argmax(np.nan_to_num(off, nan=np.inf)))
-    return tuple(int(i) for i in np.unravel_index(worst, off.shape))
+    return index_of(worst, off.shape)
 
 
 def _values(base: Port, port: Port) -> str:

@@ -34,7 +34,7 @@ def over_the_domain(
 ) -> LayerAnswer:
     """The answer, with the errors of points that are drawn over the domain, where there is one.
     Seeded; an error that the given point has shown is not reported again."""
-    inputs = problem.spec.points[problem.point]
+    inputs = problem.inputs
     if answer.failure is not None or not any(_varies(entry) for entry in inputs.values()):
         return answer
     known = {(f.code, f.mode, f.input) for f in answer.findings}
@@ -80,7 +80,7 @@ def _varies(entry: Input) -> bool:
 
 def _drawn(problem: LayerProblem) -> Iterator[tuple[str, LayerProblem]]:
     """Problems at other points, and where they are in words."""
-    inputs = problem.spec.points[problem.point]
+    inputs = problem.inputs
     varying = {name: entry for name, entry in inputs.items() if _varies(entry)}
     size = sum(entry.value.size for entry in varying.values())
     count = POINTS if size <= LARGE else POINTS_OF_LARGE

@@ -9,7 +9,7 @@ from dataclasses import fields
 import numpy as np
 
 from gradcheck_cli.checks.admissible import Admissible
-from gradcheck_cli.checks.bound_layer import BoundLayer, moving_size, output_shape, output_size
+from gradcheck_cli.checks.bound_layer import BoundLayer, moving_size, output_shape
 from gradcheck_cli.checks.bounds import with_guards
 from gradcheck_cli.checks.certified.lifted import CONTRADICTED, LiftedTruth, by_differences
 from gradcheck_cli.checks.certified.program_truth import ProgramTruth
@@ -21,7 +21,7 @@ from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Mode, Projecti
 from gradcheck_cli.domain.records import replace
 from gradcheck_cli.domain.thresholds import BUBBLE
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
-from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.engines.layer.subject import Call, Subject, output_size
 from gradcheck_cli.judge import apart, is_suspect, lose_little, suspect_entries
 from gradcheck_cli.truth.certified.enclosed_products import TooManyNumbers
 from gradcheck_cli.truth.layers.callables import STIRRED, CallableTruth, own_size, ulp_perturbed
@@ -183,11 +183,8 @@ class Whole(Gradients):
         for name, found in self._truth.differences().items():
             block = blocks["reverse", name]
             open_ = np.isnan(block.difference) & np.isfinite(found.error) & ~found.vouched
-            blocks["reverse", name] = replace(
-                block,
-                difference=np.where(open_, found.value, block.difference),
-                difference_error=np.where(open_, found.error, block.difference_error),
-            )
+            taken = {"difference": found.value, "difference_error": found.error}
+            blocks["reverse", name] = block.at(open_, **taken)
         return replace(truth, blocks=blocks)
 
     def is_settled(self) -> bool:
@@ -328,5 +325,4 @@ def _overlaid(found: Truth, lifted: Truth) -> Truth:
 def _certified_entries(found: TruthBlock, lifted: TruthBlock) -> TruthBlock:
     """The certified entries of a lifted block, and for the others what differences found."""
     names = [one.name for one in fields(TruthBlock) if not one.name.startswith("difference")]
-    parts = {n: np.where(lifted.certified, getattr(lifted, n), getattr(found, n)) for n in names}
-    return replace(found, **parts)
+    return found.at(lifted.certified, **{name: getattr(lifted, name) for name in names})

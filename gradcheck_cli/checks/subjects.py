@@ -21,8 +21,8 @@ from gradcheck_cli.engines.errors import EngineFault, SpecMistake
 from gradcheck_cli.engines.layer.custom import Lines
 from gradcheck_cli.engines.layer.isolation import surroundings
 from gradcheck_cli.engines.layer.loading import on_the_path
-from gradcheck_cli.engines.layer.subject import Call, Subject, SubjectRequest
-from gradcheck_cli.engines.tracebacks import raise_if_internal
+from gradcheck_cli.engines.layer.subject import Call, Subject, SubjectRequest, output_size
+from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal
 from gradcheck_cli.formula import FormulaError
 from gradcheck_cli.specfile.kinds import Kind
 
@@ -44,11 +44,8 @@ class Subjects:
         self.notes: dict[str, None] = {}  # in order, each once
         self.known: list[tuple[Subject, Array]] = []  # values that were seen, of their second calls
         fmt = FORMATS[problem.dtype]
-        self._inputs = {
-            name: rounded(entry.value, fmt)
-            for name, entry in problem.spec.points[problem.point].items()
-        }
-        self.kinds = kinds_of(problem.spec.points[problem.point])
+        self._inputs = {name: rounded(entry.value, fmt) for name, entry in problem.inputs.items()}
+        self.kinds = kinds_of(problem.inputs)
         self._origin = dict(self._inputs)
         self._narrow_only = False
 
@@ -62,7 +59,7 @@ class Subjects:
         """The layer in `dtype`, with other `values` for some of its inputs; `uncast`: without its
         casts to narrower ones. Raises what the layer raises, and BadSpec."""
         problem = self._problem
-        point = problem.spec.points[problem.point]
+        point = problem.inputs
         there = moved(self.kinds, self._origin, values or {})
         request = SubjectRequest(
             problem.implementation,
@@ -112,7 +109,7 @@ class Subjects:
             there.close()
             if dtype == mine:  # it runs in it now: the dtype was not the reason
                 return None
-            words = f"{type(error).__name__}: {error}".splitlines()[0]
+            words = one_line(error)
             return f"{mine} was left out: the layer does not run in it ({words})"
         return None
 
@@ -132,7 +129,7 @@ class Subjects:
             if again is not None:  # it runs now: the dtype was not the reason
                 again.close()
                 raise
-            words = f"{type(error).__name__}: {error}".splitlines()[0]
+            words = one_line(error)
             self.notes[f"{dtype} is the highest precision it runs in ({words})"] = None
             return narrow or self.bound(dtype)
         others = {output.dtype for output in wide.outputs} - {"float64"}
@@ -155,7 +152,7 @@ class Subjects:
             _differentiate(wide)
         except Exception as error:
             raise_if_internal(error)
-            words = f"{type(error).__name__}: {error}".splitlines()[0]
+            words = one_line(error)
             note = (
                 f"its derivative runs in {narrow.dtype} only ({words}): checked in {narrow.dtype}"
             )
@@ -166,7 +163,7 @@ class Subjects:
 
 def _differentiate(subject: Subject) -> bool:
     """True. Raises what a forward and a backward pass raise."""
-    subject.run(Call(cotangents=np.ones((1, sum(output.size for output in subject.outputs)))))
+    subject.run(Call(cotangents=np.ones((1, output_size(subject)))))
     return True
 
 
@@ -205,7 +202,7 @@ def _data(problem: LayerProblem) -> frozenset[str]:
     spec = problem.spec
     return frozenset(
         name
-        for name, entry in spec.points[problem.point].items()
+        for name, entry in problem.inputs.items()
         if not entry.requires_grad or (spec.wrt and name not in spec.wrt)
     )
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradcheck_cli.checks.admissible import kinds_of
-from gradcheck_cli.checks.bound_layer import BoundLayer, output_shape, output_size
+from gradcheck_cli.checks.bound_layer import BoundLayer, output_shape
 from gradcheck_cli.checks.small import ENTRIES, PASSES
 from gradcheck_cli.domain.case import Case, TruthRequest
 from gradcheck_cli.domain.codes import Codes
@@ -23,7 +23,7 @@ from gradcheck_cli.domain.report import Check, Finding
 from gradcheck_cli.domain.thresholds import NOTE_BITS
 from gradcheck_cli.domain.truth import Truth, TruthBlock
 from gradcheck_cli.engines.errors import EngineFault
-from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.engines.layer.subject import Call, Subject, output_size
 from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.judge import judge
 from gradcheck_cli.truth import compute
@@ -41,7 +41,7 @@ class BadSurrogate(EngineFault):
 def covered(problem: LayerProblem, subject: Subject) -> dict[str, Surrogate]:
     """The surrogate of every leaf that has one. Raises BadSurrogate for a name that is none."""
     moving = {leaf.name: leaf for leaf in subject.leaves if leaf.differentiable}
-    kinds = kinds_of(problem.spec.points[problem.point])
+    kinds = kinds_of(problem.inputs)
     found: dict[str, Surrogate] = {}
     for surrogate in problem.implementation.surrogates:
         if surrogate.input is not None and surrogate.input not in moving:
@@ -144,10 +144,7 @@ class Declared:
             raise BadSurrogate(
                 f"the surrogate `{text}` has shape {output}, but the layer has shape {shape}"
             )
-        bounds = {
-            words[name]: (entry.low, entry.high)
-            for name, entry in spec.points[problem.point].items()
-        }
+        bounds = {words[name]: (entry.low, entry.high) for name, entry in problem.inputs.items()}
         request = TruthRequest(
             program=parsed.program,
             values=values,
@@ -185,7 +182,7 @@ class Declared:
         rng = generator(self.layer.problem.seed, 13)
         size = np.max(np.abs(leaf.value), initial=0.0) or 1.0
         step = size * 2.0 ** -round(bits / 3)
-        entry = self.layer.problem.spec.points[self.layer.problem.point].get(name)
+        entry = self.layer.problem.inputs.get(name)
         for _ in range(DIRECTIONS):
             along = signs(rng, leaf.shape)
             ends = [leaf.value + side * step * along for side in (1.0, -1.0)]

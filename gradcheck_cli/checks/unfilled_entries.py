@@ -46,7 +46,7 @@ def with_never_filled(
         return case
     never = never_filled(zeros, elsewhere, leaves, case.seed)
     blocks = {
-        key: stating_zero(block, never[key[1]]) if key[0] == mode and key[1] in never else block
+        key: block.at(never[key[1]], stated=0.0) if key[0] == mode and key[1] in never else block
         for key, block in case.truth.blocks.items()
     }
     return replace(case, truth=replace(case.truth, blocks=blocks))
@@ -88,8 +88,3 @@ def _elsewhere(leaves: tuple[Leaf, ...], seed: int) -> Iterator[dict[str, Array]
         yield {leaf.name: leaf.value * factor for leaf in moving}
     rng = generator(seed, 53)
     yield {leaf.name: rng.standard_normal(leaf.shape) for leaf in moving}
-
-
-def stating_zero(block: TruthBlock, never: Mask) -> TruthBlock:
-    """The block with 0 as the layer's own derivative of these entries."""
-    return replace(block, stated=np.where(never, 0.0, block.stated))

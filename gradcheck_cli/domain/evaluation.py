@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
@@ -81,6 +82,21 @@ class Projection:
     rows: Array | None = None
     columns: Mapping[str, Array] | None = None
     firsts: Mapping[str, Array] | None = None
+
+    def cotangents(self, output: tuple[int, ...]) -> Array:
+        """The rows of an output of this shape, (k, *output)."""
+        return _directions(self.rows, output)
+
+    def tangents(self, name: str, shape: tuple[int, ...]) -> Array:
+        """The columns by an input of this shape, (k, *shape)."""
+        return _directions((self.columns or {}).get(name), shape)
+
+
+def _directions(given: Array | None, shape: tuple[int, ...]) -> Array:
+    import numpy as np  # not needed to read about a problem
+
+    rows = np.eye(math.prod(shape)) if given is None else np.asarray(given, np.float64)
+    return rows.reshape(len(rows), *shape)
 
 
 @dataclass(frozen=True, slots=True)

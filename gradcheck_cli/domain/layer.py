@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gradcheck_cli.domain.evaluation import Failure, Mode, Trace
     from gradcheck_cli.domain.graph import Graph
     from gradcheck_cli.domain.report import Check, Finding, Reading
-    from gradcheck_cli.domain.spec import Spec
+    from gradcheck_cli.domain.spec import Input, Spec
 
 LAYER = "layer"
 """The `op` of the one node that stands for a whole layer (`as_program`)."""
@@ -163,6 +163,16 @@ class LayerProblem:
     seed: int = 0
     device: str = "cpu"
     illustrated: bool = False
+
+    @property
+    def inputs(self) -> Mapping[str, Input]:
+        """Those of the spec, at the point."""
+        return self.spec.points[self.point]
+
+    @property
+    def point_number(self) -> int | None:
+        """The place of the point in the spec; None where that has only one."""
+        return self.point if self.spec.pointed else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,6 +199,10 @@ class Finding:
         """The mode whose rules gave what was found."""
         return "forward" if self.mode == "forward" else "reverse"
 
+    def restated(self, said: str) -> str:
+        """A message that says something else of the same entries."""
+        return f"{self.message.partition(':')[0]}: {said}"
+
 
 Rule = Literal[
     "kink",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from enum import IntEnum
+from typing import Self
 
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.place import Place, Span
-from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.records import dataclass, replace
 
 
 class PointKind(IntEnum):
@@ -23,8 +24,19 @@ class PointKind(IntEnum):
     UNDECIDED = 4
 
 
+class Entries:
+    """A record of arrays (rows, columns), each with one number of every entry of a block."""
+
+    __slots__ = ()
+
+    def at(self, entries: Array, **known: Array | float) -> Self:
+        """The same, but with these numbers at these entries."""
+        changed = {n: np.where(entries, new, getattr(self, n)) for n, new in known.items()}
+        return replace(self, **changed)  # type: ignore[type-var]
+
+
 @dataclass(frozen=True, slots=True)
-class TruthBlock:
+class TruthBlock(Entries):
     """Truth for one block, every array of shape (rows, columns), float64.
 
     value, error       T and its error bar dT (inf where nothing is known)
@@ -67,12 +79,8 @@ class TruthBlock:
 
     def undecided_at(self, entries: Array) -> TruthBlock:
         """The block where nothing is known of these entries (rows, columns)."""
-        return replace(
-            self,
-            kind=np.where(entries, int(PointKind.UNDECIDED), self.kind),
-            error=np.where(entries, np.inf, self.error),
-            confirmed=self.confirmed & ~entries,
-            certified=self.certified & ~entries,
+        return self.at(
+            entries, kind=PointKind.UNDECIDED, error=np.inf, confirmed=False, certified=False
         )
 
     @classmethod

@@ -12,6 +12,7 @@ from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import CODES, Codes, Severity
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, SECOND, Evaluation, Mode
+from gradcheck_cli.domain.indices import index_of
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.report import LISTED, SHOWN_ENTRIES, Entry, Finding, Indexing
 from gradcheck_cli.domain.thresholds import ERROR_BITS, FEW_ULPS
@@ -121,7 +122,7 @@ def entry_index(case: Case, mode: str, name: str, row: int, column: int) -> tupl
     if projection.rows is not None:
         left: tuple[int, ...] = (row,)
     else:
-        left = tuple(int(i) for i in np.unravel_index(row, output)) if output else ()
+        left = index_of(row, output)
     return (*left, *_place(case, projection.columns, name, column))
 
 
@@ -132,7 +133,7 @@ def _place(
     if directions is not None and name in directions:
         return (flat,)
     shape = np.shape(case.values[name])
-    return tuple(int(i) for i in np.unravel_index(flat, shape)) if shape else ()
+    return index_of(flat, shape)
 
 
 def entries_of(
@@ -244,7 +245,7 @@ def engine_findings(
         truth, ulps = block, judged.ulps
         if verdict is Verdict.APART:  # nothing is wrong with a slope of a kink alone
             alone = ulps <= FEW_ULPS
-            truth = replace(block, value=np.where(alone, np.nan, block.value))
+            truth = block.at(alone, value=np.nan)
             ulps = np.where(alone, np.nan, ulps)
         about = About(case, mode, name, block, places, evaluation, judged.ulps, judged.in_float32)
         found = finding_at(

@@ -11,6 +11,7 @@ from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat, wider
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, order_of
+from gradcheck_cli.domain.indices import index_of
 from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding
 from gradcheck_cli.domain.thresholds import ERROR_BITS, EXCUSED_MOVES, FEW_ULPS, FIRST_ORDER_SLACK
 from gradcheck_cli.domain.truth import Cost, Documented, PointKind, Truth, TruthBlock
@@ -219,7 +220,7 @@ def output_entries(
     cost = None if truth.output_cost is None else np.ravel(truth.output_cost.floor)
     return tuple(
         Entry(
-            index=tuple(int(i) for i in np.unravel_index(place, shape)) if shape else (),
+            index=index_of(place, shape),
             computed=float(output[place]),
             truth=float(exact[place]),
             truth_error=float(bar[place]),
@@ -270,7 +271,7 @@ def _far_off(
 
 def _lost(case: Case, evaluation: Evaluation, output: Array, place: int) -> Finding:
     shape = np.shape(np.asarray(evaluation.output))
-    index = tuple(int(i) for i in np.unravel_index(place, shape)) if shape else ()
+    index = index_of(place, shape)
     value = float(output[place])
     where = f" at {index}" if index else ""
     right = float(np.ravel(case.truth.output)[place]) if case.truth is not None else np.nan

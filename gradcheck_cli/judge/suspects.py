@@ -11,6 +11,7 @@ from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.case import Case, Suspect
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import SECOND, Evaluation, Mode, TraceRequest
+from gradcheck_cli.domain.indices import index_of
 from gradcheck_cli.domain.records import replace
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.judge.agreement import apart
@@ -140,7 +141,7 @@ def _worst(g: Array, block: TruthBlock, case: Case) -> tuple[float, int, int] | 
     else:
         ulps = error_in_ulps(g, block.value, fmt)
     size = np.where(off, np.where(np.isnan(ulps), np.inf, ulps), -1.0)
-    row, column = (int(i) for i in np.unravel_index(int(np.argmax(size)), size.shape))
+    row, column = index_of(int(np.argmax(size)), size.shape)
     return float(size[row, column]), row, column
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Projection
+from gradcheck_cli.domain.indices import index_of
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.search import KINDS, Kind
@@ -194,7 +195,7 @@ class PointTruth:
 
     def _entry(self, name: str, row: int, column: int, rows: int) -> str:
         shape = np.shape(self._request.values[name])
-        found = element_name(name, tuple(int(i) for i in np.unravel_index(column, shape)))
+        found = element_name(name, index_of(column, shape))
         return found if rows == 1 else f"{found} of value[{row}]"
 
     def _moved_value(self, row: int) -> float:

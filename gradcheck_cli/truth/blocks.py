@@ -12,7 +12,7 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import FIRST_ORDER_SLACK, UNSEEN_ULPS
-from gradcheck_cli.domain.truth import PointKind, TruthBlock
+from gradcheck_cli.domain.truth import Entries, PointKind, TruthBlock
 from gradcheck_cli.truth.numerics.classify import Sides
 from gradcheck_cli.truth.numerics.directions import Slope
 from gradcheck_cli.truth.plain import moving
@@ -88,7 +88,7 @@ def rows_by_input(counts: Mapping[str, int]) -> dict[str, slice]:
 
 
 @dataclass(slots=True)
-class Merged:
+class Merged(Entries):
     """T, dT, kinds and the one-sided interval of a block; why entries are undecided."""
 
     value: Array
@@ -212,11 +212,10 @@ def _settle_kinds(
 def _with_sides(
     value: Array, error: Array, kind: Array, confirmed: Array, differences: Differences, reason: str
 ) -> Merged:
-    lower, upper = value.copy(), value.copy()
     kink = kind == PointKind.KINK
     low = np.fmin(differences.above, differences.below)
     high = np.fmax(differences.above, differences.below)
-    lower, upper = np.where(kink, low, lower), np.where(kink, high, upper)
+    lower, upper = np.where(kink, low, value), np.where(kink, high, value)
     error = np.where(kink, differences.side_error, error)
     outside = kink & ~((value >= low) & (value <= high))
     value[outside] = (low[outside] + high[outside]) / 2
@@ -230,15 +229,7 @@ def unconstrained(merged: Merged) -> Merged:
     """For second derivatives: where the gradient has a kink or a jump, any value is as good as
     another."""
     rough = np.isin(merged.kind, (PointKind.KINK, PointKind.JUMP, PointKind.UNDEFINED))
-    return Merged(
-        value=merged.value,
-        error=merged.error,
-        kind=np.where(rough, int(PointKind.KINK), merged.kind),
-        lower=np.where(rough, -np.inf, merged.lower),
-        upper=np.where(rough, np.inf, merged.upper),
-        confirmed=merged.confirmed,
-        reason=merged.reason,
-    )
+    return merged.at(rough, kind=PointKind.KINK, lower=-np.inf, upper=np.inf)
 
 
 def on_a_kink(program_nodes: list[Array], program: Program, wrt: Iterable[str]) -> set[str]:

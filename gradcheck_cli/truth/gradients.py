@@ -81,21 +81,19 @@ def numbers_asked(mode: Mode, projection: Projection) -> object:
 def block_shapes(request: TruthRequest, mode: Mode) -> dict[str, tuple[int, int]]:
     """(rows, columns) of every block of a mode."""
     projection = request.projections[mode]
-    sizes = {name: int(np.size(request.values[name])) for name in request.wrt}
-    columns = {
-        name: len(projection.columns[name])
-        if projection.columns is not None and name in projection.columns
-        else sizes[name]
-        for name in request.wrt
-    }
+    columns = counts(request, projection.columns)
     if mode in SECOND:
-        blocks = blocks_in(mode, request.wrt)
-        firsts = {name: len(along) for name, along in (projection.firsts or {}).items()}
-        rows_of = sizes | firsts
+        blocks, rows_of = blocks_in(mode, request.wrt), counts(request, projection.firsts)
         return {str(block): (rows_of[block.rows], columns[block.columns]) for block in blocks}
     output = request.program.nodes[request.program.output].shape
     rows = int(np.prod(output)) if projection.rows is None else len(projection.rows)
     return {name: (rows, columns[name]) for name in request.wrt}
+
+
+def counts(request: TruthRequest, directions: Mapping[str, Array] | None) -> dict[str, int]:
+    """How many directions there are of each input, or else entries."""
+    given = directions or {}
+    return {n: len(given[n]) if n in given else np.size(request.values[n]) for n in request.wrt}
 
 
 PARTNERS: dict[Mode, Mode] = {

@@ -21,10 +21,10 @@ def test_it_is_judged_in_one_dtype_and_known_in_another() -> None:
     layer = bound_layer(SQUARE, {"x": [3.0]}, dtype="float32", domain=(0.0, 4.0))
     assert (layer.narrow.dtype, layer.highest.dtype) == ("float32", "float64")
     assert layer.bounds == {"x": (0.0, 4.0)}
-    assert layer.point is None
+    assert layer.problem.point_number is None
     several = replace(layer.problem.spec, pointed=True)
     there = replace(layer, problem=replace(layer.problem, spec=several))
-    assert there.point == 0
+    assert there.problem.point_number == 0
 
 
 def test_elsewhere_it_has_other_values_and_its_own_again() -> None:

@@ -19,7 +19,7 @@ from gradcheck_cli.domain.records import dataclass, replace
 from gradcheck_cli.domain.thresholds import DRAWN_SLACK, PRODUCT_BARS, Step
 from gradcheck_cli.engines.layer.casts import narrowest
 from gradcheck_cli.engines.layer.source_lines import raised_at
-from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
+from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject, output_size
 from gradcheck_cli.engines.tracebacks import raise_if_internal, short_traceback
 from gradcheck_cli.explain.blame.values import apart
 from gradcheck_cli.truth.layers.safe_values import RaisedLater, moved_inside, tried, values_of
@@ -156,7 +156,7 @@ class Bench:
         self.problem = problem
         self.leaves = {leaf.name: leaf for leaf in subject.leaves if leaf.differentiable}
         self._rng = generator(problem.seed, 7)
-        self.size = sum(output.size for output in subject.outputs)
+        self.size = output_size(subject)
         self.row, self.second_row = self.draw(self.size), self.draw(self.size)
         self.first = self.run(watch=True)
         self.walled = False  # every point next to one that was compared was refused
@@ -269,7 +269,7 @@ class Bench:
     def moved(self, step: float, rng: np.random.Generator, alike: bool = False) -> dict[str, Array]:
         """The given inputs, each number moved by this part of itself, inside their bounds; `alike`:
         with all rows like the first, which is what can be expanded."""
-        point = self.problem.spec.points[self.problem.point]
+        point = self.problem.inputs
         moved = {}
         for leaf in self.leaves.values():
             if leaf.role == "input":

@@ -81,7 +81,7 @@ OF_BACKWARD = (
 def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
     """What is wrong with how the layer behaves. Raises what the layer raises, which is one finding
     where the checks of its gradients raise it too; mistakes of the spec are theirs alone."""
-    inputs = problem.spec.points[problem.point].values()
+    inputs = problem.inputs.values()
     known = learned(problem.implementation.live).get(MOVING, 0)
     is_large = max(known, sum(entry.value.size for entry in inputs)) >= LARGE
     answer = _in_float32(engine, problem) if is_large else None

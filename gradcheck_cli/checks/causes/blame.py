@@ -108,16 +108,13 @@ class Blame:
             )
             said = f"{said} where a bound is an epsilon of the dtype; this is its derivative"
             return replace(finding, message=said, cause=cause)
-        wide, many = self._highest.dtype, finding.message.partition(": ")[0]
         said = "wrong in every precision, so rounding is not the cause"
         if not self._wrong_in_highest(finding):
             self.narrow_alone.add(finding.input)
-            said = (
-                f"wrong in {self._dtype}, and rounding is not the cause: {wide} has no such error"
-            )
-        return replace(
-            finding, code=Codes.WRONG_GRADIENT, severity="error", message=f"{many}: {said}"
-        )
+            other = f"{self._highest.dtype} has no such error"
+            said = f"wrong in {self._dtype}, and rounding is not the cause: {other}"
+        message = finding.restated(said)
+        return replace(finding, code=Codes.WRONG_GRADIENT, severity="error", message=message)
 
     def _lost(self, finding: Finding) -> Finding:
         """A gradient that is as wrong in another precision: GC301 where it is right as soon as an
@@ -130,8 +127,7 @@ class Blame:
             return finding
         bits = FORMATS[self._dtype].bits
         lost = min(np.log2(max(worst.ulps or 1.0, 1.0)), bits)
-        many = finding.message.partition(": ")[0]
-        message = f"{many}: {lost:.0f} of {bits} bits lost in {self._dtype}"
+        message = finding.restated(f"{lost:.0f} of {bits} bits lost in {self._dtype}")
         return replace(finding, code=Codes.PRECISION_LOSS, message=message, cause=cause)
 
     def _shows_loss(self, cause: Cause | None) -> bool:

@@ -9,11 +9,10 @@ from gradcheck_cli.checks.causes.traced_entry import TracedEntry
 from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.evaluation import Mode
-from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.scale import scale_of
 from gradcheck_cli.domain.thresholds import PRODUCT_BARS, PRODUCT_BITS, SAME_FACTOR, Step
-from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.engines.layer.subject import Call, Subject, output_size
 from gradcheck_cli.truth.layers.safe_values import values_of
 
 DRAWS = 2  # two ratios that agree are a factor
@@ -43,7 +42,7 @@ def wrong_products(subject: Subject, seed: int, mode: Mode) -> list[Product]:
     pairs: dict[str, list[tuple[float, float]]] = {}
     wrong: set[str] = set()
     for _ in range(DRAWS):
-        row = rng.standard_normal(sum(output.size for output in subject.outputs))
+        row = rng.standard_normal(output_size(subject))
         gradients = subject.run(Call(cotangents=row[None])).gradients if mode == "reverse" else {}
         for leaf in subject.leaves:
             if not leaf.differentiable:
@@ -92,8 +91,7 @@ def entry_by_mode(subject: Subject, traced: TracedEntry, mode: Mode) -> float | 
     if mode == "reverse":
         gradient = subject.run(Call(cotangents=traced.row[None])).row(0)[traced.leaf]
         return None if gradient is None else traced.of(gradient)
-    leaf = next(leaf for leaf in subject.leaves if leaf.name == traced.leaf)
-    pushed = subject.jvp({leaf.name: _along(traced, leaf)})
+    pushed = subject.jvp(traced.tangent(subject.leaves))
     return None if pushed is None else float(traced.row @ pushed)
 
 
@@ -101,18 +99,9 @@ def entry_by_differences(subject: Subject, traced: TracedEntry) -> tuple[float, 
     """The traced entry of the Jacobian, and an error bar."""
     leaf = next(leaf for leaf in subject.leaves if leaf.name == traced.leaf)
     size = scale_of(leaf.value)
-    moved = size * _along(traced, leaf)
+    moved = size * traced.tangent(subject.leaves)[leaf.name]
     found, bar = difference(subject, leaf.name, leaf.value, moved, traced.row)
     return found / size, bar / size
-
-
-def _along(traced: TracedEntry, leaf: Leaf) -> Array:
-    """The direction in which the leaf moves for an entry, in its shape."""
-    along: Array = np.zeros(leaf.size)
-    along[traced.flat] = 1.0
-    if traced.direction is not None:
-        along = traced.direction
-    return along.reshape(leaf.shape)
 
 
 def _factor(pairs: list[tuple[float, float]]) -> float | None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import FIRST_ORDER
+from gradcheck_cli.domain.indices import flat_of
+from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
 
@@ -27,6 +31,12 @@ class TracedEntry:
             return float(gradient @ self.direction)
         return float(gradient[self.flat])
 
+    def tangent(self, leaves: Sequence[Leaf]) -> dict[str, Array]:
+        """By name, the direction in which the leaf moves for the entry, in its shape."""
+        (leaf,) = (leaf for leaf in leaves if leaf.name == self.leaf)
+        along = np.eye(1, leaf.size, self.flat) if self.direction is None else self.direction
+        return {leaf.name: along.reshape(leaf.shape)}
+
 
 def traced_entry_of(case: Case, finding: Finding) -> TracedEntry | None:
     """The worst entry of a finding of this case; None for one that is not about an entry of a first
@@ -42,15 +52,11 @@ def traced_entry_of(case: Case, finding: Finding) -> TracedEntry | None:
         direction = np.reshape(projection.columns[name][flat], -1)
     else:
         left = index[: len(index) - len(shape)]
-        flat = _flat(index[len(left) :], shape)
+        flat = flat_of(index[len(left) :], shape)
     output = case.spec.program.nodes[case.spec.program.output].shape
     if projection.rows is not None:
         row = np.asarray(projection.rows[left[0]], dtype=np.float64).reshape(-1)
     else:
         row = np.zeros(int(np.prod(output, dtype=np.int64)))
-        row[_flat(left, output)] = 1.0
+        row[flat_of(left, output)] = 1.0
     return TracedEntry(row, name, flat, direction)
-
-
-def _flat(index: tuple[int, ...], shape: tuple[int, ...]) -> int:
-    return int(np.ravel_multi_index(index, shape)) if shape else 0

@@ -53,7 +53,7 @@ from gradcheck_cli.engines.execution import Step
 from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, Rule
 from gradcheck_cli.engines.layer.declared import Declared, NotDeclarable
 from gradcheck_cli.engines.layer.source_lines import returned
-from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.engines.layer.subject import Subject, output_size
 from gradcheck_cli.engines.tracebacks import is_internal, one_line
 from gradcheck_cli.explain.blame.values import apart, number
 from gradcheck_cli.explain.findings import unexplained
@@ -153,25 +153,23 @@ class WrongGradients:
         step = where_it_runs(lambda: sampler(finding, self._subject.record(row), names), None)
         if step is None:
             return finding
-        which = finding.message.partition(":")[0]
         said = f"`{step.name}` draws numbers by it, and its derivative is that at a fixed quantile"
         if finding.code == Codes.UNDECIDED:
-            return replace(
-                finding, message=f"{which}: undecided: {said}", cause=_sampled(finding, step)
-            )
+            message = finding.restated(f"undecided: {said}")
+            return replace(finding, message=message, cause=_sampled(finding, step))
         code = Codes.DOCUMENTED_APPROXIMATION
         return replace(
             finding,
             code=code,
             severity=CODES[code].severity,
-            message=f"{which}: {said}, not that of the numbers that were drawn",
+            message=finding.restated(f"{said}, not that of the numbers that were drawn"),
             cause=_sampled(finding, step),
         )
 
     def _row(self, finding: Finding) -> Array:
         """The cotangent of the entry of a finding; ones where that is not traced."""
         traced = self._find(finding)
-        size = sum(output.size for output in self._subject.outputs)
+        size = output_size(self._subject)
         return np.ones(size) if traced is None else traced.row
 
     def _missing_if_cut(self, finding: Finding) -> Finding:
@@ -183,9 +181,9 @@ class WrongGradients:
         if finding.code != Codes.WRONG_GRADIENT or not nothing:
             return finding
         traced = self._find(finding)
-        which = finding.message.partition(":")[0]
         if finding.mode == "forward" and traced is not None and self._lacks_tangent(traced):
-            message = f"{which}: forward mode gives no tangent, but the derivative is not zero"
+            said = "forward mode gives no tangent, but the derivative is not zero"
+            message = finding.restated(said)
             return replace(finding, code=Codes.MISSING_GRADIENT, message=message)
         if not cut:
             return finding
@@ -193,17 +191,12 @@ class WrongGradients:
             gradient = self._of_row[traced.row.tobytes()][0].get(traced.leaf)
             if gradient is not None and np.any(gradient):
                 return finding  # something of this output does arrive
-        message = f"{which}: no gradient arrives, but it is not zero"
+        message = finding.restated("no gradient arrives, but it is not zero")
         return replace(finding, code=Codes.MISSING_GRADIENT, message=message)
 
     def _lacks_tangent(self, traced: TracedEntry) -> bool:
         """Whether no output that the entry is of has a tangent in forward mode."""
-        (leaf,) = (one for one in self._subject.leaves if one.name == traced.leaf)
-        along = traced.direction
-        if along is None:
-            along = np.zeros(leaf.size)
-            along[traced.flat] = 1.0
-        tangent = {leaf.name: along.reshape(leaf.shape)}
+        tangent = traced.tangent(self._subject.leaves)
         known = where_it_runs(lambda: self._subject.tangents_of(tangent), None)
         return known is not None and not np.any(known & (traced.row != 0))
 
@@ -419,7 +412,7 @@ class WrongGradients:
         direction."""
         rng = generator(self._problem.seed, 13)
         subject = self._subject
-        row = rng.standard_normal(sum(output.size for output in subject.outputs))
+        row = rng.standard_normal(output_size(subject))
         leaf = next(leaf for leaf in subject.leaves if leaf.name == finding.input)
         direction = signs(rng, leaf.shape) * scale_of(leaf.value)
         right, _ = difference(subject, leaf.name, leaf.value, direction, row)
@@ -490,9 +483,8 @@ def _as_wrong(finding: Finding, one: _Wrong, shown: bool) -> Finding:
     found = replace(finding, cause=cause, pattern=_pattern(finding, one))
     if finding.code in WRONG:
         return found
-    many = finding.message.partition(": ")[0]
     said = f"the custom derivative of `{one.call.name}` is wrong, so rounding is not the cause"
-    return replace(found, code=Codes.WRONG_GRADIENT, message=f"{many}: {said}")
+    return replace(found, code=Codes.WRONG_GRADIENT, message=finding.restated(said))
 
 
 def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
@@ -592,9 +584,9 @@ def _approximate_if_unseen(finding: Finding) -> Finding:
     if cause.kind != SOLVED and not (cause.kind == DETACHED and cause.proven):
         return finding
     code = Codes.DOCUMENTED_APPROXIMATION
-    which = finding.message.partition(":")[0]
-    said = f"{which}: an approximation{_part(finding)}: float32 cannot see the difference"
-    return replace(finding, code=code, severity=CODES[code].severity, message=said)
+    said = f"an approximation{_part(finding)}: float32 cannot see the difference"
+    message = finding.restated(said)
+    return replace(finding, code=code, severity=CODES[code].severity, message=message)
 
 
 def _part(finding: Finding) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -13,6 +12,7 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import OPERATIONS, TAIL, Step
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.engines.layer.lifting import Island, Lifted
+from gradcheck_cli.truth.certified.ties import disjoint
 from gradcheck_cli.truth.numerics.differences import FIRST_STEP, Float, climb, second
 from gradcheck_cli.truth.numerics.directions import Sampled
 from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer, typical
@@ -21,7 +21,6 @@ X = "x"  # the only input of an island, as a function
 MOST_DIRECTIONS = 256  # of second differences of an island, each of which takes some thirty runs
 AWAY: tuple[Step, ...] = (0.0, 0.11)  # parts of themselves that all numbers of an island move by
 
-Pair = tuple[int, int]
 Radii = Values
 """By name, how far constants of the program may be off."""
 
@@ -102,13 +101,15 @@ def _bends(island: Island, sampled: Sampled) -> tuple[Array, Array]:
     sizes = np.where(island.at == 0, typical(island.at), np.abs(island.at))
     depends = _depends(sampled, sizes)
     pairs = [(i, j) for i, j in combinations(range(n), 2) if np.any(depends[:, i] & depends[:, j])]
-    groups = _apart([*((i, i) for i in range(n)), *pairs], depends)
+    pairs = [*((i, i) for i in range(n)), *pairs]
+    groups = disjoint(np.stack([np.any(depends[:, pair], axis=1) for pair in pairs]))
     if len(groups) > MOST_DIRECTIONS:
         return np.zeros((m * n, n)), np.full((m * n, n), np.inf)
     value = np.zeros((m, n, n))
     unseen = TAIL * sampled.noise / (FIRST_STEP / 2) ** 2  # of what no step changes
     bar = np.broadcast_to(unseen[:, None, None], value.shape).copy()
-    for group in groups:  # those of single entries are first
+    for numbers in groups:  # those of single entries are first
+        group = [pairs[number] for number in numbers]
         moved = np.isin(np.arange(n), group)
         with np.errstate(all="ignore"):
             found, error = _second_difference(sampled, np.where(moved, sizes, 0.0))
@@ -138,21 +139,6 @@ def _depends(sampled: Sampled, sizes: Array) -> Array:
             moved[i] += AWAY[1] * sizes[i]
             found[:, i] |= sampled.function({X: moved}) != value
     return found
-
-
-def _apart(pairs: Sequence[Pair], depends: Array) -> list[list[Pair]]:
-    """The pairs of entries in groups of which no output depends on two."""
-    groups: list[tuple[list[Pair], Array]] = []
-    for pair in pairs:
-        mine = np.any(depends[:, pair], axis=1)
-        for group, taken in groups:
-            if not np.any(taken & mine):
-                group.append(pair)
-                taken |= mine
-                break
-        else:
-            groups.append(([pair], mine))
-    return [group for group, _ in groups]
 
 
 def _second_difference(sampled: Sampled, direction: Array) -> tuple[Float, Float]:

@@ -488,16 +488,8 @@ def narrowed(block: TruthBlock, found: EnclosedArray) -> TruthBlock:
     value, radius = found.value, found.radius
     better = (block.kind == PointKind.SMOOTH) & found.is_narrow(np.zeros(value.shape))
     better &= ~block.confirmed | (np.abs(value) > radius)
-    return replace(
-        block,
-        value=np.where(better, value, block.value),
-        error=np.where(better, radius, block.error),
-        lower=np.where(better, value, block.lower),
-        upper=np.where(better, value, block.upper),
-        stated=np.where(better, value, block.stated),
-        certified=block.certified | better,
-        confirmed=block.confirmed & ~better,
-    )
+    exact = dict.fromkeys(("value", "lower", "upper", "stated"), value)
+    return block.at(better, **exact, error=radius, certified=True, confirmed=False)
 
 
 class _Nearby:

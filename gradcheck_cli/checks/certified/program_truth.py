@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from gradcheck_cli.checks.bound_layer import BoundLayer, output_shape, output_size
+from gradcheck_cli.checks.bound_layer import BoundLayer, output_shape
 from gradcheck_cli.checks.certified.graphs import graph_with_numbers
 from gradcheck_cli.checks.layer_case import Evaluations, Gradients
 from gradcheck_cli.domain.blocks import HessianBlock, blocks_in
@@ -23,7 +23,7 @@ from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import replace
 from gradcheck_cli.domain.thresholds import WRITTEN_EXACTLY
 from gradcheck_cli.domain.truth import Documented, Truth, TruthBlock
-from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.engines.layer.subject import Call, Subject, output_size
 from gradcheck_cli.truth import compute
 from gradcheck_cli.truth.certified.enclosed_products import EnclosedProducts
 from gradcheck_cli.truth.difference_curve import curve
@@ -161,8 +161,7 @@ class ProgramTruth:
         found = graph_with_numbers(self.program, self._values(), wrt, problem.dtype)
         if isinstance(found, Failure):
             return found
-        point = problem.point if problem.spec.pointed else None
-        return replace(found, lifted=self.layer.name, point=point)
+        return replace(found, lifted=self.layer.name, point=problem.point_number)
 
     def curve(self) -> Curve | None:
         """The error of difference quotients of the program; None where nothing moves, or too much
@@ -192,7 +191,7 @@ class ProgramTruth:
         differentiated, or of some."""
         problem, words = self.layer.problem, self.words
         shape = self.program.nodes[self.program.output].shape
-        entries = problem.spec.points[problem.point]
+        entries = problem.inputs
         shapes = {leaf.name: leaf.shape for leaf in self.layer.narrow.leaves}
 
         def in_words(along: Mapping[str, Array] | None) -> dict[str, Array] | None:

@@ -9,11 +9,12 @@ import numpy as np
 
 from gradcheck_cli.checks.bound_layer import BoundLayer, is_complex, output_shape
 from gradcheck_cli.checks.causes.traced_entry import TracedEntry
-from gradcheck_cli.checks.unfilled_entries import never_filled, stating_zero, suspicious
+from gradcheck_cli.checks.unfilled_entries import never_filled, suspicious
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.evaluation import Evaluation, Gradient, Projection
+from gradcheck_cli.domain.indices import index_of
 from gradcheck_cli.domain.layer import Leaf, as_program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding, Indexing, Pass
@@ -177,10 +178,9 @@ def _in_other_precisions(
     if layer.highest is not layer.narrow:
         wide = _gradients(layer.highest, part)
         return wide, wide, layer.highest.dtype
-    if layer.narrow.dtype == "float64":
-        with layer.elsewhere("float32", {}) as other:
-            if other is not None:
-                return narrow, _gradients(other, part), other.dtype
+    with layer.coarser() as other:
+        if other is not None:
+            return narrow, _gradients(other, part), other.dtype
     anew = _gradients(layer.narrow, part, ulp_perturbed(layer.narrow))
     return narrow, anew, layer.narrow.dtype
 
@@ -204,7 +204,7 @@ def _with_never_filled(
 
     never = never_filled(zeros, pulled, layer.narrow.leaves, layer.problem.seed)
     return {
-        name: stating_zero(block, never[name]) if name in never else block
+        name: block.at(never[name], stated=0.0) if name in never else block
         for name, block in blocks.items()
     }
 
@@ -396,11 +396,11 @@ def _index(
 ) -> tuple[int, ...]:
     row, flat = index
     shape = columns.leaf.shape
-    place = tuple(int(i) for i in np.unravel_index(columns.flat[flat], shape)) if shape else ()
+    place = index_of(columns.flat[flat], shape)
     if part.outputs is None:
         return place
     output = output_shape(layer.narrow)
-    left = tuple(int(i) for i in np.unravel_index(part.outputs[row], output)) if output else ()
+    left = index_of(part.outputs[row], output)
     return (*left, *place)
 
 

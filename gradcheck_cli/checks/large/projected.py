@@ -297,7 +297,7 @@ class Projected:
                     mode=mode,
                     input=name,
                     status=worse if bad else "passed",
-                    point=self.layer.point,
+                    point=problem.point_number,
                     max_ulps=self._rounding.ulps[name] if mode == own and not bad else None,
                     passed_by=() if bad else tuple(self._passed_by(name, mode)),
                     truth=self._source_of(name, name in failed),

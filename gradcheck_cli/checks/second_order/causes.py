@@ -20,7 +20,7 @@ from gradcheck_cli.domain.place import Place
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.layer.custom import CustomCall
 from gradcheck_cli.engines.layer.source_lines import returned
-from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.engines.layer.subject import Subject, output_size
 from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal
 
 BY_THEMSELVES = (Codes.WRONG_SECOND_DERIVATIVE, Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT)
@@ -93,7 +93,7 @@ class SecondOrderCauses:
 
     def _found_alone(self, alone: Alone) -> Iterator[tuple[CustomCall, Errors]]:
         rng = np.random.default_rng(len(self._subject.outputs))
-        row = rng.standard_normal(sum(output.size for output in self._subject.outputs))
+        row = rng.standard_normal(output_size(self._subject))
         calls = executed(self._subject.record(row))
         nearest = list(islice(calls, 2))
         if len(nearest) == 1:

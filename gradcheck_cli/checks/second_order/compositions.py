@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from gradcheck_cli.checks.bound_layer import BoundLayer, moving_size, output_shape, output_size
+from gradcheck_cli.checks.bound_layer import BoundLayer, moving_size, output_shape
 from gradcheck_cli.checks.certified.lifted import narrowed
 from gradcheck_cli.checks.certified.program_truth import ProgramTruth, is_certified
 from gradcheck_cli.checks.layer_case import Evaluations, LayerCase
@@ -47,7 +47,7 @@ from gradcheck_cli.domain.thresholds import OPERATIONS, SAME_STEP
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.source_lines import raised_at
-from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.engines.layer.subject import Call, Subject, output_size
 from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal, short_traceback
 from gradcheck_cli.judge import lose_little, suspect_entries
 from gradcheck_cli.truth.certified.enclosed_products import EnclosedArray
@@ -141,7 +141,7 @@ class SecondOrder:
         except Exception as error:
             raise_if_internal(error)
             if modes_in(mode)[-1] == "forward":  # a tangent need not have a derivative
-                return f"{type(error).__name__}: {one_line(error)}"
+                return one_line(error)
             self._not_again(error, hessian)
             return ""
         yield from examined.steps()
@@ -224,14 +224,16 @@ class SecondOrder:
     def _not_again(self, error: Exception, hessian: Hessian) -> None:
         """The backward itself could not be differentiated."""
         mode = hessian.mode
-        name, problem, point = self._layer.name, self._layer.problem, self._layer.point
+        name, problem = self._layer.name, self._layer.problem
         words = (str(error).strip() or type(error).__name__).splitlines()[0]
         code = Codes.WRONG_SECOND_DERIVATIVE
         found = self._layer.finding(
             code, f"the gradient cannot be differentiated again: {words}", mode
         )
         checks = tuple(
-            Check(name, problem.dtype, mode, str(HessianBlock(*key)), "failed", point)
+            Check(
+                name, problem.dtype, mode, str(HessianBlock(*key)), "failed", problem.point_number
+            )
             for key in hessian.keys
         )
         self.checks += checks

@@ -40,6 +40,7 @@ from gradcheck_cli.engines.layer.subject import (
     Spare,
     Subject,
     one_by_one,
+    output_size,
 )
 
 if TYPE_CHECKING:
@@ -493,7 +494,7 @@ class LayerSubject(FrameworkLayer, Subject):
     @property
     def ones(self) -> Array:
         """A row of cotangents that leaves out nothing."""
-        return np.ones(sum(output.size for output in self.outputs))
+        return np.ones(output_size(self))
 
     def record_forward(self) -> Recording:
         """One forward pass, operation by operation. Raises Unsupported where the framework does

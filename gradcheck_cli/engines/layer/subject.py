@@ -228,7 +228,7 @@ class Subject(Protocol):
     def tangents_of(self, tangents: Mapping[str, Array]) -> Array:
         """Which outputs (m,) have a tangent in forward mode; for the others `jvp` has zeros. Raises
         Unsupported."""
-        return np.ones(sum(output.size for output in self.outputs), dtype=np.bool_)
+        return np.ones(output_size(self), dtype=np.bool_)
 
     def hvp(
         self, mode: Mode, row: Array, tangents: Values, along: Values | None = None
@@ -334,6 +334,11 @@ class Subject(Protocol):
     def close(self) -> None:
         """Puts everything back; the subject is not used again."""
         ...
+
+
+def output_size(subject: Subject) -> int:
+    """How many numbers all outputs are."""
+    return sum(output.size for output in subject.outputs)
 
 
 def one_by_one(subject: Subject, many: Sequence[Values]) -> Array:

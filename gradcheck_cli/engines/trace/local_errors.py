@@ -15,6 +15,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Operation
+from gradcheck_cli.domain.indices import index_of
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import FEW_ULPS, NOTE_BITS
 from gradcheck_cli.engines.execution import Execution, High
@@ -133,7 +134,7 @@ def _all_finite(shadow: Shadow, doubt: _Doubt) -> bool:
 
 
 def _index(shadow: Shadow, one: Found) -> tuple[int, ...]:
-    return tuple(int(i) for i in np.unravel_index(one.flat, np.shape(shadow[one.slot])))
+    return index_of(one.flat, np.shape(shadow[one.slot]))
 
 
 def _inherits(shadow: Shadow, one: Found, own: float) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.evaluation import Mode, Operation, Phase, Projection
+from gradcheck_cli.domain.indices import index_of
 from gradcheck_cli.domain.program import Node
 from gradcheck_cli.domain.thresholds import NOTE_BITS, Cost
 from gradcheck_cli.explain.blame.first_bad_op import UNNAMED
@@ -135,7 +136,7 @@ def _unlike(
         ulps = np.where(sure, np.abs(given - exact) / traces.fmt.ulp(exact), 0.0)
     if not ulps.size or not np.max(ulps) > 2.0 ** (NOTE_BITS * traces.fmt.bits):
         return None
-    at = tuple(int(i) for i in np.unravel_index(int(np.argmax(ulps)), ulps.shape))
+    at = index_of(int(np.argmax(ulps)), ulps.shape)
     met = (element(traces.program.nodes[index], array, at) for array in args)
     inputs = tuple(np.nan if x is None else x for x in met)
     return Operation(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.indices import index_of
 from gradcheck_cli.domain.program import INFIX, Node
 from gradcheck_cli.truth.plain import elementwise
 
@@ -92,5 +93,4 @@ def _digits(op: str, values: Sequence[float | None]) -> int:
 
 def first_index(mask: Array) -> tuple[int, ...]:
     """The first True of a mask of any shape; () for a scalar."""
-    place = np.unravel_index(int(np.argmax(mask)), np.shape(mask))
-    return tuple(int(i) for i in place)
+    return index_of(int(np.argmax(mask)), np.shape(mask))

@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 
 from gradcheck_cli.domain.decimals import PRECISION
 from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.indices import index_of
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Comparison
 from gradcheck_cli.report.entries import bracketed
@@ -90,15 +91,11 @@ class _Grid:
         """The entry of a place in the whole table, as it is written in a formula."""
         compared = self._compared
         place = row * self.whole.shape[1] + column if self.scalar else column
-        of = bracketed(_index(place, compared.input_shape), compared.complex_input)
+        of = bracketed(index_of(place, compared.input_shape), compared.complex_input)
         if self.scalar:
             return self.name + of
-        out = bracketed(_index(row, compared.output_shape), compared.complex_output)
+        out = bracketed(index_of(row, compared.output_shape), compared.complex_output)
         return f"d output{out} / d {self.name}{of}"
-
-
-def _index(flat: int, shape: tuple[int, ...]) -> list[int]:
-    return [int(i) for i in np.unravel_index(flat, shape)] if shape else []
 
 
 def _worst_of(errors: Array, step: Sequence[int]) -> Array:
@@ -118,7 +115,7 @@ def _words(grid: _Grid, compared: Comparison, dtype: str) -> str:
     if not count:
         largest = significant(float(np.max(errors[known])), 2)
         return f"all {of} entries are right; the largest error is {largest} ulp"
-    row, column = (int(i) for i in np.unravel_index(int(np.nanargmax(errors)), errors.shape))
+    row, column = index_of(int(np.nanargmax(errors)), errors.shape)
     worst = float(errors[row, column])
     by = "no number" if math.isinf(worst) else f"{_short(worst)} ulp"
     told = f"{count} of {of} entries differ by {FEW:g} ulp or more"

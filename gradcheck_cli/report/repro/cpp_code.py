@@ -14,6 +14,7 @@ import numpy as np
 from gradcheck_cli.domain.codes import CODES, Codes
 from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.implementation import Implementation
+from gradcheck_cli.domain.indices import flat_of
 from gradcheck_cli.domain.report import Entry, Finding
 from gradcheck_cli.domain.spec import Input, Spec
 from gradcheck_cli.engines.eigen.layer import unit
@@ -147,7 +148,7 @@ def _of_formula(
         index,
         point.get(finding.input or ""),
         str(int(np.prod(shape, dtype=int))),
-        _cotangent(finding) or (str(_flat(output, shape)) if finding.entries else ""),
+        _cotangent(finding) or (str(flat_of(output, shape)) if finding.entries else ""),
         "maps.data(), constants.data(), flags.data(), output.data(), tangents.data()",
     )
     return made.text, "\n".join((*lines, call))
@@ -196,7 +197,7 @@ def _call(
     the first number of the output that is not finite."""
     first = 0
     if begins is not None and index is not None and moving is not None:
-        first = begins + _flat(index, moving.value.shape)
+        first = begins + flat_of(index, moving.value.shape)
     if isinstance(place, tuple):
         computed = _PRODUCT.format(cotangent=_listed(place))
     else:
@@ -243,10 +244,6 @@ def _used(text: str) -> str:
         if len(kept) == len(blocks):
             return "\n\n".join(blocks)
         blocks = kept
-
-
-def _flat(index: Sequence[int], shape: Sequence[int]) -> int:
-    return int(np.ravel_multi_index(tuple(index), tuple(shape))) if shape else 0
 
 
 def _all(arrays: Sequence[Array]) -> Array:

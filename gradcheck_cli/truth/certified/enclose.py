@@ -406,7 +406,7 @@ class Blocks(_Ziv):
     def _pulled(self, pull: Callable[..., Any], columns: Along) -> dict[str, Any]:
         """A row for each cotangent."""
         rows: dict[str, list[Any]] = {name: [] for name in self._wrt}
-        for cotangent in self._cotangents():
+        for cotangent in self._projection.cotangents(self._output):
             for name, x_bar in zip(self._wrt, pull(cotangent), strict=True):
                 rows[name].append(projected(x_bar.reshape(-1), columns.get(name)))
         return {name: np.array(found, dtype=object) for name, found in rows.items()}
@@ -436,20 +436,11 @@ class Blocks(_Ziv):
         ends = np.cumsum([x.size for x in self._xs])[:-1]
         return dict(zip(self._wrt, np.split(found, ends, axis=1), strict=True))
 
-    def _cotangents(self) -> Iterable[Array]:
-        rows = self._projection.rows
-        if rows is not None:
-            return [np.asarray(row, np.float64).reshape(self._output) for row in rows]
-        count = int(np.prod(self._output))
-        return [row.reshape(self._output) for row in np.eye(count)]
-
     def _tangents(self) -> Iterable[tuple[str, Sequence[Array]]]:
         """The input that moves, and one tangent an input."""
-        given = self._projection.columns or {}
         still = [np.zeros(x.shape) for x in self._xs]
         for i, (name, x) in enumerate(zip(self._wrt, self._xs, strict=True)):
-            for tangent in given.get(name, np.eye(x.size)):
-                moved = np.asarray(tangent, np.float64).reshape(x.shape)
+            for moved in self._projection.tangents(name, x.shape):
                 yield name, [*still[:i], moved, *still[i + 1 :]]
 
     def _by_columns(self, function: Callable[..., Any]) -> Mapping[str, Any]:

@@ -55,14 +55,9 @@ class Limiting:
         lower, upper = np.where(smooth, low, lower), np.where(smooth, high, upper)
         lower = np.where(met, lower, np.where(smooth, -np.inf, block.lower))
         upper = np.where(met, upper, np.where(smooth, np.inf, block.upper))
-        return replace(
-            block,
-            value=np.where(smooth, np.clip(block.value, low, high), block.value),
-            error=np.where(met, np.fmax(block.error, 2.0**-SAME_LIMIT_BITS * size), block.error),
-            kind=np.where(smooth, int(PointKind.KINK), block.kind),
-            lower=lower,
-            upper=upper,
-        )
+        kinks = block.at(smooth, value=np.clip(block.value, low, high), kind=PointKind.KINK)
+        bar = np.fmax(block.error, 2.0**-SAME_LIMIT_BITS * size)
+        return replace(kinks.at(met, error=bar), lower=lower, upper=upper)
 
 
 def limiting(

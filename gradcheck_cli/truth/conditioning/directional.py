@@ -129,7 +129,7 @@ class Derivatives:
         import reference_engine as re
 
         _, pull = re.vjp(self._output, *xs)
-        return self._flat(pull(next(self._cotangents(mode))))
+        return self._flat(pull(self._cotangents(mode)[0]))
 
     def _flat(self, x_bars: Sequence[Any]) -> Any:
         import reference_engine as re
@@ -142,19 +142,16 @@ class Derivatives:
         parts = np.split(array, np.cumsum(list(self._sizes.values()))[:-1], axis=axis)
         return dict(zip(self._sizes, parts, strict=True))
 
-    def _cotangents(self, mode: Mode) -> Iterator[Array]:
-        given = self._request.projections[mode].rows
-        if given is None and mode in SECOND:
-            given = np.ones((1, *self._shape))
-        rows = np.eye(int(np.prod(self._shape))) if given is None else given
-        for row in rows:
-            yield np.asarray(row, np.float64).reshape(self._shape)
+    def _cotangents(self, mode: Mode) -> Array:
+        projection = self._request.projections[mode]
+        if projection.rows is None and mode in SECOND:
+            return np.ones((1, *self._shape))
+        return projection.cotangents(self._shape)
 
     def _tangents(self, mode: Mode) -> Iterator[tuple[str, list[Array]]]:
         """The input that moves, and a tangent for every floating one."""
-        given = self._request.projections[mode].columns or {}
+        projection = self._request.projections[mode]
         still = {name: np.zeros(x.shape) for name, x in zip(self.names, self.xs, strict=True)}
         for name in self._request.wrt:
-            for column in given.get(name, np.eye(still[name].size)):
-                there = np.asarray(column, np.float64).reshape(still[name].shape)
+            for there in projection.tangents(name, still[name].shape):
                 yield name, list({**still, name: there}.values())

@@ -9,6 +9,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import Mode, Projection
+from gradcheck_cli.domain.indices import index_of
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.truth.numerics.differences import Float
@@ -198,12 +199,7 @@ class EntryTape:
     def _first(self, row: int) -> dict[str, Any]:
         """The recorded gradient of row `row` of the output (or of its projection)."""
         if row not in self._rows:
-            shape = np.shape(self._run.output)
-            if self._projection.rows is not None:
-                cotangent = np.asarray(self._projection.rows[row], dtype=np.float64)
-            else:
-                cotangent = np.zeros(shape)
-                cotangent.reshape(-1)[row] = 1.0
+            cotangent = self._projection.cotangents(np.shape(self._run.output))[row]
             self._rows[row] = self._run.gradient(self._run.output, cotangent)
         return self._rows[row]
 
@@ -219,7 +215,7 @@ class EntryTape:
     def _pick_entry(gradient: Any, flat: int) -> Any:
         if gradient is None or np.ndim(gradient) == 0:
             return gradient
-        return gradient[tuple(int(i) for i in np.unravel_index(flat, gradient.shape))]
+        return gradient[index_of(flat, gradient.shape)]
 
 
 def output_noise_sums(

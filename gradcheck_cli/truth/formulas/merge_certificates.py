@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -32,21 +33,16 @@ def alone(certificate: Certificate) -> Merged:
 
 def overlaid(merged: Merged, certificate: Certificate) -> Merged:
     """What was found by other means, with the certificate where it is sure."""
-    sure = certificate.sure
-
-    def exact(found: Array, certain: Array) -> Array:
-        return np.where(sure, certain, found)
-
-    kind = np.where(sure, int(PointKind.SMOOTH), merged.kind)
-    return Merged(
-        value=exact(merged.value, certificate.value),
-        error=exact(merged.error, certificate.radius),
-        kind=kind,
-        lower=exact(merged.lower, certificate.value),
-        upper=exact(merged.upper, certificate.value),
-        confirmed=merged.confirmed & ~sure,
-        reason=merged.reason if np.any(kind == PointKind.UNDECIDED) else "",
+    found = merged.at(
+        certificate.sure,
+        value=certificate.value,
+        error=certificate.radius,
+        kind=PointKind.SMOOTH,
+        lower=certificate.value,
+        upper=certificate.value,
+        confirmed=False,
     )
+    return found if np.any(found.kind == PointKind.UNDECIDED) else replace(found, reason="")
 
 
 def remembered_output(truth: Truth) -> Certificate:

@@ -27,6 +27,7 @@ from gradcheck_cli.truth.conditioning.tape import output_noise_sums
 from gradcheck_cli.truth.gradients import (
     Float64Gradients,
     block_shapes,
+    counts,
     float64_gradients,
     numbers_asked,
 )
@@ -148,7 +149,7 @@ def crossings_of(work: Work, mode: Mode, name: str, tied: Array) -> Array:
     key = numbers_asked(mode, projection)
     if key not in work.crossings:
         exact, _ = sampled(work, mode, projection, True)
-        rows = {n: _row_count(request, projection, n) for n in request.wrt}
+        rows = counts(request, projection.firsts)
         entries = all(np.size(request.values[n]) == count for n, count in rows.items())
         work.crossings[key] = Crossings(exact, rows_by_input(rows), entries, "float64")
     columns = (projection.columns or {}).get(block.columns, np.eye(tied.shape[1]))
@@ -272,8 +273,8 @@ def _take(
     shapes = block_shapes(request, mode)
     columns = projection.columns or {}
     by_input = {
-        name: Differences.empty(exact.zero.size, _columns(request, columns, name))
-        for name in request.wrt
+        name: Differences.empty(exact.zero.size, count)
+        for name, count in counts(request, columns).items()
     }
     entries = sum(int(np.size(request.values[n])) for n in request.wrt if n not in columns)
     for name, differences in by_input.items():
@@ -290,7 +291,7 @@ def _take(
         confirm(whole, by_input, exact.along_entry, rounded, request.seed)
     if not second:
         return by_input
-    rows = rows_by_input({n: _row_count(request, projection, n) for n in request.wrt})
+    rows = rows_by_input(counts(request, projection.firsts))
     return {
         str(block): by_input[block.columns].rows(rows[block.rows])
         for block in hessian_blocks(request.wrt)
@@ -304,21 +305,10 @@ def _expected(work: Work, mode: Mode, name: str) -> Array:
     true, request = work.gradients.true, work.request
     if mode not in SECOND:
         return true[mode, name]
-    columns = _columns(request, request.projections[mode].columns, name)
+    projection = request.projections[mode]
+    columns = counts(request, projection.columns)[name]
     found = []
-    for first in request.wrt:
-        zeros = np.zeros((_row_count(request, request.projections[mode], first), columns))
+    for first, rows in counts(request, projection.firsts).items():
+        zeros = np.zeros((rows, columns))
         found.append(true.get((mode, str(HessianBlock(first, name))), zeros))
     return np.concatenate(found)
-
-
-def _columns(request: TruthRequest, columns: object, name: str) -> int:
-    if isinstance(columns, dict) and name in columns:
-        return len(columns[name])
-    return int(np.size(request.values[name]))
-
-
-def _row_count(request: TruthRequest, projection: Projection, name: str) -> int:
-    """Second order, how many rows an input has in its blocks."""
-    firsts = projection.firsts or {}
-    return len(firsts[name]) if name in firsts else int(np.size(request.values[name]))

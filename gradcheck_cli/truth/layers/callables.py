@@ -27,7 +27,7 @@ from gradcheck_cli.domain.thresholds import (
     Step,
 )
 from gradcheck_cli.domain.truth import Hull, PointKind, Truth, TruthBlock
-from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
+from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject, output_size
 from gradcheck_cli.truth.bisect_directions import confirm
 from gradcheck_cli.truth.blocks import Differences, Merged
 from gradcheck_cli.truth.layers.absorption import ABSORBED, absorbed
@@ -87,7 +87,7 @@ class CallableTruth:
     def __post_init__(self) -> None:
         self.values = {leaf.name: leaf.value for leaf in self.subject.leaves}
         self.moving = [leaf for leaf in self.subject.leaves if leaf.differentiable]
-        size = sum(output.size for output in self.subject.outputs)
+        size = output_size(self.subject)
         self.cotangents = np.eye(size)
         self.seconds = 0.0
         self.unsure = False
@@ -436,13 +436,7 @@ def open_at_infinity(block: TruthBlock, gradient: Array, at: Array) -> TruthBloc
     if not np.any(infinite):
         return block
     value = np.where(np.isfinite(gradient), gradient, 0.0)
-    return replace(
-        block,
-        value=np.where(infinite, value, block.value),
-        error=np.where(infinite, np.inf, block.error),
-        kind=np.where(infinite, int(PointKind.SMOOTH), block.kind),
-        scale=np.where(infinite, np.inf, block.scale),
-    )
+    return block.at(infinite, value=value, error=np.inf, kind=PointKind.SMOOTH, scale=np.inf)
 
 
 def quick_of(
@@ -479,7 +473,7 @@ def moved_gradients(
     0 where that is no number. The moves are large enough for the subject's own rounding to vanish
     beside them."""
     rng = generator(seed, 5)
-    rows = np.eye(sum(output.size for output in subject.outputs))
+    rows = np.eye(output_size(subject))
     moving = [leaf for leaf in subject.leaves if leaf.differentiable]
     move = move_of(subject.dtype)
     sums = {name: np.zeros(g.shape) for name, g in gradients.items()}

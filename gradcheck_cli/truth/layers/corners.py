@@ -10,7 +10,6 @@ gradient, and their hull is Clarke's generalised gradient.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,7 @@ from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.thresholds import CORNER_ALIKE, CORNER_BENDS, Step
 from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.truth.blocks import Differences, Merged
+from gradcheck_cli.truth.numerics.differences import moved_entry
 from gradcheck_cli.truth.numerics.noise import typical
 
 SAMPLES = 24
@@ -73,13 +73,8 @@ def cornered(
             (np.min(limits), np.max(limits)) if met or kinks[row, column] else (-np.inf, np.inf)
         )
     slack = CORNER_ALIKE * np.broadcast_to(largest, off.shape)
-    return replace(
-        merged,
-        error=np.where(rough, slack, merged.error),
-        kind=np.where(rough, int(PointKind.KINK), merged.kind),
-        lower=lower,
-        upper=upper,
-        confirmed=merged.confirmed & ~rough,
+    return merged.at(
+        rough, error=slack, kind=PointKind.KINK, lower=lower, upper=upper, confirmed=False
     )
 
 
@@ -117,13 +112,13 @@ def _slopes(
     there = {**values, **{n: values[n] + size * d for n, d in way.items()}}
     start = there[name].reshape(-1)
     steps = size * STEP * np.fmax(np.abs(start), typical(start))[columns]
-    moved = []
-    for column, step in zip(columns, steps, strict=True):
-        for h in (step, -step):
-            at = start.copy()
-            at[column] += h
-            moved.append({**there, name: at.reshape(there[name].shape)})
-    found = several(moved)
+    found = several(
+        [
+            {**there, name: moved_entry(there[name], column, h)}
+            for column, step in zip(columns, steps, strict=True)
+            for h in (step, -step)
+        ]
+    )
     return np.asarray((found[0::2] - found[1::2]) / (2 * steps[:, None])).T
 
 

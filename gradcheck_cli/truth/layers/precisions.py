@@ -25,6 +25,7 @@ from gradcheck_cli.truth.numerics.differences import (
     Ladder,
     central_of_levels,
     exact_steps,
+    moved_entry,
 )
 from gradcheck_cli.truth.numerics.noise import from_size
 
@@ -105,7 +106,7 @@ class _Precisions:
             base = float(flat[places[k]])
             longest = FIRST_STEP * max(1.0, abs(base))
             steps = exact_steps(longest * np.ldexp(1.0, -np.arange(LEVELS)), base)
-            moved = [{name: _moved(leaf, places[k], h)} for h in (*steps, *-steps)]
+            moved = [{name: moved_entry(leaf, places[k], h)} for h in (*steps, *-steps)]
             lossy = off[:, k] & self._differ(moved[::SPARSE], terms)
             if np.any(lossy):
                 ladder = self._ladder(moved, steps)
@@ -151,9 +152,3 @@ def _value_of(subject: Subject, at: tuple[str, Sequence[int]]) -> Array:
     name, places = at
     leaf = next(one.value for one in subject.leaves if one.name == name)
     return leaf.reshape(-1)[list(places)]
-
-
-def _moved(leaf: Array, place: int, step: float) -> Array:
-    there = np.array(leaf, np.float64)
-    there.reshape(-1)[place] += step
-    return there

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.thresholds import OPERATIONS, SHORT_PERIOD, Step
-from gradcheck_cli.truth.numerics.differences import Float
+from gradcheck_cli.truth.numerics.differences import Float, moved_entry
 from gradcheck_cli.truth.numerics.noise import from_size
 
 UNRESOLVED = (
@@ -60,11 +60,8 @@ def _range(
     zero: Float,
 ) -> Float:
     """The largest change (m,) of the value at these steps, to both sides."""
-    moved = []
-    for step in (*steps, *(-step for step in steps)):
-        array = np.array(values[name], np.float64)
-        array.reshape(-1)[k] += step
-        moved.append({**values, name: array})
+    both = (*steps, *(-step for step in steps))
+    moved = [{**values, name: moved_entry(values[name], k, step)} for step in both]
     with np.errstate(all="ignore"):
         changes = np.abs(np.asarray(several(moved)) - zero)
     return np.asarray(np.max(np.where(np.isfinite(changes), changes, 0.0), axis=0))

@@ -18,7 +18,7 @@ from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import CHOICES, FINE_STAIRS, OPERATIONS, STAIR_BENDS, Step
-from gradcheck_cli.truth.numerics.differences import Estimate
+from gradcheck_cli.truth.numerics.differences import Estimate, moved_entry
 from gradcheck_cli.truth.numerics.noise import from_size
 
 POINTS = 49  # on a stretch, of which stairs have three or more each
@@ -78,11 +78,7 @@ def stairs_along(
     size = abs(float(start.reshape(-1)[column])) or 1.0
 
     def at(steps: Sequence[float] | Array) -> Array:
-        moved = []
-        for step in steps:
-            there = start.copy()
-            there.reshape(-1)[column] += step
-            moved.append({**values, name: there})
+        moved = [{**values, name: moved_entry(start, column, float(step))} for step in steps]
         return np.asarray(several(moved))
 
     lengths = SHORTEST * reach * float(LONGER) ** np.arange(STRETCHES)

@@ -170,12 +170,7 @@ def left_open(merged: Merged, entries: Array, reason: str) -> Merged:
     """The block with these entries undecided."""
     if not np.any(entries):
         return merged
-    return replace(
-        merged,
-        kind=np.where(entries, int(PointKind.UNDECIDED), merged.kind),
-        error=np.where(entries, np.inf, merged.error),
-        reason=reason,
-    )
+    return replace(merged.at(entries, kind=PointKind.UNDECIDED, error=np.inf), reason=reason)
 
 
 def without_digits(gradient: Array, cost: Array, natural: Array, dtype: str) -> Array:

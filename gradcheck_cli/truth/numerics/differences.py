@@ -198,6 +198,13 @@ def exact_steps(steps: npt.NDArray[np.floating[Any]], base: float) -> Float:
     return np.asarray((abs(base) + steps) - abs(base), dtype=np.float64)
 
 
+def moved_entry(values: npt.NDArray[Any], flat: int, step: float) -> Float:
+    """The numbers in float64, of which one, at this place of the flattened ones, has moved."""
+    there = np.array(values, np.float64)
+    there.reshape(-1)[flat] += step
+    return there
+
+
 def _settled(best: Estimate) -> npt.NDArray[np.bool_]:
     return np.asarray((best.error <= GOOD * np.abs(best.value)) | (best.error == 0))
 

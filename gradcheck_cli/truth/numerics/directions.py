@@ -22,6 +22,7 @@ from gradcheck_cli.truth.numerics.differences import (
     central,
     central_of_levels,
     climb,
+    moved_entry,
 )
 from gradcheck_cli.truth.numerics.noise import POINTS, in_differences, typical
 
@@ -74,9 +75,7 @@ class Sampled:
         low, high = self.bounds.get(name, (-np.inf, np.inf))
 
         def moved(step: float) -> Values:
-            there = start.copy()
-            there.reshape(-1)[flat] = base + step
-            return {**self.values, name: there}
+            return {**self.values, name: moved_entry(start, flat, step)}
 
         if not np.isfinite(base):  # there is nothing next to it
             return _unknown(self.zero.size)
