@@ -45,8 +45,7 @@ def with_guards(case: Case, subject: Subject) -> Case:
     for one in where_it_runs(lambda: subject.unclipped_gradients(rows), none):
         without = _without(zero, one)
         if without:
-            program = case.spec.program
-            span = program.nodes[program.output].span
+            span = case.spec.program.result.span
             guards.append(Guard(one.place.text, span, one.pole, without, one.place))
     return replace(case, truth=replace(truth, guards=tuple(guards)))
 

@@ -48,7 +48,7 @@ class Model(ProgramTruth):
     def wrong_output(self) -> Finding | None:
         """GC104 where the layer computes something else than the formula, in every precision; GC305
         where it is what its framework says that it gives."""
-        shape = self.program.nodes[self.program.output].shape
+        shape = self.program.result.shape
         mine = output_shape(self.layer.narrow)
         if shape != mine and (
             len(self.layer.narrow.outputs) == 1 or np.prod(shape) != np.prod(mine)

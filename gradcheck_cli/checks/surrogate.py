@@ -139,7 +139,7 @@ class Declared:
         parsed = parse(text, constants=spec.constants, inputs=arguments)
         if parsed.program is None:
             raise BadSurrogate(f"the surrogate `{text}`: {parsed.errors[0].message}")
-        output = parsed.program.nodes[parsed.program.output].shape
+        output = parsed.program.result.shape
         if output != (shape := output_shape(self.layer.narrow)):
             raise BadSurrogate(
                 f"the surrogate `{text}` has shape {output}, but the layer has shape {shape}"

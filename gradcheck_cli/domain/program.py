@@ -89,6 +89,11 @@ class Program:
         return index
 
     @property
+    def result(self) -> Node:
+        """The node of the only output."""
+        return self.nodes[self.output]
+
+    @property
     def has_custom_gradient(self) -> bool:
         return any(node.op == CUSTOM for node in self.nodes)
 

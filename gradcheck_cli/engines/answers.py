@@ -27,7 +27,7 @@ def evaluation(answer: object, problem: Problem, engine: str) -> Evaluation:
     if answer.failure is not None:
         return answer
     program = problem.program
-    _array("the output", answer.output, program.nodes[program.output].shape)
+    _array("the output", answer.output, program.result.shape)
     for name in problem.wrt if problem.mode in FIRST_ORDER else ():
         if name not in answer.gradients:
             raise EngineFault(f"it does not answer for the gradient of `{name}`")
@@ -88,5 +88,5 @@ def _shape(problem: Problem, name: str) -> tuple[int, int]:
 
 
 def _size(problem: Problem) -> int:
-    shape = problem.program.nodes[problem.program.output].shape
+    shape = problem.program.result.shape
     return int(np.prod(shape, dtype=np.int64))

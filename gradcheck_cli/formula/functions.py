@@ -235,7 +235,7 @@ def _lower_custom(
     forward = _subprogram(context, function, arguments, 1)
     if forward is None:
         return None
-    output = forward.nodes[forward.output]
+    output = forward.result
     types = [(shape, kind) for _, shape, kind in arguments]
     vjp = _subprogram(
         context,

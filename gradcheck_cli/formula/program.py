@@ -61,7 +61,7 @@ class Builder:
         self, rule: CustomGradient, op: str, args: Sequence[int], span: Span, text: str
     ) -> int:
         """A call of a function whose gradient the user states."""
-        output = rule.forward.nodes[rule.forward.output]
+        output = rule.forward.result
         inner = rule.forward
         node = Node(
             op,

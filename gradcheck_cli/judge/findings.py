@@ -22,12 +22,6 @@ from gradcheck_cli.judge.measures import Mask, too_wide, unseen_in_float32
 from gradcheck_cli.judge.wording import About, documented_of
 
 
-def output_span(case: Case) -> Span:
-    """Where the output of the formula stands."""
-    program = case.spec.program
-    return program.nodes[program.output].span
-
-
 def finding(
     case: Case,
     code: str,
@@ -47,7 +41,7 @@ def finding(
         code=code,
         severity=severity or CODES[code].severity,
         message=message,
-        span=span or output_span(case),
+        span=span or case.spec.program.result.span,
         engine=evaluation.engine if evaluation else None,
         dtype=case.dtype,
         mode=evaluation.mode if evaluation else None,
@@ -69,7 +63,7 @@ def _indexing(case: Case, evaluation: Evaluation | None, name: str) -> Indexing 
     if mode not in FIRST_ORDER:
         return None
     projection = case.projections[mode]
-    output = case.spec.program.nodes[case.spec.program.output].shape
+    output = case.spec.program.result.shape
     return Indexing(
         output_axes=len(output) if projection.rows is None else 1,
         cotangents=projection.rows is not None,
@@ -118,7 +112,7 @@ def entry_index(case: Case, mode: str, name: str, row: int, column: int) -> tupl
             *_place(case, projection.firsts, block.rows, row),
             *_place(case, projection.columns, block.columns, column),
         )
-    output = case.spec.program.nodes[case.spec.program.output].shape
+    output = case.spec.program.result.shape
     if projection.rows is not None:
         left: tuple[int, ...] = (row,)
     else:

@@ -106,12 +106,11 @@ def _finding(
     entries: tuple[Entry, ...] = (),
     detail: str = "",
 ) -> Finding:
-    program = case.spec.program
     return Finding(
         code=code,
         severity=CODES[code].severity,
         message=message,
-        span=program.nodes[program.output].span,
+        span=case.spec.program.result.span,
         engine=path.engine,
         dtype=case.dtype,
         mode=MODE,

@@ -65,7 +65,7 @@ def word_of_derivatives(graph: Graph) -> str:
         return ""
     if graph.mode == "forward":
         return f"tangents along entry {graph.column} of {graph.input}"
-    shape = graph.program.nodes[graph.program.output].shape
+    shape = graph.program.result.shape
     if graph.row is None:
         return "cotangents of the sum of the output" if shape else "cotangents of the output"
     return f"cotangents of output entry {graph.row}" if shape else "cotangents of the output"

@@ -49,7 +49,7 @@ def projection_of(
 
     The same seed gives the same directions in every dtype, up to rounding.
     """
-    output = spec.program.nodes[spec.program.output].shape
+    output = spec.program.result.shape
     rows = math.prod(output)
     columns = sum(values[name].size for name in spec.wrt)
     draw = _Directions([*seed, crc32(kind.encode())], fmt)

@@ -95,7 +95,7 @@ def settle(
         notes=(*plan.notes, *dict.fromkeys(found.notes), *unmatched(plan, found.layers)),
         duration_s=found.duration_s,
         compile_s=found.compile_s,
-        output_name=spec.program.nodes[spec.program.output].name or "output",
+        output_name=spec.program.result.name or "output",
         graphs=tuple(found.graphs),
         curve=found.curve,
         line=spec.span.line,
@@ -127,8 +127,7 @@ def _through_the_gate(
     broken = dict(unexplained(checks, findings))
     if not broken:
         return checks, findings
-    program = plan.spec.program
-    span = program.nodes[program.output].span
+    span = plan.spec.program.result.span
     mistakes = [
         internal_about(
             check,

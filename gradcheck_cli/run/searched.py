@@ -107,7 +107,7 @@ class Searched:
             which = ", ".join(one.kind for one in left)
             which = "all six kinds of failure" if len(left) == len(KINDS) else which
             message = f"neither found nor proven absent: {which}{why}"
-            node = self._spec.program.nodes[self._spec.program.output]
+            node = self._spec.program.result
             found = Finding(row.code, row.severity, message, node.span, engine, dtype)
             self._findings.append(replace(found, search=left[0]))
 

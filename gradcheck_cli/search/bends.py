@@ -46,7 +46,7 @@ class Bend:
 def bends(program: Program, domain: Domain, wrt: tuple[str, ...], rounding: Rounding) -> list[Bend]:
     """One for each searched element of a formula with one output; none where there are many, or no
     second derivative is enclosed."""
-    if domain.size > _MOST or math.prod(program.nodes[program.output].shape) != 1:
+    if domain.size > _MOST or math.prod(program.result.shape) != 1:
         return []
     found = []
     for name, shape in domain.shapes.items():

@@ -44,7 +44,7 @@ class Runner:
         self.wrt = wrt
         self.runs = 0
         self.failure: Failure | None = None  # of the last point that gave no answer
-        self._shape = program.nodes[program.output].shape
+        self._shape = program.result.shape
         self.together = not chooses_by_others(program, engine)
         try:
             self.batched: Program | None = batched(program, count)

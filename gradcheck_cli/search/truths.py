@@ -247,8 +247,7 @@ class PointTruth:
 
     @property
     def _output_shape(self) -> tuple[int, ...]:
-        program = self._request.program
-        return program.nodes[program.output].shape
+        return self._request.program.result.shape
 
     def _slopes(self, name: str, place: tuple[int, int]) -> set[str]:
         """The one-sided slopes where the chain of derivatives has no value: "finite" where they are

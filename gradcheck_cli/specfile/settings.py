@@ -243,7 +243,7 @@ def check_training(
         if name in program.inputs and name not in used and name not in wrt:
             message = f"the output does not depend on `{name}`"
             collector.add(message, ("train", "parameters", index))
-    shape = program.nodes[program.output].shape
+    shape = program.result.shape
     if shape != ():
         message = f"training needs one number as its loss, but the output has shape {shape}"
         collector.add(

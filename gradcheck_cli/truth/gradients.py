@@ -85,7 +85,7 @@ def block_shapes(request: TruthRequest, mode: Mode) -> dict[str, tuple[int, int]
     if mode in SECOND:
         blocks, rows_of = blocks_in(mode, request.wrt), counts(request, projection.firsts)
         return {str(block): (rows_of[block.rows], columns[block.columns]) for block in blocks}
-    output = request.program.nodes[request.program.output].shape
+    output = request.program.result.shape
     rows = int(np.prod(output)) if projection.rows is None else len(projection.rows)
     return {name: (rows, columns[name]) for name in request.wrt}
 

@@ -92,7 +92,7 @@ def test_an_unstable_finding_points_at_its_cause(judged: Callable[..., Any]) -> 
 def test_a_wrong_finding_keeps_pointing_at_the_output(judged: Callable[..., Any]) -> None:
     made = judged(stated("sin(x)", "-u").strip() + " * 2", {"x": 0.5}, engines=("reference",))
     (finding,) = made.of("GC101")
-    output = made.case.spec.program.nodes[made.case.spec.program.output]
+    output = made.case.spec.program.result
     assert finding.span == output.span
 
 

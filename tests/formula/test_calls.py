@@ -332,7 +332,7 @@ def test_what_fits_is_taken_as_it_stands(text: str, given: dict[str, object]) ->
     parsed = parse(text, inputs=INPUTS, constants={"k": 1})
     assert parsed.errors == ()
     assert parsed.program is not None
-    assert parsed.program.nodes[parsed.program.output].keywords == given
+    assert parsed.program.result.keywords == given
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_a_parameter_may_be_a_number_known_before_the_run() -> None:
 
 def test_nodes_of_a_function_stand_in_its_text() -> None:
     built = program("def f(a):\n    return sin(a)\ny = f(s)")
-    assert (built.nodes[built.output].span.line, built.nodes[built.output].name) == (2, "y")
+    assert (built.result.span.line, built.result.name) == (2, "y")
 
 
 def test_a_function_of_the_formula_hides_an_operation() -> None:
@@ -168,7 +168,7 @@ def test_a_stated_gradient_makes_one_node_with_programs_of_its_own() -> None:
     forward, vjp = second.custom.forward, second.custom.vjp
     assert sorted(node.op for node in forward.nodes) == ["constant", "divide", "exp", "input"]
     assert list(forward.inputs) == ["a"]
-    assert forward.nodes[forward.output].span.line == 6
+    assert forward.result.span.line == 6
     assert list(vjp.inputs) == ["upstream", "a"]
     assert [vjp.nodes[i].shape for i in vjp.inputs.values()] == [(3, 2), (3, 2)]
     assert vjp.outputs == (len(vjp.nodes) - 1,)
@@ -191,7 +191,7 @@ def test_a_rule_returns_one_gradient_for_each_argument_or_none() -> None:
 def test_a_gradient_of_a_wrong_shape_is_the_users_bug_to_be_found_by_the_run() -> None:
     text = "def r(u, a):\n    return sum(u)\n@custom_gradient(r)\ndef f(a):\n    return sin(a)\n"
     _, rule = custom(text + "sum(f(v))")
-    assert rule.vjp.nodes[rule.vjp.output].shape == ()
+    assert rule.vjp.result.shape == ()
 
 
 def test_a_forward_rule_takes_tangents_and_then_arguments() -> None:

@@ -99,7 +99,7 @@ def test_pi_e_and_inf_are_constants_unless_shadowed() -> None:
     assert program("where(s < inf, s, 0)")
     shadowed = parse("e + 1", inputs={"e": Argument((2,))})
     assert shadowed.program is not None
-    assert shadowed.program.nodes[shadowed.program.output].shape == (2,)
+    assert shadowed.program.result.shape == (2,)
 
 
 def test_constants_of_the_spec_are_numbers_of_the_formula() -> None:

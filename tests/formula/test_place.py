@@ -23,5 +23,5 @@ def test_a_place_maps_every_span() -> None:
 
 def test_a_fragment_of_several_lines_is_told_on_one() -> None:
     built = program("sum(\n    s\n    * 2\n)")
-    node = built.nodes[built.output]
+    node = built.result
     assert (node.text, node.span) == ("sum( s * 2 )", Span(1, 1, 4, 2))

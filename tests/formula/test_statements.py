@@ -29,7 +29,7 @@ def test_an_augmented_assignment_is_an_assignment() -> None:
 
 def test_a_value_keeps_its_first_name() -> None:
     built = program("a = sin(s)\nb = a\nb")
-    assert built.nodes[built.output].name == "a"
+    assert built.result.name == "a"
 
 
 @pytest.mark.parametrize(

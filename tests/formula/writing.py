@@ -29,7 +29,7 @@ def program(text: str, **constants: Any) -> Program:
 def output(text: str, **constants: Any) -> Node:
     """The output's node."""
     built = program(text, **constants)
-    return built.nodes[built.output]
+    return built.result
 
 
 def ops(text: str, **constants: Any) -> list[str]:

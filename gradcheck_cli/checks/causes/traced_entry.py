@@ -53,7 +53,7 @@ def traced_entry_of(case: Case, finding: Finding) -> TracedEntry | None:
     else:
         left = index[: len(index) - len(shape)]
         flat = flat_of(index[len(left) :], shape)
-    output = case.spec.program.nodes[case.spec.program.output].shape
+    output = case.spec.program.result.shape
     if projection.rows is not None:
         row = np.asarray(projection.rows[left[0]], dtype=np.float64).reshape(-1)
     else:

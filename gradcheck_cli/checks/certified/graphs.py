@@ -22,7 +22,7 @@ def graph_with_numbers(
     entry of the first input of `wrt`, which has at least one."""
     fmt = FORMATS[dtype]
     rounded = {name: fmt.round(v) if v.dtype.kind == "f" else v for name, v in values.items()}
-    ones = np.ones((1, *program.nodes[program.output].shape))
+    ones = np.ones((1, *program.result.shape))
     projection = Projection(rows=ones) if mode == "reverse" else Projection()
     trace = TraceRequest(input=wrt[0])
     engine = ReferenceEngine()

@@ -190,7 +190,7 @@ class ProgramTruth:
         """What asks for the truth about the program, in its words; of all leaves that are
         differentiated, or of some."""
         problem, words = self.layer.problem, self.words
-        shape = self.program.nodes[self.program.output].shape
+        shape = self.program.result.shape
         entries = problem.inputs
         shapes = {leaf.name: leaf.shape for leaf in self.layer.narrow.leaves}
 

@@ -69,7 +69,7 @@ class EigenEngine(AnsweringEngine):
 
     def differentiate(self, problem: Problem, answer: Answer) -> None:
         library = self._library(problem.program, problem.values, problem.dtype, problem.rounding)
-        shape = problem.program.nodes[problem.program.output].shape
+        shape = problem.program.result.shape
         for name in problem.wrt:
             columns = (problem.projection.columns or {}).get(name)
             output, tangents = library.run(problem.values, name, columns)
@@ -115,6 +115,6 @@ class EigenEngine(AnsweringEngine):
                 if node is None:
                     raise
                 raise NodeFault(node) from error
-            size = math.prod(program.nodes[program.output].shape)
+            size = math.prod(program.result.shape)
             self._libraries[key] = program, Library(found.load(), written, dtype, size)
         return self._libraries[key][1]

@@ -214,7 +214,7 @@ def _check_shapes(rule: CustomGradient) -> None:
     """Raises WrongShape where a custom gradient is not of the shape that it must be."""
     forward, vjp = rule.forward, rule.vjp
     if rule.jvp is not None:
-        tangent, shape = rule.jvp.nodes[rule.jvp.output].shape, forward.nodes[forward.output].shape
+        tangent, shape = rule.jvp.result.shape, forward.result.shape
         if tangent != shape:
             raise WrongShape(rule.name, "the output", shape, tangent)
         return

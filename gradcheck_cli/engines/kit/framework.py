@@ -51,7 +51,7 @@ def scalar(fw: Framework, program: Program, problem: Problem) -> Any:
     """The cotangent that makes a scalar of the output."""
     if problem.projection.rows is not None:
         return fw.array(problem.projection.rows[0])
-    shape = program.nodes[program.output].shape
+    shape = program.result.shape
     if int(np.prod(shape)) != 1:
         raise ValueError("second derivatives of an output with several entries need a cotangent")
     return fw.array(np.ones(shape))

@@ -46,7 +46,7 @@ def _recorded(fw: Framework, prepared: Prepared, problem: Problem) -> GradientPr
     recorder = fw.recorder()
     names = list(program.inputs)
     arrays = arrays_of(fw, problem, problem.wrt).values()
-    shape = program.nodes[program.output].shape
+    shape = program.result.shape
     rows = [fw.array(row) for row in directions_of(problem.projection.rows, shape)]
 
     def derivative(*given: Any) -> list[Any]:
@@ -71,6 +71,6 @@ def _recorded(fw: Framework, prepared: Prepared, problem: Problem) -> GradientPr
         for name, slot in zip(names, slots, strict=False)
         if np.asarray(problem.values[name]).dtype.kind == "f"
     }
-    span = program.nodes[program.output].span
+    span = program.result.span
     lifted = lifted_outputs(recorder.execution, inputs, slots[len(names) :], span)
     return GradientProgram(lifted.program, lifted.constants)

@@ -176,7 +176,7 @@ def recorded(
 def _reverse(run: _Traced) -> Execution:
     fw, name, program = run.fw, run.name, run.prepared.program
     recorder, arrays = fw.recorder(), run.arrays(name)
-    shape = program.nodes[program.output].shape
+    shape = program.result.shape
     cotangent = run.direction(run.problem.projection.rows, run.request.row, shape)
 
     def derivative(y_bar: Any, *given: Any) -> list[Any]:
@@ -296,7 +296,7 @@ def _forward_over_forward(run: _Traced) -> Execution:
             _, (found,), (y,) = fw.jvp(tangent, [inputs[first]], [other])
         return [y, found]
 
-    if run.prepared.program.nodes[run.prepared.program.output].shape != ():
+    if run.prepared.program.result.shape != ():
         raise Unsupported("a product of tangents is not recorded")
     return _recorded(recorder, derivative, [run.y_bar, run.column(), other, *arrays.values()], 0)
 

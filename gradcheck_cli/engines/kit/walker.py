@@ -169,7 +169,7 @@ class Rule:
         assert self.jvp is not None
         (tangent,) = self.jvp.outputs([*tangents, *args])
         forward = self.custom.forward
-        shape = forward.nodes[forward.output].shape
+        shape = forward.result.shape
         if tuple(tangent.shape) != shape:
             raise WrongShape(self.name, "the output", shape, tuple(tangent.shape))
         return tangent

@@ -99,7 +99,7 @@ class SymbolicEngine(AnsweringEngine):
     def differentiate(self, problem: Problem, answer: Answer) -> None:
         derived = self._derive(problem.program, problem.values, problem.wrt, problem.rounding)
         format = FORMATS[problem.dtype]
-        shape = problem.program.nodes[problem.program.output].shape
+        shape = problem.program.result.shape
         blocks = derived.jacobian
         if problem.mode not in FIRST_ORDER:
             words = "second derivative"

@@ -74,7 +74,7 @@ def reverse_program(program: Program, values: Mapping[str, Array], wrt: str) -> 
 
 def _outputs(program: Program) -> list[int]:
     """The outputs of the function, which a program has one after the other in one vector."""
-    output = program.nodes[program.output]
+    output = program.result
     flat = [program.nodes[index] for index in output.args]
     if output.op != "concatenate" or any(one.op != "reshape" for one in flat):
         return [program.output]
@@ -101,7 +101,7 @@ def forward_program(
 
 
 def _symbols(program: Program, values: Mapping[str, Array]) -> tuple[_Writer, dict[str, Any]]:
-    writer = _Writer(program.nodes[program.output].span, "float64", public=False)
+    writer = _Writer(program.result.span, "float64", public=False)
     return writer, {name: writer.input(name, np.asarray(values[name])) for name in program.inputs}
 
 

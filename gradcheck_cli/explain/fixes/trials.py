@@ -363,7 +363,7 @@ class _Results:
         values = answer.gradients[finding.input].values
         assert values is not None
         projection = self._case.projections[self._who[1]]
-        output = self._case.spec.program.nodes[self._case.spec.program.output].shape
+        output = self._case.spec.program.result.shape
         rows = output if projection.rows is None else (len(projection.rows),)
         given = (projection.columns or {}).get(finding.input)
         shape = np.shape(self._case.values[finding.input])

@@ -133,7 +133,7 @@ def _of_formula(
     program = spec.program
     whole = {name: one.value for name, one in point.items() if one.value.dtype.kind in "bi"}
     made = write(rounded(program, dtype), whole, dtype)
-    shape = program.nodes[program.output].shape
+    shape = program.result.shape
     kinds = ("std::int64_t", REALS[dtype], "unsigned char")
     pools = {"maps": made.maps, "constants": made.constants, "flags": made.flags}
     lines = [

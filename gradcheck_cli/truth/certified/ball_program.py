@@ -111,7 +111,7 @@ class BallProgram:
 
         arrays = (np.broadcast_to(objects(x), (count, *x.shape)) for x in self.xs)
         _, pull = ball_vjp(run, [Ball(x) for x in arrays])
-        output = self.program.nodes[self.program.output].shape
+        output = self.program.result.shape
         found = pull(cotangents.reshape(count, *output))
         return [x_bar.reshape(count, -1) for x_bar in found]
 

@@ -103,7 +103,7 @@ def certify_output(
     request: TruthRequest, budget: float = BUDGET, function: BallProgram | None = None
 ) -> Certificate:
     """A certificate for the value of the program, its arrays in the shape of the output."""
-    output = request.program.nodes[request.program.output].shape
+    output = request.program.result.shape
     found = _Output(request, function or BallProgram(request)).certificates(budget)[OUTPUT]
     return Certificate(
         found.value.reshape(output),
@@ -250,7 +250,7 @@ class _Output(_Ziv):
     """The value of the program."""
 
     def __init__(self, request: TruthRequest, function: BallProgram) -> None:
-        size = int(np.prod(request.program.nodes[request.program.output].shape))
+        size = int(np.prod(request.program.result.shape))
         super().__init__(request, function, {OUTPUT: (1, size)})
 
     def _passes(self) -> int:
@@ -279,7 +279,7 @@ class Blocks(_Ziv):
         self._second = mode in SECOND
         self._whole = self._second or projection.rows is not None  # a row is made of all outputs
         self._rows_defined = np.ones(1, np.bool_)
-        self._output = request.program.nodes[request.program.output].shape
+        self._output = request.program.result.shape
 
     def _passes(self) -> int:
         columns = self._tangent_count()

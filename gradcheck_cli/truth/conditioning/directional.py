@@ -31,7 +31,7 @@ class Derivatives:
         self._request = request
         self._lines = lines
         self._program = inlined(request.program)
-        self._shape = request.program.nodes[request.program.output].shape
+        self._shape = request.program.result.shape
         values = {name: np.asarray(value) for name, value in request.values.items()}
         exact = request.exact
         self.names = [n for n, x in values.items() if x.dtype.kind == "f" and n not in exact]

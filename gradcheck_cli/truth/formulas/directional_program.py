@@ -42,7 +42,7 @@ def directional(
     from reference_engine.traced import new_level
 
     program = inlined(program)
-    writer = ProgramWriter(program.nodes[program.output].span, dtype, public=False)
+    writer = ProgramWriter(program.result.span, dtype, public=False)
     symbols = {name: writer.input(name, np.asarray(values[name])) for name in program.inputs}
     level = new_level()
     moving = {
@@ -52,7 +52,7 @@ def directional(
     output = run_on_symbols(program, writer, moving, dtype)
     y_dot = output.tangent if isinstance(output, Dual) and output.level == level else None
     if not isinstance(y_dot, Symbol):  # of a linear function
-        shape = program.nodes[program.output].shape
+        shape = program.result.shape
         array = np.zeros(shape) if y_dot is None else np.asarray(y_dot, np.float64)
         y_dot = writer.constant(array)
     return Directional(writer.program(y_dot), writer.constants)

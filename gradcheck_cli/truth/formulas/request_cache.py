@@ -194,7 +194,7 @@ def _gradient_function(work: Work, projection: Projection) -> Callable[[Values],
     along the directions that are requested of it."""
     request = work.request
     program, _ = frozen(inlined(request.program), request.values, request.dtype)
-    output = request.program.nodes[request.program.output].shape
+    output = request.program.result.shape
     rows = np.ones((1, *output)) if projection.rows is None else projection.rows[:1]
     firsts = {
         name: along.reshape(len(along), -1) for name, along in (projection.firsts or {}).items()
@@ -239,7 +239,7 @@ def _noise(
         unknown = from_size(zero, 1) if at is values else np.inf
         return from_sums(zero, at_ops, unknown), from_sums(zero, at_ops + at_inputs, unknown)
 
-    output = program.nodes[program.output].shape
+    output = program.result.shape
     count = int(np.prod(output)) if projection.rows is None else len(projection.rows)
     if not second and count <= MOVED_ROWS:
         return summed

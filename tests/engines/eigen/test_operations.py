@@ -20,7 +20,7 @@ def said(formula: str, **values: Any) -> tuple[str, Body]:
     for index, node in enumerate(program.nodes):
         if node.value is not None:
             body.known[index] = np.asarray(node.value)
-    return expression(body, program.output, program.nodes[program.output]), body
+    return expression(body, program.output, program.result), body
 
 
 def test_a_number_of_the_formula_stands_in_the_expression() -> None:

@@ -26,7 +26,7 @@ def times(x, y):
 def gradients(formula: str, **values: Any) -> dict[str, list[float]]:
     arrays = {name: array(value) for name, value in values.items()}
     program = program_of(formula, arrays)
-    rows = Projection(rows=np.ones((1, *program.nodes[program.output].shape)))
+    rows = Projection(rows=np.ones((1, *program.result.shape)))
     wrt = tuple(arrays)
     problem = Problem(program, arrays, wrt, "float64", "float64", "reverse", rows)
     found = loaded("symbolic").evaluate(problem)

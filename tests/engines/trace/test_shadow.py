@@ -52,7 +52,7 @@ ROWS = {
 
 
 def _problem(program: Any, values: dict[str, Any], name: str, mode: Mode) -> Problem:
-    shape = program.nodes[program.output].shape
+    shape = program.result.shape
     rng = np.random.default_rng(SEED)
     return Problem(
         program=program,
@@ -87,7 +87,7 @@ def test_exact_operations_are_the_engines(
     values = {f"x{i}": array for i, array in enumerate(sample.arrays(SEED))}
     made = program(_text(name, list(values), sample.keywords), values)
     for given, value in values.items():
-        if value.dtype.kind != "f" or made.nodes[made.output].kind != "float":
+        if value.dtype.kind != "f" or made.result.kind != "float":
             continue
         problem = _problem(made, values, given, mode)
         if engine.evaluate(problem).failure is not None:

@@ -160,7 +160,7 @@ def test_a_reduction_whose_axes_come_back_is_still_the_operation_that_reduced() 
     y = ROWS["prod"](x)
     writer.text = "reshape"
     program = writer.program(ROWS["reshape"](y, shape=(1,)))
-    node = program.nodes[program.output]
+    node = program.result
     assert (node.op, node.text, node.keywords["keepdims"]) == ("prod", "prod", True)
 
 

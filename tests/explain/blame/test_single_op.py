@@ -13,7 +13,7 @@ from tests.conftest import program_of
 def test_a_call_is_a_program_of_its_own() -> None:
     program = program_of("exp(x) / (1 + x)", {"x": [1.0, 2.0]})
     args = [np.array([6.0, 8.0]), np.array([3.0, 2.0])]
-    call = single_op(program.nodes[program.output], args)
+    call = single_op(program.result, args)
     assert call.wrt == ("a0", "a1")
     assert PlainFunction(call.program, "float64")(call.values).tolist() == [2.0, 4.0]
 

@@ -66,7 +66,7 @@ def test_number(value: float, text: str) -> None:
 
 def node_of(formula: str, **inputs: Any) -> Node:
     program = program_of(formula, inputs)
-    return program.nodes[program.output]
+    return program.result
 
 
 @pytest.mark.parametrize(

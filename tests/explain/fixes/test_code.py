@@ -64,7 +64,7 @@ def gradients(framework: str, source: str, values: dict[str, Any]) -> list[np.nd
 
 def expected(program: Program, values: dict[str, Any]) -> list[np.ndarray]:
     arrays = {name: array(value) for name, value in values.items()}
-    output = program.nodes[program.output].shape
+    output = program.result.shape
     answer = loaded("reference").evaluate(
         Problem(program, arrays, tuple(values), "float64", "float64", "reverse")
     )

@@ -41,8 +41,8 @@ def reverse(formula: str) -> RuleProgram:
 def test_the_vjp_is_a_formula(formula: str, vjp: str) -> None:
     program = program_of(formula, {"x": X})
     found = reverse(formula)
-    upstream = np.linspace(1.0, 2.0, 3)[: int(np.prod(program.nodes[program.output].shape))]
-    values = {"x": X, upstream_of(0): upstream.reshape(program.nodes[program.output].shape)}
+    upstream = np.linspace(1.0, 2.0, 3)[: int(np.prod(program.result.shape))]
+    values = {"x": X, upstream_of(0): upstream.reshape(program.result.shape)}
     right = PlainFunction(program_of(vjp, values), "float64")(values)
     given = PlainFunction(found.program, "float64")({**found.constants, **values})
     np.testing.assert_allclose(given, right, rtol=1e-12)

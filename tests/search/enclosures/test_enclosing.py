@@ -170,7 +170,7 @@ def test_a_kernel_that_adds_in_any_order_is_a_sum() -> None:
     found = gathered(replace(program, nodes=tuple(nodes)))
     assert [node.op for node in found.nodes if node.args] == ["add", "multiply", "stack", "sum"]
     stack = next(node for node in found.nodes if node.op == "stack")
-    assert (len(stack.args), stack.shape, found.nodes[found.output].shape) == (3, (3,), ())
+    assert (len(stack.args), stack.shape, found.result.shape) == (3, (3,), ())
     assert [node.op for node in gathered(program).nodes] == [node.op for node in program.nodes]
 
 

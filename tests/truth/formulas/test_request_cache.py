@@ -20,7 +20,7 @@ def work(formula: str, modes: dict[Mode, Projection], **values: Any) -> Work:
     arrays = {name: array(value) for name, value in values.items()}
     program = program_of(formula, arrays)
     request = TruthRequest(program, arrays, {}, tuple(arrays), "float64", modes)
-    shape = program.nodes[program.output].shape
+    shape = program.result.shape
     return Work(request, ReferenceEngine(), program, np.zeros(shape, np.bool_))
 
 
