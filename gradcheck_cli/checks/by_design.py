@@ -62,7 +62,7 @@ class Design:
 
     def _is_as_before(self, one: Array, other: Array) -> bool:
         """Whether the values are the same to half of the digits."""
-        half = 2.0 ** (-FORMATS[self.subject.dtype].bits / 2)
+        half = FORMATS[self.subject.dtype].half
         scale = np.max(np.abs(one[np.isfinite(one)]), initial=0.0)
         return bool(np.allclose(one, other, rtol=0.0, atol=half * scale, equal_nan=True))
 

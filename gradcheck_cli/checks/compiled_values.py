@@ -16,7 +16,7 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.indices import index_of
 from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding
-from gradcheck_cli.domain.thresholds import ERROR_BITS, SAME_ERROR
+from gradcheck_cli.domain.thresholds import SAME_ERROR
 from gradcheck_cli.engines.layer.subject import Call, Subject
 from gradcheck_cli.judge.measures import error_in_ulps
 from gradcheck_cli.judge.outputs import worst_first
@@ -77,7 +77,7 @@ def _off(subject: Subject, compiled: Array, written: Array) -> Array:
     """Elements that have lost half of the digits of what is largest in their output. What is no
     number is GC203."""
     off = np.zeros(written.shape, dtype=bool)
-    half = 2.0 ** (-ERROR_BITS * FORMATS[subject.dtype].bits)
+    half = FORMATS[subject.dtype].half
     with np.errstate(all="ignore"):
         for output in subject.outputs:
             part = slice(output.start, output.start + output.size)

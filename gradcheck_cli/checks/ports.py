@@ -110,7 +110,7 @@ def _agree(mine: Array, theirs: Array, digits: str) -> bool:
     """Whether two arrays are the same to half of the digits, beside the largest number."""
     if mine.shape != theirs.shape:
         return False
-    half = 2.0 ** (-FORMATS[digits].bits / 2)
+    half = FORMATS[digits].half
     with np.errstate(all="ignore"):
         off = np.abs(mine.astype(np.float64) - theirs)
     finite = np.isfinite(theirs)

@@ -245,7 +245,7 @@ def draws_others(
                 known.append((subject, value))
         seen.append(value)
     one, other = seen
-    half = 2.0 ** (-FORMATS[digits].bits / 2)
+    half = FORMATS[digits].half
     with np.errstate(all="ignore"):
         if one.shape == other.shape and np.all(
             np.abs(one - other) <= half * np.max(np.abs(other), initial=0.0)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradcheck_cli.domain.records import dataclass
+from gradcheck_cli.domain.thresholds import ERROR_BITS
 
 Array = npt.NDArray[Any]
 
@@ -42,6 +43,15 @@ class FloatFormat:
     def unit_roundoff(self) -> float:
         """u = 2^-p, half the spacing of numbers at 1."""
         return 2.0**-self.bits
+
+    @property
+    def half(self) -> float:
+        """A relative error of half of the digits."""
+        return float(2.0 ** -(ERROR_BITS * self.bits))
+
+    def lost(self, part: float) -> float:
+        """An error that has lost this part of the digits, in ulps."""
+        return float(2.0 ** (part * self.bits))
 
     @property
     def smallest_normal(self) -> float:

@@ -89,7 +89,7 @@ which is enough for any optimiser. Used by: checks, engines, explain, judge."""
 
 ERROR_BITS: Final = 0.5
 """Part of the dtype's bits. A larger loss is an error; between a quarter and a half it is a note.
-Every defect seen in practice lost more than half. Used by: checks, explain, judge, truth."""
+Every defect seen in practice lost more than half. Used by: checks, domain, explain, judge."""
 
 DECIDABLE: Final = 0.5
 """Part of the dtype's bits that may be unknown in the truth. If more are unknown, the verdict is

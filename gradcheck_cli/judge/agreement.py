@@ -130,7 +130,7 @@ def _shrinks(case: Case, one: Evaluation, other: Evaluation, name: str) -> Array
     (wide,) = dtypes
     small, large = gaps if unit[wide] < unit[one.dtype] else gaps[::-1]
     fmt = FORMATS[one.dtype]
-    alike = gaps[1] <= 2.0 ** (ERROR_BITS * fmt.bits) * fmt.ulp(np.fmax(np.abs(a), np.abs(b)))
+    alike = gaps[1] <= fmt.lost(ERROR_BITS) * fmt.ulp(np.fmax(np.abs(a), np.abs(b)))
     return np.asarray(alike & (unit[wide] != unit[one.dtype]) & (GROWS * small <= large))
 
 

@@ -393,7 +393,7 @@ def _close(case: Case, a: Array | None, b: Array | None) -> Mask:
         return np.asarray(a is b)
     fmt = FORMATS[case.dtype]
     with np.errstate(all="ignore"):
-        near = np.abs(a - b) <= fmt.ulp(b) * 2.0 ** (ERROR_BITS * fmt.bits)
+        near = np.abs(a - b) <= fmt.ulp(b) * fmt.lost(ERROR_BITS)
     tiny = (np.abs(a) < fmt.smallest_normal) & (np.abs(b) < fmt.smallest_normal)
     return np.asarray(near | tiny | (a == b))
 

@@ -293,7 +293,7 @@ def _severity(case: Case, verdict: Verdict, judged: Judged, places: Array) -> Se
 
 def severity_of_loss(code: str, ulps: float, fmt: FloatFormat) -> Severity:
     """A note where no more than half of the digits are lost, else what the code says."""
-    small = ulps <= 2.0 ** (ERROR_BITS * fmt.bits)
+    small = ulps <= fmt.lost(ERROR_BITS)
     return "note" if small else CODES[code].severity
 
 

@@ -91,7 +91,7 @@ def _accepted_where_rough(g: Array, block: TruthBlock, fmt: FloatFormat, smooth:
     as many digits may be lost as nothing is said of elsewhere."""
     with np.errstate(all="ignore"):
         steepest = np.maximum(np.abs(block.lower), np.abs(block.upper))
-        few = max(FEW_ULPS, 2.0 ** (NOTE_BITS * fmt.bits))
+        few = max(FEW_ULPS, fmt.lost(NOTE_BITS))
         slack = block.error + few * fmt.ulp(steepest)
         between = (g >= block.lower - slack) & (g <= block.upper + slack)
     kink = block.kind == PointKind.KINK
@@ -244,7 +244,7 @@ def is_felt(
     with np.errstate(all="ignore"):
         truth = np.abs(block.value)
         size = np.fmin(block.scale, np.max(truth, initial=0.0, where=np.isfinite(truth)))
-        large = np.abs(g - block.value) > 2.0 ** (NOTE_BITS * fmt.bits) * fmt.ulp(size)
+        large = np.abs(g - block.value) > fmt.lost(NOTE_BITS) * fmt.ulp(size)
         return np.asarray(large & lossy(ulps, fmt, NOTE_BITS))
 
 
@@ -275,7 +275,7 @@ def unseen_in_float32(g: Array, block: TruthBlock, fmt: FloatFormat) -> Mask:
     if fmt.name != "float64":
         return np.zeros(g.shape, dtype=np.bool_)
     single = FORMATS["float32"]
-    return is_hidden(g, block, single, 2.0 ** (NOTE_BITS * single.bits))
+    return is_hidden(g, block, single, single.lost(NOTE_BITS))
 
 
 def only_off_here(

@@ -142,3 +142,9 @@ def test_round_at_the_edges() -> None:
 def test_rounding_warns_of_nothing(fmt: FloatFormat) -> None:
     with np.errstate(all="raise"):
         assert fmt.round([1e308, 1e-308, 5e-324]).shape == (3,)
+
+
+def test_half_of_the_digits_are_lost_where_half_of_them_are_left(fmt: FloatFormat) -> None:
+    assert fmt.half * fmt.lost(0.5) == pytest.approx(1.0)
+    assert fmt.half**2 == pytest.approx(fmt.unit_roundoff)
+    assert (fmt.lost(0.0), fmt.lost(1.0)) == (1.0, 1 / fmt.unit_roundoff)

@@ -164,7 +164,7 @@ class Bench:
         # layer may cast to a dtype that has fewer.
         dtypes = {subject.dtype, *(output.dtype for output in subject.outputs)}
         dtypes |= {*self.first.dtypes.values(), *([digits] if digits else [])}
-        self.half = 2.0 ** -(min(FORMATS[dtype].bits for dtype in dtypes & FORMATS.keys()) / 2)
+        self.half = max(FORMATS[dtype].half for dtype in dtypes & FORMATS.keys())
 
     def digits(self) -> str | None:
         """The narrowest dtype that the layer casts to, if it does: seen where it does so, or known

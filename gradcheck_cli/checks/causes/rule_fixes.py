@@ -87,7 +87,7 @@ class TriedCorrection:
         if entry.truth is None:
             return None
         ulps = float(abs(value - entry.truth) / FORMATS[dtype].ulp(entry.truth))
-        if not ulps <= 2.0 ** (ERROR_BITS * FORMATS[dtype].bits):
+        if not ulps <= FORMATS[dtype].lost(ERROR_BITS):
             return None
         place, code = self.correction.place, self.correction.code
         return Fix(

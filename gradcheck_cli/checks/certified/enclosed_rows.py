@@ -111,7 +111,7 @@ class EnclosedRows:
             looked_at = np.isfinite(mine[inside]) & ~still[inside]
             open_[inside] |= looked_at & ~part.is_narrow(natural)
             looked_at &= ~open_[inside]
-            half = 2.0 ** (ERROR_BITS * fmt.bits) * fmt.ulp(part.value)
+            half = fmt.lost(ERROR_BITS) * fmt.ulp(part.value)
             moved = partial(row.moves, None if known else leaf.name, inside)
             found = compared(mine[inside], part, looked_at, moved, half)
             limits[inside] = np.fmax(limits[inside], found.limits)
@@ -217,7 +217,7 @@ def granted(right: EnclosedArray) -> Float:
     """The error that is not looked into: roundings of the enclosed operations in another order, and
     a quarter of the digits, which the judge passes without a word."""
     fmt = FORMATS["float64"]
-    lost = 2.0 ** (NOTE_BITS * fmt.bits) * fmt.ulp(right.value)
+    lost = fmt.lost(NOTE_BITS) * fmt.ulp(right.value)
     return np.asarray(FIRST_ORDER_SLACK * right.radius + lost)
 
 

@@ -128,7 +128,7 @@ class Errors:
         fmt = self._fmt
         off = np.abs(mine - right)
         bar = FIRST_ORDER_SLACK * ROUNDINGS * cost + FEW_ULPS * fmt.ulp(right)
-        half = 2.0 ** (ERROR_BITS * fmt.bits) * fmt.ulp(np.fmax(np.abs(right), self.usual))
+        half = fmt.lost(ERROR_BITS) * fmt.ulp(np.fmax(np.abs(right), self.usual))
         found: Mask = (off <= bar) & (off <= half)
         return found
 
@@ -264,7 +264,7 @@ class Rounding:
         with np.errstate(all="ignore"):
             off, felt = np.abs(mine - right), errors.felt(mine, right)
             ulps = off / fmt.ulp(right)
-            half = felt > 2.0 ** (ERROR_BITS * fmt.bits)
+            half = felt > fmt.lost(ERROR_BITS)
             bar = FIRST_ORDER_SLACK * cost + FEW_ULPS * fmt.ulp(right)
             odd = (half & ~zero) | ~(off <= bar)
         self._explain(name, "zero", felt[~odd & zero])
@@ -287,7 +287,7 @@ class Rounding:
         size = np.asarray(np.linalg.norm(row * self._truth.output))
         right = errors.right
         natural = natural_size(size, self._leaves[name].kept.reshape(-1)[errors.worse])
-        jumps = noise > 2.0 ** -(ERROR_BITS * wide.bits) * np.fmax(natural, np.abs(right))
+        jumps = noise > wide.half * np.fmax(natural, np.abs(right))
         cost = np.where(jumps, 0.0, ROUNDINGS * moved)
         zero = (np.abs(right) <= FIRST_ORDER_SLACK * noise) & ~jumps
         left = ROUNDINGS * noise * (fmt.unit_roundoff / wide.unit_roundoff)

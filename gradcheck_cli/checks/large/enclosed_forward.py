@@ -13,7 +13,7 @@ from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
-from gradcheck_cli.domain.thresholds import A_DIGIT, ERROR_BITS
+from gradcheck_cli.domain.thresholds import A_DIGIT
 from gradcheck_cli.truth.certified.enclosed_products import EnclosedArray
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.probes import LEAST
@@ -114,4 +114,4 @@ class EnclosedForward(Forward):
 def _half(right: EnclosedArray) -> Float:
     """Half of the digits of the largest entry: what rounding may cost any of them."""
     largest = np.asarray(np.max(np.abs(right.value), initial=0.0))
-    return np.asarray(2.0 ** -(ERROR_BITS * FORMATS["float64"].bits) * largest)
+    return np.asarray(FORMATS["float64"].half * largest)

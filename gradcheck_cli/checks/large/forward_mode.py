@@ -113,7 +113,7 @@ class Forward:
         """With what rounding leaves open of J @ direction, where it is off by less than half of its
         digits: how far it moves when all numbers move by a few ulps."""
         highest, rows = self.truth.subject, self.truth.rows
-        near = 2.0 ** -(FORMATS[highest.dtype].bits / 2) * np.sqrt(rows**2 @ pushed**2)
+        near = FORMATS[highest.dtype].half * np.sqrt(rows**2 @ pushed**2)
         within = np.abs(mine - seen.estimate.value) <= near
         stirred = self.layer.bind(highest.dtype, ulp_perturbed(highest)) if np.any(within) else None
         if stirred is None:
@@ -138,7 +138,7 @@ class Forward:
     ) -> Iterator[Finding]:
         """The leaves along which it is wrong by itself; where there are none, all together."""
         row, highest = self.truth.rows[k], self.truth.subject
-        half = 2.0 ** -(FORMATS[highest.dtype].bits / 2)
+        half = FORMATS[highest.dtype].half
         told = False
         for name, part in along.items() if len(along) > 1 else ():
             pushed = self._pushed(highest, {name: part})
@@ -187,7 +187,7 @@ class Forward:
         its digits may be lost by rounding; nothing more is said of them here."""
         rows, dtype = self.truth.rows, self.layer.problem.dtype
         mine, right = rows @ pushed, rows @ wide
-        allowed = 2.0 ** -(FORMATS[dtype].bits / 2) * np.sqrt(rows**2 @ wide**2)
+        allowed = FORMATS[dtype].half * np.sqrt(rows**2 @ wide**2)
         off = ~(np.abs(mine - right) <= allowed)
         if np.any(off):
             k = int(np.argmax(off))

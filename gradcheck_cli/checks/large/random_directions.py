@@ -19,7 +19,6 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.thresholds import (
-    ERROR_BITS,
     FIRST_ORDER_SLACK,
     ROUNDINGS,
     Step,
@@ -210,7 +209,7 @@ class RandomDirections:
         cotangent, of which it is linear, is another part of itself."""
         truth, fmt = self.truth, FORMATS[self.layer.highest.dtype]
         apart = np.abs(found.estimate.value - expected)
-        off = ~found.agrees & (apart <= 2.0 ** -(ERROR_BITS * fmt.bits) * np.abs(expected))
+        off = ~found.agrees & (apart <= fmt.half * np.abs(expected))
         for k in np.flatnonzero(off):
             moved = truth.pulled(PART * truth.rows[k], ulp_perturbed(self.layer.highest))
             there = truth.product_along(moved, number) / PART

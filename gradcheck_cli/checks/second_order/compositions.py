@@ -180,7 +180,7 @@ class SecondOrder:
         size = sum(
             float(np.abs(part) @ np.abs(along[name].ravel())) for name, part in pulled.items()
         )
-        found, half = float(other @ again), 2.0 ** -(FORMATS[subject.digits].bits / 2)
+        found, half = float(other @ again), FORMATS[subject.digits].half
         bar = half * (size + float(np.abs(other) @ np.abs(again)))
         moves = sum(
             np.max(np.abs(along[leaf.name]), initial=0.0) / scale_of(leaf.value) for leaf in moving

@@ -95,7 +95,7 @@ def _found(shadow: Shadow, doubts: Sequence[_Doubt], format: FloatFormat | None)
     errors, lost = _errors(exact, near, np.concatenate([one.result for one in doubts]), format)
     sizes = [one.at.size for one in doubts]
     starts = np.cumsum([0, *sizes[:-1]])
-    bits = 1.0 if format is None else 2.0 ** (NOTE_BITS * format.bits)
+    bits = 1.0 if format is None else format.lost(NOTE_BITS)
     # what was lost counts first: an underflow is large there and half an ulp in the other
     order = np.where(lost > bits, np.inf, lost) + np.where(errors > bits, errors, 0)
     # and of those that lost everything, what is no number before what is zero
@@ -146,7 +146,7 @@ def _inherits(shadow: Shadow, one: Found, own: float) -> bool:
     arrays = (shadow[one.slot], shadow.near(one.slot), shadow.execution.values(one.slot))
     exact, near, result = (np.asarray(x).reshape(-1)[at] for x in arrays)
     errors, lost = _errors(exact, near, result, format)
-    return bool(max(errors[0], lost[0]) > own * 2.0 ** (NOTE_BITS * format.bits))
+    return bool(max(errors[0], lost[0]) > own * format.lost(NOTE_BITS))
 
 
 def _victims(shadow: Shadow, found: Sequence[Found]) -> set[int]:

@@ -96,14 +96,14 @@ def _is_narrow(g: Array, truth: Array) -> bool:
     """Numbers of float32, each as near to the truth as rounding in float32 leaves it."""
     narrow = FORMATS["float32"]
     with np.errstate(all="ignore"):
-        near = np.abs(g - truth) <= 2.0 ** (NOTE_BITS * narrow.bits) * narrow.ulp(truth)
+        near = np.abs(g - truth) <= narrow.lost(NOTE_BITS) * narrow.ulp(truth)
     return bool(np.all(near) and np.array_equal(g, narrow.round(g)))
 
 
 def _matches(g: Array, candidate: Array, truth: Array, fmt: FloatFormat) -> bool:
     """The candidate explains the error: g is much closer to it than to the truth, everywhere but
     where both are right."""
-    rounding = 2.0 ** (NOTE_BITS * fmt.bits) * fmt.ulp(candidate)
+    rounding = fmt.lost(NOTE_BITS) * fmt.ulp(candidate)
     with np.errstate(all="ignore"):
         off, near = np.abs(g - truth), np.abs(g - candidate)
         explained = near <= MATCHES * off
@@ -139,7 +139,7 @@ def _symmetric(g: Array, truth: Array, shape: tuple[int, ...], fmt: FloatFormat)
     largest = np.max(np.abs(truth), initial=0.0)
     together = np.abs(error + error.swapaxes(-1, -2))
     apart = np.abs(error) + np.abs(error.swapaxes(-1, -2))
-    rounding = 2.0 ** (NOTE_BITS * fmt.bits) * fmt.ulp(np.asarray(largest))
+    rounding = fmt.lost(NOTE_BITS) * fmt.ulp(np.asarray(largest))
     return bool(
         np.all(together <= np.maximum(MATCHES * apart, rounding)) and np.any(apart > rounding)
     )

@@ -134,7 +134,7 @@ def _unlike(
 ) -> Operation | None:
     with np.errstate(all="ignore"):
         ulps = np.where(sure, np.abs(given - exact) / traces.fmt.ulp(exact), 0.0)
-    if not ulps.size or not np.max(ulps) > 2.0 ** (NOTE_BITS * traces.fmt.bits):
+    if not ulps.size or not np.max(ulps) > traces.fmt.lost(NOTE_BITS):
         return None
     at = index_of(int(np.argmax(ulps)), ulps.shape)
     met = (element(traces.program.nodes[index], array, at) for array in args)

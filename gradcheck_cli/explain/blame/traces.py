@@ -124,6 +124,6 @@ def lossy(fmt: FloatFormat) -> Bad:
             return np.zeros(np.shape(narrow), dtype=bool)
         with np.errstate(all="ignore"):
             ulps = np.abs(np.asarray(narrow) - wide) / fmt.ulp(wide)
-        return np.asarray(~(ulps <= 2.0 ** (NOTE_BITS * fmt.bits)))
+        return np.asarray(~(ulps <= fmt.lost(NOTE_BITS)))
 
     return bad

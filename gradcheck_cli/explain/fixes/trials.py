@@ -383,7 +383,7 @@ def _worst(target: Target, numbers: Array, fmt: FloatFormat) -> float:
 def _keeps(target: Target, now: Array | None, then: Array | None, fmt: FloatFormat) -> bool:
     assert now is not None
     left = errors_in_ulps(target, now, fmt)
-    enough = left <= 2.0 ** (ERROR_BITS * fmt.bits)
+    enough = left <= fmt.lost(ERROR_BITS)
     if then is not None:
         earlier = errors_in_ulps(target, then, fmt)
         enough |= np.isfinite(earlier) & (left <= earlier)

@@ -419,7 +419,7 @@ class Behaviour:
         if other.raises:
             lines = _TRIED.format(lines=textwrap.indent(lines, "    "))
         yield lines
-        half = 2.0 ** -(FORMATS[parts_of(self._dtype)].bits / 2)
+        half = FORMATS[parts_of(self._dtype)].half
         yield self._put(_COMPARED, words=f"({words})", half=half)
 
     @property

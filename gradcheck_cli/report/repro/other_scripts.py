@@ -139,7 +139,7 @@ class BothModes(Derivative):
             yield f"\n{name} = {self.language.number.format(array=f'{number}(inputs)')}"
 
     def end(self) -> str:
-        half = 2.0 ** -(FORMATS[self._parts].bits / 2)
+        half = FORMATS[self._parts].half
         return _DISAGREE.format(
             title=title_of(self.finding), version=self.language.version, half=half
         )

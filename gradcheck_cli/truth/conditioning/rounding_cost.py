@@ -30,7 +30,7 @@ from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
 from gradcheck_cli.domain.evaluation import FIRST_ORDER, Mode
 from gradcheck_cli.domain.program import INPUT, Program, ProgramCopy
 from gradcheck_cli.domain.records import dataclass
-from gradcheck_cli.domain.thresholds import BENIGN, ERROR_BITS, FEW_ULPS, FIRST_ORDER_SLACK, Step
+from gradcheck_cli.domain.thresholds import BENIGN, FEW_ULPS, FIRST_ORDER_SLACK, Step
 from gradcheck_cli.domain.truth import Cost, Truth, TruthBlock
 from gradcheck_cli.engines.reference.engine import ReferenceEngine
 from gradcheck_cli.truth.certified.enclose import certify
@@ -315,7 +315,7 @@ def _is_large(block: TruthBlock, cost: Cost) -> Array:
 def _half_of_the_digits(block: TruthBlock) -> Array:
     """What the last half of float64's digits is of entries, at their size or the natural one."""
     size = np.fmax(np.abs(block.value), block.scale)
-    return np.asarray(size * 2.0 ** ((ERROR_BITS - 1) * FORMATS["float64"].bits))
+    return np.asarray(size * FORMATS["float64"].half)
 
 
 def _where_lost(

@@ -125,7 +125,7 @@ def _steady(own: Array, found: Differences, rounding: Rounding, subject: str, ju
     digits or more: that is no rounding, but another derivative next door, and excuses nothing. One
     that may be zero is nothing but rounding, and keeps its own."""
     change = rounding.cost / FORMATS[judged].unit_roundoff * move_of(subject)
-    half = 2.0 ** (-FORMATS[subject].bits / 2) * np.abs(own)
+    half = FORMATS[subject].half * np.abs(own)
     with np.errstate(all="ignore"):
         jumps = rounding.noise > np.fmax(STEADY * change, half)
         jumps &= rounding.noise > ROUNDINGS * rounding.scattered
@@ -137,7 +137,7 @@ def unseen(own: Array, found: Differences, scale: Array, subject: str) -> Array:
     """Entries (m, n) of which a difference says nothing: its bar leaves no digit of the derivative
     `own`, and is wider than half of the digits of the steepest slope around, beside which an entry
     may be as good as zero. A derivative of zero of what never changes is seen."""
-    half = 2.0 ** (-FORMATS[subject].bits / 2)
+    half = FORMATS[subject].half
     with np.errstate(all="ignore"):
         wide = found.error > np.fmax(A_DIGIT * np.abs(own), half * scale)
     still = (own == 0) & (found.steepest == 0)
