@@ -44,5 +44,5 @@ def command(path: str, dtype: str, form: str | None, output: str | None, color: 
             click.echo()
         drawn = {"svg": partial(curve_svg, curve)}
         put_picture(curve_lines(curve, style), drawn, form, output, style, path)
-    show_mistakes(mistakes)
+    show_mistakes(mistakes, color)
     return USAGE if mistakes else PASSED

@@ -65,7 +65,7 @@ def command(
             click.echo()
         mistake = _derive(spec, written, steps, budget, style)
         mistakes += [mistake] if mistake else []
-    show_mistakes(mistakes)
+    show_mistakes(mistakes, color)
     return USAGE if mistakes else PASSED
 
 

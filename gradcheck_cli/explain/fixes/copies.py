@@ -184,8 +184,9 @@ class _Written(ast.NodeTransformer):
             [self.visit(one) for one in node.args],
             [self.visit(one) for one in node.keywords],
         )
-        if isinstance(called, ast.Attribute) and _is_named(called.value, _ROWS):
-            return self._copies.row(called.attr, node)
+        match called:
+            case ast.Attribute(ast.Name(name), row) if name == _ROWS:
+                return self._copies.row(row, node)
         node.func = self.visit(called)
         return node
 
@@ -203,10 +204,6 @@ class _Written(ast.NodeTransformer):
         if node.id in self._known and isinstance(node.ctx, ast.Load):
             return _expression(self._copies.global_value(node.id, self._known[node.id]))
         return node
-
-
-def _is_named(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
 
 
 def _expression(text: str) -> ast.expr:

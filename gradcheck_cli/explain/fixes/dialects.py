@@ -266,11 +266,9 @@ def _swapped(call: str) -> Words:
     return words
 
 
-def _losses(call: str) -> Words:
-    def words(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
-        return f"{call}({', '.join(arrays)}, reduction={keywords.get('reduction', 'mean')!r})"
-
-    return words
+def _torch_logits(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
+    call, reduction = "torch.nn.functional.binary_cross_entropy_with_logits", "mean"
+    return f"{call}({', '.join(arrays)}, reduction={keywords.get('reduction', reduction)!r})"
 
 
 def _tensorflow_logits(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
@@ -306,7 +304,7 @@ _TORCH: Mapping[str, Words] = {
     "clip": _clip,
     "solve": lambda arrays, keywords: f"torch.linalg.solve({', '.join(arrays)})",
     "trace": _torch_trace,
-    "bce_with_logits": _losses("torch.nn.functional.binary_cross_entropy_with_logits"),
+    "bce_with_logits": _torch_logits,
 }
 _TENSORFLOW: Mapping[str, Words] = {
     "norm": _norm("tf.norm", "axis", "keepdims"),

@@ -197,7 +197,7 @@ def _of_casts(function: Function, values: Values, zero: Float, known: Float) -> 
     inputs = max(map(largest_of, values.values()), default=0.0)
     is_rounding &= NOISE_GROWS * seen[-1] >= unit * np.fmin(np.abs(zero), inputs)
     if np.any(is_rounding):  # a function that is steep here alone, as a square root at 0, is not so
-        there = _a_little_way_off(values, BESIDE)
+        there = _a_little_way_off(values)
         value = function(there)
         shown = [_at_ulps_of_float32(function, there, value, ulps) for ulps in CASTS]
         is_rounding &= seen[-1] <= NOISE_GROWS * np.max(shown, axis=0)
@@ -210,11 +210,11 @@ def _at_ulps_of_float32(function: Function, values: Values, zero: Float, ulps: f
     return in_differences(_table(function, values, zero, factor))
 
 
-def _a_little_way_off(values: Values, part: float) -> dict[str, Array]:
+def _a_little_way_off(values: Values) -> dict[str, Array]:
     """The values with floating numbers moved by a part of themselves, and zeros by that part of
     their neighbours."""
     return {
-        name: value + part * np.where(value == 0, typical(value), value)
+        name: value + BESIDE * np.where(value == 0, typical(value), value)
         if value.dtype.kind == "f"
         else value
         for name, value in values.items()
