@@ -1,1 +1,1 @@
-"""A run: the questions to each engine (plan), the workers (pool), the events (session)."""
+"""A run: the plan (which engine is asked what), the workers (pool) and the events (session)."""

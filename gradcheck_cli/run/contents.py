@@ -1,7 +1,8 @@
-"""The cache key of a result: the text of its spec, settings, versions, and code.
+"""The cache key of a result: a hash of its spec, the settings, the versions, and the code of its
+layers.
 
-The code of layers is what they reach by import statements (`specfile.reached`). What code reads
-while it runs, a data file or the clock, is not seen.
+The code of a layer is every file that it reaches by import statements (`specfile.reached`). What
+the code reads while it runs, such as a data file or the clock, is not part of the key.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _VARIABLES = (
 
 
 class Contents:
-    """The keys of a run with these options, or of one `part` of it."""
+    """Computes the keys of a run with these options, or of one `part` of that run."""
 
     def __init__(self, options: RunOptions, part: str = "") -> None:
         self._options = options
@@ -49,7 +50,7 @@ class Contents:
 
     @cached_property
     def _setting(self) -> bytes:
-        """All that a result depends on beside its spec and its code."""
+        """Everything except the spec and its code that a result depends on."""
         options = [
             (field.name, getattr(self._options, field.name))
             for field in fields(self._options)
@@ -62,7 +63,7 @@ class Contents:
         ).encode()
 
     def of_files(self, files: Iterable[str]) -> str:
-        """Changes with any of the files."""
+        """A hash that changes if any of the files changes."""
         found = hashlib.sha256()
         for file in files:
             if file not in self._hashes:
@@ -72,7 +73,8 @@ class Contents:
 
     @staticmethod
     def code(layers: Sequence[Sequence[str]]) -> list[str]:
-        """The files that layers reach; each has the folder of its paths, and its targets."""
+        """The files that the layers reach. Each entry of `layers` is a folder, followed by the
+        targets in it."""
         if not layers:
             return []
         from gradcheck_cli.specfile.reached import reached
@@ -81,7 +83,7 @@ class Contents:
         return list(dict.fromkeys(found))
 
     def of_layers(self, spec: Spec) -> str:
-        """Changes with the code that the layers of a spec reach."""
+        """A hash that changes if any code changes that the layers of the spec reach."""
         layers = layers_of([spec])
         if layers not in self._of_layers:
             self._of_layers[layers] = self.of_files(self.code(layers))
@@ -89,7 +91,8 @@ class Contents:
 
 
 def layers_of(specs: Sequence[Spec]) -> tuple[tuple[str, ...], ...]:
-    """The folder of each layer's paths, and its targets."""
+    """For each layer: the folder that its paths are relative to, its target, and its other
+    imports."""
     return tuple(
         (layer.folder, layer.target, *layer.setup.imports)
         for spec in specs
@@ -98,7 +101,7 @@ def layers_of(specs: Sequence[Spec]) -> tuple[tuple[str, ...], ...]:
 
 
 def lasts(spec: Spec, result: SpecResult) -> bool:
-    """Whether another run would find the same."""
+    """Whether another run would find the same, so that the result may be kept."""
     found = (*result.findings, *result.suppressed)
     failed = result.status == "error" or any(finding.code in _PASSING for finding in found)
     of_the_run = any(UNUSABLE in note for note in result.notes)
@@ -106,7 +109,7 @@ def lasts(spec: Spec, result: SpecResult) -> bool:
 
 
 def _installed() -> list[str]:
-    """The distributions on the path, with their versions: how their folders are called."""
+    """The installed distributions with their versions, as the names of their metadata folders."""
     names: set[str] = set()
     for folder in sys.path:
         try:
@@ -117,7 +120,8 @@ def _installed() -> list[str]:
 
 
 def _machine() -> tuple[str, ...]:
-    """The system and the processor: kernels are chosen for it, and their last digits differ."""
+    """The system and the processor. Frameworks choose kernels by processor, and results differ in
+    the last digits."""
     system = os.uname() if hasattr(os, "uname") else None
     found = (sys.platform, system.machine if system else "")
     try:
@@ -129,7 +133,8 @@ def _machine() -> tuple[str, ...]:
 
 
 def _own_code() -> list[tuple[str, int, int]]:
-    """Our own files, their sizes and times, in a checkout, which changes without its version."""
+    """Path, size and time of each file of gradcheck in a checkout, where code changes without a new
+    version."""
     root = Path(gradcheck_cli.__file__).parents[1]
     if root.name.endswith("-packages"):  # installed
         return []

@@ -15,8 +15,8 @@ from gradcheck_cli.run.plan import make_plan
 
 
 def curve_of(spec: Spec, dtype: str) -> Curve:
-    """The error at the spec's first point. Raises UsageError where the gradient is not known, or is
-    zero."""
+    """The error of finite differences at the first point of the spec. Raises UsageError if the
+    gradient is unknown or zero."""
     from gradcheck_cli.truth import compute
     from gradcheck_cli.truth.difference_curve import curve
 

@@ -25,7 +25,7 @@ PAIRED = 1  # directions an input where each pair of them takes a pass
 
 
 def kind_of(mode: Mode, pairs_are_few: bool) -> str:
-    """Modes of one kind are requested the same numbers."""
+    """The kind of a mode. All modes of one kind are asked for the same numbers."""
     if mode in FIRST_ORDER:
         return mode
     alone = mode == "forward-over-forward" and not pairs_are_few
@@ -33,7 +33,7 @@ def kind_of(mode: Mode, pairs_are_few: bool) -> str:
 
 
 def pairs_are_few(spec: Spec, values: Mapping[str, Array]) -> bool:
-    """Whether forward over forward takes all pairs of entries."""
+    """Whether forward over forward computes all pairs of entries."""
     return sum(values[name].size for name in spec.wrt) <= PAIRED_ENTRIES
 
 
@@ -44,8 +44,9 @@ def projection_of(
     fmt: FloatFormat,
     seed: tuple[int, int, int],
 ) -> Projection:
-    """The whole Jacobian ("reverse", "forward") or Hessian ("second order") while that is small,
-    else seeded directions; a Hessian along pairs of directions ("forward-over-forward").
+    """The whole Jacobian ("reverse", "forward") or Hessian ("second order") if it is small, and
+    seeded directions otherwise. A Hessian by "forward-over-forward" is taken along pairs of
+    directions.
 
     The same seed gives the same directions in every dtype, up to rounding.
     """
@@ -71,8 +72,8 @@ def projection_of(
 def direction_along(
     spec: Spec, values: Mapping[str, Array], fmt: FloatFormat, seed: tuple[int, int, int]
 ) -> dict[str, Array]:
-    """The direction of all inputs together along which third derivatives begin: 1 for a single
-    number."""
+    """The direction of all inputs together for third derivatives, which are second derivatives of
+    the derivative along it. It is 1 if there is a single number."""
     if sum(values[name].size for name in spec.wrt) == 1:
         return {name: np.ones(values[name].shape) for name in spec.wrt}
     draw = _Directions([*seed, crc32(b"third order")], fmt)
@@ -80,7 +81,7 @@ def direction_along(
 
 
 class _Directions:
-    """Draws directions: Gaussian and of Rademacher in turn, exactly representable."""
+    """Draws Gaussian and Rademacher directions in turn. Their entries are exactly representable."""
 
     def __init__(self, seed: Sequence[int], fmt: FloatFormat) -> None:
         self._seed = seed
@@ -98,7 +99,8 @@ class _Directions:
 def _tangents(
     spec: Spec, values: Mapping[str, Array], draw: _Directions, count: int = PROBES
 ) -> dict[str, Array]:
-    """Directions of every input, each scaled by its input's size, so that none drowns another."""
+    """Directions of every input, each scaled by the size of its input, so that no input dominates
+    the others."""
     return {
         name: np.stack(
             [draw(values[name].shape, tangent_scale(values[name])) for _ in range(count)]

@@ -1,5 +1,5 @@
-"""The interface of an executor, which examines the specs of a run: on this machine (`local`), or on
-a `cluster`."""
+"""The interface of an executor. It examines the specs of a run, either on this machine (`local`) or
+on a `cluster`."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from gradcheck_cli.domain.spec import Spec
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What was found about the spec of that number."""
+    """The result of the spec with this number."""
 
     number: int
     result: SpecResult
 
 
 class Executor(Protocol):
-    """Examines specs, many at a time, and gives what it found of each in any order."""
+    """Examines many specs at a time, and returns their results in any order."""
 
     @property
     def ahead(self) -> int:
-        """How many specs it is given before the first of them must be finished."""
+        """How many specs may be submitted before the first of them must be finished."""
         ...
 
     def start(self) -> None:
-        """Starts what need not wait for the first spec. Raises UsageError."""
+        """Starts everything that does not depend on the first spec. Raises UsageError."""
         ...
 
     def submit(self, number: int, spec: Spec) -> None:
-        """Raises UsageError, as `make_plan` does."""
+        """Submits a spec. Raises UsageError, as `make_plan` does."""
         ...
 
     def next(self) -> Examined | EngineReady | LayerUnderWay | Notice:
-        """What comes next. Blocks; a spec must be under way."""
+        """The next event. Blocks; at least one spec must be under way."""
         ...
 
     def engines(self) -> Mapping[str, str]:
-        """The engines of all specs that were submitted, with their versions."""
+        """The engines of all submitted specs, with their versions."""
         ...
 
     def close(self) -> None:
-        """The end in good order: every spec is finished."""
+        """Ends in good order, after every spec is finished."""
         ...
 
     def kill(self) -> None:
-        """The end at once. What is under way is lost."""
+        """Ends at once. Specs that are under way are lost."""
         ...

@@ -42,7 +42,7 @@ BETWEEN_ENGINES = (Codes.ENGINES_DISAGREE, Codes.IMPLEMENTATIONS_DIFFER)
 
 @dataclass(slots=True)
 class Found:
-    """What came of a spec. `layers` are the answers to `plan.layers`."""
+    """What the examinations of a spec found. `layers` are the answers to `plan.layers`."""
 
     checks: list[Check] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -63,8 +63,9 @@ def settle(
     found: Found,
     known: Counter[str] | None = None,
 ) -> SpecResult:
-    """`every_engine` are all that would run by default, were they installed. `known` has how often
-    each fingerprint is left out as known already; what is left out is taken from it."""
+    """The result of a spec. `every_engine` are the engines that would run by default if all were
+    installed. `known` counts the findings of the baseline by fingerprint; each finding that is left
+    out is subtracted."""
     spec = plan.spec
     compiled = _failed_by_compilers(found.checks, found.findings)
     checks, findings = _through_the_gate(plan, compiled, found.findings)
@@ -103,8 +104,8 @@ def settle(
 
 
 def _failed_by_compilers(checks: Sequence[Check], findings: Iterable[Finding]) -> list[Check]:
-    """The checks, of which those fail whose numbers alone would pass: a loss of digits is an error
-    (GC108) where the compiler alone is to blame."""
+    """The checks. A check fails if one of its findings is GC108: a loss of digits that would pass
+    otherwise is an error if the compiler alone causes it."""
     wrong = {
         (one.engine, one.dtype, one.mode, one.input, one.point)
         for one in findings
@@ -122,8 +123,8 @@ def _failed_by_compilers(checks: Sequence[Check], findings: Iterable[Finding]) -
 def _through_the_gate(
     plan: Plan, checks: Sequence[Check], findings: Sequence[Finding]
 ) -> tuple[Sequence[Check], Sequence[Finding]]:
-    """The checks, of which those that nothing explains are errors, and the findings with GC706 for
-    each of them."""
+    """The checks and findings after the last gate. A check with an error that nothing explains gets
+    the status `error` and a finding GC706."""
     broken = dict(unexplained(checks, findings))
     if not broken:
         return checks, findings
@@ -141,13 +142,14 @@ def _through_the_gate(
 
 
 def _in_complex(judged: Sequence[Judged]) -> list[Judged]:
-    """What was judged by the parts of complex numbers, with the dtype that the layer had."""
+    """Replaces the dtype of the real parts, in which complex numbers were judged, by the complex
+    dtype of the layer."""
     names = {parts: dtype for dtype, parts in COMPLEX.items()}
     return [replace(one, dtype=names.get(one.dtype or "", one.dtype)) for one in judged]
 
 
 def _suppressed(finding: Finding, options: RunOptions, known: Counter[str]) -> tuple[Finding, str]:
-    """The finding, and why it does not count (empty: it does)."""
+    """The finding, and why it does not count (an empty string if it does)."""
     for prefix in options.ignore:
         if finding.code.startswith(prefix):
             return finding, f"--ignore {prefix}"
@@ -178,8 +180,8 @@ def _allowed(finding: Finding, allows: Sequence[Allow]) -> Finding:
 def _unmatched(
     plan: Plan, options: RunOptions, every_engine: Iterable[str], findings: Sequence[Finding]
 ) -> Iterator[tuple[Allow, str]]:
-    """Allows that match nothing, each with a sentence; not where what they speak of was not run, or
-    did not get to its end."""
+    """Each `allow` that matches nothing, with a sentence. An `allow` about something that did not
+    run, or did not finish, is left out."""
     spec = plan.spec
     if not spec.allow or any(finding.code in ENGINE_FAILED for finding in findings):
         return
@@ -208,7 +210,7 @@ def _completed(finding: Finding, plan: Plan, options: RunOptions) -> Finding:
 
 
 def _fingerprint(finding: Finding, spec: Spec) -> str:
-    """A name of the finding that stays equal from run to run, whatever its numbers."""
+    """An identifier of the finding that stays the same from run to run, whatever its numbers."""
     parts = (
         spec.identity or spec.name,
         finding.code,
@@ -225,7 +227,8 @@ def _fingerprint(finding: Finding, spec: Spec) -> str:
 
 
 def _repeat(finding: Finding, plan: Plan, options: RunOptions) -> str:
-    """The command that shows the finding again. One that compares asks all that it compares."""
+    """The command that shows the finding again. If the finding compares engines or modes, the
+    command runs all of them."""
     words = []
     if finding.engine:
         compared = plan.engines if finding.code in BETWEEN_ENGINES else [finding.engine]
@@ -252,7 +255,8 @@ def _repeat(finding: Finding, plan: Plan, options: RunOptions) -> str:
 
 
 def quoted(path: str) -> str:
-    """A path as a shell takes it, one that looks like an option or is no UTF-8 too."""
+    """The path quoted for a shell. Paths that look like an option, or are not UTF-8, are safe,
+    too."""
     if path.startswith("-") and path != STDIN:
         path = f"./{path}"
     if path.isprintable():
@@ -263,7 +267,7 @@ def quoted(path: str) -> str:
 
 
 def training_result(training: Training) -> TrainingResult | None:
-    """Where a path ended; None where it did not."""
+    """Where a training path ended, or None if it did not end."""
     if training.failure or training.losses is None:
         return None
     return TrainingResult(
@@ -276,7 +280,8 @@ def training_result(training: Training) -> TrainingResult | None:
 
 
 def _accepted(plan: Plan, answers: Sequence[LayerAnswer]) -> Iterator[Accepted]:
-    """Every declaration that matched something, by engine. `answers` are those to `plan.layers`."""
+    """Every declaration that matched something, for each engine. `answers` are the answers to
+    `plan.layers`."""
     for design, engine, found in _found(plan, answers):
         calls = max((one.calls for one in found), default=0)
         if calls:
@@ -293,7 +298,7 @@ def _accepted(plan: Plan, answers: Sequence[LayerAnswer]) -> Iterator[Accepted]:
 
 
 def unmatched(plan: Plan, answers: Sequence[LayerAnswer]) -> Iterator[str]:
-    """Declarations that match nothing in any engine that ran, as sentences."""
+    """A sentence for each declaration that matched nothing in any engine that ran."""
     by_design: dict[int, list[Meant]] = {}
     for design, _, found in _found(plan, answers):
         by_design.setdefault(plan.spec.by_design.index(design), []).extend(found)

@@ -1,4 +1,4 @@
-"""A spec about layers, checked in this process: live objects do not travel to another one."""
+"""Checks a spec about layers in this process, because live objects cannot travel to another one."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from gradcheck_cli.run.workers.family import children_end
 
 
 def run_here(spec: Spec, options: RunOptions) -> SpecResult:
-    """What a run finds about the layers of `spec`; no limit of time or memory is kept.
+    """The result for the layers of `spec`. Limits of time and memory do not apply.
 
-    Nothing of the framework is set up as in a worker: threads and printing are the caller's own,
-    and so is the device where the spec names none. Raises UsageError as a run does, and where the
-    framework has not the device.
+    The framework is not set up as in a worker: threads and printing are the caller's, and so is the
+    device, unless the spec names one. Raises UsageError as a run does, and if the framework lacks
+    the device.
     """
     started = time.perf_counter()
     registered = engines()
@@ -50,8 +50,7 @@ def run_here(spec: Spec, options: RunOptions) -> SpecResult:
 
 
 class _Engines(ExitStack):
-    """The engines of a plan. Each is made ready when something is first asked of it, and once for
-    all that is."""
+    """The engines of a plan. Each is made ready once, when it is first asked something."""
 
     def __init__(self, registered: Mapping[str, Registered], plan: Plan) -> None:
         super().__init__()
@@ -74,8 +73,8 @@ class _Engines(ExitStack):
 
 @contextmanager
 def _there(engine: Engine, where: Placement) -> Iterator[None]:
-    """The framework as it is when a process starts, and on that device where it can. Engines of
-    this process are shared: afterwards it is where it was."""
+    """Sets the framework up as in a new process, and on that device if it can be. Engines are
+    shared in this process, so the previous state is restored afterwards."""
     moves = where != HOST and where.kind in engine.capabilities.devices
     with ExitStack() as stack:
         if moves:

@@ -1,4 +1,5 @@
-"""The journal of a run: finished specs, a line each, so that a run that was killed goes on."""
+"""The journal of a run: one line for each finished spec, so that a run that was killed can
+continue."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from gradcheck_cli.run.executor import Examined, Executor
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What a line says: a result, and the versions of the engines that took part."""
+    """The content of a line: a result, and the versions of the engines that took part."""
 
     result: SpecResult
     engines: Mapping[str, str]
@@ -31,8 +32,8 @@ class _Known:
 
 class Journal:
     """A file of results, each found again by the contents that it depends on. A line is written in
-    one step when its spec is finished. One that a kill cut off, or that is of other contents, is as
-    if it were not there. Raises UsageError for a file that cannot be read or written."""
+    one step when its spec is finished. Lines that a kill cut off, and lines about other contents,
+    are ignored. Raises UsageError if the file cannot be read or written."""
 
     def __init__(self, file: str, options: RunOptions) -> None:
         self._name = file
@@ -70,7 +71,7 @@ class Journal:
             return None
 
     def add(self, spec: Spec, value: object, **words: str) -> None:
-        """Adds a line about the spec; `words` are for people who read the file."""
+        """Adds a line about the spec. Its `words` are for people who read the file."""
         key = self._key(spec)
         line = {"key": key, "spec": spec.name, **words, "result": as_text(value)}
         left = (json.dumps(line) + "\n").encode()
@@ -82,14 +83,14 @@ class Journal:
             raise UsageError(f"--resume: cannot write to {self._name}: {error.strerror}") from error
 
     def recall(self, spec: Spec) -> _Known | None:
-        """The result of a run."""
+        """The result of an earlier run for this spec."""
         match self.found(spec):
             case (SpecResult() as result, dict() as engines):
                 return _Known(replace(result, cached=True), engines)
         return None
 
     def keep(self, spec: Spec, result: SpecResult, engines: Mapping[str, str]) -> None:
-        """Adds a line, unless another run may find something else: then it is to run again."""
+        """Adds a line, unless another run may find something else and the spec has to run again."""
         if not lasts(spec, result):
             return
         used = {check.engine for check in result.checks}
@@ -109,7 +110,7 @@ class Journal:
 
 
 def _key_of(line: bytes) -> str:
-    """The key of a line that is whole; empty for another."""
+    """The key of a complete line; empty for any other line."""
     if not line.endswith(b"}\n"):
         return ""
     try:
@@ -119,8 +120,8 @@ def _key_of(line: bytes) -> str:
 
 
 class Journaled:
-    """An executor that takes results from a journal, and has the others examined and written
-    there. Where that fails, as on a full disk, the run goes on without."""
+    """An executor that takes results from a journal. It passes all other specs on, and writes their
+    results to the journal. If writing fails, as on a full disk, the run continues without it."""
 
     def __init__(self, executor: Executor, journal: Journal) -> None:
         self._executor = executor

@@ -1,4 +1,4 @@
-"""The results of a run, of which only a limited part stays in memory."""
+"""The results of a run. Only a limited number stays in memory."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ IN_MEMORY = 256
 
 
 class KeptResults(Sequence[SpecResult]):
-    """Results in order. Those after the first IN_MEMORY stand in a file without a name, and each
-    is read when somebody looks at it."""
+    """Results in order. All after the first IN_MEMORY are kept in an unnamed file, and each is read
+    when it is used."""
 
     def __init__(self) -> None:
         self._first: list[SpecResult] = []

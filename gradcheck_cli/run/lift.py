@@ -1,4 +1,4 @@
-"""The layers of a spec as formulas, lifted from a run in this process; the graphs of formulas."""
+"""Lifts the layers of a spec to formulas in this process, and makes the graphs of formulas."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from gradcheck_cli.run.plan import make_plan
 
 
 def lift(spec: Spec, engine: str | None, seed: int) -> list[LiftedLayer]:
-    """The layers of a spec, or that of one engine. Raises UsageError for an engine that is unknown,
-    EngineFault where a layer is not lifted, and what the layer raises."""
+    """The lifted layers of a spec, or only the layer of one engine. Raises UsageError for an
+    unknown engine, EngineFault if a layer cannot be lifted, and whatever the layer raises."""
     registered = engines()
     options = RunOptions(seed=seed).only(engine, DTYPE, None)
     found = []
@@ -41,7 +41,8 @@ def lift(spec: Spec, engine: str | None, seed: int) -> list[LiftedLayer]:
 
 
 def inputs_of(layer: LiftedLayer) -> tuple[dict[str, Array], tuple[str, ...]]:
-    """The values of all inputs of its formula by name, and those that it is differentiated by."""
+    """The values of all inputs of the lifted formula by name, and the names of the inputs that it
+    is differentiated with respect to."""
     leaves = {word_of(leaf.name): leaf for leaf in layer.leaves}
     values = {word: leaf.value for word, leaf in leaves.items()} | dict(layer.lifted.constants)
     used = layer.lifted.program.inputs
@@ -50,7 +51,7 @@ def inputs_of(layer: LiftedLayer) -> tuple[dict[str, Array], tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Which numbers a graph is to have: of the reference engine, in this dtype and mode."""
+    """Which numbers a graph shows: those of the reference engine, in this dtype and mode."""
 
     dtype: str = "float64"
     mode: Mode = "reverse"
@@ -59,9 +60,9 @@ class Numbers:
 def graphs_of(
     spec: Spec, numbers: Numbers | None = None, engine: str | None = None, seed: int = 0
 ) -> dict[str, Graph]:
-    """The graph of the formula at the first point, or that of each layer, lifted, by name.
+    """The graph of the formula at its first point, or of each lifted layer, by name.
 
-    Raises UsageError where the numbers cannot be computed, and what `lift` raises.
+    Raises UsageError if the numbers cannot be computed, and whatever `lift` raises.
     """
     if not spec.implementations:
         values = {name: entry.value for name, entry in spec.inputs.items()}

@@ -1,4 +1,4 @@
-"""The plan of a run: from a spec and the options to problems for engines and requests for the
+"""The plan of a run: turns a spec and the options into problems for engines, and requests for the
 truth."""
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ TRUTH_TIMEOUT_S = 60.0  # the truth of a spec is not cut short by a small limit 
 
 @dataclass(frozen=True, slots=True)
 class PointPlan:
-    """One spec at one point in one dtype: the problems for every engine, and the truth they face.
+    """One spec at one point in one dtype: the problems for every engine, and the request for the
+    truth.
 
-    `case` is what is known before any is solved: its evaluations are the answers of engines that
-    were asked by name for what they cannot do. `illustrated`: pictures are made of this one.
+    `case` is what is known before any problem is solved: evaluations that say why an engine that
+    was named cannot do something. `illustrated`: this point is the one with pictures.
     """
 
     case: Case
@@ -55,8 +56,8 @@ class PointPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that is requested one spec. `trainings` has one problem a dtype. `without` are
-    the engines that do not compute where `placement` says."""
+    """Everything that is requested for one spec. `trainings` has one problem per dtype. `without`
+    are the engines that cannot compute on the device of `placement`."""
 
     spec: Spec
     engines: tuple[str, ...]
@@ -79,14 +80,14 @@ class Plan:
 
 
 def placed(spec: Spec | None, options: RunOptions) -> Placement:
-    """Where a spec is to be computed; None for what holds before any is read."""
+    """Where a spec is to be computed. If `spec` is None: what holds before any spec is read."""
     device = options.device.resolve(spec.device if spec else None, HOST.device)
     return placement(device, (spec and spec.matmul_precision) or HOST.matmul)
 
 
 def make_plan(spec: Spec, options: RunOptions, registered: Mapping[str, Registered]) -> Plan:
-    """Raises UsageError for an engine, dtype or device that was named and is unknown or not
-    there."""
+    """The plan of a spec. Raises UsageError if an engine, dtype or device that was named is unknown
+    or not available."""
     engines, named = choose_engines(spec, options, registered)
     where = placed(spec, options)
     require(where)
@@ -112,7 +113,8 @@ def make_plan(spec: Spec, options: RunOptions, registered: Mapping[str, Register
 
 
 def _dtypes(spec: Spec, options: RunOptions) -> tuple[str, ...]:
-    """What is computed in; of complex dtypes that of their parts. Raises UsageError."""
+    """The dtypes of the computation; for complex dtypes, the dtypes of their parts. Raises
+    UsageError."""
     dtypes = options.dtypes.resolve(spec.dtypes, DTYPES)
     is_complex = any(one.is_complex for one in spec.inputs.values())
     for dtype in dtypes:
@@ -132,7 +134,8 @@ def _dtypes(spec: Spec, options: RunOptions) -> tuple[str, ...]:
 
 
 def _with_looks(plan: Plan, engines: Mapping[str, Registered], options: RunOptions) -> Plan:
-    """A formula, which every engine differentiates at each point in each dtype, and trains."""
+    """The plan of a formula: every engine differentiates it at each point in each dtype, and runs
+    its training."""
     spec, here = plan.spec, set(plan.engines) - plan.without
     notes = dict.fromkeys(_said(plan.placement, here))  # in order, each once
     looks = []
@@ -153,29 +156,30 @@ def _with_looks(plan: Plan, engines: Mapping[str, Registered], options: RunOptio
 
 
 def _widest(plan: Plan) -> str:
-    """The dtype with the most digits, of which pictures are made."""
+    """The dtype with the most digits, in which pictures are made."""
     return max(plan.dtypes, key=lambda dtype: FORMATS[dtype].bits)
 
 
 def cpu_only(engine: str, plan: Plan) -> str:
-    """What is said of an engine that does not compute on the device of the plan."""
+    """The message about an engine that cannot compute on the device of the plan."""
     return f"{engine} runs on the CPU only; the device `{plan.placement.device}` is not supported"
 
 
 def _computes(found: Registered, where: Placement) -> bool:
-    """Whether the engine computes on such a device."""
+    """Whether the engine computes on this device."""
     return found.engine is not None and where.kind in found.engine.capabilities.devices
 
 
 def _said(where: Placement, there: Collection[str]) -> list[str]:
-    """What the report says of where a spec was computed; these engines do it `there`."""
+    """Notes about the device on which a spec was computed. The engines in `there` compute on it."""
     if where == HOST or not there:
         return []
     return [f"computed on {where.device}; float32 products in {where.matmul} precision"]
 
 
 def _with_layers(plan: Plan, options: RunOptions) -> Plan:
-    """A layer is checked by its own engine, at each point in each dtype; then how it behaves."""
+    """The plan of layers: the engine of each layer checks it at each point in each dtype, and then
+    its behaviour."""
     spec = plan.spec
     problems = tuple(
         LayerProblem(
@@ -212,7 +216,7 @@ def _with_layers(plan: Plan, options: RunOptions) -> Plan:
 
 
 def _not_implemented(spec: Spec, engines: tuple[str, ...]) -> str:
-    """The message where no requested engine is one of the layer's."""
+    """The message if no layer is implemented for any requested engine."""
     there = dict.fromkeys(implementation.engine for implementation in spec.implementations)
     return (
         f"`implementations` has a layer for {', '.join(there)}, but none for {', '.join(engines)}"
@@ -222,7 +226,7 @@ def _not_implemented(spec: Spec, engines: tuple[str, ...]) -> str:
 def choose_engines(
     spec: Spec | None, options: RunOptions, registered: Mapping[str, Registered]
 ) -> tuple[tuple[str, ...], frozenset[str]]:
-    """The engines of a spec, and those of them that were named. Raises UsageError."""
+    """The engines of a spec, and which of them were named. Raises UsageError."""
     names = options.engines.resolve(spec.engines if spec else None, ())
     if not names and spec is not None and spec.implementations:
         names = tuple(implementation.engine for implementation in spec.implementations)
@@ -238,7 +242,7 @@ def choose_engines(
 
 
 def lacking(name: str, registered: Mapping[str, Registered]) -> list[tuple[str, str]]:
-    """What keeps a named engine from running, each with what would help."""
+    """The reasons why a named engine cannot run, each with a remedy."""
     found = registered.get(name)
     if found is None:
         return [(f"unknown engine `{name}`", _nearest(name, list(registered)))]
@@ -268,8 +272,8 @@ def _asked_modes(spec: Spec, stated: tuple[str, ...]) -> tuple[Mode, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Function:
-    """What one look differentiates, once or twice, in these `modes`: the formula, or `along` a
-    direction its derivative, which is `program`."""
+    """What is differentiated once or twice in these `modes`: the formula, or its derivative `along`
+    a direction, which is then `program`."""
 
     program: Program
     values: Mapping[str, Array]
@@ -280,7 +284,8 @@ class _Function:
 def _look(
     plan: Plan, index: int, dtype: str, engines: Mapping[str, Registered], options: RunOptions
 ) -> tuple[PointPlan, list[str]]:
-    """The look at derivatives of first and second order, and notes about what is left out."""
+    """The problem of first and second derivatives at one point, and notes about what is left
+    out."""
     modes = tuple(mode for mode in plan.modes if order_of(mode) < 3)
     function = _Function(plan.spec.program, _values(plan.spec, index, dtype), modes)
     return _look_at(function, plan, index, dtype, engines, options)
@@ -289,8 +294,8 @@ def _look(
 def _third_look(
     plan: Plan, index: int, dtype: str, engines: Mapping[str, Registered], options: RunOptions
 ) -> tuple[list[PointPlan], list[str]]:
-    """The look at derivatives of third order: those of second order of the derivative along a
-    direction. Notes say why there is none."""
+    """The problem of third derivatives: second derivatives of the derivative along a direction. If
+    there is none, the notes say why."""
     from gradcheck_cli.truth.formulas.directional_program import NoDirectional, directional
 
     spec, values = plan.spec, _values(plan.spec, index, dtype)
@@ -310,7 +315,7 @@ def _third_look(
 
 
 def _values(spec: Spec, index: int, dtype: str) -> dict[str, Array]:
-    """The inputs at a point as the dtype has them."""
+    """The inputs at a point, rounded to the dtype."""
     fmt = FORMATS[dtype]
     return {name: _rounded(entry.value, fmt) for name, entry in spec.points[index].items()}
 
@@ -379,7 +384,8 @@ def _look_at(
 def _projections(
     plan: Plan, index: int, function: _Function, fmt: FloatFormat
 ) -> dict[Mode, Projection]:
-    """The ways to a second derivative go along the same directions: one truth serves them."""
+    """The directions for each mode. All compositions of a second derivative share them, so one
+    truth serves all."""
     source = (plan.seed, crc32(plan.spec.name.encode()), index)
     values = function.values
     together = pairs_are_few(plan.spec, values)
@@ -394,7 +400,8 @@ def _projections(
 def _reason_against(
     plan: Plan, found: Registered, dtype: str, mode: Mode
 ) -> tuple[str | None, bool]:
-    """Why an engine cannot do this, and whether that is a mode which it leaves out by default."""
+    """Why an engine cannot do this, or None; and whether the mode is one that the engine leaves out
+    by default."""
     assert found.engine is not None
     can = found.engine.capabilities
     order = order_of(mode)

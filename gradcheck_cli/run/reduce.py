@@ -1,9 +1,10 @@
-"""The smallest formula that still has a finding: fewer operations, smaller shapes, rounder numbers.
-A layer is reduced as the formula that it was lifted to; one that is none keeps its operations.
+"""Finds the smallest formula that still has a finding: fewer operations, smaller shapes, rounder
+numbers. A layer is reduced as the formula that it is lifted to; a layer that cannot be lifted keeps
+its operations.
 
-Greedy delta debugging (A. Zeller and R. Hildebrandt, Simplifying and isolating failure-inducing
-input, IEEE Transactions on Software Engineering 28, 2002): of the steps that make the formula
-smaller, the first that keeps the finding is taken, until none does.
+The method is greedy delta debugging (A. Zeller and R. Hildebrandt, Simplifying and isolating
+failure-inducing input, IEEE Transactions on Software Engineering 28, 2002): the first smaller
+formula that keeps the finding replaces the current one, until there is none.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ _DIGITS = (1, 2, 4)
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """A formula as `text`, the spec that it is, and its finding. `tried` formulas were run. Of a
-    layer that stays one the text is empty, and `reason` says why it is no formula. `is_smaller`:
-    something was taken away. `is_alone`: its engine, dtype and mode alone have the finding."""
+    """A formula as `text`, its spec, and its finding. `tried` formulas were run. If a layer cannot
+    become a formula, the text is empty and `reason` says why. `is_smaller`: something was removed.
+    `is_alone`: no other engine, dtype or mode has the finding."""
 
     text: str
     spec: Spec
@@ -57,8 +58,8 @@ class Reduced:
 
 
 def reduce(spec: Spec, code: str | None, options: RunOptions) -> Reduced | None:
-    """The smallest formula or layer found that has the first finding of `spec` with this code
-    (None: its first error); None where there is no such finding."""
+    """The smallest formula or layer that has the first finding of `spec` with this code (None: its
+    first error). None if there is no such finding."""
     pool = Pool()
     try:
         whole = replace(spec, allow=(), train=None, points=spec.points[:1], pointed=False)
@@ -79,8 +80,8 @@ def reduce(spec: Spec, code: str | None, options: RunOptions) -> Reduced | None:
 
 
 def _as_formula(layer: Reduced, options: RunOptions, pool: Pool) -> Reduced:
-    """The formula that the layer of the finding was lifted to, where that has the finding on the
-    same engine, too; else the layer, with the reason."""
+    """The formula that the layer is lifted to, if it has the finding on the same engine; otherwise
+    the layer, with the reason."""
     spec, engine = layer.spec, layer.finding.engine
     try:
         (lifted,) = lift(spec, engine, options.seed)
@@ -98,7 +99,7 @@ def _as_formula(layer: Reduced, options: RunOptions, pool: Pool) -> Reduced:
 
 
 def _smallest(best: Reduced, options: RunOptions, pool: Pool) -> Reduced:
-    """Goes down from `best` as far as a step is found that keeps its finding."""
+    """Makes `best` smaller as long as a step keeps its finding."""
     tried, seen = best.tried, {best.text}
     while True:
         steps = (made for made in smaller(best.text, best.spec) if _key(made) not in seen)
@@ -128,8 +129,9 @@ def _key(made: tuple[str, Spec]) -> str:
 
 
 def _first(findings: Iterable[Finding], code: str | None) -> Finding | None:
-    """The first finding with the code (None: that of the first error with numbers, or else of the
-    first error), of a framework where there is one: nobody else can be sent a report."""
+    """The first finding with the code. Without a code: the first error with numbers, or else the
+    first error. Findings of frameworks come first, because only their maintainers can use a
+    report."""
     wanted = [one for one in findings if _is(one, code)]
     if code is None and wanted:
         first = next((one for one in wanted if one.entries), wanted[0])
@@ -152,9 +154,9 @@ def _findings(specs: list[Spec], options: RunOptions, pool: Pool) -> list[tuple[
 
 
 def smaller(text: str, spec: Spec) -> Iterator[tuple[str, Spec]]:
-    """Formulas that are smaller than this one in one respect, with the spec of each: those with
-    fewer operations first, the shortest of them at the head; then smaller shapes, then rounder
-    numbers. A layer keeps its operations."""
+    """Formulas that are smaller in one respect, each with its spec. Fewer operations come first,
+    beginning with the shortest formula; then smaller shapes, then rounder numbers. A layer keeps
+    its operations."""
     inputs = spec.inputs
     if spec.implementations:
         for values in (*_cut(inputs), *_rounder(inputs)):
@@ -170,7 +172,7 @@ def smaller(text: str, spec: Spec) -> Iterator[tuple[str, Spec]]:
 
 
 def _made(text: str, inputs: Mapping[str, Input], spec: Spec) -> Iterator[tuple[str, Spec]]:
-    """The spec of a formula, where it is one."""
+    """The spec of a formula, if the text is a valid formula."""
     arguments = {name: Argument.of(one.value) for name, one in inputs.items()}
     program = parse(text, inputs=arguments).program
     if program is None:
@@ -184,7 +186,8 @@ def _made(text: str, inputs: Mapping[str, Input], spec: Spec) -> Iterator[tuple[
 
 
 def _shorter(text: str) -> Iterator[str]:
-    """The text with one operation replaced by one of its operands, and each operation alone."""
+    """The text with one operation replaced by one of its operands, and each operation on its
+    own."""
     count = len(_operations(ast.parse(text)))
     for place in range(count):
         parts = len(_operands(_operations(ast.parse(text))[place]))
@@ -219,7 +222,7 @@ def _operands(node: ast.expr) -> list[ast.expr]:
 
 
 class _Replaced(ast.NodeTransformer):
-    """Puts one expression in the place of another."""
+    """Replaces one expression by another."""
 
     def __init__(self, old: ast.expr, new: ast.expr) -> None:
         self._old, self._new = old, new
@@ -229,7 +232,7 @@ class _Replaced(ast.NodeTransformer):
 
 
 def _cut(inputs: Mapping[str, Input]) -> Iterator[dict[str, Input]]:
-    """The inputs with every axis of one length shorter: one half, then one entry less."""
+    """The inputs with all axes of one length shortened: to one half, then by one entry."""
     lengths = sorted({n for one in inputs.values() for n in one.value.shape if n > 1}, reverse=True)
     for n in lengths:
         for kept in dict.fromkeys(((0, n // 2), (n // 2, n), (0, n - 1), (1, n))):
@@ -242,7 +245,7 @@ def _cut_at(value: Array, length: int, first: int, last: int) -> Array:
 
 
 def _rounder(inputs: Mapping[str, Input]) -> Iterator[dict[str, Input]]:
-    """The inputs with fewer digits: of all of them, then of each."""
+    """The inputs with fewer digits: all of them at once, then each."""
     floats = [name for name, one in inputs.items() if one.value.dtype.kind == "f"]
     for digits in _DIGITS:
         for names in [floats, *([name] for name in floats)]:

@@ -1,7 +1,7 @@
-"""Results of earlier runs, by the content of what they depend on.
+"""Results of earlier runs, found by the contents that they depend on.
 
-A file of specs is found again by its `contents`. An entry is one file, written under another name
-and then put in its place; it is read without trust (`domain.wire`).
+The key of a file of specs comes from `contents`. Each entry is a file, written under a temporary
+name and then renamed. Entries are not trusted when they are read (`domain.wire`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SUFFIX = ".result"
 @dataclass(frozen=True, slots=True)
 class Recalled:
     """The results of one file, the engines that took part with their versions, whether layers were
-    run for them, the files of their code, and how many specs of the file other shards have."""
+    run, the files of their code, and how many specs of the file belong to other shards."""
 
     results: tuple[SpecResult, ...]
     engines: Mapping[str, str]
@@ -37,8 +37,8 @@ class Recalled:
 
 
 class ResultCache:
-    """What is known of earlier runs of these options, and of this `part` of the specs. `folder`:
-    where entries are kept."""
+    """The results of earlier runs with these options, and with this `part` of the specs. `folder`
+    is where entries are kept."""
 
     def __init__(self, options: RunOptions, folder: Path | None = None, part: str = "") -> None:
         self.folder = folder or cache_folder_of("results")
@@ -46,7 +46,7 @@ class ResultCache:
         self._keys: dict[str, str] = {}
 
     def recall(self, file: str, text: bytes) -> Recalled | None:
-        """The results of a file with this text; None where they are not known."""
+        """The results of a file with this text, or None if they are not known."""
         key = self._keys[file] = self._contents.key(file, text)
         path = self.folder / f"{key}{_SUFFIX}"
         try:
@@ -67,8 +67,8 @@ class ResultCache:
         engines: Mapping[str, str],
         elsewhere: int = 0,
     ) -> None:
-        """Keeps the results of all specs of one file that `recall` did not know; `elsewhere` counts
-        those that other shards have. Raises OSError."""
+        """Keeps the results of all specs of one file that `recall` did not know. `elsewhere` counts
+        the specs that belong to other shards. Raises OSError."""
         key = self._keys.get(specs[0].source.path)
         if key is None or not all(map(lasts, specs, results)):
             return
@@ -91,7 +91,7 @@ class ResultCache:
             raise
 
     def forget_old(self) -> None:
-        """Removes what no run has met for a month."""
+        """Removes entries that no run has used for a month."""
         oldest = time.time() - KEPT_S
         for path in _entries(self.folder):
             if path.stat().st_mtime < oldest:
@@ -99,10 +99,10 @@ class ResultCache:
 
 
 def usable(options: RunOptions) -> bool:
-    """Whether results of such a run may be recalled: not where frameworks are to be seen at work,
-    where graphs are wanted, on a device or a cluster elsewhere, of which nothing is known here, or
-    in a working folder that was deleted. A cluster on this machine finds what any other run on it
-    does."""
+    """Whether results of such a run may be taken from the cache. They may not if the output of
+    frameworks or graphs are requested, on another device, on a remote cluster, whose versions are
+    not known here, or in a working folder that was deleted. A cluster on this machine has the same
+    results as a local run."""
     device = options.device.resolve(None, "cpu")
     seen = options.show_framework_output or options.illustrated
     elsewhere = options.cluster not in ("", LOCAL)
@@ -110,7 +110,7 @@ def usable(options: RunOptions) -> bool:
 
 
 def clear(folder: Path | None = None) -> int:
-    """Removes all entries; how many there were. Raises OSError."""
+    """Removes all entries and returns how many there were. Raises OSError."""
     found = [*_entries(folder or cache_folder_of("results"))]
     for path in found:
         path.unlink(missing_ok=True)
@@ -122,6 +122,6 @@ def _entries(folder: Path) -> Iterator[Path]:
 
 
 def _without_pictures(result: SpecResult) -> SpecResult:
-    """Without what only a run that is `illustrated` shows."""
+    """The result without the graphs and curves that only an `illustrated` run shows."""
     readings = tuple(replace(reading, compared={}) for reading in result.readings)
     return replace(result, graphs=(), readings=readings)

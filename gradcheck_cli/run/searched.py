@@ -1,8 +1,8 @@
-"""The searches of a spec within a run: what they find is examined as any point is.
+"""The searches of a spec within a run. The inputs that they find are examined like points of the
+spec.
 
-A witness is a point of the formula: it is judged, blamed and fixed by the same steps as the points
-of the spec. Its findings have the `search` that led to them, with the region. A fix of theirs is
-searched over the same domain.
+A witness is judged, blamed and fixed by the same steps as a point. Its findings carry the `search`
+that found it, with the region. Each fix is searched over the same domain.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ from gradcheck_cli.specfile.moving import at_words, moved
 
 
 class Searched:
-    """The searches of one spec, and what came of them; `budget` is in seconds. Raises
-    UsageError."""
+    """The searches of one spec, and their results. `budget` is in seconds. Raises UsageError."""
 
     def __init__(
         self,
@@ -55,11 +54,11 @@ class Searched:
 
     @property
     def engines(self) -> list[str]:
-        """Those that search."""
+        """The engines that search."""
         return list(dict.fromkeys(engine for engine, _ in self._requests))
 
     def steps(self) -> Steps[None]:
-        """Searches, after the first look at the points of the spec."""
+        """Searches, after the points of the spec had their first look."""
         yield []
         asks = [Ask(place[0], request) for place, request in self._requests.items()]
         answers = yield asks
@@ -135,8 +134,9 @@ class Searched:
         return searched_fix(fix.model, fix.rules, answer.searches)
 
     def added_to(self, findings: Iterable[Finding]) -> list[Finding]:
-        """The findings of a run with those of the searches. What was found at a point of the spec
-        already is not said twice: it has the search, and its fix what is known of it."""
+        """The findings of a run together with those of the searches. A finding that a point of the
+        spec already has is not repeated: it gets the search, and its fix gets the result of the
+        search for the fix."""
         found = list(findings)
         for new in self._findings:
             places = [i for i, one in enumerate(found) if _is_same(one, new)]
@@ -150,7 +150,8 @@ class Searched:
 def _of_kind(
     findings: Sequence[Finding], search: Search, point: tuple[str, ...]
 ) -> Iterator[Finding]:
-    """The findings at a witness that are of its kind; else all that count."""
+    """The findings at a witness that are of the kind searched for; if there are none, all findings
+    that count."""
     grave = [one for one in findings if one.severity != "note"]
     mine = [one for one in grave if one.code in CODES_OF[search.kind]] or grave
     return (replace(one, search=search, at=point) for one in mine)
@@ -169,7 +170,7 @@ def _is_same(known: Finding, new: Finding) -> bool:
 
 
 def _with_search(known: Finding, new: Finding) -> Fix | None:
-    """The fix of a finding, with what a search of the same fix says."""
+    """The fix of a known finding, with the result of the search for the same fix."""
     if known.fix is None or new.fix is None or known.fix.model != new.fix.model:
         return known.fix
     return replace(known.fix, searched=new.fix.searched)

@@ -1,4 +1,4 @@
-"""Searches over the domains of specs: the workers of their engines search."""
+"""Searches the domains of specs, in the workers of their engines."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions(RunOptions):
-    """`budget` is in seconds for one spec. `drawn`: with what pictures show."""
+    """`budget` is in seconds for one spec. `drawn`: the results include what pictures show."""
 
     kinds: tuple[Kind, ...] = KINDS
     drawn: bool = False
@@ -56,7 +56,8 @@ class _Key:
 
 @dataclass(slots=True)
 class _Work:
-    """A spec on its way: what is requested in each place, and what is known there."""
+    """A spec under way: the requests for each place (engine and dtype), and what is known about
+    each."""
 
     spec: Spec
     requests: Mapping[Place, SearchRequest]
@@ -67,7 +68,7 @@ class _Work:
     waiting: int = 0
 
     def result(self) -> SearchResult:
-        """What is known of it by now."""
+        """The result so far."""
         if self.recalled is not None:
             return self.recalled
         searches: list[Search] = []
@@ -103,9 +104,9 @@ def search(
     options: SearchOptions,
     hear: Callable[[SearchProgress], None] = lambda progress: None,
 ) -> Iterator[SearchResult]:
-    """The results of the specs, in their order; `hear` is given what is known of one on its way.
-    After KeyboardInterrupt they come with what is known by then, and it is raised again. Raises
-    UsageError for an engine or a dtype that is named and not there, and for a domain without a
+    """The results of the specs, in order. `hear` receives the state of each search under way. After
+    KeyboardInterrupt the results known so far follow, and the interrupt is raised again. Raises
+    UsageError if an engine or a dtype that was named is not available, and if a domain contains no
     number of the dtype."""
     registered = engines()
     journal = Journal(options.resume, options) if options.resume else None
@@ -134,7 +135,7 @@ def search(
 
 
 def _finished(work: _Work, journal: Journal | None) -> SearchResult:
-    """The result, which the journal has from now on, unless another search may get further."""
+    """The result. It is written to the journal, unless another search may get further."""
     result = work.result()
     if journal is not None and work.recalled is None and not work.failures:
         journal.add(work.spec, result)
@@ -162,8 +163,7 @@ def requests_of(
     budget: float,
     registered: Mapping[str, Registered],
 ) -> dict[Place, SearchRequest]:
-    """What a search of the spec asks of each engine in each dtype, which share the budget. Raises
-    UsageError."""
+    """The request for each engine and dtype; all share the budget. Raises UsageError."""
     names = _engines_of(spec, options, registered)
     if spec.implementations:
         there = {one.engine for one in spec.implementations}
@@ -179,7 +179,8 @@ def requests_of(
 
 
 def _is_searched(spec: Spec, dtype: str) -> bool:
-    """Whether an input has a domain. Raises UsageError for one without a number of the dtype."""
+    """Whether an input has a domain. Raises UsageError if a domain contains no number of the
+    dtype."""
     try:
         return domain_of(spec.inputs, dtype) is not None
     except ValueError as error:
@@ -189,7 +190,7 @@ def _is_searched(spec: Spec, dtype: str) -> bool:
 def _engines_of(
     spec: Spec, options: RunOptions, registered: Mapping[str, Registered]
 ) -> tuple[str, ...]:
-    """The engines that are named, else PyTorch, else the first one that is there."""
+    """The engines that were named; otherwise PyTorch, or the first available engine."""
     if spec.implementations or options.engines.resolve(spec.engines, ()):
         return choose_engines(spec, options, registered)[0]
     here = [name for name in usual(registered) if registered[name].installed]
@@ -213,7 +214,7 @@ def _tasks(number: int, work: _Work) -> Iterator[Task]:
 
 
 def _receive(pool: Pool, works: Sequence[_Work], hear: Callable[[SearchProgress], None]) -> None:
-    """Waits for what a worker says next."""
+    """Waits for the next message of a worker."""
     message = pool.results.get()
     if not isinstance(message, Done | SoFar):
         return  # an engine is ready
@@ -233,7 +234,7 @@ def _receive(pool: Pool, works: Sequence[_Work], hear: Callable[[SearchProgress]
 
 
 def _with_command(search: Search, spec: Spec) -> Search:
-    """With the command that shows its witness."""
+    """The search with the command that shows its witness."""
     if search.witness is None:
         return search
     words = ["--engine", search.engine, "--dtype", search.dtype, "--mode", "reverse"]
@@ -242,6 +243,6 @@ def _with_command(search: Search, spec: Spec) -> Search:
 
 
 def undecided(place: Place, request: SearchRequest, failure: Failure | None) -> tuple[Search, ...]:
-    """Of a search that gave no answer."""
+    """The result of a search that gave no answer."""
     why = "it was interrupted" if failure is None else failure.message
     return tuple(Search(*place, kind, "undecided", why=why) for kind in request.kinds)

@@ -1,4 +1,4 @@
-"""A run from specs to events: an executor examines them, and their results come in order."""
+"""A run, from specs to events: an executor examines the specs, and the results come in order."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from gradcheck_cli.version import VERSION
 
 
 def run(specs: Iterable[Spec], options: RunOptions, pool: Pool | None = None) -> Iterator[Event]:
-    """Checks `specs` and tells what happens: Started, EngineReady, SpecFinished (in the order of
-    the specs), Finished.
+    """Checks `specs` and yields events: Started, EngineReady, SpecFinished (in the order of the
+    specs), Finished.
 
-    `specs` may still be reading: each goes to the engines as it comes, and Started follows when all
-    are known. Of so many that the executor is given no more (`Executor.ahead`), the first finish
-    before that. After KeyboardInterrupt, also one thrown in between two events, Finished comes at
-    once with what was done. Raises UsageError for an engine that is named and not there, and under
-    `python -OO`.
+    `specs` may still be reading files: each spec goes to the engines as soon as it is read, and
+    Started follows when all are known. If there are more specs than the executor accepts ahead
+    (`Executor.ahead`), the first finish before that. After KeyboardInterrupt, even between two
+    events, Finished follows at once with what was done. Raises UsageError if an engine that was
+    named is not available, and under `python -OO`.
 
-    The workers of `pool` are used and, where the run ends in good order, left to whoever brought
-    them; after any other end the pool is empty, and the next run starts fresh ones. `options` must
-    be those that the pool was made with.
+    The run uses the workers of `pool`. If it ends in good order they stay for the caller; after any
+    other end the pool is empty, and the next run starts new ones. `options` must be those that the
+    pool was made with.
     """
     if sys.flags.optimize > 1:
         raise UsageError(
@@ -45,7 +45,7 @@ def run(specs: Iterable[Spec], options: RunOptions, pool: Pool | None = None) ->
 
 
 def _executor(options: RunOptions, pool: Pool | None) -> Executor:
-    """Raises UsageError for a journal that cannot be written."""
+    """The executor of a run. Raises UsageError if the journal cannot be written."""
     executor: Executor = Local(options, pool)
     if options.cluster:
         from gradcheck_cli.run.executors.cluster import Cluster
@@ -100,7 +100,7 @@ class _Session:
             yield from self._heard()
 
     def _heard(self) -> Iterator[Event]:
-        """What comes next, and the results that need not wait any longer."""
+        """The next event, and the results that need not wait any longer."""
         message = self._executor.next()
         if not isinstance(message, Examined):
             yield message
@@ -127,6 +127,7 @@ class _Session:
 
 
 def _broken_engines() -> list[str]:
-    """Entry points that cannot be used, noted once a run; to name one is an error already."""
+    """Notes about entry points that cannot be used, once per run. To name such an engine is an
+    error."""
     broken = {name: found.fault for name, found in engines().items() if found.engine is None}
     return [f"the engine `{name}` {UNUSABLE}: {fault}" for name, fault in broken.items()]

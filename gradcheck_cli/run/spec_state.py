@@ -1,4 +1,4 @@
-"""The state of a spec during a run: its examinations, and their joint questions."""
+"""The state of a spec during a run: its examinations, and the questions that they ask together."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NOTABLE_S = 0.05
 
 
 class Layer:
-    """A layer, which the worker of its engine examines as a whole."""
+    """The examination of a layer. The worker of its engine does all of it."""
 
     def __init__(self, problem: LayerProblem) -> None:
         self._problem = problem
@@ -61,9 +61,9 @@ class Batch:
 
 
 class Work:
-    """A spec on its way. What its examinations ask next is asked together, a batch for each engine,
-    and they go on when all of it has been answered: `waiting` batches are left. `seconds` were
-    spent by each engine."""
+    """A spec under way. The questions of all its examinations are asked together, in one batch per
+    engine, and the examinations continue when all are answered. `waiting` batches have no answer
+    yet. `seconds` counts the time of each engine."""
 
     def __init__(self, plan: Plan, searched: Searched | None = None) -> None:
         self.plan = plan
@@ -89,12 +89,12 @@ class Work:
 
     @property
     def done(self) -> bool:
-        """Whether all examinations have come to their ends."""
+        """Whether all examinations are finished."""
         return not self._steps
 
     def next_batches(self) -> list[Batch]:
-        """What the examinations ask next. Each layer has a batch to itself: what one loses, the
-        others keep."""
+        """The next questions of the examinations. Each layer has its own batch, so that a failure
+        of one layer does not cost the answers of others."""
         batches: dict[tuple[str | None, int | None], Batch] = {}
         for number, steps in list(self._steps.items()):
             try:
@@ -115,12 +115,12 @@ class Work:
         yield from ports.steps([layer.answer for layer in self.layers])
 
     def keep(self, place: Place, answer: Any) -> None:
-        """Keeps an answer for the examination that asked."""
+        """Hands an answer to the examination that asked."""
         number, question = place
         self._answers[number][question] = answer
 
     def found(self) -> Found:
-        """What came of it."""
+        """Everything that the examinations found."""
         layers = [layer.answer for layer in self.layers]
         examined: list[Examination] = [*self.looks, *self.trainings]
         found = Found(
@@ -160,8 +160,8 @@ class Work:
         return found
 
     def _of_every_order(self, examined: Sequence[Examination]) -> list[Finding]:
-        """The findings. Nothing is said of a third derivative where a lower one says it: of the
-        point, or of a composition that it differentiates."""
+        """The findings. A finding about a third derivative is left out if a lower derivative at the
+        same point, or of a composition that it differentiates, has a finding."""
         third = [
             look for look in self.looks if all(order_of(mode) > 2 for mode in look.case.projections)
         ]
@@ -178,8 +178,8 @@ class Work:
     def _without_open_ends(
         self, checks: Sequence[Check], findings: Sequence[Finding]
     ) -> list[Check]:
-        """The checks but those of third derivatives that are open where a finding says why a lower
-        one is."""
+        """The checks, without undecided ones of third derivatives if a finding about a lower
+        derivative explains them."""
         said = {(one.dtype, one.point) for one in findings if one.engine is None}
         return [
             check
@@ -190,7 +190,7 @@ class Work:
         ]
 
     def _fallbacks(self) -> Iterator[str]:
-        """Where differences had to stand in for a certified truth, as sentences."""
+        """A sentence for each case in which finite differences replaced the certified truth."""
         dtypes: dict[str, dict[str, None]] = {}
         for look in self.looks:
             if look.case.truth is not None and look.case.truth.fallback:
@@ -202,7 +202,7 @@ class Work:
             )
 
     def _compile_s(self) -> dict[str, float]:
-        """How long each engine compiled, where it did; a limit of time does not count it."""
+        """How many seconds each engine spent compiling. The time limit excludes them."""
         seconds: dict[str, float] = defaultdict(float)
         for look in self.looks:
             for evaluation in look.case.evaluations:
@@ -213,13 +213,15 @@ class Work:
 
 
 def _several(plan: Plan) -> bool:
-    """Whether layers are to be compared with each other: several, and no formula for them all."""
+    """Whether several layers are to be compared with each other, because no formula is given for
+    them."""
     engines = {problem.implementation.engine for problem in plan.layers}
     return plan.spec.model is None and len(engines) > 1
 
 
 def _training(plan: Plan, problem: TrainingProblem) -> TrainingPaths:
-    """Engines that do not compute on the device are silent, unless somebody requested them."""
+    """The training paths of a problem. An engine that does not compute on the device is left out
+    silently, unless it was named."""
     paths: dict[str, Training | None] = {}
     for name in plan.engines:
         if name not in plan.without:

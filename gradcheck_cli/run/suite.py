@@ -1,4 +1,5 @@
-"""The specs of a suite: a worker lists the samples of its operations, and each becomes a spec."""
+"""The specs of a suite: a worker lists the samples of its operations, and each sample becomes a
+spec."""
 
 from __future__ import annotations
 
@@ -23,9 +24,9 @@ _LISTED_IN_S = 600.0  # all of PyTorch's samples take 20 s
 
 
 class Suite:
-    """The operations of the suite `name`. `refused` says of those without a spec why. `pool` has
-    the worker that lists them, and serves the run. Close it after use. Raises UsageError where an
-    engine of `options` is unknown or not there, and GradcheckError where the operations cannot be
+    """The operations of the suite `name`. `refused` says why an operation has no spec. The worker
+    of `pool` lists the operations and serves the run. Close it after use. Raises UsageError if an
+    engine of `options` is unknown or not available, and GradcheckError if the operations cannot be
     listed."""
 
     def __init__(self, name: str, options: RunOptions) -> None:
@@ -41,7 +42,7 @@ class Suite:
         return self._listing(SuiteRequest(_module(self.name))).names
 
     def specs(self, ops: Collection[str], most: int, order: int, is_complex: bool) -> list[Spec]:
-        """A spec for each sample of these operations, at most so many of each."""
+        """A spec for each sample of these operations, at most `most` for each operation."""
         if not ops:
             return []
         found = self._listing(SuiteRequest(_module(self.name), tuple(ops), most, is_complex))
@@ -73,7 +74,8 @@ def specs_of(
     order: int = 1,
     is_complex: bool = False,
 ) -> list[Spec]:
-    """A spec for each sample. Those of one operation have one source, with a line for each."""
+    """A spec for each sample. All samples of an operation share one source text, with a line for
+    each."""
     specs: list[Spec] = []
     for op, group in groupby(samples, lambda sample: sample.op):
         several = list(group)
@@ -118,7 +120,7 @@ def _spec(
 
 
 def _in_words(sample: Sample, order: int) -> str:
-    """`cholesky[0](x0: 5x5)`, for the windows of reports."""
+    """`cholesky[0](x0: 5x5)`, the source line that reports show."""
     inputs = (
         f"{name}: {'x'.join(map(str, value.shape)) or 'scalar'}"
         for name, value in sample.inputs.items()

@@ -1,1 +1,1 @@
-"""Executors, which examine the specs of a run: on this machine, or on a cluster."""
+"""Executors examine the specs of a run: on this machine, or on a cluster."""

@@ -1,4 +1,4 @@
-"""The executor of a cluster: specs are examined on the nodes of Dask, by our workers there."""
+"""The executor of a cluster: the nodes of Dask examine specs, each with workers of its own."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _USUAL_SPEC_S = 0.1  # until some were examined
 
 @dataclass(slots=True)
 class _Queue:
-    """Specs that need the same engines: those that wait, how many batches are on nodes, and what
-    the specs of those that came back took."""
+    """The specs that need the same engines: which of them wait, how many batches are on nodes, and
+    how many seconds the finished specs took."""
 
     engines: tuple[str, ...]
     waiting: deque[int] = field(default_factory=deque)
@@ -49,19 +49,19 @@ class _Queue:
     spent_s: float = 0.0
 
     def size(self, threads: int) -> int:
-        """Specs of the next batch: a part of those that wait, so the last batches are short and all
-        nodes finish together (guided self-scheduling, Polychronopoulos and Kuck 1987)."""
+        """How many specs the next batch has. Batches shrink with the number of waiting specs, so
+        that all nodes finish together (guided self-scheduling, Polychronopoulos and Kuck 1987)."""
         fair = math.ceil(len(self.waiting) / (_SENT * threads))
         spec_s = self.spent_s / self.done if self.done else _USUAL_SPEC_S
         return max(1, min(fair, int(_BATCH_S / max(spec_s, 1e-3))))
 
 
 class Cluster:
-    """Examines specs on the nodes of `options.cluster`: the address of a Dask scheduler, or `local`
-    for a cluster of `options.jobs` nodes on this machine that ends with the run.
+    """Examines specs on the nodes of `options.cluster`. This is the address of a Dask scheduler, or
+    `local` for a cluster of `options.jobs` nodes on this machine that ends with the run.
 
-    Specs go in batches, with the code that their layers reach, to nodes that have their engines.
-    Dask gives a batch to another node where one is lost.
+    Specs travel in batches, together with the code of their layers, to nodes that have their
+    engines. If a node is lost, Dask gives its batches to other nodes.
     """
 
     def __init__(self, options: RunOptions) -> None:
@@ -118,7 +118,7 @@ class Cluster:
             raise UsageError(f"--cluster: {self._address} has no nodes")
 
     def _meet_nodes(self) -> None:
-        """Looks which nodes there are: a cluster may still be growing."""
+        """Updates the list of nodes, because a cluster may still be growing."""
         self._threads = self._client.nthreads()
         self._nodes = {name: self._nodes[name] for name in self._nodes if name in self._threads}
         new = [name for name in self._threads if name not in self._nodes]
@@ -158,7 +158,7 @@ class Cluster:
         return self._finished.popleft()
 
     def _send(self, queue: _Queue) -> None:
-        """Sends waiting specs while one of their nodes would otherwise run out of work."""
+        """Sends waiting specs until no node with their engines is about to run out of work."""
         threads = sum(self._threads[name] for name in self._able(queue.engines))
         while queue.waiting and queue.sent < _SENT * max(threads, 1):
             size = queue.size(max(threads, 1))
@@ -179,7 +179,8 @@ class Cluster:
         future.add_done_callback(lambda done: self._arrived.put((queue, numbers, done)))
 
     def _receive(self, queue: _Queue, numbers: Sequence[int], future: Any) -> None:
-        """Takes what came of a batch. Where nodes were lost with it, its specs go one by one."""
+        """Takes the results of a batch. If nodes were lost with the batch, its specs are sent again
+        one by one."""
         from distributed import KilledWorker
 
         queue.sent -= 1
@@ -212,7 +213,8 @@ class Cluster:
         self.close()
 
     def _use(self, engine: str) -> None:
-        """Notes an engine, and once which nodes have none. Nodes start it when they need it."""
+        """Notes that an engine is in use, and once which nodes lack it. A node starts an engine
+        when it first needs it."""
         if engine in self._used:
             return
         there = {name: have[engine] for name, have in self._nodes.items() if engine in have}
@@ -223,7 +225,8 @@ class Cluster:
             self._news.append(Notice(f"{engine} is missing on {', '.join(without)}"))
 
     def _lost(self, spec: Spec, detail: str) -> SpecResult:
-        """A spec whose nodes were lost each time, as those are that it takes all memory of."""
+        """The result of a spec whose node was lost at every attempt, as happens if the spec takes
+        all memory of a node."""
         plan = make_plan(spec, self._options, self._registered)
         row = CODES[Codes.ENGINE_CRASHED]
         words = "every node that examined it was lost"

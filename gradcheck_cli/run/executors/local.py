@@ -1,4 +1,4 @@
-"""The executor of this machine: workers answer what the examinations of specs ask."""
+"""The executor of this machine: workers answer the questions that the examinations of specs ask."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _AHEAD = 256  # specs for each worker: enough to see that a further worker pays
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """What a task is about: the spec by number, and what was asked about it."""
+    """Identifies a task: the number of its spec, and the question."""
 
     spec: int
     batch: Batch
 
 
 class Local:
-    """Examines specs on the workers of `pool`, or of a pool of its own. A pool that was brought is
-    left to whoever brought it, where the run ends in good order, and is empty after any other end.
-    """
+    """Examines specs on the workers of `pool`, or of a pool of its own. If `pool` is given and
+    the run ends in good order, its workers stay for the caller; after any other end the pool is
+    empty."""
 
     def __init__(self, options: RunOptions, pool: Pool | None = None) -> None:
         self._options = options
@@ -61,8 +61,8 @@ class Local:
         return _AHEAD * self._pool.most
 
     def start(self) -> None:
-        """The reference worker serves the truth in every run. Engines that the command line names
-        need not wait for the first spec either."""
+        """Starts the reference worker, which computes the truth in every run, and the engines that
+        the command line names."""
         self._start_engine("reference")
         if self._options.engines.override:
             for name in choose_engines(None, self._options, self._registered)[0]:
@@ -77,7 +77,7 @@ class Local:
         self._go_on(number)
 
     def _searched(self, spec: Spec) -> Searched | None:
-        """The searches of a spec; few runs have any."""
+        """The searches of a spec; most specs have none."""
         budget = self._options.search.resolve(spec.search, 0.0)
         if not budget:
             return None
@@ -129,7 +129,7 @@ class Local:
         self._pool.start(name, self._registered[name].target, placement)
 
     def _go_on(self, number: int) -> None:
-        """Goes on with a spec until it has to wait for answers, or is done."""
+        """Continues with a spec until it waits for answers or is done."""
         work = self._works[number]
         while work.waiting == 0 and not work.done:
             for batch in work.next_batches():
@@ -169,12 +169,13 @@ class Local:
 
 
 def _seconds(batch: Batch) -> float:
-    """What searches may take, which have a budget of their own; 0 for other questions."""
+    """How many seconds the searches among these questions may take, because a search has its own
+    budget; 0 if there are none."""
     return sum(one.limit for one in batch.questions if isinstance(one, SearchRequest))
 
 
 def _filled(done: Done) -> Iterator[Any]:
-    """The answers, and the failure in place of each that is missing."""
+    """The answers, with the failure in place of each missing one."""
     yield from done.answers
     missing = done.task.questions[len(done.answers) :]
     if missing:

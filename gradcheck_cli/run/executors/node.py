@@ -1,5 +1,5 @@
-"""A node of a cluster: it gets batches of specs with the code of their layers (`shipped`), and its
-workers stay for the whole run."""
+"""A node of a cluster. It receives batches of specs with the code of their layers (`shipped`), and
+keeps its workers for the whole run."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from gradcheck_cli.version import VERSION
 
 
 class _Room:
-    """Where a thread of the node works for one run: a folder for code, and workers that start
-    there."""
+    """Where a thread of the node works for one run: a folder for the code, and workers that start
+    in it."""
 
     def __init__(self, name: str, folder: str) -> None:
         self.name = name
@@ -43,8 +43,8 @@ class _Room:
 
 
 def _scratch() -> str | None:
-    """The folder of the node, which Dask removes, also where the node was killed; None elsewhere
-    than on a node."""
+    """The folder of the node, or None outside of a node. Dask removes it, even if the node was
+    killed."""
     from distributed import get_worker
 
     try:
@@ -61,14 +61,14 @@ _mine = _Mine()
 
 
 def engines_here() -> tuple[str, Mapping[str, str]]:
-    """The version of gradcheck, and the engines that are installed with theirs."""
+    """The version of gradcheck, and the installed engines with their versions."""
     there = {name: found.version for name, found in engines().items() if found.installed}
     return VERSION, {name: version for name, version in there.items() if version is not None}
 
 
 def examine(parcel: bytes) -> tuple[float, list[SpecResult]]:
-    """The seconds that specs took which were shipped, and their results in order. `parcel` is a
-    pickle: it is the client that sends it, and nodes run the client's code."""
+    """The seconds that the shipped specs took, and their results in order. `parcel` is a pickle:
+    the client sends it, and nodes run the client's code anyway."""
     start = time.monotonic()
     name: str
     options: RunOptions
@@ -101,9 +101,9 @@ def _results(specs: Sequence[Spec], executor: Local) -> list[SpecResult]:
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """Specs, the files that their layers reach, and the sender's working folder, for a machine that
-    does not have the files. All paths are relative to the root of the sender's files, so paths
-    relative to the working folder are what they were, in imports and in reports."""
+    """Specs, the files that their layers reach, and the working folder of the sender, for a machine
+    without these files. All paths are relative to the root of the sender's files, so that imports
+    and reports show relative paths unchanged."""
 
     specs: tuple[Spec, ...]
     files: Mapping[str, bytes]
@@ -111,7 +111,7 @@ class Shipped:
 
 
 def shipped(specs: Sequence[Spec]) -> Shipped:
-    """Specs with their code, ready to travel."""
+    """The specs with their code, ready to travel."""
     reached = (file for spec in specs for layer in spec.implementations for file in _files(layer))
     files = {_below_root(file): Path(file).read_bytes() for file in dict.fromkeys(reached)}
     here = _below_root(os.path.realpath(os.curdir))
@@ -123,7 +123,7 @@ def _below_root(path: str) -> str:
 
 
 def _relative(spec: Spec) -> Spec:
-    """The spec, with the folders of its layers as seen from the working folder."""
+    """The spec with the folders of its layers relative to the working folder."""
     layers = tuple(
         replace(layer, folder=os.path.relpath(layer.folder or os.curdir))
         for layer in spec.implementations
@@ -138,7 +138,7 @@ def _files(layer: Implementation) -> list[str]:
 
 
 def unpack(parcel: Shipped, root: Path) -> Path:
-    """Writes the files below `root`, those that are not there yet; the working folder."""
+    """Writes the files that are missing below `root`, and returns the working folder."""
     for name, content in parcel.files.items():
         path = root / name
         if path.exists() and path.read_bytes() == content:

@@ -1,7 +1,7 @@
-"""Messages over a pipe: their length in eight bytes, then the message.
+"""Messages over a pipe: the length in eight bytes, followed by the message.
 
-Questions go to the worker as a pickle. What comes back is read without trust (`wire`): the worker
-runs code of users, and so may every process that it started.
+Questions travel to the worker as pickles. Answers are not trusted (`wire`): the worker runs the
+code of users, and so may every process that it has started.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ LARGEST = 1 << 28
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Questions, to be answered in order; the first has this number, and each the next.
+    """Questions to be answered in order. The first has this number, and each following one the
+    next.
 
-    `boundary`: they are about another spec than those before. A worker that the code of the last
-    one has changed for good answers with Spent.
+    `boundary`: these questions are about another spec than the previous ones. If the code of the
+    previous spec has changed the process for good, the worker answers Spent.
     """
 
     first: int
@@ -44,7 +45,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """The framework cannot be imported; the worker ends."""
+    """The framework cannot be imported, and the worker ends."""
 
     message: str
     detail: str
@@ -52,21 +53,23 @@ class Unusable:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The worker answers no more: a user's code has changed `what`; the worker ends."""
+    """The worker gives no more answers and ends, because the code of a user has changed `what` for
+    good."""
 
     what: str
 
 
 @dataclass(frozen=True, slots=True)
 class Compiling:
-    """A compiler begins its work for the question, or is done: meanwhile the clock stands."""
+    """A compiler begins or ends its work on the question. The time limit does not run in
+    between."""
 
     begins: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to the question of that number."""
+    """The answer to the question with this number."""
 
     number: int
     value: Any
@@ -74,7 +77,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class SoFar:
-    """What is known already of the answer to the question of that number."""
+    """The part of the answer to the question with this number that is already known."""
 
     number: int
     value: Any
@@ -93,17 +96,17 @@ _NAMES = {kind: name for name, (kind, _) in _KINDS.items()}
 
 
 class BrokenChannel(Exception):
-    """What arrived is no message."""
+    """What arrived is not a message."""
 
 
 def encode(message: object) -> bytes:
-    """A question as it travels."""
+    """A question as bytes."""
     body = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     return _LENGTH.pack(len(body)) + body
 
 
 class Decoder:
-    """Collects the bytes of answers as they come and gives messages as they are complete."""
+    """Collects the bytes of answers and returns each message when it is complete."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -160,7 +163,7 @@ def _read_exactly(descriptor: int, count: int) -> bytes | None:
 
 
 def packed(message: Message) -> bytes:
-    """An answer as it travels. Raises TypeError where the answer holds what cannot."""
+    """An answer as bytes. Raises TypeError if the answer contains a type that may not travel."""
     from gradcheck_cli.domain import wire
 
     values = [getattr(message, field.name) for field in fields(message)]
@@ -169,7 +172,7 @@ def packed(message: Message) -> bytes:
 
 
 def write(descriptor: int, data: bytes) -> None:
-    """Blocks until all is written."""
+    """Writes all bytes. Blocks until it is done."""
     left = memoryview(data)
     while left:
         left = left[os.write(descriptor, left) :]

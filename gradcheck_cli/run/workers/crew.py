@@ -1,4 +1,5 @@
-"""The workers of one engine: they share one queue, and more are started if that pays off."""
+"""The workers of one engine. They share a queue, and further workers are started if that pays
+off."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ _Waiting = tuple[tuple[int, int], Task]
 class Crew:
     """The workers of one engine and their queue.
 
-    A group of tasks belongs to the worker that takes the first of them, which does them in their
-    order. So what a worker has met of a spec does not depend on how many workers there are. Another
-    worker is started when the tasks that wait take longer than its start would save (`_pays`).
+    The worker that takes the first task of a group does the whole group, in order. The state that a
+    spec meets in its worker therefore does not depend on the number of workers. Another worker is
+    started if the waiting tasks take longer than its start would save (`_pays`).
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Crew:
             self._changed.notify_all()
 
     def take(self, keeper: Keeper) -> Task | None:
-        """The next task for a worker; None when there will be no more. Blocks."""
+        """The next task for a worker, or None if there will be no more. Blocks."""
         with self._changed:
             while True:
                 if self._killed:
@@ -79,12 +80,12 @@ class Crew:
                 self._changed.wait()
 
     def so_far(self, known: SoFar) -> None:
-        """Hands on what is known of an answer."""
+        """Passes on the part of an answer that is already known."""
         if not self._killed:
             self._results.put(known)
 
     def done(self, done: Done) -> None:
-        """Hands an answer on."""
+        """Passes an answer on."""
         with self._changed:
             if self._killed:
                 return
@@ -94,7 +95,7 @@ class Crew:
             self._grow()
 
     def ready(self, message: Imported) -> None:
-        """A worker is ready: the first one is announced."""
+        """Notes that a worker is ready. The first one is announced."""
         with self._changed:
             self._import_s = message.seconds
             announced, self._announced = self._announced, True
@@ -102,8 +103,8 @@ class Crew:
             self._results.put(message)
 
     def leave(self, keeper: Keeper, task: Task | None = None) -> bool:
-        """A worker cannot be started again, with this task in hand. Its tasks go to the others;
-        False where there are none."""
+        """Removes a worker that cannot be started again, together with its current task. The other
+        workers get its tasks. Returns False if there are no others."""
         with self._changed:
             if len(self._keepers) == 1:
                 return False
@@ -145,7 +146,8 @@ class Crew:
             keeper.join()
 
     def _next(self, keeper: Keeper) -> Task | None:
-        """The first of the tasks that are the worker's, or nobody's. Others go to their owners."""
+        """The first task that belongs to this worker or to none. Tasks of other workers go to
+        them."""
         mine = self._owned[keeper]
         while self._shared:
             owner = self._owners.get(self._shared[0][1].group, keeper)
@@ -167,14 +169,15 @@ class Crew:
             self._hire()
 
     def _pays(self) -> bool:
-        """Whether another worker shortens the run. W workers need R / W for tasks of R seconds;
-        with one more, which takes S to start, (R + S) / (W + 1): less, where R > W S."""
+        """Whether another worker shortens the run. W workers need R / W for tasks of R seconds.
+        With one more, which takes S to start, they need (R + S) / (W + 1), which is less if R > W
+        S."""
         task_s = self._spent_s / self._done if self._done else USUAL_TASK_S
         waiting = sum(task.expected or task_s for _, task in self._shared)
         return waiting > len(self._keepers) * self._import_s
 
     def _fits(self) -> bool:
-        """Whether there may be another, and there is memory for twice as much as the largest."""
+        """Whether another worker is allowed, and memory is left for twice the largest worker."""
         if not self._may_grow(len(self._keepers)):
             return False
         largest = max(keeper.held for keeper in self._keepers) or USUAL_BYTES

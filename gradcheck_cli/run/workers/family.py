@@ -1,11 +1,11 @@
-"""A worker and the processes that come from it: found, counted and ended together.
+"""A worker and all processes that it started: they are found, counted and ended together.
 
-On Linux nothing that a worker starts leaves its family: the worker adopts what its children leave
-behind (a session of one's own, a double fork). Where a worker dies first, its mark in the
-environment still tells who came from it. (Jenkins finds what a build left behind by such a mark:
-hudson.util.ProcessTree.) Elsewhere parents are requested with `ps`, or `taskkill` ends the tree.
+On Linux no process leaves the family of a worker: the worker adopts the orphans of its children
+(after a double fork or in a new session). If a worker dies first, a mark in the environment still
+identifies its processes. (Jenkins finds the processes that a build left behind in the same way:
+hudson.util.ProcessTree.) On other systems `ps` lists parents, or `taskkill` ends the tree.
 
-Imports the standard library only: a worker begins with it.
+Imports the standard library only, because a worker begins with this module.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ _ROUNDS = 100  # of looking for more: a process that is about to be killed may s
 
 
 def join(parent: int) -> None:
-    """Called by a worker: it dies with its parent, and adopts the orphans among its descendants."""
+    """Called by a worker: it will die with its parent, and adopts the orphans among its
+    descendants."""
     if sys.platform == "linux":
         import ctypes
 
@@ -53,9 +54,9 @@ def join(parent: int) -> None:
 
 
 def end_on_return(frame: FrameType | None) -> None:
-    """Called in a child that was forked in `frame`: the child ends when it comes back to gradcheck.
+    """Called in a child that was forked in `frame`: the child ends when it returns to gradcheck.
 
-    A layer that forks at every call would double the processes at every call.
+    Otherwise a layer that forks at every call would double the number of processes at every call.
     """
     while frame is not None and not frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
@@ -66,8 +67,8 @@ def end_on_return(frame: FrameType | None) -> None:
 
 @contextmanager
 def children_end() -> Iterator[None]:
-    """A child that this thread forks meanwhile ends when it comes back to gradcheck, where layers
-    are examined in the process of their user."""
+    """Inside the block, a child that this thread forks ends when it returns to gradcheck. For
+    layers that are examined in the process of their user."""
     _guard()
     _inside.add(threading.get_ident())
     try:
@@ -111,7 +112,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def _children(pid: int) -> list[int] | None:
-    """As the kernel has them; None where it does not say."""
+    """The children of a process according to the kernel, or None if it does not list them."""
     try:
         threads = os.listdir(PROC / str(pid) / "task")
     except OSError:
@@ -159,7 +160,7 @@ def _numbers() -> list[int]:
 
 
 def _marked(mark: str) -> list[int]:
-    """The processes whose environment, as they began with it, has the mark."""
+    """The processes that had the mark in their environment when they started."""
     wanted = f"{MARK}={mark}\0".encode()
     found = []
     for pid in _numbers() if PROC.exists() else []:
@@ -170,8 +171,9 @@ def _marked(mark: str) -> list[int]:
 
 
 def end(worker: subprocess.Popen[bytes], mark: str = "") -> None:
-    """Ends a worker and all that came from it, at once. May be called again. What a worker that
-    died has left behind is found by its mark, which takes a look at every process."""
+    """Ends a worker and all processes that it started, at once. May be called again. If the
+    worker has died before, the mark identifies its processes; this reads the environment of
+    every process."""
     if sys.platform == "win32":
         import subprocess
 
@@ -193,7 +195,7 @@ def end(worker: subprocess.Popen[bytes], mark: str = "") -> None:
 
 
 def end_descendants(pid: int) -> None:
-    """Ends what a worker that lives has started."""
+    """Ends the processes that a living worker has started."""
     _end_all(lambda: descendants(pid))
 
 
@@ -207,7 +209,7 @@ def _end_all(look: Callable[[], list[int]]) -> None:
 
 
 def _is_dead(pid: int) -> bool:
-    """Whether it only waits for its parent to hear of its end."""
+    """Whether the process has ended, and its parent has not collected its exit status yet."""
     try:
         return (PROC / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
     except OSError:

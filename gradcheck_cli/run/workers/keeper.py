@@ -31,8 +31,8 @@ _IMPORT_ATTEMPTS = 2  # a worker that dies twice before it is ready would die ag
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How the workers of an engine are started: its name and class "module:Class", where it
-    computes, whether what it prints is shown, and the working folder (None: that of this
+    """How the workers of an engine are started: its name and class "module:Class", its device,
+    whether its printed output is shown, and the working folder (None: the folder of this
     process)."""
 
     engine: str
@@ -43,7 +43,7 @@ class How:
 
 
 class Tasks(Protocol):
-    """Where a worker gets its tasks and leaves its answers: the crew that it is of."""
+    """Where a worker gets its tasks and leaves its answers: its crew."""
 
     def take(self, keeper: Keeper) -> Task | None: ...
 
@@ -57,7 +57,7 @@ class Tasks(Protocol):
 
 
 class Keeper(threading.Thread):
-    """Keeps one worker of an engine alive and fed."""
+    """Keeps one worker of an engine alive and supplied with tasks."""
 
     def __init__(self, tasks: Tasks, how: How) -> None:
         super().__init__(name=f"keeper of {how.engine}", daemon=True)
@@ -77,12 +77,12 @@ class Keeper(threading.Thread):
 
     @property
     def held(self) -> int:
-        """Bytes of memory of the worker, 0 where it is not ready."""
+        """The memory of the worker in bytes, or 0 if it is not ready."""
         process = self._process
         return (memory.resident(process.pid) or 0) if process and self.is_ready else 0
 
     def forget(self, group: object) -> None:
-        """Nothing more is asked about the group."""
+        """Notes that no more questions about the group will come."""
         self._hung.pop(group, None)
         self._answered.pop(group, None)
 
@@ -109,9 +109,10 @@ class Keeper(threading.Thread):
             self._tasks.done(done)
 
     def _perform(self, task: Task) -> Done:
-        """A crash counts where the worker was asked what this spec asked, all of it and nothing
-        else: it may be what another spec left. Elsewhere all of it is asked again, of a worker of
-        its own: so a spec gets what it gets alone, where it crashes at its hundredth call, too."""
+        """Runs a task. A crash counts only if the worker was asked all questions of this spec and
+        no others, because another spec may have caused it. After any other crash, a new worker is
+        asked all of them again. A spec therefore gets the result that it gets alone, even if it
+        crashes at its hundredth call."""
         before = list(self._answered.get(task.group, ()))
         alone = self._met <= {task.group} and self._asked == len(before)
         done = self._attempt(task)
@@ -126,7 +127,7 @@ class Keeper(threading.Thread):
         return done
 
     def _go_on_after(self, done: Done) -> Done:
-        """A crash costs the question that was being worked on: a fresh worker is asked the rest."""
+        """Asks a new worker the remaining questions: a crash only costs the question under way."""
         task = done.task
         for _ in range(_MOST_CRASHES):
             at = len(done.answers)
@@ -173,7 +174,7 @@ class Keeper(threading.Thread):
         return Done(task, answers, failure, time.monotonic() - start)
 
     def _failure_of(self, error: Exception, process: Process, limit: float) -> Failure:
-        """Why a process, which is still there, gave no answer within `limit` seconds."""
+        """Why a process that still exists gave no answer within `limit` seconds."""
         match error:
             case TimedOut():
                 dump = process.stack()
@@ -192,7 +193,7 @@ class Keeper(threading.Thread):
         self._tasks.so_far(SoFar(task, known_already(value, question, self._engine)))
 
     def _ensure(self) -> Process | None:
-        """A worker that is ready, or None where there is no hope of one (`_hopeless` says why)."""
+        """A worker that is ready, or None if none can be started (`_hopeless` says why)."""
         if self._process is not None or self._hopeless is not None:
             return self._process
         for _ in range(_IMPORT_ATTEMPTS):
@@ -251,13 +252,14 @@ def _crashed(done: Done) -> bool:
 
 
 def _compiled(engine: str) -> str:
-    """What to do about a crash of what a compiler may have made."""
+    """Advice after a crash that compiled code may have caused."""
     if engine not in UNCOMPILED:
         return ""
     return f"; `--engine {UNCOMPILED[engine]}` checks the same without its compiler"
 
 
 def _was(error: Died | EngineFault) -> str:
-    """ "killed by SIGSEGV" reads "was killed by SIGSEGV"; the other ends are verbs already."""
+    """The error as a verb phrase: "killed by SIGSEGV" becomes "was killed by SIGSEGV"; other
+    messages are verb phrases already."""
     words = f"broke its channel: {error}" if isinstance(error, EngineFault) else str(error)
     return f"was {words}" if words.startswith("killed") else words

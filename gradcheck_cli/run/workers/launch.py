@@ -1,5 +1,5 @@
 """Starts worker processes. Imports the standard library only, so that a command can start the first
-worker before its own heavy imports."""
+worker before its own slow imports."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _marks: dict[int, str] = {}  # of workers, by their number
 
 
 def prewarm(target: str = REFERENCE) -> None:
-    """Starts the worker that every run needs; the pool takes it over (`adopt`).
+    """Starts the worker that every run needs. The pool takes it over (`adopt`).
 
-    Where no run follows, the worker ends by itself, as its input closes with this process.
+    If no run follows, the worker ends by itself when this process closes its input.
     """
     if target not in _prewarmed:
         _prewarmed[target] = spawn(target)
 
 
 def prewarm_named(names: Iterable[str]) -> None:
-    """Starts workers early for the engines that a command line names: to import their frameworks
-    takes longest. A name that is no engine's is left for whoever reports it."""
+    """Starts workers early for the engines that a command line names, because importing a framework
+    takes longest. A name that is not an engine is ignored here and reported later."""
     for name in names:
         target = REFERENCE if name == "reference" else targets().get(name)
         if target is not None:
@@ -36,7 +36,7 @@ def prewarm_named(names: Iterable[str]) -> None:
 
 
 def adopt(target: str) -> subprocess.Popen[bytes] | None:
-    """The prewarmed worker for `target`, once, if there is one that lives."""
+    """The prewarmed worker for `target`, if there is one and it lives. It can be taken once."""
     process = _prewarmed.pop(target, None)
     return process if process is not None and process.poll() is None else None
 
@@ -52,12 +52,12 @@ def end_prewarmed() -> None:
 def spawn(
     target: str, where: Sequence[str] = (), folder: str | None = None
 ) -> subprocess.Popen[bytes]:
-    """A worker process for the engine "module:Class"; `where` has the fields of its Placement, if
-    that is not the CPU; `folder` is where it works, if that is not here.
+    """A worker process for the engine "module:Class". `where` has the fields of its Placement,
+    unless that is the CPU; `folder` is its working folder, unless that is the current one.
 
-    Standard input and output are the channel; everything that the engine prints, through whichever
-    of the two streams, comes out of standard error. The worker leads a session of its own: it does
-    not see the terminal's Ctrl-C, and it can be killed with all that it started.
+    Standard input and output are the channel. Everything that the engine prints, to either stream,
+    goes to standard error. The worker leads a session of its own: it does not see Ctrl-C in the
+    terminal, and it can be killed together with all processes that it started.
     """
     environment = environment_of_worker()
     process = subprocess.Popen(
@@ -83,7 +83,8 @@ def spawn(
 
 
 def environment_of_worker() -> dict[str, str]:
-    """Ours, with a new mark, and with settings for a worker where we have none."""
+    """The environment of this process with a new mark, and defaults for workers of variables that
+    are not set."""
     environment = dict(os.environ)
     # The worker sees the modules that we see, not those that happen to lie in the working folder.
     environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(_import_folders()))
@@ -101,17 +102,18 @@ def remember(pid: int, environment: Mapping[str, str]) -> None:
 
 
 def mark_of(process: subprocess.Popen[bytes]) -> str:
-    """What the environment of a worker and of all that it starts says (`family.MARK`)."""
+    """The mark (`family.MARK`) in the environment of a worker and of all processes that it
+    starts."""
     return _marks.get(process.pid, "")
 
 
 def _import_folders() -> list[str]:
-    """Without those relative to a working folder that was deleted: nothing is in them."""
+    """The import path, without relative folders if the working folder was deleted."""
     relative = not working_folder_is_gone()
     return [os.path.abspath(path) for path in sys.path if relative or os.path.isabs(path)]
 
 
 def _working_folder() -> str | None:
-    """Where a worker starts: here (None), or at the root where the working folder was deleted, in
-    which not every framework can be imported."""
+    """The folder in which a worker starts: None for the current one, or the root if the current one
+    was deleted, because not every framework can be imported in a deleted folder."""
     return os.path.abspath(os.sep) if working_folder_is_gone() else None

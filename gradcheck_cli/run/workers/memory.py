@@ -1,4 +1,4 @@
-"""How much memory a process holds, and how much an engine may take unless another limit is set."""
+"""How much memory a process holds, and the default limit for an engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 @cache
 def usual_limit() -> float:
-    """Gigabytes that one engine may take: USUAL_GB, or a share of a machine that has less."""
+    """The memory that one engine may take by default, in gigabytes: USUAL_GB, or a share of a
+    smaller machine."""
     held = [size for size in (_physical(), _granted()) if size]
     return min([USUAL_GB, *(_SHARE * size / 1e9 for size in held)])
 
@@ -31,7 +32,7 @@ def _physical() -> int:
 
 
 def _granted() -> int:
-    """What the container may take, 0 where that is not limited (cgroup v2, then v1)."""
+    """The memory limit of the container in bytes, or 0 if there is none (cgroup v2, then v1)."""
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
         try:
             return int(Path("/sys/fs/cgroup", name).read_text())
@@ -41,13 +42,13 @@ def _granted() -> int:
 
 
 def is_scarce() -> bool:
-    """Whether the machine has hardly any memory left; False where that is unknown."""
+    """Whether the machine has hardly any memory left. False if that is unknown."""
     found = _of_the_machine()
     return found.get("MemAvailable", 1) < _SCARCE * found.get("MemTotal", 1)
 
 
 def available() -> float:
-    """Bytes that this machine, or the container, has left; infinity where that is unknown."""
+    """The bytes that this machine, or the container, has left. Infinity if that is unknown."""
     left = 1024 * _of_the_machine().get("MemAvailable", math.inf)
     if granted := _granted():
         with contextlib.suppress(OSError, ValueError):  # cgroup v1 has another file
@@ -56,7 +57,7 @@ def available() -> float:
 
 
 def _of_the_machine() -> dict[str, int]:
-    """Kilobytes by their names in /proc/meminfo; nothing where there is no such file."""
+    """The values of /proc/meminfo in kilobytes, by name. Empty if there is no such file."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:
@@ -65,8 +66,8 @@ def _of_the_machine() -> dict[str, int]:
 
 
 def held(pid: int) -> int | None:
-    """Bytes that the process and all that it started hold; None where that is unknown. What a
-    child shares with its parent counts once."""
+    """The bytes that the process and all its descendants hold, or None if that is unknown. Memory
+    that a child shares with its parent counts once."""
     if not family.PROC.exists():
         return None
     children = family.descendants(pid)
@@ -77,14 +78,15 @@ def held(pid: int) -> int | None:
 
 
 def held_at_most(pid: int) -> int:
-    """No less than `held`, and found without a walk through their pages: what they share counts
-    for each of them. 0 where that is unknown."""
+    """An upper bound of `held` that is cheap to find, because shared memory counts for each
+    process. 0 if that is unknown."""
     processes = (pid, *family.descendants(pid)) if family.PROC.exists() else ()
     return sum(resident(one) or 0 for one in processes)
 
 
 def _share(pid: int) -> int:
-    """The pages of a process, those that it shares divided by how many share them."""
+    """The bytes of a process, with shared pages divided by the number of processes that share
+    them."""
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -95,7 +97,7 @@ def _share(pid: int) -> int:
 
 
 def resident(pid: int) -> int | None:
-    """Bytes that the process holds in memory; None where that is unknown, as outside Linux."""
+    """The resident memory of the process in bytes. None if that is unknown, as outside Linux."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
     except (OSError, IndexError, ValueError):

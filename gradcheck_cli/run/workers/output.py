@@ -13,8 +13,9 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
 
 
 class Shown:
-    """Turns bytes that a worker printed into text for a terminal, piece by piece. What would move
-    the cursor, change colours or ring is written out; a carriage return begins a line."""
+    """Turns printed bytes into text for a terminal, piece by piece. Control characters that would
+    move the cursor, change colours or ring the bell are written out; a carriage return begins a new
+    line."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
@@ -25,8 +26,8 @@ class Shown:
 
 
 class Bounded(io.TextIOWrapper):
-    """A text stream that lets so much through and drops the rest: a layer that prints at every call
-    is called many times, and a pipe takes no more than a gigabyte a second."""
+    """A text stream that passes a limited amount on and drops the rest. A layer that prints at
+    every call is called many times, and could fill a pipe with a gigabyte per second."""
 
     left = SHOWN
 
@@ -40,13 +41,13 @@ class Bounded(io.TextIOWrapper):
 
 
 def bounded(descriptor: int) -> Bounded:
-    """An unbuffered stream: what was printed before a crash must come out."""
+    """An unbuffered limited stream: what was printed before a crash must be shown."""
     raw = open(descriptor, "wb", buffering=0, closefd=False)  # noqa: SIM115 - as long as we live
     return Bounded(raw, encoding="utf-8", errors="backslashreplace", write_through=True)
 
 
 def refill() -> None:
-    """The next question may print as much again."""
+    """Resets the limit for the next question."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, Bounded):
             stream.left = SHOWN

@@ -1,4 +1,4 @@
-"""The three pipes of a worker, without waiting for any of them alone."""
+"""The three pipes of a worker, served together so that none of them blocks the others."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ Name = Literal["answers", "words"]
 
 class Pipes(Protocol):
     def send(self, data: bytes) -> None:
-        """Queues bytes for the worker; they go out during `wait`."""
+        """Queues bytes for the worker. They are sent during `wait`."""
         ...
 
     def wait(self, seconds: float) -> list[tuple[Name, bytes]]:
-        """What has come, after that time at the latest. No bytes: that pipe is closed."""
+        """The bytes that have arrived from each pipe, after at most this time. No bytes: that pipe
+        is closed."""
         ...
 
     def rest(self) -> bytes:
-        """What stands in standard error when the worker has ended."""
+        """The remaining bytes of standard error after the worker has ended."""
         ...
 
     def close(self) -> None: ...
 
 
 def pipes_of(process: subprocess.Popen[bytes]) -> Pipes:
-    """Windows cannot wait for pipes: there each has a thread."""
+    """The pipes of a worker. On Windows each pipe has a thread, because Windows cannot wait for
+    pipes."""
     return Threaded(process) if sys.platform == "win32" else Polled(process)
 
 
@@ -45,7 +47,7 @@ def _stream(stream: IO[bytes] | None) -> IO[bytes]:
 
 
 class Polled:
-    """One thread waits for all of them."""
+    """One thread waits for all pipes."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._streams = (_stream(process.stdin), _stream(process.stdout), _stream(process.stderr))
@@ -99,11 +101,10 @@ class Polled:
 
 
 class Threaded:
-    """A thread for each of them. Whoever reads stops while nobody takes what was read.
+    """A thread for each pipe. A reading thread pauses until its bytes are taken.
 
-    Each thread closes its own pipe, and only at its end: the number of a descriptor that another
-    thread closes may belong to another worker's pipe before the call that was about to read it
-    reads.
+    Each thread closes its own pipe, and only when it ends. If another thread closed it, the number
+    of the descriptor could belong to the pipe of another worker before a pending read uses it.
     """
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
@@ -156,6 +157,6 @@ class Threaded:
         return b"".join(data for name, data in self.wait(0.1) if name == "words")
 
     def close(self) -> None:
-        """Ends the threads, each once its worker has ended."""
+        """Ends the threads, each after its worker has ended."""
         self._closed = True
         self._unsent.put(None)

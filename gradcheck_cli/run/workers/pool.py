@@ -15,12 +15,12 @@ from gradcheck_cli.run.workers.task import Done, Imported, SoFar, Task
 
 
 class Pool:
-    """Runs tasks on worker processes; what comes back stands in `results` as Imported, SoFar
-    and Done.
+    """Runs tasks on worker processes. Their messages arrive in `results` as Imported, SoFar and
+    Done.
 
-    Each engine has up to `jobs` workers. Without that number there are no more workers at work
-    than processors, and one for each engine. They work in `folder`, or where this process does.
-    After `close` and `kill` the pool is empty and can be used again: `start` starts fresh workers.
+    Each engine has up to `jobs` workers. Without that number, at most as many workers are busy as
+    there are processors, one per engine. Workers run in `folder`, or in the working folder of this
+    process. After `close` and `kill` the pool is empty, and `start` starts new workers.
     """
 
     def __init__(
@@ -34,13 +34,13 @@ class Pool:
 
     @property
     def most(self) -> int:
-        """Workers that one engine may have."""
+        """How many workers one engine may have."""
         return self._jobs or cores()
 
     def start(self, engine: str, target: str, placement: Placement = HOST) -> None:
-        """Starts the first worker for `engine`, whose class is "module:Class", unless that was
-        done. It has workers of its own for each placement: what a framework has set up for a device
-        stays.
+        """Starts the first worker for `engine`, whose class is "module:Class", unless it was
+        started before. Each placement has its own workers, because a framework cannot undo its
+        set-up for a device.
 
         Workers import at the same time, so the sooner they are all started the better.
         """
@@ -52,7 +52,7 @@ class Pool:
         self._crews[task.engine, task.placement].submit(task)
 
     def forget(self, group: object) -> None:
-        """Nothing more is asked about the group."""
+        """Notes that no more questions about the group will come."""
         for crew in self._crews.values():
             crew.forget(group)
 
@@ -63,20 +63,20 @@ class Pool:
         self._empty()
 
     def kill(self) -> None:
-        """Ends all workers at once, whatever they do. Tasks under way are lost."""
+        """Ends all workers at once. Tasks under way are lost."""
         for crew in self._crews.values():
             crew.kill()
         self._empty()
 
     def _may_grow(self, workers: int) -> bool:
-        """Whether an engine with so many workers may have another."""
+        """Whether an engine with this many workers may have another."""
         if self._jobs:
             return workers < self._jobs
         return sum(crew.at_work for crew in list(self._crews.values())) < cores()
 
     def _empty(self) -> None:
-        """Waits for workers that end. What is started after that are workers of its own, and none
-        of the old answers reaches it."""
+        """Waits until all workers have ended. Workers that are started later are independent of
+        them, and receive none of the old answers."""
         ended, self._crews = self._crews, {}
         self.results = queue.SimpleQueue()
         for crew in ended.values():
@@ -85,7 +85,7 @@ class Pool:
 
 @cache
 def cores() -> int:
-    """The processors that this process may run on, and no more than its container is granted."""
+    """The number of processors that this process may use, limited by its container."""
     mine = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
         mine = len(os.sched_getaffinity(0))
@@ -93,7 +93,8 @@ def cores() -> int:
 
 
 def _granted(file: Path = Path("/sys/fs/cgroup/cpu.max")) -> float:
-    """Processors of the container (cgroup v2): "QUOTA PERIOD", or "max PERIOD" for any number."""
+    """The processors of the container (cgroup v2): "QUOTA PERIOD", or "max PERIOD" without a
+    limit."""
     try:
         quota, period = file.read_text().split()
         return int(quota) / int(period)

@@ -31,11 +31,12 @@ NOTABLE = 1e9  # bytes that make a worker a suspect where the machine runs out o
 
 
 class Died(Exception):
-    """The worker is gone; the message says how."""
+    """The worker has ended; the message says how."""
 
 
 class Spent(Exception):
-    """The worker answers no more; the message says what a user's code has changed in it."""
+    """The worker gives no more answers; the message says what the code of a user has changed in
+    it."""
 
 
 class TimedOut(Exception):
@@ -47,9 +48,9 @@ class TookTooMuch(Exception):
 
 
 class Process:
-    """A worker, its channel, and the tail of what it printed.
+    """A worker, its channel, and the end of its printed output.
 
-    Its methods are for one thread, but `kill` may be called from any.
+    All methods must be called from one thread, except `kill`.
     """
 
     def __init__(
@@ -88,8 +89,9 @@ class Process:
         return text if len(self._tail) < _TAIL else "... " + text
 
     def ask(self, questions: Sequence[Any], boundary: bool = False) -> None:
-        """Queues the questions; they go out while `receive` waits. What memory the worker takes is
-        counted from here. `boundary`: they are about another spec than those before."""
+        """Queues the questions; they are sent while `receive` waits. The memory of the worker is
+        measured from here on. `boundary`: the questions are about another spec than the previous
+        ones."""
         self._boundary = boundary
         self._compiled_s = 0.0
         data = channel.encode(channel.Request(self._expected, questions, boundary))
@@ -103,9 +105,9 @@ class Process:
         most: float = math.inf,
         so_far: Callable[[Any], None] = lambda value: None,
     ) -> Any:
-        """The answer to the next question; `so_far` is given what is known of it already. Raises as
-        `receive` does; and Spent, where the questions are about another spec. `deadline` is put off
-        by the time that compilers took."""
+        """The answer to the next question. `so_far` receives parts that are already known.
+        `deadline` is extended by the time that compilers took. Raises the errors of `receive`, and
+        Spent if the questions are about another spec."""
         while True:
             message = self.receive(deadline + self._compiled_s, most)
             if isinstance(message, channel.SoFar):
@@ -126,8 +128,8 @@ class Process:
         return message.value
 
     def receive(self, deadline: float, most: float = math.inf) -> channel.Message:
-        """The next message. `deadline` is of time.monotonic, `most` the bytes of memory that the
-        worker may take meanwhile. Raises Died, TimedOut or TookTooMuch."""
+        """The next message. `deadline` is a time of time.monotonic, `most` the memory in bytes that
+        the worker may hold meanwhile. Raises Died, TimedOut or TookTooMuch."""
         while True:
             try:
                 message = self._decoder.take()
@@ -174,8 +176,8 @@ class Process:
                 sys.stderr.flush()
 
     def stack(self) -> str:
-        """The stack of a worker that is busy, innermost call first, as it prints it when asked;
-        empty where it does not at once. What it was asked before is given up."""
+        """The stack of a busy worker, innermost call first, as the worker prints it on request.
+        Empty if it does not answer at once. Its current questions are lost."""
         self._tail.clear()
         if family.WHERE is None:
             return ""
@@ -210,7 +212,7 @@ class Process:
         family.end(self._popen, self._mark)
 
     def close(self) -> None:
-        """Lets an idle worker end in good order, for a moment, and makes sure that it has."""
+        """Asks an idle worker to end, waits for a moment, and kills it if it has not ended."""
         assert self._popen.stdin
         family.end_descendants(self.pid)
         self._mark = ""  # nothing is left that would have to be looked for
@@ -220,6 +222,6 @@ class Process:
         self.release()
 
     def release(self) -> None:
-        """Kills what is left and gives the descriptors back."""
+        """Kills what is left, and closes the descriptors."""
         self.kill()
         self._pipes.close()

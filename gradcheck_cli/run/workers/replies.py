@@ -1,5 +1,4 @@
-"""Answers to questions: whether an answer fits its question, and the answer that says why there is
-none."""
+"""Checks whether an answer fits its question, and makes the answer for a question that failed."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ _KINDS: dict[type, tuple[type, ...]] = {
 
 
 def answering(answer: Any, question: object, engine: str) -> Any:
-    """The answer. Raises EngineFault where it is of another kind or about something else."""
+    """The answer. Raises EngineFault if it has the wrong type or is about something else."""
     if isinstance(question, Problem):
         return answers.evaluation(answer, question, engine)
     if isinstance(question, TrainingProblem):
@@ -55,7 +54,7 @@ def answering(answer: Any, question: object, engine: str) -> Any:
 
 
 def known_already(value: Any, question: object, engine: str) -> Any:
-    """What is known of an answer on the way to it. Raises EngineFault as `answering` does."""
+    """The known part of an answer under way. Raises EngineFault as `answering` does."""
     if isinstance(question, LayerProblem) and isinstance(value, LayerProgress):
         return value
     return answering(value, question, engine)
@@ -71,9 +70,9 @@ def failed(engine: str, question: object, failure: Failure) -> Any:
 
 
 def unanswered(engine: str, questions: Sequence[Any], failure: Failure) -> Iterator[Any]:
-    """The answers to questions of which the first was worked on when the worker failed. The others
-    name that question. The first does not if it has a dtype: so a failure in several dtypes is
-    reported once."""
+    """The answers to the questions that were left when the worker failed. It was working on the
+    first of them; the others name that question. The first does not if it has a dtype, so that the
+    same failure in several dtypes is reported once."""
     first, *others = questions
     where = replace(failure, message=f"{failure.message} (in {_what(first)})")
     plain = isinstance(first, Problem | TrainingProblem | LayerProblem)
@@ -91,8 +90,8 @@ def _what(question: Any) -> str:
 
 
 def blaming_what_replaced(answer: LayerAnswer, replaced: Callable[[], str]) -> LayerAnswer:
-    """Where gradcheck's own code raised, and the layer has `replaced` a function by that name, the
-    exception is the layer's: gradcheck calls it, too."""
+    """The answer, with the layer to blame for an exception in gradcheck's own code if the layer has
+    `replaced` a function of this name, which gradcheck calls, too."""
     failure = answer.failure
     failed = failure is not None and failure.kind == "internal"
     mistaken = any(found.code == Codes.INTERNAL for found in answer.findings)

@@ -1,11 +1,11 @@
-"""State that the code of one spec may leave behind in a process, and that could affect the next
+"""State of a process that the code of one spec may leave behind, and that could affect the next
 spec.
 
-A fresh process for each spec would be simpler: importing a framework costs seconds, and a fork of a
-warm one costs a small layer again as much as its check (JAX, TensorFlow: four times, since what
-they compiled is lost). So the worker looks whether it is what it was. What a process can put back
-without doubt is put back; after anything else the worker ends, and the next spec gets a fresh one.
-`docs/guides/isolation.md` has the list.
+A new process for each spec would be simpler. But importing a framework takes seconds, and forking a
+warm process costs as much again as the check of a small layer (for JAX and TensorFlow four times as
+much, because their compiled code is lost). So the worker compares its state with the state at its
+start. It restores what can be restored without doubt; after any other change the worker ends, and
+the next spec gets a new one. `docs/guides/isolation.md` has the list.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _OF_DYNAMO = ("__compiled_fn_", "__resume_at_")
 
 
 class Process:
-    """This process as it is now."""
+    """The state of this process as it is now."""
 
     def __init__(self) -> None:
         self._threads = set(threading.enumerate())
@@ -80,8 +80,8 @@ class Process:
         self._look_for_more()
 
     def changed(self) -> str:
-        """What user code has changed since, in words; empty where all is as it was, or was put
-        back."""
+        """What user code has changed since then, in words. Empty if nothing has changed, or
+        everything was restored."""
         faulthandler.cancel_dump_traceback_later()  # nothing tells whether one is waiting
         sys.setrecursionlimit(self._recursion)  # Inductor raises it whenever it compiles
         left = [thread for thread in threading.enumerate() if thread not in self._threads]
@@ -96,12 +96,12 @@ class Process:
         return ""
 
     def replaced(self) -> str:
-        """The name of a function or a class that user code has replaced or removed; empty where
-        there is none."""
+        """The name of a function or class that user code has replaced or removed, or an empty
+        string."""
         return next(filter(None, (space.replaced() for space in self._spaces.values())), "")
 
     def _look_for_more(self) -> None:
-        """Modules that were imported since, and their classes, are watched from now on."""
+        """Includes the modules that were imported since, and their classes, from now on."""
         new = [name for name in list(sys.modules) if name not in self._known]
         self._known.update(new)
         for name, module in _modules(new):
@@ -114,7 +114,7 @@ class Process:
 
 
 class _Namespace:
-    """The names of a module or a class, and what they stand for."""
+    """The names of a module or a class, and their values."""
 
     def __init__(self, name: str, space: Mapping[str, Any]) -> None:
         self.name = name
@@ -125,7 +125,8 @@ class _Namespace:
         self._names, self._values = list(self._space), list(self._space.values())
 
     def replaced(self) -> str:
-        """A function or a class that is another one now. Counters and caches may change."""
+        """The name of a function or class that was replaced. Other values, such as counters and
+        caches, may change."""
         try:
             if self._values == list(self._space.values()):  # identical ones are equal
                 return ""
@@ -146,7 +147,7 @@ def _policy(keras: Any) -> object:
 
 
 def _modules(new: Iterable[str]) -> Iterator[tuple[str, ModuleType]]:
-    """The modules that are watched: of these names, and public."""
+    """The modules among these names that are compared: the public ones."""
     for name in new:
         module = sys.modules.get(name)
         package, _, rest = name.partition(".")
@@ -161,7 +162,7 @@ def _modules(new: Iterable[str]) -> Iterator[tuple[str, ModuleType]]:
 
 
 def _classes(package: str, space: Mapping[str, Any]) -> Iterator[_Namespace]:
-    """The classes of that package among the values of a module, where they can be changed."""
+    """The classes of that package among the values of a module, if they can be changed."""
     for value in list(space.values()):
         if isinstance(value, type) and value.__flags__ & _OF_PYTHON:
             place = str(value.__module__)
@@ -179,7 +180,7 @@ def _is_code(value: object) -> bool:
 
 
 def _settings() -> dict[str, Any]:
-    """What belongs to the whole process, by names for people."""
+    """The settings of the whole process, by names for people."""
     found: dict[str, Any] = {
         "the garbage collector": (gc.isenabled(), gc.get_threshold()),
         "sys.settrace": (sys.gettrace(), sys.getprofile()),

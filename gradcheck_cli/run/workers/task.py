@@ -14,12 +14,11 @@ from gradcheck_cli.domain.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Questions for one engine, to be answered in order. Tasks of a lower `priority` go first.
+    """Questions for one engine, to be answered in order. Tasks with a lower `priority` go first.
 
-    `timeout` is in seconds, `memory` in gigabytes. What hangs once hangs again as a rule: where a
-    task was not done in time, others of its `group` have less (keeper.SECOND_CHANCE), and after two
-    such tasks no more are asked. `expected` is how many seconds it may take, where it is not as
-    short as others.
+    `timeout` is in seconds, `memory` in gigabytes. What hangs once usually hangs again: after a
+    task that timed out, other tasks of its `group` get less time (keeper.SECOND_CHANCE), and after
+    two such tasks the rest is not asked. `expected` is how many seconds a long task may take.
     """
 
     key: Any
@@ -35,7 +34,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class SoFar:
-    """What is known already of the answer to a question of a task."""
+    """The known part of the answer to a question of a task."""
 
     task: Task
     answer: Any
@@ -43,8 +42,8 @@ class SoFar:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The answers to a task. There are fewer than questions only where `failure` says why; the
-    first question without an answer is the one that was being worked on."""
+    """The answers to a task. If there are fewer answers than questions, `failure` says why; the
+    worker was working on the first question without an answer."""
 
     task: Task
     answers: list[Any] = field(default_factory=list)
@@ -54,7 +53,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """An engine's worker is ready for the first time."""
+    """The first worker of an engine is ready."""
 
     engine: str
     version: str

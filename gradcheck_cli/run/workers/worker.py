@@ -1,8 +1,8 @@
-"""The worker process: one engine, answering one task after the other.
+"""The worker process: one engine, which performs one task after the other.
 
 Run as `python -m gradcheck_cli.run.workers.worker MODULE:CLASS PARENT`. Standard input and output
-are the channel to the parent (`channel`); both are moved away first thing, so that whatever the
-framework prints goes to standard error, which the parent drains.
+are the channel to the parent (`channel`). Both are moved to other descriptors first, so that
+everything the framework prints goes to standard error, which the parent reads.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 class _Line:
-    """The channel. It belongs to this process: a child that a layer forked and that comes back here
+    """The channel. Only this process may use it: a child that a layer forked and that returns here
     would answer as a second worker."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class _Line:
         return request
 
     def write(self, message: channel.Message) -> None:
-        """Raises TypeError for an answer that cannot travel."""
+        """Writes a message. Raises TypeError for an answer that may not travel."""
         data = channel.packed(message)
         if os.getpid() != self._owner:
             os._exit(0)
@@ -117,8 +117,8 @@ class _Line:
 
 
 def _watched() -> Process:
-    """The process before the first code of a user. What examines it is there already: it would be
-    first seen as that code left it."""
+    """The state of the process before it runs code of a user. The code that compares states is
+    imported before, so that user code cannot change it unseen."""
     import gradcheck_cli.checks.examination  # noqa: F401
     from gradcheck_cli.run.workers.state import Process
 
@@ -126,8 +126,8 @@ def _watched() -> Process:
 
 
 def _take_channel() -> tuple[int, int]:
-    """Descriptors of the channel that no program inherits; 0 reads nothing, 1 writes where 2
-    does."""
+    """The descriptors of the channel, which no program inherits. Afterwards 0 reads nothing, and 1
+    writes to the same place as 2."""
     requests, answers = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -183,7 +183,7 @@ def _answer(engine: Engine, question: Any, so_far: Callable[[Any], None]) -> Any
 
 
 def _asked(engine: Engine, question: Any, so_far: Callable[[Any], None]) -> Any:
-    """The answer to a question; `so_far` is given what is known of it on the way. May raise
+    """The answer to a question. `so_far` receives parts that are already known. May raise
     anything."""
     from gradcheck_cli.engines import answers
 
