@@ -1,4 +1,5 @@
-"""Agreement between the modes of one engine, and between engines, where no truth decides."""
+"""Findings where two modes of one engine, or two engines, disagree and no truth decides (GC105,
+GC107)."""
 
 from __future__ import annotations
 
@@ -34,8 +35,9 @@ PAIRS: tuple[tuple[Mode, Mode], ...] = (
 
 
 def _differ(a: Array, b: Array, allowed: Array, fmt: FloatFormat) -> Array:
-    """Both finite, further apart than rounding explains, and not so near to each other that it
-    cannot be seen beside a larger entry of their row or column."""
+    """Mark the finite entries that differ by more than rounding explains, shape (rows, columns). A
+    difference that is negligible compared with a larger entry of the same row or column does not
+    count."""
     with np.errstate(all="ignore"):
         larger = np.maximum(np.abs(a), np.abs(b))
         apart = np.abs(a - b) > 2 * FEW_ULPS * fmt.ulp(larger) + allowed
@@ -47,18 +49,20 @@ def _differ(a: Array, b: Array, allowed: Array, fmt: FloatFormat) -> Array:
 
 
 def modes_disagree(case: Case, verdicts: Verdicts) -> Iterable[Finding]:
-    """GC105: reverse and forward mode of one engine differ at a kink or where nothing is decided.
+    """Report GC105 where reverse and forward mode of one engine differ at a kink or an undecided
+    entry.
 
-    Elsewhere the truth says which of them is wrong; where rounding decides what the function is, it
-    may decide for each mode anew.
+    At all other entries the truth says which mode is wrong. Entries where rounding decides which
+    function is computed are left out, because each mode may round to another function.
     """
     for one, other in _both_modes(case):
         yield from _compare_modes(case, one, other, verdicts)
 
 
 def apart(case: Case) -> Iterable[tuple[Evaluation, str, int, int]]:
-    """By evaluation and block, the first entry without a single truth where the modes are apart:
-    what rounding may cost has to be known before they are said to disagree."""
+    """Yield, for each evaluation and block, the first entry (row, column) at a kink or without a
+    truth where the two modes of an engine differ. The cost of rounding must be computed for these
+    entries before the modes count as contradictory."""
     for one, other in _both_modes(case):
         for name, a, b in _pairs(one, other):
             block = None if case.truth is None else case.truth.blocks.get((one.mode, name))
@@ -72,7 +76,7 @@ def apart(case: Case) -> Iterable[tuple[Evaluation, str, int, int]]:
 
 
 def _both_modes(case: Case) -> Iterable[tuple[Evaluation, Evaluation]]:
-    """Evaluations of one engine by reverse and forward mode that were requested the same."""
+    """Yield the pairs of an engine's evaluations that compute the same derivatives in two modes."""
     by_key = {(e.engine, e.mode): e for e in case.evaluations}
     for (engine, mode), one in by_key.items():
         for first, second in PAIRS:
@@ -82,7 +86,7 @@ def _both_modes(case: Case) -> Iterable[tuple[Evaluation, Evaluation]]:
 
 
 def _same_part(case: Case, first: Mode, second: Mode) -> bool:
-    """Whether both modes were requested the same numbers: not for directions of their own."""
+    """Check whether both modes compute every entry, not products with directions of their own."""
     parts = (case.projections[first], case.projections[second])
     return all(part.rows is None and part.columns is None for part in parts)  # then no firsts
 
@@ -113,9 +117,9 @@ def _compare_modes(
 
 
 def _shrinks(case: Case, one: Evaluation, other: Evaluation, name: str) -> Array:
-    """Entries of which the modes have half of their digits in common, and are nearer to each other
-    in the finer of two precisions, as they are where rounding alone parts them: another convention
-    at a kink is one in both."""
+    """Mark the entries whose difference between the modes comes from rounding. At these entries the
+    modes agree in half of the digits, and the difference is smaller in the finer of two precisions.
+    A different convention at a kink gives the same difference in both precisions."""
     there = [case.wide.get((one.engine, mode)) for mode in (one.mode, other.mode)]
     runs = [*there, one, other]
     found = [None if run is None else run.gradients.get(name) for run in runs]
@@ -135,8 +139,8 @@ def _shrinks(case: Case, one: Evaluation, other: Evaluation, name: str) -> Array
 
 
 def _rounding(block: TruthBlock, fmt: FloatFormat) -> Array:
-    """How far apart rounding may leave two ways to compute the same entries: as far as each of
-    them may be off, C and R, and a few ulps of the slopes that it is between."""
+    """Return how far rounding may separate two ways to compute the same entries: twice the costs C
+    and R, and twice a few ulps of the steepest one-sided slope."""
     cost = block.condition + block.floor
     with np.errstate(all="ignore"):
         ulps = FEW_ULPS * fmt.ulp(np.where(np.isfinite(block.steepest), block.steepest, 0.0))
@@ -151,8 +155,8 @@ def _pairs(one: Evaluation, other: Evaluation) -> Iterable[tuple[str, Array, Arr
 
 
 def engines_disagree(case: Case, verdicts: Verdicts) -> Iterable[Finding]:
-    """GC107: two engines differ, and the truth is undecided. Third derivatives are not compared:
-    what rounding costs them is known only where they are certified."""
+    """Report GC107 where two engines differ and the truth is undecided. Third derivatives are not
+    compared: the cost of rounding is known only for certified ones."""
     done = [e for e in case.evaluations if e.failure is None and order_of(e.mode) < 3]
     for one, other in combinations(done, 2):
         if one.mode != other.mode or one.engine == other.engine or case.truth is None:

@@ -1,4 +1,4 @@
-"""One case: every evaluation against the truth, then against each other."""
+"""Judge one case: compare every evaluation with the truth, then the evaluations with each other."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ROUGH = {
     PointKind.JUMP: Verdict.JUMP,
 }
 
-# By verdict: itself where it says something of the point, else that all is right.
+# For each verdict: the verdict itself if it describes the point, otherwise CORRECT.
 _OF_POINT = np.array(
     [int(v) if v in (*ROUGH.values(), Verdict.UNDECIDED) else int(Verdict.CORRECT) for v in Verdict]
 )
@@ -64,8 +64,8 @@ class _Collected:
 
 
 def judge(case: Case) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
-    """Checks and findings of one case; findings of engines first, then of the point, then
-    agreement."""
+    """Return the checks and findings of one case: first the findings of engines, then those of the
+    point, then disagreements of modes and engines."""
     got = _Collected([], [], {})
     for evaluation in case.evaluations:
         if evaluation.failure is not None:
@@ -94,7 +94,7 @@ def judge(case: Case) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
 
 
 def _without_engine(case: Case, got: _Collected) -> list[Finding]:
-    """Findings of the point, and of modes and engines where the point is undecided."""
+    """Findings of the point, and disagreements of modes and engines at undecided entries."""
     if case.truth is None:
         return []
     own = tuple(e for e in case.evaluations if not e.approximation)
@@ -137,7 +137,7 @@ def _check(
 
 
 def _unjudged(case: Case, evaluation: Evaluation, name: str, rule: Rule) -> Check:
-    """A check of which no number was compared with a truth, and by which rule it passes."""
+    """Return a check that passes by `rule`, because no number was compared with a truth."""
     gradient = evaluation.gradients.get(name)
     values = None if gradient is None else gradient.values
     passed_by = [Pass(rule, 0 if values is None else int(values.size))]
@@ -188,7 +188,8 @@ def _judge_evaluation(case: Case, evaluation: Evaluation, got: _Collected) -> No
 def _judge_gradient(
     case: Case, evaluation: Evaluation, name: str, evidence: Evidence, failed: bool, got: _Collected
 ) -> None:
-    """The findings of one block, and its check, which has `failed` where the output is wrong."""
+    """Add the findings and the check of one block. `failed`: the output is wrong, so the check
+    fails."""
     gradient, block, fmt = evaluation.gradients[name], evidence.block, evidence.format
     findings = []
     if gradient.dtype not in (None, evaluation.dtype):
@@ -214,7 +215,7 @@ def _judge_gradient(
 
 
 def _widest_bar(block: TruthBlock, fmt: FloatFormat) -> float | None:
-    """The widest error bar of the truth in ulps; None where one is not bounded."""
+    """The widest error bar of the truth over smooth entries, in ulps; None if one is unbounded."""
     error, value = block.error, block.value
     if block.kind.any():
         smooth = block.kind == PointKind.SMOOTH
@@ -225,10 +226,10 @@ def _widest_bar(block: TruthBlock, fmt: FloatFormat) -> float | None:
 
 
 def _max_ulps(judged: Judged, block: TruthBlock) -> float | None:
-    """The largest error over smooth entries; None where one of them is not a number, or where there
-    are none."""
+    """Return the largest error over smooth entries in ulps; None if one of the errors is not
+    finite, or if no entry is smooth."""
     smooth = (block.kind == PointKind.SMOOTH) & (judged.verdict != Verdict.OUTPUT_LOST)
-    # what cannot be distinguished from zero has no digits to count the error in
+    # a truth that cannot be distinguished from zero has no digits to count an error in
     known = block.error <= FORMATS["float64"].smallest_subnormal
     known |= judged.ulps <= FEW_ULPS
     smooth &= (np.abs(block.value) > block.error) | known
@@ -239,15 +240,16 @@ def _max_ulps(judged: Judged, block: TruthBlock) -> float | None:
 
 
 def _merge_point(got: _Collected, mode: Mode, name: str, block: TruthBlock, judged: Judged) -> None:
-    """What the point is does not depend on the engine, unless an engine's output was lost."""
+    """Merge the verdicts of an engine into the verdicts for the point itself. These do not depend
+    on the engine, unless its output was lost."""
     before = got.point.get((mode, name))
     if not (judged.verdict.any() or block.kind.any()):
         got.point.setdefault((mode, name), judged.verdict)
         return
     verdicts = _OF_POINT[judged.verdict]
     if np.any(block.kind):
-        # an engine that fails at an undefined or jumping entry does not make it less so, nor does
-        # one that has no number at a kink
+        # an undefined or jumping entry stays one if an engine is right or fails there; so does a
+        # kink if the engine returns no number
         lost = np.isin(judged.verdict, (Verdict.NAN, Verdict.INFINITE, Verdict.OUTPUT_LOST))
         for kind, verdict in ROUGH.items():
             at = (block.kind == kind) & (lost | (kind != PointKind.KINK))
@@ -258,11 +260,12 @@ def _merge_point(got: _Collected, mode: Mode, name: str, block: TruthBlock, judg
 def _judge_missing(
     case: Case, evaluation: Evaluation, name: str, block: TruthBlock, got: _Collected
 ) -> None:
-    """No gradient at all is right only where the truth is zero."""
+    """Add the check of a gradient that an engine did not return: right only if the truth is
+    zero."""
     with np.errstate(all="ignore"):
         nonzero = (np.abs(block.value) > block.error) & (block.kind == PointKind.SMOOTH)
         nonzero |= (block.kind == PointKind.KINK) & ((block.lower > 0) | (block.upper < 0))
-    nonzero &= ~lost_rows(case, evaluation)  # of a lost output nothing is asked
+    nonzero &= ~lost_rows(case, evaluation)  # a lost output needs no gradient
     missing = bool(np.any(nonzero))
     if missing:
         code, what = (
@@ -290,8 +293,9 @@ def _judge_missing(
 
 
 def _documented(case: Case, evaluation: Evaluation, name: str) -> TruthBlock | None:
-    """What the engine says that it gives as this gradient, where its value is that as well: another
-    value is of another function, whose derivative somebody stated."""
+    """Return the block that the engine's documented approximation computes, if the output of the
+    engine follows the same approximation. An output with another value belongs to another function,
+    whose derivative the user may have written."""
     found = documented_of(case, evaluation)
     if found is None or evaluation.output is None:
         return None
@@ -302,8 +306,8 @@ def _documented(case: Case, evaluation: Evaluation, name: str) -> TruthBlock | N
 
 
 def _repairable(case: Case, evaluation: Evaluation) -> bool | None:
-    """Whether rounding may be what spoils the worst entry: it is where an operation was found that
-    does it, and not where all were enclosed and are as wrong. None where that is unknown."""
+    """Whether rounding may cause the error of the worst entry: True if an operation was found that
+    causes it, False if the error remains when all operations are enclosed, None if unknown."""
     traced = case.traced.get((evaluation.engine, evaluation.mode))
     unknown = case.truth is None or case.truth.output_cost is None
     if unknown or traced is None or traced.trace is None:
@@ -314,8 +318,8 @@ def _repairable(case: Case, evaluation: Evaluation) -> bool | None:
 
 
 def _rounds(case: Case, evaluation: Evaluation) -> bool:
-    """Whether `only_rounds` of the worst entry. Second derivatives of which no operation was seen
-    have the forward run in common with those of their engine of which some were."""
+    """Check `only_rounds` for the worst entry. If no operation was blamed for a second derivative,
+    another one of the engine decides, because the forward run is the same."""
     fmt = FORMATS[case.dtype]
     mine = case.traced.get((evaluation.engine, evaluation.mode))
     if evaluation.mode in SECOND and (
@@ -327,9 +331,9 @@ def _rounds(case: Case, evaluation: Evaluation) -> bool:
 
 
 def only_rounds(trace: Trace | None, fmt: FloatFormat) -> bool:
-    """Whether it is proven that the traced entry is right as soon as some operations do not round:
-    what each of them loses is in the last digits of what goes into it (1 - 1 for 5e-19). A kernel
-    or a rule that is wrong loses more."""
+    """Check whether a trace proves that the traced entry is right as soon as some operations do not
+    round. Each of these operations loses only the last digits of its inputs, like 1 - 1 in place of
+    5e-19. A wrong kernel or derivative rule loses more."""
     if trace is None or trace.repaired is None:
         return False
     operations = [trace.operations[place] for place in trace.culprits]
@@ -344,7 +348,8 @@ def _loses_last_digits(operation: Operation, fmt: FloatFormat) -> bool:
 
 
 def flushed(case: Case) -> dict[str, Array]:
-    """The inputs with zeros in the places of subnormal numbers; empty where there are none."""
+    """The inputs with zeros in place of subnormal numbers; an empty dict if no input is
+    subnormal."""
     tiny = FORMATS[case.dtype].smallest_normal
     found = dict(case.values)
     any_flushed = False
@@ -357,8 +362,9 @@ def flushed(case: Case) -> dict[str, Array]:
 
 
 def _flushed_finding(case: Case, evaluation: Evaluation) -> Finding | None:
-    """GC402 where the engine gives what the reference engine gives at 0, and not what that gives at
-    the number, in the same dtype; None else: what both get wrong is the formula's."""
+    """Return GC402 if the engine's result is the result of the reference engine at 0 in the same
+    dtype, and differs from the result at the subnormal number itself; None otherwise. An error that
+    the reference engine shares is the formula's."""
     mode = evaluation.mode
     kept, zero = case.kept.get(mode), case.zero.get(mode)
     if kept is None or zero is None or _alike(case, kept, zero):
@@ -376,8 +382,8 @@ def _flushed_finding(case: Case, evaluation: Evaluation) -> Finding | None:
 
 
 def _alike(case: Case, one: Evaluation, other: Evaluation) -> bool:
-    """Whether all numbers agree in half of the digits; a nan agrees with nothing. Of a derivative
-    whose output is lost nothing is asked."""
+    """Check whether all numbers agree in half of the digits. A nan agrees with nothing. Derivatives
+    of a lost output are not compared."""
     if not np.all(_close(case, one.output, other.output)):
         return False
     requested = ~lost_rows(case, one)
@@ -399,7 +405,8 @@ def _close(case: Case, a: Array | None, b: Array | None) -> Mask:
 
 
 def _judge_approximation(case: Case, evaluation: Evaluation) -> tuple[list[Check], list[Finding]]:
-    """A check an input, and GC304 for those with entries that are off."""
+    """Return a check for each input of an engine that takes difference quotients, and GC304 for
+    each input with entries that are off."""
     assert case.truth is not None
     checks, findings = [], []
     for name, gradient in evaluation.gradients.items():
@@ -425,7 +432,7 @@ def _judge_approximation(case: Case, evaluation: Evaluation) -> tuple[list[Check
 
 
 def _size(g: np.ndarray, block: TruthBlock) -> str:
-    """The largest error, and beside the largest entry of the truth."""
+    """Describe the largest error, also relative to the largest entry of the truth."""
     known = (block.kind == PointKind.SMOOTH) & np.isfinite(block.value)
     with np.errstate(all="ignore"):
         largest = float(np.max(np.abs(block.value), initial=0.0, where=known))

@@ -1,5 +1,5 @@
-"""The verdict of each entry: a table of rules, of which the first that applies decides. Pure:
-arrays in, arrays out, all of shape (rows, columns)."""
+"""The verdict of each entry: the first row of a table that applies decides. Pure functions of
+arrays of shape (rows, columns)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gradcheck_cli.judge.measures import Accepted, Again, Mask
 
 
 class Verdict(IntEnum):
-    """What one entry is, in the order in which findings are reported."""
+    """The verdict on one entry, in the order in which findings are reported."""
 
     CORRECT = 0
     OUTPUT_LOST = 1  # its output is nan or inf already
@@ -30,11 +30,11 @@ class Verdict(IntEnum):
     INFINITE = 3
     OVERFLOW = 4  # infinite, and the truth does not fit the dtype either
     WRONG = 5
-    APART = 6  # at a tie, and no generalised derivative together with its neighbours
+    APART = 6  # at a tie, and together with its neighbours no generalised derivative
     UNDERFLOW = 7
     PRECISION = 8
     ILL_CONDITIONED = 9
-    DOCUMENTED = 10  # off by what the engine's documentation says
+    DOCUMENTED = 10  # off, but as the engine's documentation says
     KINK = 11
     UNDEFINED = 12
     JUMP = 13
@@ -43,12 +43,12 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One block: a Verdict and the error in ulps for every entry.
+    """The verdicts on one block, with the error of every entry in ulps.
 
-    `in_float32` marks the wrong ones which are right in float32, to its digits. Where some are off,
-    `felt` marks those whose error is large beside the derivatives of this function, `hidden` those
-    whose error is nothing beside the largest entry of their row and column, and `accepted` has the
-    errors that rounding explains.
+    `in_float32` marks the wrong entries that are right to the digits of float32. If some entries
+    are off, `felt` marks the entries whose error is large compared with the derivatives of the
+    function, `hidden` marks the entries whose error is negligible compared with the largest entry
+    of their row and column, and `accepted` has the errors that rounding explains.
     """
 
     verdict: npt.NDArray[np.int64]
@@ -61,15 +61,16 @@ class Judged:
 
 @dataclass
 class Evidence:
-    """What the rows of the table look at; each is computed once, and where a row needs it.
+    """The evidence on which the rows of the table decide. Each property is computed when first
+    needed.
 
-    `g` and every array of `block` have shape (rows, columns); `wide` is None where nobody looked
-    again. `lost` marks rows whose output is not finite, shape (rows, 1) or (rows, columns).
-    `repairable` says whether rounding may spoil the worst entry, as its operations show: where it
-    may not, the floor is known. None where nobody looked at them. `rounds`: it is proven that
-    roundings spoil it, and nothing else. `documented` is what the engine says that it gives, where
-    that is no exact derivative. `unweighed`: the cost of rounding in `block` is not known. `apart`
-    marks entries at kinks that cannot be right together (`kinks.outside_hull`).
+    `g` and every array of `block` have shape (rows, columns); `wide` is None if the engine was not
+    run in another precision. `lost` marks the rows whose output is not finite, shape (rows, 1) or
+    (rows, columns). `repairable` says whether rounding may cause the error of the worst entry, from
+    a trace of its operations; None if they were not traced. `rounds`: a proof that only roundings
+    cause it. `documented` is the truth of the approximation that the engine documents, if any.
+    `unweighed`: the cost of rounding in `block` is unknown. `apart` marks entries at kinks that
+    cannot all be right together (`kinks.outside_hull`).
     """
 
     g: Array
@@ -94,7 +95,7 @@ class Evidence:
 
     @cached_property
     def too_wide(self) -> Mask:
-        """Entries that count as right only because the error bar of the truth is so wide."""
+        """Entries that count as right only because the error bar of the truth is wide."""
         wide = measures.too_wide(self.block, self.format)
         if not wide.any():
             return wide
@@ -110,18 +111,18 @@ class Evidence:
 
     @cached_property
     def off(self) -> Mask:
-        """Finite entries of smooth points that are not right."""
+        """Finite entries that are not right although the function is smooth."""
         return ~self.right & self.of_kind(PointKind.SMOOTH) & np.isfinite(self.g)
 
     @property
     def all_right(self) -> bool:
-        """Whether there is nothing to say of any entry, as of nearly every block."""
+        """Whether every entry is simply right, as in nearly every block."""
         return self.plain and bool(self.right.all())
 
     @cached_property
     def plain(self) -> bool:
-        """Whether all entries are finite and smooth, and their truth is sharp: then the rows of the
-        table before that of what is right have nothing."""
+        """Whether all entries are finite and smooth and have a sharp truth. If so, no row of the
+        table above `Verdict.CORRECT` applies."""
         if self.lost.any() or self.block.kind.any() or not np.isfinite(self.g).all():
             return False
         return not (np.any(self.apart) or self.too_wide.any())
@@ -136,8 +137,8 @@ class Evidence:
 
     @cached_property
     def by_rounding(self) -> Mask:
-        """Of what fails, the rounding of operations explains no more than rounding the inputs
-        does."""
+        """Entries whose error the rounding of operations explains. For an entry that `_fails`, this
+        rounding explains no more than rounding the inputs does."""
         most = self.accepted.rounding
         if np.any(self.off & self._fails):
             moved = self.accepted.base + EXCUSED_MOVES * self.block.condition
@@ -146,7 +147,7 @@ class Evidence:
 
     @cached_property
     def _fails(self) -> Mask:
-        """Entries that a search calls failures, where the truth is enclosed."""
+        """Entries with a certified truth that a search calls failures."""
         truth = np.where(np.isfinite(self.block.value), self.block.value, 0.0)
         top = top_of(truth)
         with np.errstate(all="ignore"):
@@ -166,15 +167,16 @@ class Evidence:
 
     @cached_property
     def sensitive(self) -> Mask:
-        """Explained by rounding the inputs. What well-behaved operations may cost is a few times
-        that: where it is half of the digits, the problem is ill-conditioned, too."""
+        """Entries whose error is explained by rounding the inputs. Well-behaved operations may cost
+        a few times as much as the inputs do. If they cost half of the digits, the problem is
+        ill-conditioned, too."""
         half = measures.lossy(self.ulps, self.format, ERROR_BITS)
         explained = self.by_conditioning | self.by_rounding & half
         return np.asarray(explained & self.felt & ~measures.is_zero(self.block))
 
     @cached_property
     def in_float32(self) -> Mask | None:
-        """Entries that are off in float64 alone; None where float32 was not looked at."""
+        """Entries that are off in float64 alone; None if the engine was not run in float32 too."""
         if self.wide is None or (self.format.name, self.wide.format.name) != ("float64", "float32"):
             return None
         return measures.only_off_here(self.g, self.ulps, self.wide, self.block, self.format)
@@ -182,7 +184,7 @@ class Evidence:
     @cached_property
     def wrong(self) -> Mask:
         """Entries whose error is not a rounding problem."""
-        # the same operations round in every precision, and may absorb the same terms
+        # if only rounding is to blame, the other precision may absorb the same terms
         again = None if self.rounds else self.wide
         cost: Array | float = 0.0
         if again is not None and self.repairable is not False:
@@ -201,12 +203,12 @@ class Evidence:
 
     @cached_property
     def outside_kink(self) -> Mask:
-        """Not between the one-sided derivatives."""
+        """Entries at a kink that are not between the one-sided derivatives."""
         return ~self.right & self.of_kind(PointKind.KINK)
 
     @cached_property
     def vanished(self) -> Mask:
-        """Zeros in place of numbers that the dtype holds."""
+        """Zeros where the truth is a normal number of the dtype."""
         holds = np.abs(self.block.value) >= self.format.smallest_normal
         return np.asarray(self.off & (self.g == 0) & holds)
 
@@ -217,12 +219,12 @@ class Evidence:
 
     @cached_property
     def may_be_rounding(self) -> Mask:
-        """Lost digits that rounding may explain, where its cost is unknown."""
+        """Entries with lost digits that rounding may explain, because its cost is unknown."""
         return self.unweighed & (self.vanished | self.lossy)
 
     @cached_property
     def documents_it(self) -> Mask:
-        """Defects that the documentation of the engine speaks of."""
+        """Defects that the engine's documentation describes."""
         if self.documented is None or not np.any(self.off):
             return np.zeros_like(self.right)
         defects = self.wrong | self.outside_kink | self.vanished | self.lossy
@@ -252,15 +254,15 @@ TABLE: tuple[tuple[Verdict, Callable[[Evidence], Mask]], ...] = (
     (Verdict.PRECISION, lambda e: e.lossy),
     (Verdict.CORRECT, lambda e: e.off),
 )
-"""The first verdict that applies to an entry is its own. From the row of what is right on, what is
-left are finite numbers that are off: only they need the costly evidence."""
+"""The verdict on an entry is the first one whose row applies. The rows below `CORRECT` apply only
+to finite entries that are off, so their costly evidence is computed only for these."""
 
 _RIGHT = next(place for place, (verdict, _) in enumerate(TABLE) if verdict is Verdict.CORRECT)
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """The code and the sentence of the finding of a verdict."""
+    """The code and the message of the finding for a verdict."""
 
     code: str
     says: Callable[[wording.About], str]
@@ -277,8 +279,8 @@ OF_THE_ENGINE: Mapping[Verdict, Reported] = {
     Verdict.ILL_CONDITIONED: Reported(Codes.ILL_CONDITIONED, wording.ill_conditioned),
     Verdict.DOCUMENTED: Reported(Codes.DOCUMENTED_APPROXIMATION, wording.documented),
 }
-"""In the order of verdicts; so are those of the point, which are reported once an input and not
-once an engine."""
+"""Findings about an engine's answer. Both tables are in the order of verdicts. A finding about the
+point is reported once for an input, not once for an engine."""
 
 OF_THE_POINT: Mapping[Verdict, Reported] = {
     Verdict.KINK: Reported(Codes.KINK, wording.kink),
@@ -289,8 +291,8 @@ OF_THE_POINT: Mapping[Verdict, Reported] = {
 
 
 def judge_block(evidence: Evidence, *, settled: bool = False) -> Judged:
-    """The verdict of every entry of one block. `settled`: what is not simply right loses little,
-    and nothing is said of it."""
+    """Return the verdict on every entry of one block. `settled` says that no entry which is not
+    simply right has lost enough digits to be reported."""
     g, lost = evidence.g, evidence.lost
     verdict = np.zeros(g.shape, dtype=np.int64)  # Verdict.CORRECT
     if evidence.all_right or (settled and evidence.plain):

@@ -22,7 +22,7 @@ CODES_OF_FAILURES = {
 
 
 def failure_finding(case: Case, evaluation: Evaluation) -> Finding:
-    """The finding of an evaluation that failed."""
+    """The finding about an evaluation that failed."""
     failure = evaluation.failure
     assert failure is not None
     code = CODES_OF_FAILURES[failure.kind]
@@ -41,12 +41,13 @@ def failure_finding(case: Case, evaluation: Evaluation) -> Finding:
 
 
 def internal_finding(case: Case, failure: Failure) -> Finding:
-    """The finding of an exception in gradcheck's own truth, judge or explanation (GC706)."""
+    """The finding about an exception in gradcheck's own truth, judge or explanation (GC706)."""
     return finding(case, Codes.INTERNAL, failure.message, detail=failure.detail)
 
 
 def no_truth_finding(case: Case, failure: Failure | None) -> Finding:
-    """There is no truth to judge by: a mistake of gradcheck's own, or a limit of the run."""
+    """The finding about a missing truth: GC706 for a bug in gradcheck, GC501 for a limit of the
+    run."""
     if failure is not None and failure.kind == "internal":
         return internal_finding(case, failure)
     late = failure is None or failure.kind == "timed-out"
@@ -55,6 +56,6 @@ def no_truth_finding(case: Case, failure: Failure | None) -> Finding:
 
 
 def dtype_finding(case: Case, evaluation: Evaluation, name: str, dtype: str) -> Finding:
-    """The gradient came back in another dtype than its input has (GC103)."""
+    """The finding about a gradient in another dtype than its input has (GC103)."""
     message = f"the gradient of `{name}` is {dtype}, but its input is {evaluation.dtype}"
     return finding(case, Codes.WRONG_SHAPE_OR_DTYPE, message, evaluation=evaluation, input=name)

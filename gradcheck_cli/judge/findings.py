@@ -1,4 +1,4 @@
-"""From verdicts to findings: one per code, engine, dtype, mode and input, worst entries first."""
+"""Findings from verdicts: one per code, engine, dtype, mode and input, worst entries first."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def finding(
     truth_source: str | None = None,
     detail: str = "",
 ) -> Finding:
-    """A Finding of this case with the fields that every finding has."""
+    """Return a finding of this case, with the fields that every finding has filled in."""
     found = Finding(
         code=code,
         severity=severity or CODES[code].severity,
@@ -58,7 +58,8 @@ def finding(
 
 
 def _indexing(case: Case, evaluation: Evaluation | None, name: str) -> Indexing | None:
-    """How `entry_index` counts; what is about the point speaks of reverse mode where it can."""
+    """Return what the numbers in `entry_index` count. A finding about the point is described by the
+    first mode of the case."""
     mode = evaluation.mode if evaluation else next((m for m in case.projections), None)
     if mode not in FIRST_ORDER:
         return None
@@ -74,7 +75,7 @@ def _indexing(case: Case, evaluation: Evaluation | None, name: str) -> Indexing 
 
 
 def _with_directions(found: Finding, case: Case, mode: Mode) -> Finding:
-    """The finding with what its numbers are products with."""
+    """Return the finding with the cotangents and directions that its numbers are products with."""
     if found.input is None:
         return found
     projection, columns = case.projections[mode], found.input
@@ -99,12 +100,13 @@ def _listed(arrays: Array | None) -> tuple[tuple[float, ...], ...]:
 
 
 def _flat(arrays: Array | None) -> tuple[tuple[float, ...], ...]:
-    """An array (k, *shape) as k tuples."""
+    """Split an array (k, *shape) into k flat tuples."""
     return () if arrays is None else tuple(tuple(map(float, one.ravel())) for one in arrays)
 
 
 def entry_index(case: Case, mode: str, name: str, row: int, column: int) -> tuple[int, ...]:
-    """The index that a person uses: output's first (unless it is a scalar), then the input's."""
+    """Return the index that a user expects: the index into the output first, unless it is a scalar,
+    then the index into the input."""
     projection = case.projections[mode]  # type: ignore[index]
     if mode in SECOND:
         block = HessianBlock.named(name, case.spec.wrt)
@@ -123,7 +125,7 @@ def entry_index(case: Case, mode: str, name: str, row: int, column: int) -> tupl
 def _place(
     case: Case, directions: Mapping[str, Array] | None, name: str, flat: int
 ) -> tuple[int, ...]:
-    """The index of an entry of an input, or the number of a direction where there are any."""
+    """The index of an entry of an input, or the number of a direction if directions are given."""
     if directions is not None and name in directions:
         return (flat,)
     shape = np.shape(case.values[name])
@@ -139,9 +141,9 @@ def entries_of(
     g: Array | None,
     ulps: Array | None,
 ) -> tuple[tuple[Entry, ...], int]:
-    """The worst `SHOWN_ENTRIES` of the entries at `places` (k, 2), and how many more there are.
+    """Return the worst `SHOWN_ENTRIES` entries at `places` (k, 2), and the number of the others.
 
-    Entries that are not finite come first, then by the size of their error in ulps.
+    Entries that are not finite come first; the rest follow by the size of their error in ulps.
     """
     if ulps is None:
         order = np.arange(len(places))
@@ -165,7 +167,7 @@ def entries_of(
 
 
 def _truth(block: TruthBlock, row: int, column: int) -> float | None:
-    """The truth of an entry, where a finite bar or the slopes of a kink make it one."""
+    """Return the truth of an entry if it is smooth or a kink and its value is known, else None."""
     known = block.kind[row, column] in (PointKind.SMOOTH, PointKind.KINK)
     return _known(block.value[row, column]) if known else None
 
@@ -183,8 +185,8 @@ def finding_at(
     g: Array | None = None,
     ulps: Array | None = None,
 ) -> Finding:
-    """A finding of entries of a block, of which an engine gave `g`. `block` is the truth that they
-    show, where that is not all of it."""
+    """Return a finding about the entries of a block, for which an engine returned `g`. The finding
+    shows the truth in `block`, if given, in place of the truth that it is about."""
     case, name = about.case, about.name
     shown = about.block if block is None else block
     entries, more = entries_of(case, about.mode, name, shown, about.places, g, ulps)
@@ -201,8 +203,8 @@ def finding_at(
 
 
 def source_of(case: Case, block: TruthBlock, places: Array | None = None) -> str:
-    """Where the truth of a block comes from, or that of its entries at `places` (k, 2). Nothing is
-    confirmed but by a finite bar."""
+    """Return where the truth of a block comes from, or the truth of its entries at `places` (k, 2).
+    A truth counts as confirmed only if its error bar is finite."""
     at = (slice(None), slice(None)) if places is None else (places[:, 0], places[:, 1])
     kind = block.kind[at]
     if (kind == PointKind.UNDECIDED).all():
@@ -224,7 +226,7 @@ BESIDE = "negligible compared with the largest entry of its row or column"
 def engine_findings(
     case: Case, evaluation: Evaluation, name: str, block: TruthBlock, judged: Judged
 ) -> Iterable[Finding]:
-    """The findings of one block of one engine's answer."""
+    """Yield the findings about one block of one engine's answer."""
     g = evaluation.gradients[name].values
     assert g is not None
     if not judged.verdict.any():
@@ -237,7 +239,7 @@ def engine_findings(
         mode, places = evaluation.mode, np.argwhere(_told(verdict, judged))
         second = verdict is Verdict.WRONG and mode in SECOND
         truth, ulps = block, judged.ulps
-        if verdict is Verdict.APART:  # nothing is wrong with a slope of a kink alone
+        if verdict is Verdict.APART:  # each entry alone is a possible slope of the kink
             alone = ulps <= FEW_ULPS
             truth = block.at(alone, value=np.nan)
             ulps = np.where(alone, np.nan, ulps)
@@ -265,8 +267,8 @@ OF_ROUNDING = (Verdict.PRECISION, Verdict.UNDERFLOW)
 
 
 def _told(verdict: Verdict, judged: Judged) -> Mask:
-    """The entries with this verdict; without those whose error is nothing beside the others, unless
-    there are no more."""
+    """Mark the entries to report under this verdict. Entries with a hidden error are left out,
+    unless there are no others."""
     mine = np.asarray(judged.verdict == verdict)
     if verdict not in OF_ROUNDING or judged.hidden is None:
         return mine
@@ -282,7 +284,7 @@ def _are_hidden(verdict: Verdict, judged: Judged, places: Array) -> bool:
 
 def _severity(case: Case, verdict: Verdict, judged: Judged, places: Array) -> Severity | None:
     if verdict is Verdict.OVERFLOW:
-        return "warning"  # no defect: no way of computing does better
+        return "warning"  # no defect: no program in this dtype does better
     if _are_hidden(verdict, judged, places):
         return "note"  # no training sees it
     if verdict not in (Verdict.PRECISION, Verdict.DOCUMENTED):
@@ -292,15 +294,16 @@ def _severity(case: Case, verdict: Verdict, judged: Judged, places: Array) -> Se
 
 
 def severity_of_loss(code: str, ulps: float, fmt: FloatFormat) -> Severity:
-    """A note where no more than half of the digits are lost, else what the code says."""
+    """Return "note" if no more than half of the digits are lost, else the severity of the code."""
     small = ulps <= fmt.lost(ERROR_BITS)
     return "note" if small else CODES[code].severity
 
 
 def point_findings(case: Case, masks: Mapping[tuple[Mode, str], Array]) -> Iterable[Finding]:
-    """Kinks, jumps, undefined and undecided entries: once an input, not once an engine.
+    """Yield findings about kinks, jumps, undefined and undecided entries: once an input, not an
+    engine.
 
-    `masks` has an array of Verdicts (rows, columns) by mode and block.
+    `masks` has an array of Verdicts (rows, columns) for each mode and block.
     """
     truth = case.truth
     assert truth is not None
@@ -314,14 +317,15 @@ def point_findings(case: Case, masks: Mapping[tuple[Mode, str], Array]) -> Itera
             if not len(places) or (row.code, name) in seen:
                 continue
             seen.add((row.code, name))
-            if verdict is Verdict.UNDECIDED:  # a bar that leaves it open confirms no number
+            if verdict is Verdict.UNDECIDED:  # a bar that is too wide confirms no number
                 block = block.undecided_at(too_wide(block, FORMATS[case.dtype]))
             about = About(case, mode, name, block, places)
             yield finding_at(about, row.code, row.says(about))
 
 
 def guard_findings(case: Case) -> Iterable[Finding]:
-    """Clips that make the gradient of an input exactly zero: once an input."""
+    """Yield a finding for each clip that makes the gradient of an input exactly zero, once an
+    input."""
     truth = case.truth
     assert truth is not None
     for guard in truth.guards:

@@ -1,10 +1,8 @@
-"""The last gate: no number that differs from the truth it is shown beside is passed without a rule
-that allows it.
+"""The last gate: no number that differs from its truth passes without a rule that allows it.
 
-Every check says by which rules its numbers passed (`rules_of`), from the numbers themselves and not
-from the way in which they were judged. When all is known of a spec, each check is compared once
-more with its rules and its findings (`unexplained`): what passes without either is a mistake of
-gradcheck's own.
+`rules_of` says by which rules the numbers of a check passed, from the numbers themselves and not
+from the judge's decisions. When a spec is finished, `unexplained` compares each check once more
+with its rules and findings. A check that passed without either is a bug in gradcheck.
 """
 
 from __future__ import annotations
@@ -31,8 +29,8 @@ from gradcheck_cli.judge.measures import (
 
 @dataclass(frozen=True, slots=True)
 class Allowing:
-    """What a rule says, the part of a dtype's digits that it lets pass (None: all), and the codes
-    of which one has to say so (none: it goes without saying)."""
+    """What a rule allows: `says` in words; `digits` is the part of a dtype's digits that may be
+    lost (None: all). If there are `codes`, a finding with one of them must report the entries."""
 
     says: str
     digits: float | None = None
@@ -85,7 +83,7 @@ RULES: Mapping[Rule, Allowing] = {
     "path": Allowing("the effect of rounding on a training path"),
     "none": Allowing("no rule allows it", 0.0),
 }
-"""In the order in which they are asked; `none` is left."""
+"""In the order in which they are tried; `none` is the rest."""
 
 OF_VERDICT: Mapping[Verdict, Rule] = {
     Verdict.OUTPUT_LOST: "lost output",
@@ -102,9 +100,9 @@ OF_VERDICT: Mapping[Verdict, Rule] = {
 def rules_of(
     g: Array, block: TruthBlock, judged: Judged, fmt: FloatFormat, tolerance: Tolerance | None
 ) -> tuple[Pass, ...]:
-    """By which rules the entries of a block, shape (rows, columns), pass that are more than a few
-    ulps off, or not smooth. `none` has what no rule allows: what is reported as an error, or what
-    the judge missed."""
+    """Return the rules by which the entries of a block, shape (rows, columns), pass, for all
+    entries that are not smooth or are off by more than a few ulps. The rule `none` has the entries
+    that no rule allows. They are reported as errors, or the judge missed them."""
     left = ~(judged.ulps <= FEW_ULPS)
     if judged.verdict.any() or block.kind.any():
         left |= (block.kind != PointKind.SMOOTH) | (judged.verdict != Verdict.CORRECT)
@@ -128,7 +126,7 @@ def _pass(rule: Rule, ulps: Array) -> Pass:
 
 
 def merged(passes: Iterable[Pass]) -> tuple[Pass, ...]:
-    """Each rule once, with all of its entries."""
+    """Merge the passes of each rule into one, with all of its entries."""
     by_rule: dict[Rule, list[Pass]] = {}
     for one in passes:
         by_rule.setdefault(one.rule, []).append(one)
@@ -151,7 +149,7 @@ def _masks(
     fmt: FloatFormat,
     tolerance: Tolerance | None,
 ) -> Iterator[tuple[Rule, Mask]]:
-    """The entries that each rule allows, each rule from the numbers that it is about."""
+    """Yield the entries that each rule allows, decided by the numbers that the rule is about."""
     verdict, rough = judged.verdict, judged.verdict.any()
     for one, rule in OF_VERDICT.items() if rough else ():
         yield rule, np.asarray(verdict == one)
@@ -190,7 +188,8 @@ def _fewer(judged: Judged, fmt: FloatFormat, part: float) -> Mask:
 def unexplained(
     checks: Iterable[Check], findings: Sequence[Finding]
 ) -> Iterator[tuple[Check, str]]:
-    """The checks that passed with numbers that no rule and no finding explains, and why not."""
+    """Yield the checks whose numbers passed without a rule or finding that explains them, and
+    why."""
     for check in checks:
         if check.status == "passed":
             about = [finding for finding in findings if _speaks_of(finding, check)]
@@ -202,7 +201,7 @@ def unexplained(
 def _unexplained(check: Check, about: Sequence[Finding]) -> str:
     codes = {finding.code for finding in about}
     if any(finding.severity == "error" and finding.dtype is None for finding in about):
-        return ""  # of its behaviour: its numbers mean nothing
+        return ""  # its behaviour is wrong, so its numbers mean nothing
     digits = FORMATS[check.dtype].bits
     for passed in check.passed_by:
         rule = RULES[passed.rule]
@@ -222,8 +221,8 @@ def _unexplained(check: Check, about: Sequence[Finding]) -> str:
 
 
 def _speaks_of(finding: Finding, check: Check) -> bool:
-    """Whether the finding is about the numbers of the check. What is about the point, or compares,
-    is reported once: of any engine and mode."""
+    """Check whether the finding is about the numbers of the check. A finding about the point, or
+    one that compares two engines or modes, is reported once and concerns all engines and modes."""
     return (
         finding.dtype in (check.dtype, None)
         and finding.point == check.point

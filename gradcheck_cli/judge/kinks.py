@@ -1,8 +1,8 @@
-"""Whether a gradient at a kink is a generalised derivative.
+"""Decide whether a gradient at a kink is a generalised derivative.
 
-Entry by entry it must lie between the one-sided derivatives (`entries`). Along a direction that
-moves several tied entries at once, <g, d> must lie between the one-sided derivatives along d: this
-is what tells the shares (1/2, 1/2) of a tie of max from (1, 1), which no subgradient is.
+Each entry must lie between the one-sided derivatives. Along a direction d that moves several tied
+entries at once, <g, d> must lie between the one-sided derivatives along d. The second rule
+distinguishes the shares (1/2, 1/2) of a tie of max from (1, 1), which is not a subgradient.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ MISFIT = "the entries contradict each other: "
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """Rows (rows,) whose gradient is outside of a hull, and <g, d> of all rows, `along`."""
+    """A hull that does not contain the gradient: a mask `rows` (rows,) of the rows outside, and
+    `along`, <g, d> for every row."""
 
     hull: Hull
     rows: Array
     along: Array
 
     def words(self) -> str:
-        """What is wrong, of the row that is farthest off."""
+        """Describe the row that is farthest outside."""
         with np.errstate(all="ignore"):
             off = np.fmax(self.hull.lower - self.along, self.along - self.hull.upper)
         row = int(np.argmax(np.where(self.rows, off, -np.inf)))
@@ -45,7 +46,7 @@ class Miss:
 
 
 def misses(case: Case, evaluation: Evaluation) -> Iterator[Miss]:
-    """The hulls that do not hold the gradient."""
+    """Yield the hulls that do not contain the gradient."""
     if case.truth is None or evaluation.failure is not None:
         return
     for hull in case.truth.hulls.get(evaluation.mode, ()):
@@ -55,7 +56,8 @@ def misses(case: Case, evaluation: Evaluation) -> Iterator[Miss]:
 
 
 def outside_hull(case: Case, evaluation: Evaluation) -> dict[str, Array]:
-    """By input, a mask (rows, columns) of the entries at kinks that cannot be right together."""
+    """By input, a mask (rows, columns) of the entries at kinks that cannot all be right
+    together."""
     result: dict[str, Array] = {}
     for miss in misses(case, evaluation):
         for name, weights in miss.hull.direction.items():

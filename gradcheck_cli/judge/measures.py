@@ -1,5 +1,4 @@
-"""Measures of all entries of a block at once. Pure: arrays in, arrays out, all of shape (rows,
-columns)."""
+"""Measures of all entries of a block at once. Pure functions of arrays of shape (rows, columns)."""
 
 from __future__ import annotations
 
@@ -30,14 +29,13 @@ from gradcheck_cli.domain.truth import PointKind, TruthBlock
 Mask = npt.NDArray[np.bool_]
 P = ParamSpec("P")
 
-MEASURED = 48  # measures of small blocks that are kept: those of one case, of each kind
-SMALL = 1024  # entries, as many as a Jacobian has that is computed whole
+MEASURED = 48  # results kept for each function: enough for the small blocks of one case
+SMALL = 1024  # entries of the largest Jacobian that is computed whole
 
 
 def _once(function: Callable[P, Array]) -> Callable[P, Array]:
-    """The function, which measures the very same arrays once: whoever looks for what is suspect,
-    whether that is settled, and by which rule it passes, asks the same. The result is for reading
-    alone."""
+    """Cache the function by the identity of its arguments. Suspects, verdicts and rules ask for the
+    same measures of the same arrays. Results of small blocks are read-only."""
     known: dict[tuple[int, ...], tuple[tuple[object, ...], Array]] = {}
 
     @wraps(function)
@@ -45,7 +43,7 @@ def _once(function: Callable[P, Array]) -> Callable[P, Array]:
         assert not named
         key = tuple(map(id, args))
         before = known.get(key)
-        if before is not None:  # they live as long as they are here, so no others have their ids
+        if before is not None:  # the cache keeps the arguments alive, so their ids stay theirs
             return before[1]
         made = function(*args, **named)
         if made.size <= SMALL:
@@ -60,7 +58,7 @@ def _once(function: Callable[P, Array]) -> Callable[P, Array]:
 
 @_once
 def error_in_ulps(g: Array, truth: Array, fmt: FloatFormat) -> Array:
-    """|g - T| in ulp(T); 0 where both are the same infinity, nan where either is not a number."""
+    """|g - T| in ulp(T); 0 if both round to the same infinity, nan if g or T is nan."""
     with np.errstate(all="ignore"):
         error = np.abs(g - truth) / fmt.ulp(truth)
     infinite = np.isinf(g)
@@ -71,7 +69,7 @@ def error_in_ulps(g: Array, truth: Array, fmt: FloatFormat) -> Array:
 
 @_once
 def accepted(g: Array, block: TruthBlock, fmt: FloatFormat, tolerance: Tolerance | None) -> Mask:
-    """Entries that are right, without asking how well conditioned the problem is."""
+    """Mark the entries that are right without considering the conditioning of the problem."""
     with np.errstate(all="ignore"):
         error = np.abs(g - block.value)
         right: Mask = error <= block.error + _tolerated(block.value, fmt, tolerance)
@@ -86,9 +84,9 @@ def accepted(g: Array, block: TruthBlock, fmt: FloatFormat, tolerance: Tolerance
 
 
 def _accepted_where_rough(g: Array, block: TruthBlock, fmt: FloatFormat, smooth: Mask) -> Mask:
-    """`smooth` at smooth entries; at kinks what lies between the one-sided derivatives; any number
-    where there is no derivative, or none is known. Next to a kink nobody knows what rounding costs:
-    as many digits may be lost as nothing is said of elsewhere."""
+    """`smooth` at smooth entries; at a kink whether g lies between the one-sided derivatives;
+    whether g is finite where there is no derivative, or none is known. The cost of rounding is
+    unknown next to a kink, so as many digits may be lost as go unreported elsewhere."""
     with np.errstate(all="ignore"):
         steepest = np.maximum(np.abs(block.lower), np.abs(block.upper))
         few = max(FEW_ULPS, fmt.lost(NOTE_BITS))
@@ -102,7 +100,7 @@ def _accepted_where_rough(g: Array, block: TruthBlock, fmt: FloatFormat, smooth:
 
 
 def _tolerated(truth: Array, fmt: FloatFormat, tolerance: Tolerance | None) -> Array:
-    """What the user accepts, or a few ulps."""
+    """The absolute error that the user's tolerance allows, or a few ulps without a tolerance."""
     if tolerance is not None:
         for key in (fmt.name, ""):
             if key in tolerance.ulps:
@@ -116,7 +114,7 @@ def _tolerated(truth: Array, fmt: FloatFormat, tolerance: Tolerance | None) -> A
 def surely_tolerated(
     g: Array, block: TruthBlock, fmt: FloatFormat, tolerance: Tolerance | None
 ) -> Mask:
-    """Entries within what the user accepts, wherever in its bar the truth is."""
+    """Mark the entries within the user's tolerance wherever the truth lies in its error bar."""
     if not has_tolerance(fmt, tolerance):
         return np.zeros(g.shape, dtype=np.bool_)
     with np.errstate(all="ignore"):
@@ -125,7 +123,7 @@ def surely_tolerated(
 
 
 def has_tolerance(fmt: FloatFormat, tolerance: Tolerance | None) -> bool:
-    """Whether the user said what is accepted in this dtype."""
+    """Check whether the user gave a tolerance for this dtype."""
     if tolerance is None:
         return False
     stated = {*tolerance.ulps, *tolerance.rtol, *tolerance.atol}
@@ -133,24 +131,25 @@ def has_tolerance(fmt: FloatFormat, tolerance: Tolerance | None) -> bool:
 
 
 def legitimately_flushed(g: Array, truth: Array, fmt: FloatFormat) -> Mask:
-    """The truth is below the smallest normal number, and g is zero or subnormal (or that
-    number)."""
+    """Mark the entries whose truth is below the smallest normal number, where g is no larger than
+    it."""
     tiny = fmt.smallest_normal
     return np.asarray((np.abs(truth) < tiny) & (np.abs(g) <= tiny))
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The gradient by the same engine in another precision, (rows, columns)."""
+    """The gradient of the same engine in another precision, shape (rows, columns)."""
 
     values: Array
     format: FloatFormat
 
     def speaks_of(self, g: Array, truth: Array) -> Mask:
-        """Entries of which this precision is evidence: it can hold the truth and what is off.
+        """Mark the entries for which this precision is evidence: it can hold both the truth and the
+        error.
 
-        A truth below its normal numbers may be rounded to zero there, or an error to nothing, and
-        neither says anything about another precision.
+        A truth below its smallest normal number may be rounded to zero, and a small error may
+        vanish. Then this precision says nothing about the other.
         """
         with np.errstate(all="ignore"):
             off = np.abs(g - truth)
@@ -168,8 +167,8 @@ def follows(
     fmt: FloatFormat,
     tolerance: Tolerance | None,
 ) -> Mask:
-    """Entries whose error is explained by what the engine's documentation says: beside that they
-    would be right, and they are far nearer to it than to the truth."""
+    """Mark the entries whose error the engine's documentation explains: `g` is right compared with
+    `documented`, and far nearer to it than to the truth."""
     most = accepted_errors(documented, fmt, tolerance)
     with np.errstate(all="ignore"):
         left = np.abs(g - documented.value)
@@ -181,7 +180,8 @@ def follows(
 
 
 def has_few_digits(g: Array, block: TruthBlock) -> Mask:
-    """Entries of which few digits are known, but half an ulp of the inputs leaves no more."""
+    """Mark the entries with few known digits where half an ulp of the inputs leaves no more of
+    them."""
     with np.errstate(all="ignore"):
         farthest = np.abs(g - block.value) + block.error
         explained = farthest <= FIRST_ORDER_SLACK * block.condition
@@ -190,10 +190,11 @@ def has_few_digits(g: Array, block: TruthBlock) -> Mask:
 
 @_once
 def too_wide(block: TruthBlock, fmt: FloatFormat) -> Mask:
-    """The error bar of a smooth entry leaves more than half of the digits open.
+    """Mark the smooth entries whose error bar leaves more than half of the digits open.
 
-    Where the truth cannot be distinguished from zero, digits mean nothing; there the bar is
-    measured against how large the derivative is nearby."""
+    A truth that cannot be distinguished from zero has no digits. Its error bar is compared with the
+    size of the derivative nearby.
+    """
     half = 2.0 ** -(DECIDABLE * fmt.bits)
     wide = block.error > half * np.abs(block.value)
     if not wide.any():
@@ -205,9 +206,9 @@ def too_wide(block: TruthBlock, fmt: FloatFormat) -> Mask:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """How large an error each rule lets pass, for every entry: the error bar of the truth and a few
-    ulps or what the user accepts; that and what rounding the inputs does; that and what rounding
-    each operation once may cost."""
+    """The largest error that each rule allows, for every entry. `base`: the error bar of the truth,
+    plus a few ulps or the user's tolerance. `conditioning`: the base plus the cost of rounding the
+    inputs. `rounding`: the base plus the cost of rounding each operation once."""
 
     base: Array
     conditioning: Array
@@ -215,10 +216,11 @@ class Accepted:
 
 
 def accepted_errors(block: TruthBlock, fmt: FloatFormat, tolerance: Tolerance | None) -> Accepted:
-    """The largest errors that are explained.
+    """The largest error that each rule explains, for every entry.
 
-    Where the truth cannot be distinguished from zero, there are no digits to lose: what rounding
-    leaves of terms that cancel is right as long as it is small beside the derivative nearby."""
+    A truth that cannot be distinguished from zero has no digits to lose. There, the rounding
+    residue of terms that cancel is right if it is small compared with the derivative nearby.
+    """
     slack = FIRST_ORDER_SLACK
     with np.errstate(all="ignore"):
         base = block.error + _tolerated(block.value, fmt, tolerance)
@@ -229,16 +231,16 @@ def accepted_errors(block: TruthBlock, fmt: FloatFormat, tolerance: Tolerance | 
 
 
 def is_zero(block: TruthBlock) -> Mask:
-    """Entries whose truth cannot be distinguished from zero."""
+    """Mark the entries whose truth cannot be distinguished from zero."""
     return np.asarray(np.abs(block.value) <= block.error)
 
 
 def is_felt(
     g: Array, block: TruthBlock, ulps: Array, fmt: FloatFormat, tolerance: Tolerance | None
 ) -> Mask:
-    """Entries that lost more than a quarter of their digits, and whose error is large beside the
-    derivatives of this function, or beside all other entries, too: an entry whose terms cancel has
-    few digits at any accuracy. With a tolerance, all."""
+    """Mark the entries that lost more than a quarter of their digits, if the error is also large
+    compared with the derivatives of this function, or with all other entries. An entry whose terms
+    cancel has few digits at any accuracy. With a tolerance, all entries are marked."""
     if has_tolerance(fmt, tolerance):
         return np.ones(g.shape, dtype=np.bool_)
     with np.errstate(all="ignore"):
@@ -249,19 +251,20 @@ def is_felt(
 
 
 def lossy(ulps: Array, fmt: FloatFormat, part: float) -> Mask:
-    """Entries that lost more than this part of their digits."""
+    """Mark the entries that lost more than this part of their digits."""
     return np.asarray(np.log2(np.maximum(ulps, 1.0)) > part * fmt.bits)
 
 
 def is_hidden(
     g: Array, block: TruthBlock, fmt: FloatFormat, roundings: float = HIDDEN_ULPS
 ) -> Mask:
-    """Entries whose error is a few roundings of the largest entry of their row or column: the
-    gradient of that output, or what that input does to all outputs, is right as a whole to the
-    digits of the dtype.
+    """Mark the entries whose error is at most a few roundings of the largest entry of their row or
+    column: the gradient of that output, or the derivative of all outputs by that input, is right as
+    a whole to the digits of the dtype.
 
-    A zero has to be nothing in both. It is no noise: an optimiser that scales each entry by itself
-    stands still there, so in the gradient of a scalar it counts however large the others are.
+    A zero must be negligible in both its row and its column. An optimiser that scales each entry
+    separately does not move along it, so in the gradient of a scalar a zero counts however large
+    the other entries are.
     """
     known = np.where(np.isfinite(block.value), np.abs(block.value), 0.0)
     row, column = (np.max(known, axis=axis, keepdims=True, initial=0.0) for axis in (1, 0))
@@ -271,7 +274,8 @@ def is_hidden(
 
 
 def unseen_in_float32(g: Array, block: TruthBlock, fmt: FloatFormat) -> Mask:
-    """Entries of float64 whose error would be lost in the last quarter of float32's digits."""
+    """Mark the float64 entries whose error would be lost in the last quarter of float32's
+    digits."""
     if fmt.name != "float64":
         return np.zeros(g.shape, dtype=np.bool_)
     single = FORMATS["float32"]
@@ -281,13 +285,15 @@ def unseen_in_float32(g: Array, block: TruthBlock, fmt: FloatFormat) -> Mask:
 def only_off_here(
     g: Array, ulps: Array, single: Again, block: TruthBlock, fmt: FloatFormat
 ) -> Mask:
-    """Entries that lose more than half of their bits in float64, and next to none in float32.
+    """Mark the entries that lose more than half of their bits in float64 and almost none in
+    float32.
 
-    Rounding takes about as many bits of one program in each, so this is no rounding: a constant or
-    a step of the derivative has the digits of float32 only, or it is the derivative of something
-    that is nearly the same. Where one entry shows it, others of the block that lost more than a
-    quarter did so for the same reason. Only entries count whose truth float32 can hold, and whose
-    error is more than what rounding each operation may cost: terms that cancel may do so exactly.
+    Rounding takes about the same number of bits from a program in both dtypes, so rounding is not
+    the cause: a constant or a step of the derivative has only the digits of float32, or g is the
+    derivative of a slightly different function. If one entry of the block shows this, entries that
+    lost more than a quarter are marked as well. Two kinds of entries do not count: float32 cannot
+    hold the truth, or the error is within the cost of rounding each operation, because terms may
+    cancel exactly.
     """
     in_float32 = error_in_ulps(single.values, block.value, single.format)
     with np.errstate(all="ignore"):
@@ -301,10 +307,10 @@ def only_off_here(
 
 
 def grows_with_precision(g: Array, block: TruthBlock, wide: Again | None, fmt: FloatFormat) -> Mask:
-    """Entries that lost more than half of their bits in two precisions, with a larger error in the
-    finer one, and there a larger error than rounding each operation may cost: rounding errors
-    shrink. A zero does not count: the coarser precision may have absorbed what the finer one sees.
-    """
+    """Mark the entries that lost more than half of their bits in two precisions, if the error is
+    larger in the finer one and exceeds the cost of rounding each operation there. Rounding errors
+    shrink. A zero in the coarser precision does not count: it may have absorbed what the finer one
+    keeps."""
     if wide is None or wide.format is fmt:
         return np.zeros(g.shape, dtype=np.bool_)
     fine, coarse = sorted((Again(g, fmt), wide), key=lambda one: one.format.unit_roundoff)
@@ -319,21 +325,21 @@ def grows_with_precision(g: Array, block: TruthBlock, wide: Again | None, fmt: F
 
 
 def beyond_rounding(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
-    """Entries that the roundings of the finer precision cannot make zero."""
+    """Mark the entries that rounding in the finer precision cannot turn into zero."""
     with np.errstate(all="ignore"):
         return np.asarray(finest_cost(wide, block, fmt) < np.abs(block.value))
 
 
 def finest_cost(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Array:
-    """What rounding each operation once may cost in the finer of two precisions."""
+    """The cost of rounding each operation once in the finer of two precisions."""
     finer = min(wide.format.unit_roundoff / fmt.unit_roundoff, 1.0)
     return np.asarray(FIRST_ORDER_SLACK * finer * block.floor)
 
 
 def of_natural_size(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
-    """Entries that differences of the finer precision see, and that are far from all that it could
-    absorb or let underflow: not small beside the derivative nearby or beside 1, with which
-    derivatives are written (1 - y^2), and of a usual exponent."""
+    """Mark the entries that differences in the finer precision can see, and that are too large to
+    be absorbed or to underflow there: not small compared with the derivative nearby or with 1, a
+    common term of derivatives (1 - y^2), and within the usual range of exponents."""
     finer = wide.format if wide.format.bits > fmt.bits else fmt
     size = np.abs(block.value)
     with np.errstate(all="ignore"):
@@ -346,8 +352,9 @@ def of_natural_size(wide: Again, block: TruthBlock, fmt: FloatFormat) -> Mask:
 def loses_little(
     g: Array, block: TruthBlock, wide: Again | None, fmt: FloatFormat, tolerance: Tolerance | None
 ) -> Mask:
-    """Entries that lost less than a quarter of their digits, with another error in another
-    precision. Where none was looked at, that is so if no number of float32 has the same error."""
+    """Mark the entries that lost less than a quarter of their digits, with a different error in
+    another precision. Without a run in another precision, `g` rounded to float32 stands in for
+    it."""
     little = ~lossy(error_in_ulps(g, block.value, fmt), fmt, NOTE_BITS)
     if has_tolerance(fmt, tolerance):
         return np.zeros_like(little)
@@ -358,16 +365,16 @@ def loses_little(
 
 
 def repeats_in(g: Array, block: TruthBlock, wide: Again | None, cost: Array | float = 0.0) -> Mask:
-    """Entries whose error does not come from rounding: it is there in another precision too.
+    """Mark the entries whose error recurs in another precision, so that rounding is not the cause.
 
-    Two proofs: the engine gives the same wrong number in both precisions, or the derivative that
-    the user stated differs from the truth in float64, and the engine follows it. The first holds
-    for errors above `cost`, what the roundings of the finer precision may do: NumPy inverts a
-    matrix of float32 in float64, so the same rounding error appears in both. A cost that is not
-    finite is unknown and explains nothing. Zero does not count there either: what is absorbed in
-    float32 may be absorbed in float64.
+    There are two proofs. First, the engine returns the same wrong number in both precisions, with
+    an error above `cost`, the cost of rounding in the finer one. (NumPy inverts a float32 matrix in
+    float64, so the same rounding error appears in both.) A cost that is not finite is unknown and
+    explains nothing. A repeated zero does not count: float64 may absorb what float32 absorbs.
+    Second, the derivative that the user wrote differs from the truth in float64, and the engine
+    follows it.
     """
-    with np.errstate(all="ignore"):  # a truth beyond any float64 is an infinity
+    with np.errstate(all="ignore"):  # a truth beyond the range of float64 is infinite
         same = SAME_ERROR * np.abs(g - block.value)
         change = np.abs(block.stated - block.value)
         stated = np.isfinite(change) & (change > block.error) & (change >= same)

@@ -1,5 +1,5 @@
-"""The value of the program itself: lost (GC203), far from the exact value (GC303), or off by as
-much as rounding the inputs explains (GC502)."""
+"""Findings about the value of the program: not finite (GC203), far from the exact value (GC303), or
+off by no more than rounding the inputs explains (GC502)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gradcheck_cli.judge.wording import documented_of, genuine_overflow, said
 
 
 def lost_rows(case: Case, evaluation: Evaluation) -> Mask:
-    """Rows of the Jacobian whose output is nan or infinite, shape (rows, 1)."""
+    """Mark the rows of the Jacobian whose output is nan or infinite, shape (rows, 1)."""
     output = _flat(evaluation)
     if output is None:  # forward mode of an input without entries runs nothing
         return np.zeros((1, 1), dtype=bool)
@@ -32,9 +32,9 @@ def lost_rows(case: Case, evaluation: Evaluation) -> Mask:
 
 
 def without_derivative(case: Case, evaluation: Evaluation, block: TruthBlock) -> Mask:
-    """Entries of a block of which nothing is asked, as their output is lost, (rows, 1) or (rows,
-    columns). An output that is rightly infinite may have a derivative that fits the dtype, as 2^x
-    has at its largest."""
+    """Mark the entries of a block that are not judged because their output is lost, shape (rows, 1)
+    or (rows, columns). An output that is rightly infinite may have a derivative that fits the
+    dtype, like 2^x at its largest."""
     lost = lost_rows(case, evaluation)
     output, truth, fmt = _flat(evaluation), case.truth, FORMATS[case.dtype]
     if output is None or truth is None or not np.any(lost) or len(lost) != output.size:
@@ -45,8 +45,8 @@ def without_derivative(case: Case, evaluation: Evaluation, block: TruthBlock) ->
 
 
 def worst_output(case: Case, evaluation: Evaluation) -> tuple[int, float | None] | None:
-    """The element of the flattened output that is off most, and what it should be where that is
-    known; None where all are right. What is no number comes first."""
+    """The place of the worst element in the flattened output, with its exact value if known; None
+    if all elements are right. Elements that are not finite come first."""
     output = _flat(evaluation)
     if output is None or case.truth is None:
         return None
@@ -68,8 +68,8 @@ def worst_output(case: Case, evaluation: Evaluation) -> tuple[int, float | None]
 
 
 def is_far_off(case: Case, evaluation: Evaluation) -> bool:
-    """Whether what rounding may cost the output matters: an element is no number, or has lost more
-    than half of its digits."""
+    """Check whether the cost of rounding the output matters: an element is not finite, or has lost
+    more than half of its digits."""
     output = _flat(evaluation)
     if output is None or case.truth is None:
         return False
@@ -78,9 +78,9 @@ def is_far_off(case: Case, evaluation: Evaluation) -> bool:
 
 
 def output_findings(case: Case, evaluation: Evaluation) -> Iterable[Finding]:
-    """GC203 where an element of the output is no number, else GC303 where one has lost its digits,
-    else GC305 where its engine says so, else GC502 where they were lost with those of the
-    inputs."""
+    """Yield the first of these that applies: GC203 for an element that is not finite, GC303 for one
+    that lost its digits, GC305 if the engine documents the loss, GC502 if rounding the inputs
+    explains it."""
     output = _flat(evaluation)
     if output is None:
         return
@@ -102,21 +102,22 @@ def output_findings(case: Case, evaluation: Evaluation) -> Iterable[Finding]:
 
 
 def _flat(evaluation: Evaluation) -> Array | None:
-    """The output; None where it is not what the truth is about: third order, that has the
-    derivative along a direction."""
+    """The flattened output; None for third order, where the output is a derivative along a
+    direction and not the value that the truth has."""
     if evaluation.output is None or order_of(evaluation.mode) > 2:
         return None
     return np.asarray(evaluation.output, dtype=np.float64).reshape(-1)
 
 
 def _speaks_for_its_engine(case: Case, evaluation: Evaluation) -> bool:
-    """Every mode computes the same value: it is judged once an engine."""
+    """Check whether this is the engine's first evaluation with an output. Every mode computes the
+    same value, so it is judged once an engine."""
     mine = (e for e in case.evaluations if e.engine == evaluation.engine and e.output is not None)
     return next(mine, None) is evaluation
 
 
 def _accepted(case: Case, output: Array) -> Mask:
-    """Elements that are right, or of which nothing is known."""
+    """Mark the elements that are right, or whose truth is not known."""
     truth, fmt = case.truth, FORMATS[case.dtype]
     assert truth is not None
     exact, bar = np.ravel(truth.output), np.ravel(truth.output_error)
@@ -131,10 +132,9 @@ def _accepted(case: Case, output: Array) -> Mask:
 
 
 def _unstable(case: Case, output: Array, ulps: Array) -> Mask:
-    """Elements that lost more than half of their digits to this way of computing them: not to the
-    rounding of the inputs, and not where terms cancel to a zero that no way of computing hits.
-    Benign operations excuse no more here than the problem does: each may cost half of the digits
-    of bfloat16."""
+    """Mark the elements that lost more than half of their digits to this way of computing them, and
+    not to the rounding of the inputs or to a cancellation to zero. Benign operations excuse no more
+    here than the problem does, because each may cost half of the digits of bfloat16."""
     far = _far(case, output, ulps)
     if np.any(far):
         cost = _cost(case)
@@ -144,8 +144,8 @@ def _unstable(case: Case, output: Array, ulps: Array) -> Mask:
 
 
 def _sensitive(case: Case, output: Array, ulps: Array) -> Mask:
-    """Elements that lost more than half of their digits, as they would have in any way of computing
-    them from inputs that are rounded."""
+    """Mark the elements that lost more than half of their digits, as in any computation from
+    rounded inputs."""
     far = _far(case, output, ulps)
     if np.any(far):
         far &= _explained(case, output, _cost(case).known_condition)
@@ -159,8 +159,8 @@ def _cost(case: Case) -> Cost:
 
 
 def _far(case: Case, output: Array, ulps: Array) -> Mask:
-    """Elements that lost more than half of their digits; none before the cost of rounding is
-    known."""
+    """Mark the elements that lost more than half of their digits; none until the cost of rounding
+    is known."""
     assert case.truth is not None
     if case.truth.output_cost is None:
         return np.zeros(output.shape, dtype=bool)
@@ -176,7 +176,7 @@ def _without_half(case: Case, output: Array, ulps: Array) -> Mask:
 
 
 def _documented(case: Case, evaluation: Evaluation, output: Array) -> Mask:
-    """Whether the elements are an approximation that the engine documents."""
+    """Mark the elements that agree with an approximation that the engine documents."""
     found = documented_of(case, evaluation)
     if found is None:
         return np.zeros(output.shape, dtype=bool)
@@ -184,8 +184,7 @@ def _documented(case: Case, evaluation: Evaluation, output: Array) -> Mask:
 
 
 def follows_output(output: Array, documented: Documented, fmt: FloatFormat) -> Mask:
-    """Elements of a flat output that are as near to the documented ones as rounding lets them
-    be."""
+    """Mark the elements of a flat output that agree with the documented ones up to rounding."""
     value, bar = np.ravel(documented.output), np.ravel(documented.output_error)
     cost = documented.output_cost
     assert cost is not None  # which is requested together with the numbers
@@ -196,7 +195,7 @@ def follows_output(output: Array, documented: Documented, fmt: FloatFormat) -> M
 
 
 def _explained(case: Case, output: Array, granted: Array) -> Mask:
-    """Whether the elements are as near as a rounding that costs this much lets them be."""
+    """Mark the elements whose error a rounding cost of `granted` explains."""
     truth = case.truth
     assert truth is not None
     exact = np.ravel(truth.output)
@@ -207,7 +206,7 @@ def _explained(case: Case, output: Array, granted: Array) -> Mask:
 
 
 def worst_first(off: Mask, ulps: Array) -> Array:
-    """The places of `off`, shape (n,), the largest error first."""
+    """The places of `off`, shape (n,), with the largest error first."""
     places = np.flatnonzero(off)
     return places[np.argsort(-ulps[places], kind="stable")]
 
@@ -215,7 +214,7 @@ def worst_first(off: Mask, ulps: Array) -> Array:
 def output_entries(
     output: Array, truth: Truth, ulps: Array, places: Array, shape: tuple[int, ...]
 ) -> tuple[Entry, ...]:
-    """The first of these places of the flattened output, with its truth."""
+    """The first `SHOWN_ENTRIES` of these places of the flattened output, with their truth."""
     exact, bar = np.ravel(truth.output), np.ravel(truth.output_error)
     cost = None if truth.output_cost is None else np.ravel(truth.output_cost.floor)
     return tuple(
@@ -291,14 +290,14 @@ def _lost(case: Case, evaluation: Evaluation, output: Array, place: int) -> Find
                 case, Codes.NON_FINITE_OUTPUT, message, severity="warning", evaluation=evaluation
             )
     elif (slope := _gradient_that_overflows(case, evaluation)) is not None:
-        # a value that is mended has no gradient to go with it
+        # even a mended value would have no gradient in this dtype
         what = f"the size of the exact gradient of `{slope[0]}`"
         message += f"; {genuine_overflow(what, slope[1], fmt)}"
     return finding(case, Codes.NON_FINITE_OUTPUT, message, evaluation=evaluation)
 
 
 def _gradient_that_overflows(case: Case, evaluation: Evaluation) -> tuple[str, float] | None:
-    """An input, and the size of the largest derivative by it where that does not fit the dtype."""
+    """An input whose largest derivative does not fit the dtype, and the size of that derivative."""
     for (mode, name), block in (case.truth.blocks if case.truth is not None else {}).items():
         if mode == evaluation.mode:
             known = np.isfinite(block.error) & (block.kind == PointKind.SMOOTH)
@@ -309,8 +308,8 @@ def _gradient_that_overflows(case: Case, evaluation: Evaluation) -> tuple[str, f
 
 
 def _infinite_everywhere(case: Case, right: float) -> bool:
-    """Whether the highest precision has no number either, and no enclosure says that there is
-    one: the value may be infinite by itself, as the logarithm of a probability of 0."""
+    """Check whether the output is infinite in the highest precision, too, and not certified to be
+    finite. The value itself may be infinite, like the logarithm of a probability of 0."""
     certified = case.truth is not None and case.truth.output_certified
     return bool(np.isinf(right)) and not certified
 

@@ -21,13 +21,13 @@ from gradcheck_cli.judge.outputs import is_far_off, lost_rows, worst_output
 
 
 def is_suspect(case: Case) -> bool:
-    """Whether there are `suspects`: the first of them says so."""
+    """Check whether there are any `suspects`, without computing all of them."""
     return next(_suspects(case), None) is not None
 
 
 def suspects(case: Case) -> tuple[Suspect, ...]:
-    """Evaluations with an output or an entry that is not simply right, with the worst entry to be
-    traced. Once the cost of rounding is known, what it explains is right."""
+    """The evaluations with an output or entry that is not simply right, each with its worst entry
+    to be traced. Once the cost of rounding is known, it excuses the entries that it explains."""
     return tuple(_suspects(case))
 
 
@@ -37,7 +37,7 @@ def _suspects(case: Case) -> Iterator[Suspect]:
     known: set[tuple[str, Mode]] = set()
     for evaluation in case.evaluations:
         if evaluation.approximation:
-            continue  # its error is its formula's
+            continue  # the error of a difference quotient comes from its formula
         if evaluation.failure is None and (trace := _suspicious(case, evaluation, case.truth)):
             yield Suspect(evaluation.engine, evaluation.mode, trace)
             known.add((evaluation.engine, evaluation.mode))
@@ -49,7 +49,7 @@ def _suspects(case: Case) -> Iterator[Suspect]:
 
 
 def _traced(case: Case, mode: Mode, name: str, row: int, column: int) -> TraceRequest:
-    """One entry of a block, whatever it should be."""
+    """The request to trace one entry of a block, without a target."""
     if mode not in SECOND:
         return TraceRequest(row=row, input=name, column=column)
     block = HessianBlock.named(name, case.spec.wrt)
@@ -57,7 +57,7 @@ def _traced(case: Case, mode: Mode, name: str, row: int, column: int) -> TraceRe
 
 
 def _suspicious(case: Case, evaluation: Evaluation, truth: Truth) -> TraceRequest | None:
-    """The worst entry, and what should be an output that is off; None where all is right."""
+    """The request to trace the worst entry, and the output if it is off; None if all is right."""
     worst: tuple[float, TraceRequest] | None = None
     for name, gradient in evaluation.gradients.items():
         block = truth.blocks.get((evaluation.mode, name))
@@ -76,15 +76,15 @@ def _suspicious(case: Case, evaluation: Evaluation, truth: Truth) -> TraceReques
     request = TraceRequest(input=case.spec.wrt[0]) if worst is None else worst[1]
     rows = lost_rows(case, evaluation)
     if rows[min(request.row, len(rows) - 1), 0]:
-        # nothing is said of the entries of a lost output, so that alone has to be explained
+        # entries of a lost output are not judged, so only the output needs an explanation
         request = replace(request, target=None)
     return replace(request, output=off[0], output_target=off[1])
 
 
 def lose_little(case: Case, suspected: Mapping[tuple[str, str], Array]) -> bool:
-    """Whether nothing is said of the `suspected` entries (of `suspect_entries`), whatever rounding
-    costs: all of them lost less than a quarter of their digits, and no error is the same in another
-    precision, as far as `case.wide` shows it."""
+    """Whether the `suspected` entries (`suspect_entries`) need no second look, because no cost of
+    rounding could turn them into findings: each lost less than a quarter of its digits, and no
+    error recurs in another precision, as far as `case.wide` shows it."""
     assert case.truth is not None
     fmt, tolerance = FORMATS[case.dtype], case.spec.tolerance
     for evaluation in case.evaluations:
@@ -101,8 +101,8 @@ def lose_little(case: Case, suspected: Mapping[tuple[str, str], Array]) -> bool:
 
 def suspect_entries(case: Case) -> dict[tuple[str, str], Array] | None:
     """The entries that are not simply right, before the cost of rounding is known: masks by mode
-    and block. None where modes or engines contradict one another, which may concern any entry, and
-    where an output is lost or has lost half of its digits."""
+    and block. None if modes disagree, which may concern any entry, or if an output is lost or has
+    lost half of its digits."""
     if case.truth is None or any(True for _ in apart(case)):
         return None
     if any(is_far_off(case, evaluation) for evaluation in case.evaluations):
@@ -118,11 +118,11 @@ def suspect_entries(case: Case) -> dict[tuple[str, str], Array] | None:
 
 
 def _off(g: Array, block: TruthBlock, case: Case) -> Array:
-    """Entries that are not simply right, whatever rounding may cost."""
+    """Mark the entries that are not simply right before the cost of rounding is known."""
     fmt = FORMATS[case.dtype]
     off = ~accepted(g, block, fmt, case.spec.tolerance)
-    off |= too_wide(block, fmt)  # which the cost of rounding may settle
-    off |= np.isinf(g)  # if it is right, what left the range is to be named all the same
+    off |= too_wide(block, fmt)  # the cost of rounding may settle these
+    off |= np.isinf(g)  # even a right infinity needs a trace to name the operation that overflows
     return off
 
 
@@ -146,7 +146,7 @@ def _worst(g: Array, block: TruthBlock, case: Case) -> tuple[float, int, int] | 
 
 
 def wide_of(case: Case, evaluation: Evaluation, name: str) -> Again | None:
-    """A block in the other precision, where that was looked at."""
+    """The block in the other precision, if the engine was run in it."""
     other = case.wide.get((evaluation.engine, evaluation.mode))
     if other is None or other.failure is not None or name not in other.gradients:
         return None

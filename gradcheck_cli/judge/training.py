@@ -1,4 +1,4 @@
-"""Training paths: every engine must end where the reference ends, up to rounding."""
+"""Judge training paths: every engine must end where the reference engine ends, up to rounding."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MODE = "training"
 
 
 def judge_training(case: TrainingCase) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
-    """One check an engine and parameter; GC101 where a path leaves the reference's float64 path.
+    """Return a check for each engine and parameter, and GC101 where a path leaves the reference
+    path in float64.
 
-    A path may differ by what rounding does to it. That is measured, not assumed: the distance
-    between the reference engine's own paths in this dtype and in float64, at its largest, plus one
-    rounding a step.
+    A path may differ by the effect of rounding, which is measured: the largest distance between the
+    reference engine's own paths in this dtype and in float64, plus one rounding a step.
     """
     checks: list[Check] = []
     findings: list[Finding] = []

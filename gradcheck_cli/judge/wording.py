@@ -17,10 +17,10 @@ DERIVATIVES = {1: "gradient", 2: "second derivative", 3: "third derivative"}
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What one finding is about: the entries at `places` (k, 2) of a block (rows, columns).
+    """The subject of one finding: the entries at `places` (k, 2) of a block (rows, columns).
 
-    `evaluation`, `ulps` and `in_float32` (`measures`) are None where the finding is about the
-    point, and not about an engine.
+    `evaluation`, `ulps` and `in_float32` (`measures`) are None for a finding about the point and
+    not about an engine.
     """
 
     case: Case
@@ -43,13 +43,13 @@ class About:
 
     @property
     def errors(self) -> Array:
-        """In ulps, (k,)."""
+        """The errors of the entries in ulps, (k,)."""
         assert self.ulps is not None
         return self.ulps[self.at]
 
     @property
     def entries(self) -> str:
-        """Which ones: "3 of 8 entries of the gradient of `x`"."""
+        """The entries in words: "3 of 8 entries of the gradient of `x`"."""
         what = f"the {DERIVATIVES[order_of(self.mode)]} of `{self.name}`"
         size = self.block.value.size
         return what if size == 1 else f"{len(self.places)} of {size} entries of {what}"
@@ -77,7 +77,7 @@ def infinite(about: About) -> str:
 
 
 def _where(about: About) -> str:
-    """What the truth is where an engine has no number."""
+    """Describe the truth where an engine's number is not finite."""
     kind = about.block.kind[about.at]
     rough = np.isin(kind, (PointKind.UNDEFINED, PointKind.JUMP))
     if np.all(rough):
@@ -97,7 +97,7 @@ def _where(about: About) -> str:
 
 
 def genuine_overflow(what: str, exact: float, fmt: FloatFormat) -> str:
-    """A truth that no way of computing can bring into the dtype."""
+    """Describe a truth that does not fit the dtype, however it is computed."""
     size = f"{exact:.4g}" if np.isfinite(exact) else "beyond 1.8e308"
     return f"genuine overflow: {what}, {size}, does not fit {fmt.name}"
 
@@ -113,7 +113,7 @@ def vanished(about: About) -> str:
 
 
 def documented(about: About) -> str:
-    """With the largest error as a part of the number that is right."""
+    """The message, with the largest relative error."""
     truth = about.block.value[about.at]
     with np.errstate(all="ignore"):
         part = np.max(about.errors * about.format.ulp(truth) / np.abs(truth))
@@ -124,18 +124,18 @@ def documented(about: About) -> str:
 
 
 def documented_of(case: Case, evaluation: Evaluation) -> Documented | None:
-    """What the engine of an evaluation says that it approximates."""
+    """The approximation that the engine of an evaluation documents, if any."""
     every = () if case.truth is None else case.truth.documented
     return next((one for one in every if one.engine == evaluation.engine), None)
 
 
 def said(documented: Documented) -> str:
-    """The words of a documentation, for a message."""
+    """Quote the engine's documentation in a message."""
     return f"a documented approximation of `{documented.row}`: {documented.says}"
 
 
 def ill_conditioned(about: About) -> str:
-    """What moves the entries by as much as their error."""
+    """The message, with the rounding that moves the entries by as much as their error."""
     with np.errstate(all="ignore"):
         errors = about.errors * about.format.ulp(about.block.value[about.at])
         most = accepted_errors(about.block, about.format, about.case.spec.tolerance)
@@ -145,7 +145,7 @@ def ill_conditioned(about: About) -> str:
 
 
 def kink(about: About) -> str:
-    """What is said of the first entry stands for all of them."""
+    """The message; the slopes of the first entry stand for all entries."""
     first = tuple(about.places[0])
     low, high = float(about.block.lower[first]), float(about.block.upper[first])
     open_ = np.isinf(low) or np.isinf(high)
