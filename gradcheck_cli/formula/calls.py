@@ -51,7 +51,7 @@ _SAME_KEYWORDS = {
 
 
 def _call(frame: Frame, node: ast.expr) -> Value:
-    """name(arguments). Raises Problem where there is no such name."""
+    """name(arguments). Raises Problem if there is no such name."""
     assert isinstance(node, ast.Call)
     func = node.func
     if isinstance(func, ast.Attribute):
@@ -80,14 +80,14 @@ def _call(frame: Frame, node: ast.expr) -> Value:
 
 
 def _evaluate_all(frame: Frame, node: ast.Call) -> None:
-    """Looks at the arguments of a call that is wrong: they may have mistakes of their own."""
+    """Evaluates the arguments of a wrong call, so that mistakes inside them are reported, too."""
     for part in (*node.args, *(keyword.value for keyword in node.keywords)):
         if not isinstance(part, ast.Starred):
             evaluate(frame, part)
 
 
 def _unknown(frame: Frame, func: ast.Name) -> Poison:
-    """A name that cannot be called: why, and what was meant."""
+    """Reports a name that cannot be called: why, and which name was probably meant."""
     name, fail = func.id, frame.context.fail
     if name in hints.FORBIDDEN or name.startswith("__"):
         message = f"`{name}` is not part of the formula language"
@@ -107,7 +107,7 @@ def _unknown(frame: Frame, func: ast.Name) -> Poison:
 
 
 def _call_op(frame: Frame, row: Op, node: ast.Call) -> Value:
-    """A call of a row: arrays first, then static keywords, by position or by name."""
+    """A call of a row: arrays first, then static keywords, each by position or by name."""
     given = _given(frame, row, node)
     if given is None:
         return POISON
@@ -123,7 +123,8 @@ def _call_op(frame: Frame, row: Op, node: ast.Call) -> Value:
 
 
 def _call_several(frame: Frame, function: Several, node: ast.Call) -> Value:
-    """A call of a function of several results: one operation each, on the same arguments."""
+    """A call of a function with several results: one operation for each result, on the same
+    arguments."""
     given = _given(frame, function, node)
     if given is None:
         return POISON
@@ -173,12 +174,14 @@ def _given(
 
 
 def _may_be_none(row: _Signature, name: str) -> bool:
-    """Where that is the default, and for the axis of a reduction: all of them."""
+    """Whether the keyword may be None: if None is its default, or it is the axis of a reduction
+    (None means all axes)."""
     return row.keywords[name] is None or (name == "axis" and "keepdims" in row.keywords)
 
 
 def _array(frame: Frame, row: _Signature, name: str, value: Value, part: ast.expr) -> Value:
-    """An array argument; a list of numbers or values, take(x, [0, 2]), is stacked to an array."""
+    """An array argument. A list of numbers or values, as in take(x, [0, 2]), is stacked to an
+    array."""
     items = entries_of(value)
     if not items or f"*{name}" in row.arrays or isinstance(part, ast.Call):
         return value
@@ -193,11 +196,12 @@ def _array(frame: Frame, row: _Signature, name: str, value: Value, part: ast.exp
 def _bound(
     frame: Frame, row: _Signature, node: ast.Call
 ) -> dict[str, tuple[Value, ast.expr]] | None:
-    """The arguments by the row's names in the row's order; None after a mistake, which is reported.
+    """The arguments by their names in the row, in the order of the row; None after a mistake, which
+    is reported.
 
-    A text (the subscripts of `einsum`) stands before the arrays, unless it is given by its name.
-    Arrays of any number, where there are keywords or not, may be written one by one (then with more
-    than one) or as a list.
+    A text (the subscripts of `einsum`) stands before the arrays, unless it is given by name. Any
+    number of arrays may be written one by one (then at least two), or as a list, with or without
+    keywords.
     """
     arrays = [name.removeprefix("*") for name in row.arrays]
     texts = _texts_of(row)
@@ -236,7 +240,7 @@ def _bound(
 
 
 def _no_such_keyword(frame: Frame, row: _Signature, keyword: ast.keyword, names: list[str]) -> None:
-    """Reports a keyword that is none of `names`."""
+    """Reports a keyword that is not in `names`."""
     name = keyword.arg or ""
     same = _SAME_KEYWORDS.get(name)
     guess = f"did you mean `{same}`?" if same in names else did_you_mean(name, names)
@@ -245,7 +249,7 @@ def _no_such_keyword(frame: Frame, row: _Signature, keyword: ast.keyword, names:
 
 
 def _gathered(node: ast.Call, texts: int) -> list[ast.expr]:
-    """The arrays of einsum("ij,jk->ik", a, b) as one list after that many texts."""
+    """The arrays of einsum("ij,jk->ik", a, b) as one list, after this many texts."""
     text, arrays = node.args[:texts], node.args[texts:]
     if not arrays or (len(arrays) == 1 and isinstance(arrays[0], ast.List | ast.Tuple)):
         return node.args
@@ -271,7 +275,8 @@ def _must_be_known(row: _Signature, name: str) -> tuple[str, str]:
 def _spread(
     frame: Frame, row: Op, given: list[tuple[Value, ast.expr]]
 ) -> list[tuple[Value, ast.expr]] | Poison:
-    """The elements of a list argument, each with its own place where the list is written here."""
+    """The elements of a list argument. Each has its own place if the list is written in this
+    call."""
     ((value, part),) = given
     items = entries_of(value)
     if isinstance(value, Ref) and _texts_of(row):
@@ -295,7 +300,7 @@ def _wholes(value: Any) -> bool:
 
 
 def _is_large(value: Any) -> bool:
-    """Whether a whole number in it is larger than indices and shifts can be."""
+    """Whether it contains a whole number larger than any index or shift can be."""
     if isinstance(value, tuple):
         return any(map(_is_large, value))
     return isinstance(value, int) and not -(2**62) < value < 2**62
@@ -321,13 +326,13 @@ _FITS: dict[KeywordType, tuple[Callable[[Any], bool], str]] = {
 
 
 def _as_argument(kind: KeywordType, value: Any) -> Any:
-    """The value of a keyword; a number that takes part in the arithmetic is held as a constant of
-    the formula is."""
+    """The value of a keyword. A number that takes part in the arithmetic is limited like a constant
+    of the formula."""
     return as_constant(value) if kind in ("number", "exact") and _number(value) else value
 
 
 def _fits(frame: Frame, op: str, name: str, value: Any, part: ast.expr, usage: str) -> bool:
-    """Whether `value` is of the keyword's type; a mistake is reported."""
+    """Whether `value` has the type of the keyword. If not, this is reported."""
     accepts, wanted = _FITS[KEYWORDS[name]]
     words = CHOICES.get(name)
     if accepts(value) and (words is None or value in words):
@@ -344,12 +349,12 @@ def _fits(frame: Frame, op: str, name: str, value: Any, part: ast.expr, usage: s
 
 
 def _quoted(value: Any) -> str:
-    """The value as one writes it in a formula."""
+    """The value as it is written in a formula."""
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
 class _Signature(Protocol):
-    """What a row and a function of several results have in common for a caller."""
+    """The part of a signature that rows and functions with several results have in common."""
 
     @property
     def name(self) -> str: ...
@@ -362,7 +367,7 @@ class _Signature(Protocol):
 
 
 def usage(row: _Signature) -> str:
-    """`sum(x, axis=None, keepdims=False)`; a keyword without a default stands bare, and a text
+    """`sum(x, axis=None, keepdims=False)`. A keyword without a default has no `=`; texts stand
     before the arrays."""
     texts = _texts_of(row)
     arrays = [
@@ -382,6 +387,6 @@ def usage(row: _Signature) -> str:
 
 
 def _texts_of(row: _Signature) -> list[str]:
-    """The texts that stand before the arrays (the subscripts of einsum)."""
+    """The names of the text arguments that stand before the arrays (the subscripts of einsum)."""
     required = [name for name, default in row.keywords.items() if default is REQUIRED]
     return [name for name in required if KEYWORDS.get(name) == "text"]

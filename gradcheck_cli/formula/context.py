@@ -24,28 +24,29 @@ MAX_DEPTH = 90
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A value of the run: a node of the program that is being built."""
+    """A value that is computed in the run: a node of the program under construction."""
 
     index: int
 
 
 @dataclass(frozen=True, slots=True)
 class Static:
-    """A value that is known before the run: a number, None, text, or a tuple of such."""
+    """A value that is known before the run: a number, None, a text, or a tuple of them."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A list or tuple with at least one value of the run in it."""
+    """A list or tuple that contains at least one value of the run."""
 
     items: tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Poison:
-    """What an expression with a mistake gives. It silences everything that is made of it."""
+    """The value of an expression with a mistake. Expressions that use it report no further
+    mistakes."""
 
 
 POISON = Poison()
@@ -53,7 +54,7 @@ Value = Ref | Static | Items | Poison
 
 
 def entries_of(value: Value) -> tuple[Value, ...]:
-    """The entries of a list that the formula wrote itself; nothing for other values."""
+    """The entries of a list that is written in the formula; empty for other values."""
     if isinstance(value, Items):
         return value.items
     if isinstance(value, Static) and isinstance(value.value, tuple):
@@ -63,7 +64,7 @@ def entries_of(value: Value) -> tuple[Value, ...]:
 
 @dataclass(slots=True)
 class Function:
-    """A helper function. `visible` are the functions that were defined before it."""
+    """A helper function. `visible` are the functions that are defined before it."""
 
     name: str
     node: ast.FunctionDef
@@ -79,7 +80,7 @@ class Function:
 
 
 class TooMuch(Exception):
-    """A limit was passed: the lowering ends here."""
+    """A limit was exceeded, and lowering stops."""
 
     def __init__(self, node: ast.expr | ast.stmt, message: str, help: str) -> None:
         super().__init__(message)
@@ -89,7 +90,7 @@ class TooMuch(Exception):
 
 
 class Context:
-    """One formula while it is lowered."""
+    """The state of one formula while it is lowered."""
 
     def __init__(self, positions: Positions, constants: Mapping[str, Value]) -> None:
         self.positions = positions
@@ -111,7 +112,7 @@ class Context:
         help: str = "",
         code: str = Codes.FORMULA_SYNTAX,
     ) -> Poison:
-        """Tells a mistake, once for each place: an unrolled loop comes by many times."""
+        """Reports a mistake, once for each place: an unrolled loop visits a place many times."""
         self.failures += 1
         key = (code, *self.positions.ends(node))
         if key not in self._told:
@@ -124,7 +125,7 @@ class Context:
         return POISON
 
     def enter(self, node: ast.expr | ast.stmt) -> None:
-        """Counts an expression or statement, and how deep it stands. Raises TooMuch at a limit."""
+        """Counts an expression or statement, and its depth. Raises TooMuch at a limit."""
         self.spend(node, 1)
         self._depth += 1
         if self._depth > MAX_DEPTH:
@@ -132,20 +133,21 @@ class Context:
             raise TooMuch(node, message, "give parts of it names: z = ...; then use z")
 
     def spend(self, node: ast.expr | ast.stmt, count: int) -> None:
-        """Counts operations that a run will do. Raises TooMuch at the limit."""
+        """Counts operations of the future run. Raises TooMuch at the limit."""
         self.steps += count
         if self.steps > MAX_STEPS:
             message = f"the formula unrolls to more than {MAX_STEPS} operations"
             raise TooMuch(node, message, "use fewer iterations, or operations on whole arrays")
 
     def leave(self) -> None:
-        """The end of what `enter` began."""
+        """Ends what `enter` began."""
         self._depth -= 1
 
 
 @dataclass(slots=True)
 class Frame:
-    """The names in scope, and the program that is being built. `function` is None at the top."""
+    """The names in scope, and the program under construction. `function` is None at the top
+    level."""
 
     context: Context
     builder: Builder
@@ -155,7 +157,7 @@ class Frame:
     outside: frozenset[str] = frozenset()  # names of the formula that a function does not see
 
     def node_of(self, value: Value, node: ast.expr) -> Ref | Poison:
-        """The value as a node of the program; a number becomes a constant."""
+        """The value as a node of the program. A number becomes a constant."""
         if isinstance(value, Ref | Poison):
             return value
         if isinstance(value, Static) and isinstance(value.value, bool | int | float):

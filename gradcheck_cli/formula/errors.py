@@ -18,7 +18,7 @@ class FormulaError:
 
 
 class Problem(Exception):
-    """A mistake without its place yet: raised deep inside, caught where the place is known."""
+    """A mistake without a place: it is raised deep inside, and caught where the place is known."""
 
     def __init__(self, message: str, help: str = "", code: str = Codes.FORMULA_SYNTAX) -> None:
         super().__init__(message)

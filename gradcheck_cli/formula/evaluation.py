@@ -1,7 +1,7 @@
-"""Walking the syntax tree: what each kind of expression and of statement means is registered here.
+"""Walks the syntax tree. The meaning of each kind of expression and statement is registered here.
 
-An expression may call a function, whose body has statements, which have expressions: the modules
-of all three import this one, and none imports another for the sake of that recursion.
+An expression may call a function, whose body has statements, which contain expressions. The modules
+of all three import this module, and so none of them imports another because of the recursion.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STATEMENTS: dict[type[ast.stmt], Callable[[Frame, ast.stmt], None]] = {}
 
 
 def evaluate(frame: Frame, node: ast.expr) -> Value:
-    """The value of an expression; after a mistake, which is reported, POISON."""
+    """The value of an expression. After a mistake, which is reported, the value is POISON."""
     context = frame.context
     context.enter(node)
     try:
@@ -36,13 +36,13 @@ def evaluate(frame: Frame, node: ast.expr) -> Value:
 
 
 def not_here(frame: Frame, node: ast.expr | ast.stmt, kind: type[ast.AST]) -> Poison:
-    """Tells that some syntax is not part of the formula language, and what is."""
+    """Reports syntax that is not part of the formula language, and says what to write instead."""
     message, help = hints.NOT_HERE.get(kind, ("this is not part of the formula language", ""))
     return frame.context.fail(node, message, help)
 
 
 def run(frame: Frame, statements: Sequence[ast.stmt]) -> None:
-    """Runs statements for what they define."""
+    """Runs statements for the names that they define."""
     for statement in statements:
         frame.context.enter(statement)
         try:
@@ -56,7 +56,7 @@ def run(frame: Frame, statements: Sequence[ast.stmt]) -> None:
 
 
 def without_docstring(body: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
-    """The statements without the text that describes them."""
+    """The statements without the docstring."""
     first = body[0] if body else None
     if (
         isinstance(first, ast.Expr)

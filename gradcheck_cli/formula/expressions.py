@@ -53,7 +53,7 @@ def emit(
     node: ast.expr | ast.stmt,
     sign: str = ",",
 ) -> Value:
-    """An operation on these values; `sign` stands between the shapes in messages."""
+    """Adds an operation on these values. Messages show `sign` between the shapes."""
     refs: list[int] = []
     for value, part in values:
         ref = frame.node_of(value, part)
@@ -79,7 +79,7 @@ def misfit(
     problem: Problem,
     sign: str = ",",
 ) -> Poison:
-    """Tells that values of these shapes do not go together in an operation."""
+    """Reports that values of these shapes cannot be combined in an operation."""
     text = frame.context.positions.fragment(node)
     shown = text if len(text) <= 60 else text[:57] + "..."
     between = ", " if sign == "," else f" {sign} "
@@ -118,7 +118,8 @@ def combine(
 
 
 def _has_integer_power(frame: Frame, base: Value, exponent: Value) -> bool:
-    """NumPy has no negative integer power of integers, and no framework agrees on what it is."""
+    """Whether the power exists. NumPy has no negative integer power of integers, and frameworks
+    disagree on its value."""
     if _kind(frame, base) != "int" or _kind(frame, exponent) != "int":
         return True
     known = exponent.value if isinstance(exponent, Static) else None
@@ -136,7 +137,8 @@ def _kind(frame: Frame, value: Value) -> str | None:
 
 
 def _binary(frame: Frame, node: ast.expr) -> Value:
-    """A chain a + b + c + ... goes down on the left: it is walked, so long sums are not deep."""
+    """A chain a + b + c + ... is nested to the left. It is walked in a loop, so that long sums do
+    not reach the limit of depth."""
     spine: list[ast.BinOp] = []
     deepest = node
     while isinstance(deepest, ast.BinOp):
@@ -235,7 +237,7 @@ def _subscript(frame: Frame, node: ast.expr) -> Value:
 
 
 def _entry_of_items(value: Static | Items, index: Sequence[Any]) -> Value:
-    """items[0] of a list that the formula wrote itself."""
+    """items[0] of a list that is written in the formula."""
     items = entries_of(value)
     if not items or len(index) != 1 or not isinstance(index[0], int):
         raise ShapeProblem("this has no entries")

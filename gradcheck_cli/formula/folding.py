@@ -1,9 +1,9 @@
-"""Program -> formula text, with statements that repeat as a loop: `for i in range(3):`.
+"""Program -> formula text, with repeated statements as a loop: `for i in range(3):`.
 
-Every statement is a template with holes: the names of other statements and of inputs, and the
-numbers of indices. A block of statements repeats where the templates of its turns are equal, and
-each hole is what it was, or the same statement of its own turn or of the turn before; numbers grow
-by equal steps.
+Every statement is a template with holes for the names of other statements and inputs, and for the
+numbers of indices. A block of statements repeats if the templates of all its turns are equal, and
+each hole has the same value in every turn, or refers to the same statement of its own or the
+previous turn. Numbers may grow by equal steps.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _NODE, _NUMBER = "\x01", "\x02"
 
 
 def folded_statements(program: Program) -> str:
-    """The whole formula, which reads back as the same program."""
+    """The whole formula. Parsing it gives the same program."""
     return "\n".join(_Writer(program).lines())
 
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """`template` is the text with _NODE and _NUMBER for its holes. A hole for a node has the place
-    of its statement, or a negative number for an input."""
+    """`template` is the text with _NODE and _NUMBER as holes. A hole for a node holds the place of
+    its statement, or a negative number for an input."""
 
     node: int
     template: str
@@ -46,9 +46,10 @@ class _Statement:
 
 @dataclass(slots=True)
 class _Loop:
-    """Statements `first` to `end`, in turns of `size`. Of a hole (its statement in the turn, its
-    place there): `steps` by which a number grows, and `carried`, the statement of the turn before
-    whose value it is. `initial` is what such a value is before the first turn."""
+    """Statements `first` to `end`, in turns of `size` statements. A hole is identified by its
+    statement in the turn and its place in the statement. `steps`: the steps of the numbers that
+    grow. `carried`: the statement of the previous turn that gives the value of a hole. `initial`:
+    the value of such a hole in the first turn."""
 
     first: int
     size: int
@@ -63,11 +64,11 @@ class _Loop:
 
     @property
     def saved(self) -> int:
-        """How many lines fewer the loop has, at least."""
+        """A lower bound on the number of lines that the loop saves."""
         return (self.turns - 1) * self.size - 1 - len(self.initial)
 
     def extend(self, statements: Sequence[_Statement]) -> None:
-        """As many turns as there are."""
+        """Adds as many turns as possible."""
         while self.end + self.size <= len(statements) and all(
             self._repeats(statements, line) for line in range(self.size)
         ):
@@ -85,8 +86,9 @@ class _Loop:
         )
 
     def _refers(self, hole: tuple[int, int], before: int, now: int) -> bool:
-        """Whether the hole is the same value, the same line of its own turn, or of the turn before:
-        then from the line itself on, since the loop gives those above it their new values first."""
+        """Whether the hole has the same value in both turns, or refers to the same line of its own
+        turn, or of the previous turn. In the last case only lines from this one on are possible,
+        because the loop has already given new values to the lines above."""
         if now < self.first:
             return now == before
         line = now - (self.end - self.size)
@@ -101,7 +103,7 @@ class _Loop:
 
 
 class _Templates(Printer):
-    """Writes holes in the place of names and of numbers of indices."""
+    """Writes holes in place of names and of the numbers of indices."""
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
@@ -117,7 +119,7 @@ class _Templates(Printer):
         return f"{_NUMBER}{value};"
 
     def statements(self) -> list[_Statement]:
-        """What is assigned, and the output."""
+        """All assignments, and the output."""
         output = self._program.output
         indices = [*self._names, *([] if output in self._names else [output])]
         place_of = {index: place for place, index in enumerate(indices)}
@@ -193,8 +195,8 @@ class _Writer:
         return re.sub(f"[{_NODE}{_NUMBER}]", lambda _: next(filled), one.template)
 
     def _name_statements(self) -> None:
-        """A name for each statement; one for all turns of a loop, and for what they begin with
-        where nothing else uses it."""
+        """Names each statement. All turns of a loop share one name, and so does their initial value
+        if nothing else uses it."""
         naming = Names(self._program)
         first = {
             loop.first + turn * loop.size + line: loop.first + line
@@ -217,13 +219,13 @@ class _Writer:
             self._names[place] = self._names[head]
 
     def _only_begins(self, loop: _Loop, line: int, place: int) -> bool:
-        """Whether a value is used as the initial one of this line alone."""
+        """Whether a value is used only as the initial value of this line."""
         reads = sum(before == line for before in loop.carried.values())
         others = sum(initial == place for initial in loop.initial.values())
         return self._uses[place] == reads and others == 1
 
     def _found(self) -> Iterator[_Loop]:
-        """The loops, one after the other."""
+        """The loops in order."""
         place = 0
         while place < len(self._statements):
             loop = self._shortest(place)
@@ -236,7 +238,7 @@ class _Writer:
             place = loop.end
 
     def _shortest(self, first: int) -> _Loop | None:
-        """The loop of the shortest turns that begins with a statement and saves lines."""
+        """The loop with the shortest turns that begins with this statement and saves lines."""
         for size in range(1, (len(self._statements) - first) // 2 + 1):
             if self._statements[first].template != self._statements[first + size].template:
                 continue
@@ -247,7 +249,7 @@ class _Writer:
         return None
 
     def _is_used_early(self, loop: _Loop) -> bool:
-        """Whether what follows uses a value that a later turn replaces."""
+        """Whether a later statement uses a value that a later turn replaces."""
         early = range(loop.first, loop.end - loop.size)
         return self._output in early or any(
             place in early for one in self._statements[loop.end :] for place in one.nodes()
@@ -255,7 +257,7 @@ class _Writer:
 
 
 def _linear(start: int, step: int, variable: str) -> str:
-    """A number that grows by equal steps."""
+    """The text of a number that grows by equal steps."""
     if step == 0:
         return str(start)
     term = variable if abs(step) == 1 else f"{abs(step)} * {variable}"

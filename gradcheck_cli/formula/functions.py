@@ -1,4 +1,4 @@
-"""Helper functions of a formula: inlined where they are called, or kept if they have a custom
+"""Helper functions of a formula. They are inlined at each call, or kept if they have a custom
 gradient."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DECORATOR = "custom_gradient"
 
 
 def define(frame: Frame, node: ast.FunctionDef) -> None:
-    """`def name(...)`: from here on, the name can be called."""
+    """`def name(...)`: the name can be called from here on."""
     context = frame.context
     arguments = node.args
     if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.posonlyargs:
@@ -54,7 +54,7 @@ def define(frame: Frame, node: ast.FunctionDef) -> None:
 
 
 def _decorate(frame: Frame, function: Function) -> None:
-    """@custom_gradient(vjp, jvp=jvp) above a function."""
+    """Handles @custom_gradient(vjp, jvp=jvp) above a function."""
     context = frame.context
     usage = "write @custom_gradient(rule_vjp) or @custom_gradient(rule_vjp, jvp=rule_jvp)"
     decorator = function.node.decorator_list[0]
@@ -93,7 +93,7 @@ def _dots(function: Function) -> str:
 
 
 def _rule(frame: Frame, node: ast.expr, count: int, takes: str) -> Function | None:
-    """The function that a decorator names, if it is defined and takes what a rule is given."""
+    """The function that a decorator names, if it is defined and takes the arguments of a rule."""
     context = frame.context
     if not isinstance(node, ast.Name):
         context.fail(node, "a rule is the name of a function that is defined before")
@@ -116,7 +116,7 @@ def _rule(frame: Frame, node: ast.expr, count: int, takes: str) -> Function | No
 
 
 def call_function(frame: Frame, function: Function, node: ast.Call) -> Value:
-    """A call: the body is put in place, or one CUSTOM node where the gradient is stated."""
+    """A call: the inlined body, or one CUSTOM node if the function has a custom gradient."""
     given = _bound(frame, function, node)
     if given is None:
         return POISON
@@ -138,7 +138,7 @@ def call_function(frame: Frame, function: Function, node: ast.Call) -> Value:
 def _bound(
     frame: Frame, function: Function, node: ast.Call
 ) -> dict[str, tuple[Value, ast.expr]] | None:
-    """The arguments by the function's parameters; None after a mistake, which is reported."""
+    """The arguments by the parameters of the function; None after a mistake, which is reported."""
     context = frame.context
     usage = f"{function.name}({', '.join(function.parameters)})"
     given: dict[str, tuple[Value, ast.expr]] = {}
@@ -171,7 +171,7 @@ def _bound(
 def _inner(
     context: Context, function: Function, builder: Builder, values: dict[str, Value]
 ) -> Frame:
-    """The scope of a function's body: its parameters, and the functions before it."""
+    """The scope of the body of a function: its parameters, and the functions before it."""
     outside = frozenset(context.outer_names) - values.keys()
     return Frame(context, builder, values, dict(function.visible), function.name, outside)
 
@@ -180,7 +180,7 @@ _Returned = list[tuple[Value, ast.expr]]
 
 
 def run_body(frame: Frame, function: Function) -> _Returned:
-    """Runs the statements of a function; every value of its `return`, with its place."""
+    """Runs the statements of a function. Returns every value of its `return`, with its place."""
     function.checked = True
     body = without_docstring(function.node.body)
     last = body[-1] if body else None
@@ -195,7 +195,7 @@ def run_body(frame: Frame, function: Function) -> _Returned:
 
 
 def check_uncalled(context: Context) -> None:
-    """Looks into every function that was never called: its names may be wrong all the same."""
+    """Checks every function that is never called, whose names may be wrong, too."""
     for function in context.functions:
         if not function.checked:
             values: dict[str, Value] = dict.fromkeys(function.parameters, POISON)
@@ -205,7 +205,7 @@ def check_uncalled(context: Context) -> None:
 def _call_custom(
     frame: Frame, function: Function, given: dict[str, tuple[Value, ast.expr]], node: ast.Call
 ) -> Value:
-    """One node for the whole function, which holds its forward and the stated gradient."""
+    """One node for the whole function. It holds the forward and the custom gradient."""
     refs = [frame.node_of(value, part) for value, part in given.values()]
     indices = [ref.index for ref in refs if isinstance(ref, Ref)]
     if len(indices) < len(refs) or function.broken:
@@ -254,7 +254,7 @@ def _lower_custom(
 
 
 def _named(rule: Function, types: Sequence[tuple[Shape, str]]) -> list[_Argument]:
-    """The types of a rule's arguments with the names of its parameters."""
+    """The types of the arguments of a rule, with the names of its parameters."""
     return [(name, *type_) for name, type_ in zip(rule.parameters, types, strict=True)]
 
 
@@ -265,7 +265,7 @@ def _subprogram(
     outputs: int,
     may_be_none: bool = False,
 ) -> Program | None:
-    """A function's body as a program of its own; None after a mistake, which is reported."""
+    """The body of a function as a program of its own; None after a mistake, which is reported."""
     builder = Builder(context.memory)
     values: dict[str, Value] = {}
     for (name, shape, kind), part in zip(arguments, function.node.args.args, strict=True):

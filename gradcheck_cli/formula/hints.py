@@ -115,7 +115,7 @@ INSTEAD = {
 
 
 def for_attribute(node: ast.Attribute, arguments: str | None) -> str:
-    """The help for `x.name`, and for a call `x.name(arguments)`."""
+    """The help for `x.name`, or for a call `x.name(arguments)`."""
     owner = node.value
     while isinstance(owner, ast.Attribute):
         owner = owner.value
@@ -143,7 +143,7 @@ def _is_operation(name: str) -> bool:
 
 
 def operations() -> list[str]:
-    """Every operation that a formula can call by name, aliases too."""
+    """The name and aliases of every operation that a formula can call."""
     rows: list[Op | Several] = [*TABLE.values(), *SEVERAL.values()]
     names = [name for row in rows for name in (row.name, *row.aliases)]
     return [name for name in names if name != "getitem"]

@@ -64,7 +64,8 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The program, or None and at least one error. With an unknown input it may be None alone."""
+    """The program, or None and at least one error. If an input is known by name only, there may be
+    neither."""
 
     program: Program | None
     errors: tuple[FormulaError, ...]
@@ -77,13 +78,13 @@ def parse(
     constants: Mapping[str, bool | int | float | None] | None = None,
     inputs: Mapping[str, Argument | None] | None = None,
 ) -> Parsed:
-    """The program that a formula stands for, or everything that is wrong with it.
+    """The program of a formula, or all mistakes in it.
 
-    `place` maps offsets of the text to the file; without it, line 1 of the text is line 1. An
-    input or constant that is None is known by name only: expressions that use it are not judged,
-    and there is no program, but all other mistakes are found. Nothing of the text is ever run, and
-    no text raises: every mistake is in `errors`, in the order of the text, with GC904 for syntax,
-    GC905 for names, GC906 for shapes and GC907 for an output that cannot be differentiated.
+    `place` maps offsets in the text to the file; without it, line 1 of the text is line 1. An input
+    or constant that is None is known by name only: expressions that use it are not checked and
+    there is no program, but all other mistakes are found. The text is never executed, and no text
+    raises an exception: all mistakes are in `errors`, in the order of the text, with GC904 for
+    syntax, GC905 for names, GC906 for shapes and GC907 for an output that cannot be differentiated.
     """
     positions = Positions(text, place or own_lines(text))
     tree, error = _parse_text(text, positions)
@@ -114,7 +115,7 @@ def parse(
 
 
 class _Lowering:
-    """Runs through the statements of one formula."""
+    """Lowers the statements of one formula."""
 
     def __init__(
         self, context: Context, tree: ast.Module, inputs: Mapping[str, Argument | None]
@@ -127,7 +128,7 @@ class _Lowering:
         context.outer_names.update(variables)
 
     def _variables(self, inputs: Mapping[str, Argument | None]) -> dict[str, Value]:
-        """The inputs as the first nodes, each at the place of its first use."""
+        """The inputs as the first nodes, each with the place of its first use."""
         uses: dict[str, tuple[int, int]] = {}
         for node in ast.walk(self._tree):
             if isinstance(node, ast.Name) and node.id in inputs:
@@ -144,7 +145,7 @@ class _Lowering:
         return variables
 
     def program(self) -> Program | None:
-        """The whole program, or None after a mistake, which is in the context."""
+        """The whole program, or None after a mistake, which the context has."""
         body = without_docstring(self._tree.body)
         if not body:
             positions = self._context.positions
@@ -163,7 +164,7 @@ class _Lowering:
         return self._builder.program((index,), self._context.positions.text)
 
     def _output(self, statement: ast.stmt) -> tuple[Value, ast.expr | ast.stmt]:
-        """The value of the last statement."""
+        """The value of the last statement, and its expression."""
         if isinstance(statement, ast.Assign | ast.AugAssign):
             return assign(self._frame, statement), statement.value
         if isinstance(statement, ast.Expr):
@@ -175,7 +176,7 @@ class _Lowering:
         return POISON, statement
 
     def _differentiable(self, value: Value, part: ast.expr | ast.stmt) -> int | None:
-        """The node of the output, if it is floating and depends on a floating input."""
+        """The node of the output if it is a float and depends on a float input."""
         if isinstance(value, Ref):
             node = self._builder.nodes[value.index]
             if node.kind != "float":
@@ -219,7 +220,7 @@ class _Lowering:
 
 
 def _parse_text(text: str, positions: Positions) -> tuple[ast.Module | None, FormulaError | None]:
-    """The syntax tree, or what is wrong with the text."""
+    """The syntax tree, or the mistake in the text."""
     if len(text) > _MAX_LENGTH:
         message = f"the formula has more than {_MAX_LENGTH} characters"
         return None, FormulaError(Codes.FORMULA_SYNTAX, message, positions.at(0, 1))
@@ -241,7 +242,7 @@ def _parse_text(text: str, positions: Positions) -> tuple[ast.Module | None, For
 
 
 def _told(error: SyntaxError, text: str, positions: Positions) -> FormulaError:
-    """Python's syntax error with its place in the file."""
+    """Python's syntax error, with its place in the file."""
     start = _offset(text, error.lineno, error.offset)
     if isinstance(error, IndentationError):
         start = _offset(text, error.lineno, 1)
@@ -263,7 +264,7 @@ def _told(error: SyntaxError, text: str, positions: Positions) -> FormulaError:
 
 
 def _offset(text: str, line: int | None, column: int | None) -> int:
-    """The offset of a line and column (from 1, in characters), inside the text."""
+    """The offset in the text of a line and a column (both from 1, in characters)."""
     lines = text.split("\n")
     row = min(max((line or 1) - 1, 0), len(lines) - 1)
     start = sum(len(before) + 1 for before in lines[:row])

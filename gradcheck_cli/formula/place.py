@@ -1,4 +1,4 @@
-"""From places in the formula's text to places in the file."""
+"""Maps places in the text of a formula to places in the file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def own_lines(text: str) -> Place:
 
 
 class Positions:
-    """Where the parts of a parsed formula stand in its text."""
+    """The places of the parts of a parsed formula in its text."""
 
     def __init__(self, text: str, place: Place) -> None:
         self.text = text
@@ -44,14 +44,14 @@ class Positions:
         return start + len(encoded[:utf8_column].decode(errors="ignore"))
 
     def ends(self, node: ast.expr | ast.stmt | ast.arg | ast.keyword) -> tuple[int, int]:
-        """The node's first offset and the one after its last."""
+        """The first offset of the node, and the offset after its last character."""
         end_line, end_column = node.end_lineno, node.end_col_offset
         assert end_line is not None
         assert end_column is not None
         return self.offset(node.lineno, node.col_offset), self.offset(end_line, end_column)
 
     def fragment(self, node: ast.expr | ast.stmt | ast.arg | ast.keyword) -> str:
-        """The node's text on one line; of a very long one, the beginning."""
+        """The text of the node on one line, cut off if it is very long."""
         start, end = self.ends(node)
         text = self.text[start : min(end, start + _LONGEST)]
         if end - start > _LONGEST:
@@ -59,7 +59,8 @@ class Positions:
         return " ".join(text.split()) if "\n" in text else text
 
     def span(self, node: ast.expr | ast.stmt | ast.arg | ast.keyword) -> Span:
-        """The node's place in the file; of a statement with a body, the place of its first line."""
+        """The place of the node in the file. For a statement with a body: the place of its first
+        line."""
         start, end = self.ends(node)
         if isinstance(
             node, ast.FunctionDef | ast.For | ast.If | ast.While | ast.With | ast.ClassDef
@@ -68,7 +69,7 @@ class Positions:
         return self._place(start, end)
 
     def at(self, start: int, end: int) -> Span:
-        """The place in the file of a stretch of the text."""
+        """The place in the file of part of the text."""
         return self._place(start, end)
 
 

@@ -1,7 +1,7 @@
-"""Program -> formula text, which reads back as the same program.
+"""Program -> formula text. Parsing the text gives the same program.
 
-A value that the user named keeps its name, and so does what is used more than once; everything
-else stands where it is used.
+Values that the user named keep their names. Values that are used more than once get a name, and all
+others are written where they are used.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ LOOSEST = 0
 
 
 def statements(program: Program) -> str:
-    """The whole formula: functions with stated gradients, assignments, and the output last."""
+    """The whole formula: functions with custom gradients, assignments, and the output last."""
     return "\n".join(Printer(program).lines())
 
 
 def expression(program: Program, index: int) -> str:
-    """The formula of one node, of names and inputs; what has no name is written out."""
+    """The formula of one node in terms of names and inputs. Nodes without a name are written
+    out."""
     printer = Printer(program, share=False)
     return printer.defined(index)
 
@@ -55,7 +56,7 @@ def number(value: bool | int | float) -> str:
 
 
 class Names:
-    """Names of a program's nodes, each given once."""
+    """The names of the nodes of a program. Each is given once."""
 
     def __init__(self, program: Program) -> None:
         self._taken = {node.name for node in program.nodes if node.name}
@@ -64,7 +65,7 @@ class Names:
         self._counts: Counter[str] = Counter()  # of fresh names, by their stem
 
     def name(self, node: Node) -> str:
-        """The node's own; the later of two of one name gets another."""
+        """The name of the node. If two nodes share a name, the later one gets another."""
         name = node.name
         if name is None or name in self._given:
             name = self.fresh(name or "t")
@@ -72,14 +73,14 @@ class Names:
         return name
 
     def unique(self, name: str) -> str:
-        """The name, if nothing else has it; else another."""
+        """The name if it is free, or a similar one."""
         if name in self._taken:
             return self.fresh(name)
         self._taken.add(name)
         return name
 
     def fresh(self, stem: str) -> str:
-        """The stem with the first number that makes it new."""
+        """The stem with the first number that makes it unique."""
         count = self._counts[stem] + 1
         while f"{stem}{count}" in self._taken:
             count += 1
@@ -89,9 +90,9 @@ class Names:
 
 
 class Printer:
-    """Writes one program. `share`: what is used more than once gets a name.
+    """Writes one program. `share`: values that are used more than once get a name.
 
-    What writes in other words than the formula's replaces `number`, `call` and `function`.
+    To write in another language than that of formulas, override `number`, `call` and `function`.
     """
 
     def __init__(self, program: Program, share: bool = True) -> None:
@@ -101,7 +102,7 @@ class Printer:
         self._names = {index: self.named(index) for index in self._assigned(share)}
 
     def _assigned(self, share: bool) -> list[int]:
-        """Nodes that are assigned to a name."""
+        """The nodes that are assigned to a name."""
         nodes = self._program.nodes
         uses = Counter(arg for node in nodes for arg in node.args)
         return [
@@ -112,7 +113,7 @@ class Printer:
         ]
 
     def named(self, index: int) -> str:
-        """The name to which a node is assigned."""
+        """The name that a node is assigned to."""
         return self._naming.name(self._program.nodes[index])
 
     def lines(self) -> Iterator[str]:
@@ -126,7 +127,7 @@ class Printer:
             yield self._names[output]
 
     def body(self) -> Iterator[str]:
-        """The statements of a function, with its return."""
+        """The statements of a function, including its return."""
         yield from self._body()
         results = [
             "None" if output is None else self._text(output, LOOSEST)
@@ -147,11 +148,11 @@ class Printer:
                 yield from self.function(node.custom, name)
 
     def defined(self, index: int) -> str:
-        """The formula of a node itself, not its name."""
+        """The formula of a node itself instead of its name."""
         return self._formula(self._program.nodes[index])[0]
 
     def _text(self, index: int, tightness: int) -> str:
-        """The node as an operand, in brackets where it binds less tightly than `tightness`."""
+        """The node as an operand, in brackets if it binds less tightly than `tightness`."""
         node = self._program.nodes[index]
         if node.op == INPUT or index in self._names:
             return self.reference(index)
@@ -188,11 +189,11 @@ class Printer:
         return self.call(node, self.arguments(node)), ATOM
 
     def reference(self, index: int) -> str:
-        """An input, or a node that was assigned, by its name."""
+        """The name of an input, or of a node that was assigned."""
         return self._names.get(index) or self._program.nodes[index].name or ""
 
     def index_number(self, value: int) -> str:
-        """A number of an index."""
+        """A number in an index."""
         return str(value)
 
     def arguments(self, node: Node) -> list[str]:
@@ -200,7 +201,7 @@ class Printer:
         return [self._text(arg, LOOSEST) for arg in node.args]
 
     def operand(self, index: int, wanted: str, tightness: int) -> str:
-        """A node as an operand of an operator, which wants numbers of this kind."""
+        """A node as an operand of an operator that takes numbers of the kind `wanted`."""
         return self._text(index, tightness)
 
     def _index_part(self, part: Any) -> str:
@@ -230,7 +231,7 @@ class Printer:
         return number(value)
 
     def function(self, rule: CustomGradient, name: str) -> Iterator[str]:
-        """The definition of a function with a custom derivative."""
+        """The definition of a function with a custom gradient."""
         return _function(rule, name)
 
     def applied(self, name: str, args: Sequence[str]) -> str:
@@ -238,7 +239,7 @@ class Printer:
         return f"{name}({', '.join(args)})"
 
     def call(self, node: Node, arrays: list[str]) -> str:
-        """A call of a row on arguments that are written already."""
+        """A call of a row on arguments that are already text."""
         row = TABLE[node.op]
         texts, rest = _keywords(row.keywords, node.keywords)
         if row.arrays and row.arrays[-1].startswith("*"):
@@ -247,7 +248,7 @@ class Printer:
 
 
 def _keywords(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Texts that stand before the arrays, and keywords that differ from their defaults."""
+    """Texts that stand before the arrays, and the keywords that differ from their defaults."""
     texts, rest = [], []
     for name, value in given.items():
         default = defaults[name]
@@ -268,7 +269,7 @@ def _static(value: Any) -> str:
 
 
 def _function(rule: CustomGradient, name: str) -> Iterator[str]:
-    """A function with its custom gradient, as it is written in a formula."""
+    """A function with its custom gradient, as written in a formula."""
     parts = [("vjp", rule.vjp)] + ([("jvp", rule.jvp)] if rule.jvp is not None else [])
     for suffix, program in parts:
         assert program is not None

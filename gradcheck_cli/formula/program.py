@@ -15,7 +15,7 @@ _Memory = dict[tuple[Any, ...], tuple[Shape, str]]
 
 
 class Builder:
-    """The nodes of one program, inputs first. `memory` keeps shapes that were found before."""
+    """The nodes of one program, inputs first. `memory` caches shapes."""
 
     def __init__(self, memory: _Memory) -> None:
         self.nodes: list[Node] = []
@@ -23,20 +23,20 @@ class Builder:
         self._memory = memory
 
     def input(self, name: str, shape: Shape, kind: str, span: Span) -> int:
-        """An input of the program."""
+        """Adds an input of the program."""
         node = Node(INPUT, (), {}, span, name, name=name, shape=shape, kind=kind)
         self.inputs[name] = self.append(node)
         return self.inputs[name]
 
     def constant(self, value: bool | int | float, span: Span, text: str) -> int:
-        """A number."""
+        """Adds a number."""
         kind = {bool: "bool", int: "int", float: "float"}[type(value)]
         return self.append(Node(CONSTANT, (), {}, span, text, value=value, kind=kind))
 
     def op(
         self, row: Op, args: Sequence[int], keywords: Mapping[str, Any], span: Span, text: str
     ) -> int:
-        """An operation. Raises Problem where the arguments do not fit."""
+        """Adds an operation. Raises Problem if the arguments do not fit."""
         shapes = tuple(self.nodes[arg].shape for arg in args)
         kinds = tuple(self.nodes[arg].kind for arg in args)
         # Slices cannot be hashed in Python 3.11; their repr says all about them.
@@ -60,7 +60,7 @@ class Builder:
     def custom(
         self, rule: CustomGradient, op: str, args: Sequence[int], span: Span, text: str
     ) -> int:
-        """A call of a function whose gradient the user states."""
+        """Adds a call of a function with a custom gradient."""
         output = rule.forward.result
         inner = rule.forward
         node = Node(
@@ -77,12 +77,12 @@ class Builder:
         return self.append(node)
 
     def call_it(self, index: int, name: str) -> None:
-        """Gives the node the name that it is assigned to, unless it has one."""
+        """Names the node after the variable that it is assigned to, unless it has a name."""
         if self.nodes[index].name is None:
             self.nodes[index] = replace(self.nodes[index], name=name)
 
     def program(self, outputs: Sequence[int | None], text: str) -> Program:
-        """The nodes that the outputs need, and every input."""
+        """The program of the nodes that the outputs need, and every input."""
         live = set(self.inputs.values())
         waiting = [output for output in outputs if output is not None]
         while waiting:
@@ -101,7 +101,7 @@ class Builder:
         return Program(nodes, inputs, ends, text)
 
     def append(self, node: Node) -> int:
-        """The node as it is; its index."""
+        """Adds the node unchanged, and returns its index."""
         self.nodes.append(node)
         return len(self.nodes) - 1
 

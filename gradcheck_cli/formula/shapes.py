@@ -1,4 +1,4 @@
-"""Shapes and kinds of values, found by running each row on numbers of that shape."""
+"""The shapes and kinds of values. Each row is run on numbers of the given shapes to find them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DTYPES: dict[str, type[np.generic]] = {"float": np.float64, "int": np.int64, "b
 
 
 def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
-    """Whether an array of one shape is broadcast to the other."""
+    """Whether an array of one shape can be broadcast to the other."""
     try:
         return np.broadcast_shapes(shape, to) == to
     except ValueError:
@@ -37,7 +37,8 @@ def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
 def infer(
     row: Op, shapes: Sequence[Shape], kinds: Sequence[str], keywords: Mapping[str, Any]
 ) -> tuple[Shape, str]:
-    """Shape and kind of the row's value. Raises Problem (GC906) where the arguments do not fit."""
+    """The shape and kind of the value of the row. Raises Problem (GC906) if the arguments do not
+    fit."""
     _check_kinds(row, kinds)
     check_axes(row.name, shapes, keywords)
     if row.name == "getitem":
@@ -53,8 +54,8 @@ def infer(
 
 
 def wanted_kinds(row: Op, kinds: Sequence[str], result: str) -> tuple[str, ...]:
-    """The kinds in which a row takes its arguments: those that it states, else at least that of the
-    result; what is compared is of one kind."""
+    """The kinds in which a row takes its arguments: the kinds that it declares, or at least the
+    kind of the result. The operands of a comparison have one kind."""
     lowest = max(kinds, key=RANK.__getitem__) if row.name in _COMPARISONS else result
     return tuple(
         row.kinds.get(i) or max(lowest, kind, key=RANK.__getitem__) for i, kind in enumerate(kinds)
@@ -62,7 +63,7 @@ def wanted_kinds(row: Op, kinds: Sequence[str], result: str) -> tuple[str, ...]:
 
 
 def _check_kinds(row: Op, kinds: Sequence[str]) -> None:
-    """Raises Problem where an index is not a whole number."""
+    """Raises Problem if an index is not a whole number."""
     for i, wanted in row.kinds.items():
         if wanted == "int" and kinds[i] == "float":
             name = row.arrays[i]
@@ -72,7 +73,7 @@ def _check_kinds(row: Op, kinds: Sequence[str]) -> None:
 
 
 def _promoted(row: Op, kinds: Sequence[str]) -> str:
-    """The kind of a result that is made of the arguments, indices apart."""
+    """The kind of a result that is computed from the arguments other than indices."""
     if "dtype" in row.keywords or row.rounding == "inputs":  # creation; linear algebra
         return "float"
     given = [kind for i, kind in enumerate(kinds) if i not in row.kinds]
@@ -113,7 +114,7 @@ def _run(
 
 
 def _reason(row: Op, shapes: Sequence[Shape], error: Exception) -> str:
-    """Why the row does not run on these shapes."""
+    """Why the row cannot run on these shapes."""
     if row.elementwise and (mismatch := _broadcast_mismatch(shapes)):
         return mismatch
     if row.name == "concatenate":
@@ -129,7 +130,7 @@ def _reason(row: Op, shapes: Sequence[Shape], error: Exception) -> str:
 
 
 def _broadcast_mismatch(shapes: Sequence[Shape]) -> str:
-    """Which axes cannot be broadcast, or nothing if all can."""
+    """Which axes cannot be broadcast; empty if all can."""
     try:
         np.broadcast_shapes(*shapes)
     except ValueError:
@@ -144,7 +145,7 @@ def _broadcast_mismatch(shapes: Sequence[Shape]) -> str:
 
 
 def check_axes(op: str, shapes: Sequence[Shape], keywords: Mapping[str, Any]) -> None:
-    """Raises Problem where an axis is out of range. `stack` and `expand_dims` make new axes."""
+    """Raises Problem if an axis is out of range. `stack` and `expand_dims` make new axes."""
     axis = keywords.get("axis")
     if axis is None or not shapes:
         return
@@ -164,7 +165,7 @@ def check_axes(op: str, shapes: Sequence[Shape], keywords: Mapping[str, Any]) ->
 
 
 def _check_index(shape: Shape, index: Sequence[Any]) -> None:
-    """Every integer of an index must be inside its axis."""
+    """Raises Problem if an integer of an index is outside of its axis."""
     taken = sum(1 for part in index if part is not None and part is not Ellipsis)
     if sum(1 for part in index if part is Ellipsis) > 1:
         raise ShapeProblem("an index can have only one `...`")
@@ -186,7 +187,7 @@ def _check_index(shape: Shape, index: Sequence[Any]) -> None:
 
 
 def _check_growth(row: Op, shapes: Sequence[Shape], keywords: Mapping[str, Any]) -> None:
-    """Refuses a value that would be huge before anything of that size is made."""
+    """Raises Problem if the value would be huge, before anything of that size is allocated."""
     for shape in shapes:
         _check_size(shape)
     if row.result_shape is not None:

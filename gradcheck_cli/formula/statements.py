@@ -25,7 +25,7 @@ _PLAIN = "an assignment is written: name = expression"
 
 
 def assign(frame: Frame, statement: ast.Assign | ast.AugAssign) -> Value:
-    """name = expression, or name += expression; the value."""
+    """Runs name = expression, or name += expression, and returns the value."""
     if isinstance(statement, ast.AugAssign):
         targets: list[ast.expr] = [statement.target]
         right = evaluate(frame, statement.value)
@@ -55,7 +55,7 @@ def assign(frame: Frame, statement: ast.Assign | ast.AugAssign) -> Value:
 def _unpack(
     frame: Frame, target: ast.Tuple | ast.List, value: Value, statement: ast.Assign | ast.AugAssign
 ) -> Value:
-    """w, v = eigh(x): a name a value."""
+    """w, v = eigh(x): one name for each value."""
     values = entries_of(value)
     names = [part for part in target.elts if isinstance(part, ast.Name)]
     for part in target.elts:
@@ -78,7 +78,7 @@ def _unpack(
 
 
 def _results_of(node: ast.expr) -> str:
-    """What an operation of several results gives, as it says itself."""
+    """The names of the results of an operation with several results."""
     called = node.func if isinstance(node, ast.Call) else None
     several = find_several(called.id) if isinstance(called, ast.Name) else None
     if several is None or any(name.startswith("*") for name in several.results):

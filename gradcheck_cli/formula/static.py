@@ -35,12 +35,12 @@ _LOGICAL: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 
 def is_number(value: object) -> bool:
-    """Whether a static value can stand in arithmetic."""
+    """Whether arithmetic is possible with a static value."""
     return isinstance(value, bool | int | float)
 
 
 def binary(op: ast.operator, left: Any, right: Any) -> bool | int | float:
-    """left op right in Python's numbers. Raises Problem where there is no such number."""
+    """left op right in Python's numbers. Raises Problem if the result is not a number."""
     logical = _LOGICAL.get(type(op))
     if logical is not None:
         if not (isinstance(left, bool) and isinstance(right, bool)):
@@ -94,7 +94,7 @@ def unary(op: ast.unaryop, value: Any) -> bool | int | float:
 
 
 def literal(value: object) -> Any:
-    """What a literal stands for. Raises Problem for what is no part of the language."""
+    """The value of a literal. Raises Problem for literals that are not part of the language."""
     if isinstance(value, complex):
         raise Problem("complex numbers are not part of the formula language")
     if isinstance(value, bytes):
@@ -107,7 +107,7 @@ def literal(value: object) -> Any:
 
 
 def as_constant(value: bool | int | float) -> bool | int | float:
-    """The number as a node may hold it: integers beyond 64 bits become floating numbers."""
+    """The number as a node can hold it: integers of more than 64 bits become floats."""
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return float(value)
     return value

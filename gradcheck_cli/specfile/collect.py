@@ -1,4 +1,4 @@
-"""Gathers every mistake of one document, each with its place and the path of its key."""
+"""Collects every mistake of one document, each with its place and the path of its key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Path = tuple[str | int, ...]
 
 
 class Collector:
-    """The mistakes found so far in one document of one file."""
+    """The mistakes found so far in one document of a file."""
 
     def __init__(self, source: Source, lines: Lines, root: Tree, errors: list[SpecError]) -> None:
         self.source = source
@@ -34,13 +34,14 @@ class Collector:
         at_key: bool = False,
         help: str = "",
     ) -> None:
-        """An error at the value of `path`, or at its key; at the nearest that is there."""
+        """Adds an error at the value of `path`, or at its key. If the path does not exist, the
+        error stands at its nearest existing ancestor."""
         key, value = locate(self.root, path)
         tree = key if at_key and key is not None else value
         self.add_at(code, message, self.span(tree), path, help)
 
     def add_at(self, code: str, message: str, span: Span, path: Path, help: str = "") -> None:
-        """An error at a place that is already known."""
+        """Adds an error at a known place."""
         self.errors.append(
             SpecError(
                 code,
@@ -54,7 +55,8 @@ class Collector:
         )
 
     def span(self, tree: Tree) -> Span:
-        """Where a value stands. A block of keys is shown by its first key: carets need one line."""
+        """The place of a value. For a block of keys: the place of its first key, because carets
+        need a single line."""
         if isinstance(tree, Mapping) and tree.keys:
             first = next(iter(tree.keys.values()))
             if tree.start == first.start:
@@ -63,14 +65,16 @@ class Collector:
 
 
 def visible(text: str) -> str:
-    """The text without what a terminal would obey: quoted YAML can hold any character."""
+    """The text with control characters escaped, which quoted YAML may contain and a terminal would
+    obey."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
 def locate(root: Tree, path: Path) -> tuple[Scalar | None, Tree]:
-    """The last key of the path and its value; where the path breaks off, the last that is there."""
+    """The last key of the path, and its value. If the path does not exist, its last part that
+    exists."""
     key: Scalar | None = None
     tree = root
     for part in path:
@@ -92,5 +96,5 @@ def dotted(path: Path) -> str:
 
 
 def listed(choices: Iterable[object]) -> str:
-    """The choices for a sentence."""
+    """The choices as part of a sentence."""
     return ", ".join(str(choice) for choice in choices)

@@ -1,4 +1,4 @@
-"""Which files a command line means: files, folders, globs and standard input."""
+"""The files that a command line stands for: files, folders, globs and standard input."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _PACKAGES = frozenset(("node_modules", "site-packages", "__pycache__"))
 
 
 class Expanded(NamedTuple):
-    """What paths mean: spec files in order and each once, a GC901 for what is not there or cannot
-    be read, and how many YAML files of folders were `skipped`, since they are no specs."""
+    """The spec files in order, each once; a GC901 for each path that does not exist or cannot be
+    read; and the number of YAML files that were `skipped` because they are not specs."""
 
     files: list[str]
     errors: list[SpecError]
@@ -39,14 +39,15 @@ class Expanded(NamedTuple):
 
 
 def expand(paths: Iterable[str]) -> Expanded:
-    """The spec files that the paths mean.
+    """The spec files that the paths stand for.
 
-    A folder means the specs in it at any depth, in the order of names, without hidden ones and
-    without what was installed there; it may hold none, and `.` does not show in their names. They
-    are its files *.gradcheck.yaml, and YAML files with a formula under `model`, or with the key
-    `implementations`, at the left edge. A name with `*`, `?` or `[` that
-    is not a file is a pattern (`**` crosses folders), and one that matches nothing is an error. A
-    file that is named is a spec, whatever it is called, but for Python code. "-" is standard input.
+    A folder stands for the specs in it at any depth, in the order of their names. Hidden folders
+    and installed packages are left out. A folder may contain no spec, and `.` does not appear in
+    the names. Specs in a folder are the files *.gradcheck.yaml, and YAML files with a formula under
+    `model`, or with the key `implementations`, at the left edge. A name with `*`, `?` or `[` that
+    is not a file is a pattern (`**` crosses folders); a pattern that matches nothing is an error. A
+    file that is named is a spec, whatever its name, unless it is Python code. "-" is standard
+    input.
     """
     search = _Search()
     files: dict[str, None] = {}
@@ -74,7 +75,8 @@ def expand(paths: Iterable[str]) -> Expanded:
 
 
 def _kind(path: str) -> str:
-    """Whether it is a "folder", a "file" or, a pipe for example, "something"; else nothing."""
+    """ "folder", "file", "something" (such as a pipe), or an empty string if the path does not
+    exist."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):  # ValueError: a name that no file can have
@@ -85,14 +87,15 @@ def _kind(path: str) -> str:
 
 
 class _Search:
-    """Looks for specs, and keeps what it met: folders that cannot be read, YAML that is no spec."""
+    """Looks for specs. Notes folders that cannot be read, and counts YAML files that are not
+    specs."""
 
     def __init__(self) -> None:
         self.errors: list[SpecError] = []
         self.others: set[str] = set()
 
     def specs(self, path: str) -> list[str]:
-        """The specs of a folder; anything else as it is."""
+        """The specs of a folder; any other path itself."""
         if path == STDIN or _kind(path) != "folder":
             return [path]
         found = []
@@ -116,14 +119,15 @@ class _Search:
 
 
 def is_of_others(root: str, name: str) -> bool:
-    """Whether a folder is hidden, or holds what was installed: a virtual environment, packages."""
+    """Whether a folder is hidden, or contains installed code: a virtual environment or packages."""
     installed = name in _PACKAGES or os.path.lexists(os.path.join(root, name, "pyvenv.cfg"))
     return name.startswith(".") or installed
 
 
 def _is_spec(path: str) -> bool:
-    """Whether a YAML file of a folder is a spec, by its name or by its keys. What cannot be read is
-    one: the reader says why. A pipe or a device is none: reading it may never end."""
+    """Whether a YAML file in a folder is a spec, by its name or by its keys. A file that cannot be
+    read counts as a spec, so that the reader reports why. A pipe or a device does not, because
+    reading it may never end."""
     if _kind(path) == "something":
         return False
     if path.endswith(OWN_ENDINGS):

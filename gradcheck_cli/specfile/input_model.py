@@ -1,4 +1,4 @@
-"""The shape of an input of a spec: a number, a list, a value with its kind, or a recipe."""
+"""The forms of an input in a spec: a number, a list, a value with its kind, or a recipe."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _BOUND_JSON = {"anyOf": [{"type": "number"}, {"enum": sorted(INFINITE)}]}
 
 
 def number_in(text: str) -> float | complex | None:
-    """The number that text stands for where a number is expected: `nan`, `-inf`, `1+2j`."""
+    """The number that a text stands for where a number is expected: `nan`, `-inf`, `1+2j`."""
     if text in WORDS:
         return WORDS[text]
     number = complex(text) if re.match(_COMPLEX, text) else None
@@ -117,7 +117,7 @@ def _kind() -> Any:
 
 
 def _of_a_kind() -> Any:
-    """A value that is drawn of its kind."""
+    """A value of a kind that is drawn at random."""
     about = _about()
     fields = {
         "kind": {**_kind(), "required": True},
@@ -158,7 +158,7 @@ _WITH_ENDS = {"low", "high"}  # of every distribution but the normal one
 
 
 def input_form(value: Any) -> str | None:
-    """Which of its forms an input is written in; None where it is none of them."""
+    """The form in which an input is written, or None."""
     if isinstance(value, dict):
         if "value" in value:
             return "value"
@@ -213,7 +213,7 @@ def input_schema() -> Any:
 
 
 def key(schema: Any, description: str, *, required: bool = False, **more: Any) -> Any:
-    """One key of a mapping, with its sentence for people."""
+    """One key of a mapping, with a description."""
     updates = {"description": description, **more}
     return core.typed_dict_field(
         schema, required=required, metadata={"pydantic_js_updates": updates}
@@ -231,7 +231,7 @@ def table(fields: dict[str, Any], title: str, description: str, **more: Any) -> 
 
 
 def anything(json: dict[str, Any]) -> Any:
-    """Anything here; looked at where the numbers are read. Editors get `json`."""
+    """Accepts any value, because the numbers are checked when they are read. Editors get `json`."""
     return core.any_schema(metadata={"pydantic_js_updates": json})
 
 
@@ -256,7 +256,7 @@ DOTTED = rf"{NAME}|^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)+$"  # or a parameter inside o
 
 
 def by_name(schema: Any, min_length: int, pattern: str = NAME) -> Any:
-    """A mapping from names of the formula."""
+    """A mapping whose keys are names of the formula."""
     name = core.str_schema(pattern=pattern)
     no_others = {"pydantic_js_updates": {"additionalProperties": False}}
     return core.dict_schema(name, schema, min_length=min_length, strict=True, metadata=no_others)

@@ -24,9 +24,9 @@ _ONLY_ONCE = ("dtype", "requires_grad", "domain", "kind")
 
 @dataclass(slots=True)
 class Inputs:
-    """What could be read. `base` has None for an input that is wrong, so that a formula which uses
-    it is not blamed; so have `constants`, which are arrays; `points` is what the spec is checked
-    at, constants included, empty after an error."""
+    """The inputs that could be read. In `base` an input with a mistake is None, so that formulas
+    which use it report no further mistakes; so are array constants in `constants`. `points` are the
+    points of the spec, constants included; empty after an error."""
 
     base: dict[str, Input | None]
     constants: dict[str, Input | None] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Inputs:
     pointed: bool = False
 
     def kind(self, name: str) -> str | None:
-        """ "float", "int" or "bool"; None where the input could not be read."""
+        """ "float", "int" or "bool"; None if the input could not be read."""
         found = (self.base | self.constants)[name]
         return None if found is None else _WORDS[found.value.dtype.kind]
 
@@ -42,8 +42,8 @@ class Inputs:
 def read_inputs(
     data: Mapping[str, Any], broken: set[str], collector: Collector, seed: int
 ) -> Inputs:
-    """The inputs of a document. `data` obeys the schema, but for the inputs in `broken`, which were
-    told already."""
+    """The inputs of a document. `data` obeys the schema, except for the inputs in `broken`, whose
+    mistakes were reported before."""
     is_complex = any(dtype in COMPLEX for dtype in data.get("dtypes", ()))
     reader = _Reader(collector, values.Budget(), seed, is_complex)
     base = {
@@ -72,7 +72,7 @@ def read_inputs(
 
 
 def _complete(given: Mapping[str, Input | None], points: list[Mapping[str, Input]]) -> None:
-    """Appends a point if all of its inputs are there."""
+    """Appends a point if all of its inputs could be read."""
     whole = {name: found for name, found in given.items() if found is not None}
     if len(whole) == len(given):
         points.append(whole)
@@ -87,7 +87,7 @@ class _Reader:
     dtypes: dict[str, str] = field(default_factory=dict)
 
     def allowed(self, form: Any, path: Path) -> bool:
-        """Whether a point's input leaves alone what only `inputs` may say."""
+        """Whether the input of a point has no keys that only `inputs` may have."""
         given = isinstance(form, dict) and "value" not in form and "kind" in form  # which draws it
         once = [key for key in _ONLY_ONCE if not (given and key == "kind")]
         stray = [key for key in once if isinstance(form, dict) and key in form]
@@ -100,7 +100,7 @@ class _Reader:
         return not stray
 
     def constant(self, name: str, form: list[Any]) -> Input | None:
-        """An array of `constants`: data, the same at every point."""
+        """An array under `constants`: data that is the same at every point."""
         value = self._value(name, form, ("constants", name), None, 0)
         if value is not None and value.dtype.kind == "c":
             message = f"formulas compute with real numbers, but `{name}` is complex"
@@ -109,7 +109,7 @@ class _Reader:
         return None if value is None else Input(name, value, requires_grad=False)
 
     def base(self, name: str, form: Any) -> Input | None:
-        """One input as `inputs` has it."""
+        """One input under `inputs`."""
         path: Path = ("inputs", name)
         about = form if isinstance(form, dict) else {}
         value = self._value(name, form, path, self._dtype(form), 0)
@@ -135,7 +135,7 @@ class _Reader:
         return found if self._inside(found, path) else None
 
     def _dtype(self, form: Any) -> str | None:
-        """The dtype that an input is read in; None where its numbers say."""
+        """The dtype in which an input is read; None if its numbers determine it."""
         about = form if isinstance(form, dict) else {}
         drawn = "shape" in about and "kind" not in about
         floating = drawn and about.get("distribution", "normal") != "integers"
@@ -167,7 +167,7 @@ class _Reader:
         return not why
 
     def at_point(self, base: Input, form: Any, path: Path, point: int) -> Input | None:
-        """One input with the value that it has at a point (counted from 1)."""
+        """One input with its value at a point (counted from 1)."""
         value = self._value(base.name, form, path, self.dtypes[base.name], point)
         if value is None:
             return None
@@ -189,7 +189,7 @@ class _Reader:
         return found if self._inside(found, path) else None
 
     def _seed(self, form: Any) -> int | None:
-        """The seed of a recipe; None where the value is written out."""
+        """The seed of a recipe; None if the value is written out."""
         if not isinstance(form, dict) or "shape" not in form:
             return None
         return int(form.get("seed", self.seed))
@@ -221,7 +221,7 @@ class _Reader:
         return values.drawn(form, stream, dtype, path, self.collector)
 
     def _inside(self, found: Input, path: Path) -> bool:
-        """Whether every entry is in the input's domain."""
+        """Whether every entry lies in the domain of the input."""
         outside = (found.value < found.low) | (found.value > found.high)
         if found.value.dtype.kind == "b" or not outside.any():
             return True

@@ -1,8 +1,8 @@
 """Kinds of values that must be preserved: rotations, positive definite matrices and others.
 
-A value of a kind moves on a surface. Its coordinates there have its own shape, and are zero at the
-value itself; what one of them does is the `motion` of its kind. The last axes hold one value (two
-of a matrix, one of a vector), all others are several of them.
+A value of a kind moves on a manifold. Its coordinates there have their own shape, and are zero at
+the value itself. The `motion` of a kind describes the effect of one coordinate. The last axes hold
+one value (two axes for a matrix, one for a vector); all other axes hold several values.
 """
 
 from __future__ import annotations
@@ -44,19 +44,21 @@ class Kind:
 
 
 def _symmetric_part(t: Array) -> Array:
-    """Entries [i, j] and [j, i] by the sum of both coordinates, the diagonal by its own."""
+    """The sum of both coordinates for entries [i, j] and [j, i], and the own coordinate on the
+    diagonal."""
     return t + t.mT - t * np.eye(t.shape[-1])
 
 
 def _turned(x: Array, t: Array) -> Array:
-    """x @ exp(t - t'), by the eigenvalues of a Hermitian matrix; they are exact turns."""
+    """x @ exp(t - t'), an exact rotation, from the eigenvalues of a Hermitian matrix."""
     angles, axes = np.linalg.eigh(1j * (t - t.mT))
     turn = (axes * np.exp(-1j * angles)[..., None, :]) @ np.conj(axes.mT)
     return np.asarray(x @ turn.real)
 
 
 def _stretched(x: Array, t: Array) -> Array:
-    """L exp(L^-1 S L^-T) L' with S of the coordinates: definite however long the way is."""
+    """L exp(L^-1 S L^-T) L' with S from the coordinates. It stays positive definite for coordinates
+    of any size."""
     low = np.linalg.cholesky(x)
     inner = np.linalg.solve(low, np.linalg.solve(low, _symmetric_part(t)).mT)
     sizes, axes = np.linalg.eigh((inner + inner.mT) / 2)
@@ -73,7 +75,7 @@ def adjoint(x: Array) -> Array:
 
 
 def _hermitian_part(t: Array) -> Array:
-    """`_symmetric_part` of pairs; imaginary parts on the diagonal move nothing."""
+    """`_symmetric_part` for pairs. Imaginary parts on the diagonal have no effect."""
     return np.asarray(t + adjoint(t) - t * _real_diagonal(t))
 
 
@@ -279,7 +281,7 @@ HERMITIAN = Kind(
 
 
 def wrong_shape(kind: str, shape: tuple[int, ...]) -> str:
-    """Why no value of this kind has this shape; empty where one has."""
+    """Why no value of this kind can have this shape; empty if it can."""
     if KINDS[kind].axes == 2 and (len(shape) < 2 or shape[-1] != shape[-2]):
         return f"a {kind.replace('_', ' ')} matrix is square, but the shape is {shape}"
     if not shape or shape[-1] < 2:
@@ -288,7 +290,7 @@ def wrong_shape(kind: str, shape: tuple[int, ...]) -> str:
 
 
 def wrong_value(kind: str, value: Array) -> str:
-    """Why a value is not of this kind; empty where it is."""
+    """Why a value is not of this kind; empty if it is."""
     if not np.all(np.isfinite(value)):
         return f"the value is not of kind {kind}: it is not finite"
     off = KINDS[kind].off(value)

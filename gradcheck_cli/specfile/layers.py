@@ -1,4 +1,4 @@
-"""The keys of a spec that are about layers."""
+"""The keys of a spec that describe layers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WHOLE = frozenset({"numpy", "eigen"})  # engines whose layers have one derivativ
 def read_implementations(
     data: Mapping[str, Any], collector: Collector
 ) -> tuple[Implementation, ...]:
-    """The implementations of a document, in its order; mistakes go to the collector."""
+    """The implementations of a document, in its order. Mistakes go to the collector."""
     folder = _folder(collector)
     setup = _setup(data.get("setup", {}), folder, collector)
     found = []
@@ -60,7 +60,7 @@ def read_implementations(
 
 
 def _folder(collector: Collector) -> str:
-    """What paths of the spec are relative to."""
+    """The folder that the paths in the spec are relative to."""
     shown = collector.source.path
     return "" if shown == STDIN else str(FilePath(shown).parent)
 
@@ -101,7 +101,7 @@ def _surrogates(
 def read_designs(
     data: Mapping[str, Any], engines: Sequence[str], collector: Collector
 ) -> tuple[ByDesign, ...]:
-    """What is meant inside of the layers; mistakes go to the collector."""
+    """The intended deviations inside of layers. Mistakes go to the collector."""
     folder = _folder(collector)
     found = []
     for index, form in enumerate(data.get("by_design", ())):
@@ -137,7 +137,7 @@ def read_designs(
 
 
 def _check_detach(target: str, folder: str, path: Path, collector: Collector) -> None:
-    """Lines of a module are known when it can be imported."""
+    """Checks a place in a file. The lines of a module are only known after its import."""
     if not is_file(target) and ":" in target:
         return
     try:
@@ -147,7 +147,7 @@ def _check_detach(target: str, folder: str, path: Path, collector: Collector) ->
 
 
 def _check_formula(where: Path, collector: Collector) -> Span:
-    """The place of a surrogate; its syntax is checked here, names and shapes when the layer
+    """The place of a surrogate. Its syntax is checked here, its names and shapes when the layer
     runs."""
     tree = locate(collector.root, where)[1]
     if isinstance(tree, Scalar):
@@ -163,8 +163,8 @@ def read_model(
     constants: Mapping[str, bool | int | float | None],
     inputs: Mapping[str, Argument | None],
 ) -> Model | None:
-    """The formula beside implementations. Names that may be those of parameters are known when the
-    layer is; every other mistake goes to the collector."""
+    """The formula beside implementations. Unknown names may be parameters of the layer and are
+    checked when it runs; all other mistakes go to the collector."""
     _, tree = locate(collector.root, ("model",))
     if not isinstance(tree, Scalar):
         return None
@@ -178,7 +178,7 @@ def read_model(
 
 
 def _free_names(text: str) -> set[str]:
-    """Names that a formula reads and neither sets nor calls."""
+    """The names that a formula reads, and neither assigns nor calls."""
     try:
         nodes = list(ast.walk(ast.parse(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -192,7 +192,7 @@ def _free_names(text: str) -> set[str]:
 
 
 def _check_target(target: str, folder: str, path: Path, collector: Collector) -> None:
-    """A file that is not there is reported before anything runs; names are known to the worker."""
+    """Reports a file that does not exist before anything runs. The worker checks names."""
     place, separator, name = target.partition(":")
     suffix = FilePath(place).suffix
     if suffix == ".py" or suffix in HEADERS:
@@ -209,7 +209,7 @@ def _check_target(target: str, folder: str, path: Path, collector: Collector) ->
 
 
 def _with_a_colon(target: str) -> str:
-    """`torch.nn.Linear` is meant as `torch.nn:Linear`."""
+    """`torch.nn:Linear` for `torch.nn.Linear`."""
     module, dot, name = target.rpartition(".")
     if dot and all(part.isidentifier() for part in target.split(".")):
         return f"did you mean `{module}:{name}`?"
@@ -217,7 +217,8 @@ def _with_a_colon(target: str) -> str:
 
 
 def _is_name(name: str, suffix: str) -> bool:
-    """In C++ also `layer<T>`, which names T, and `Layer{}`, an object that is called."""
+    """Whether the text is a name. In C++ `layer<T>`, which names T, and `Layer{}`, an object that
+    is called, are names, too."""
     if suffix in HEADERS:
         name = name.removesuffix("{}").removesuffix("<T>").replace("::", ".")
     return all(part.isidentifier() for part in name.split("."))

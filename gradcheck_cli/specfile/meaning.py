@@ -1,4 +1,4 @@
-"""From the keys of a document to a spec, or to every mistake in them."""
+"""Turns the keys of a document into a spec, or reports every mistake in them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def known_keys() -> list[str]:
 
 
 def _identity(data: Keys[str, Any]) -> str:
-    """What stays of a spec where its file is renamed: its name, or else what it checks. Of its
-    layers that is their names: their files may be renamed, too."""
+    """An identifier that does not change if the file is renamed: the name of the spec, or else its
+    content. Of layers only their names count, because their files may be renamed, too."""
     if "name" in data:
         return str(data["name"])
     forms = data.get("implementations", {})
@@ -44,7 +44,8 @@ def _identity(data: Keys[str, Any]) -> str:
 
 
 class Meaning:
-    """What the document's data mean: schema first, then values, then the formula over them."""
+    """The meaning of a document: first its schema is checked, then its values, then the formula
+    over them."""
 
     def __init__(self, collector: Collector, data: dict[str, Any], seed: int) -> None:
         self.collector = collector
@@ -54,7 +55,7 @@ class Meaning:
         self.data = self._obeying(data)
 
     def _obeying(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The part of the data that obeys the schema; what does not is reported and left out."""
+        """The part of the data that obeys the schema. The rest is reported and left out."""
         try:
             model.validator().validate_python(data)
         except ValidationError as error:
@@ -99,7 +100,7 @@ class Meaning:
         return self._made(default_name, "model", inputs, program=program, wrt=wrt, **choice)
 
     def _misspelt(self, *keys: str) -> bool:
-        """Whether a key that is not known may stand for one of these: that is reported already."""
+        """Whether an unknown key, which was reported, may be a misspelt required key."""
         return any(nearest(str(key), keys) for key in self.given if key not in known_keys())
 
     def _layer_spec(
@@ -109,7 +110,7 @@ class Meaning:
         constants: dict[str, bool | int | float | None],
         choice: dict[str, Any],
     ) -> Spec | None:
-        """A spec about layers: what they depend on, and their shapes, are known when they run."""
+        """A spec about layers. What they depend on, and shapes, are known only when they run."""
         data, collector = self.data, self.collector
         implementations = read_implementations(data, collector)
         designs = read_designs(data, list(data["implementations"]), collector)
@@ -136,7 +137,7 @@ class Meaning:
         )
 
     def _made(self, default_name: str, unnamed: str, inputs: Inputs, **own: Any) -> Spec:
-        """A spec with what formulas and layers have alike; it stands at its name, or else at the
+        """A spec with the fields that formulas and layers share. Its place is its name, or else the
         key `unnamed`."""
         data, collector = self.data, self.collector
         key, value = locate(collector.root, ("name",) if "name" in data else (unnamed,))
@@ -153,8 +154,8 @@ class Meaning:
         )
 
     def _constants(self) -> dict[str, bool | int | float | None]:
-        """The constants that are numbers; None where one is wrong, so that the formula is not
-        blamed for it. Arrays are read as inputs are, which are data."""
+        """The constants that are numbers. A constant with a mistake is None, so that the formula
+        reports no further mistakes. Array constants are read like inputs."""
         return {
             name: number(("constants", name), self.collector)
             for name, form in self.data.get("constants", {}).items()
@@ -162,7 +163,7 @@ class Meaning:
         }
 
     def _names(self, inputs: Inputs, constants: Keys[str, object]) -> None:
-        """No name may mean two things, or be a word of the formula language."""
+        """Reports names with two meanings, and names that are words of the formula language."""
         every = [*constants, *inputs.constants]
         for section, names in (("inputs", inputs.base), ("constants", every)):
             for name in list(names):
@@ -181,7 +182,7 @@ class Meaning:
                     self.collector.add(message, path, at_key=True)
 
     def _real(self, inputs: Inputs) -> None:
-        """Formulas have no complex inputs."""
+        """Reports complex inputs of a formula."""
         name = next((n for n, one in inputs.base.items() if one and one.is_complex), None)
         if name is None or "model" not in self.data:
             return
@@ -192,14 +193,14 @@ class Meaning:
         self.collector.add(message, path, at_key=True, help=help)
 
     def _texts(self) -> None:
-        """What reports print must not steer the terminal."""
+        """Reports control characters in texts that reports print."""
         for key in ("name", "description"):
             text = self.data.get(key, "")
             if not text.replace("\n", " " if key == "description" else "\n").isprintable():
                 self.collector.add(f"`{key}` contains control characters", (key,))
 
     def _wrt(self, inputs: Inputs) -> tuple[str, ...]:
-        """The inputs to be differentiated, each a floating one that asks for it."""
+        """The inputs to differentiate: float inputs that do not set `requires_grad` to false."""
         stated = self.data.get("wrt")
         if stated is None:
             names = [name for name, found in inputs.base.items() if found and found.requires_grad]
@@ -219,8 +220,8 @@ class Meaning:
         return tuple(names)
 
     def _finite(self, names: Iterable[str], inputs: Inputs) -> None:
-        """A gradient needs a point: nan is a value for data only. At an infinity a program may
-        still have one, as behind a mask."""
+        """Reports differentiated inputs that are nan, because a gradient needs a point. Infinity is
+        allowed: a program may have a gradient there, for example behind a mask."""
         for index, point in enumerate(inputs.points):
             for name in names:
                 bad = np.isnan(point[name].value) if name in point else np.zeros(())
@@ -240,7 +241,8 @@ class Meaning:
         constants: Keys[str, bool | int | float | None],
         wrt: tuple[str, ...],
     ) -> Program | None:
-        """The formula over these inputs; its errors, with their places in the file."""
+        """The formula over these inputs. Its mistakes are reported with their places in the
+        file."""
         if inputs is None or "model" not in self.data:
             return None
         _, tree = locate(self.collector.root, ("model",))
@@ -262,7 +264,8 @@ class Meaning:
         return parsed.program
 
     def _arguments(self, inputs: Inputs) -> dict[str, Argument | None]:
-        """What the formula knows of the inputs; None where one is known by name only."""
+        """The shapes and kinds of the inputs for the formula. An input that is known by name only
+        is None."""
         return {
             name: None
             if found is None
@@ -271,7 +274,7 @@ class Meaning:
         }
 
     def _uses(self, program: Program, wrt: tuple[str, ...]) -> None:
-        """The output must depend on what it is differentiated by."""
+        """Reports an output that does not depend on the differentiated inputs."""
         used = used_inputs(program)
         unused = [name for name in wrt if name not in used]
         if wrt and len(unused) == len(wrt):

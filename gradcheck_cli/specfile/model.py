@@ -1,8 +1,8 @@
-"""The shape of a spec: which keys there are, what each may hold, and what it is for.
+"""The schema of a spec: its keys, the values of each, and their descriptions.
 
-Written as pydantic-core schemas, not as model classes: they are what pydantic makes of model
-classes, without the 100 ms that making them takes. `validator` checks with them; `schema` turns the
-same statement into JSON Schema, so that the two cannot drift.
+It is written as pydantic-core schemas, which pydantic generates from model classes, to save the 100
+ms of that step. `validator` validates with them, and `schema` turns the same definitions into JSON
+Schema, so that the two cannot diverge.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _allow() -> Any:
 
 
 def design_form(value: Any) -> str:
-    """What a declaration is about."""
+    """The subject of a declaration."""
     return "detach" if isinstance(value, dict) and "detach" in value else "function"
 
 
@@ -337,13 +337,13 @@ def defaults_schema() -> Any:
 
 @cache
 def defaults_validator() -> SchemaValidator:
-    """Checks a document of defaults (raises pydantic_core.ValidationError)."""
+    """Validates a document of defaults (raises pydantic_core.ValidationError)."""
     return SchemaValidator(defaults_schema())
 
 
 @cache
 def validator() -> SchemaValidator:
-    """Checks a document's plain Python objects (raises pydantic_core.ValidationError)."""
+    """Validates the plain Python objects of a document (raises pydantic_core.ValidationError)."""
     return SchemaValidator(spec_schema())
 
 

@@ -1,4 +1,5 @@
-"""A spec at another point: `x=95` gives an input that value instead of the one in the file."""
+"""Moves a spec to another point: `x=95` gives an input this value instead of its value in the
+file."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ FLAG = "--at"
 
 
 class _Elsewhere(Exception):
-    """The spec has no such point; the message says why."""
+    """The spec cannot have this point; the message says why."""
 
 
 def moved(specs: Iterable[Spec], point: Sequence[str]) -> Iterator[Spec]:
-    """The specs at the point alone. Those that have no such point are left out; raises UsageError
-    where none has it, and for what is no value of an input."""
+    """The specs at this point only. Specs that cannot have the point are left out. Raises
+    UsageError if no spec can have it, and for texts that are not values of an input."""
     values = dict(map(_read, point))
     why, found = "", False
     for spec in specs:
@@ -88,7 +89,8 @@ def _with_value(entry: Input, value: Array) -> Input:
 
 
 def at_words(values: Mapping[str, Array], dtype: str) -> list[str]:
-    """The words of a command that give inputs these values, numbers of the dtype."""
+    """The arguments of a command line that give inputs these values, which are numbers of the
+    dtype."""
     words = []
     for name, value in values.items():
         words += [FLAG, f"{name}={nested(np.asarray(value).tolist(), dtype)}"]

@@ -24,8 +24,8 @@ _WANTED = {
 
 
 def report(error: ValidationError, collector: Collector, schemas: Any) -> set[Path]:
-    """Adds every problem with what `schemas` say to the collector (GC903). The paths that cannot be
-    used are returned."""
+    """Adds every violation of the schema to the collector (GC903), and returns the paths that
+    cannot be used. `schemas` supplies the descriptions."""
     details = error.errors(include_url=False)
     places = [_walk(schemas, detail["loc"]) for detail in details]
     unknown = [
@@ -54,10 +54,10 @@ def report(error: ValidationError, collector: Collector, schemas: Any) -> set[Pa
 
 
 def _walk(schema: Any, location: tuple[str | int, ...]) -> tuple[Path, Any, str]:
-    """Follows an error's location through the schema.
+    """Follows the location of an error through the schema.
 
-    Gives the path in the document (which does not have the names of union branches), the schema of
-    the last mapping or value on the way, and what that key is for.
+    Returns the path in the document (a location also contains names of union branches), the schema
+    of the last mapping or value on the way, and the description of that key.
     """
     path: list[str | int] = []
     about = ""
@@ -105,7 +105,7 @@ def _unknown_key(path: Path, valid: list[str], collector: Collector) -> None:
 
 
 def _input(path: Path, collector: Collector) -> None:
-    """An input that is in none of its forms: which one was meant?"""
+    """Reports an input that has none of the forms, in terms of the form that was probably meant."""
     _, tree = locate(collector.root, path)
     forms = "an input is a number, a nested list, {value: ...} or {shape: [3, 2]}"
     if not isinstance(tree, Mapping):
@@ -132,7 +132,7 @@ def _input(path: Path, collector: Collector) -> None:
 
 
 def _recipe_keys() -> list[str]:
-    """Every key that an input written as a mapping may have."""
+    """All keys of inputs that are written as mappings."""
     inputs = model.spec_schema()["fields"]["inputs"]["schema"]["values_schema"]
     keys: dict[str, None] = {}
     for form in ("value", "kind", *input_model.DISTRIBUTIONS):
@@ -141,7 +141,7 @@ def _recipe_keys() -> list[str]:
 
 
 def _plain(detail: ErrorDetails, path: Path, schema: Any, about: str, collector: Collector) -> None:
-    """All problems that need no more than the value, its limits and its key."""
+    """Reports a problem that only concerns the value, its limits and its key."""
     kind = detail["type"]
     context: dict[str, Any] = detail.get("ctx", {})
     if path[-1:] == ("[key]",):
@@ -182,7 +182,7 @@ def _length(count: int, bound: str) -> str:
 
 
 def not_a_name(name: str | int) -> tuple[str, str]:
-    """What is wrong with a name that no formula can have, and what would be right."""
+    """What is wrong with a name that a formula cannot have, and what to write instead."""
     help = "a name has letters, digits and underscores and does not begin with a digit"
     return f"`{name}` cannot be a name in a formula", help
 
@@ -218,7 +218,7 @@ def _type_help(kind: str, tree: Tree, schema: Any) -> str:
 
 
 def text_help(tree: Tree, otherwise: str) -> str:
-    """Numbers that YAML takes for text, and how they are written."""
+    """Help for numbers that YAML takes for text: how they are written."""
     if not isinstance(tree, Scalar) or not isinstance(tree.value, str):
         return otherwise
     if _overflows(tree.text):
@@ -236,7 +236,7 @@ def text_help(tree: Tree, otherwise: str) -> str:
 
 
 def _overflows(text: str) -> bool:
-    """Whether it is written with digits, and no floating-point format holds it."""
+    """Whether the text is a number that is too large for every floating-point format."""
     try:
         return any(map(str.isdigit, text)) and cmath.isinf(complex(text))
     except ValueError:
@@ -252,7 +252,7 @@ def _is_number(text: str) -> bool:
 
 
 def shown(tree: Tree) -> str:
-    """A value as a message shows it."""
+    """A value as messages show it."""
     if isinstance(tree, Sequence):
         return "a list"
     if isinstance(tree, Mapping):

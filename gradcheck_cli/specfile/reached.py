@@ -1,6 +1,6 @@
-"""The code that a layer reaches: files of the project, found by import statements. Nothing is run.
+"""The code that a layer reaches: files of the project, found by import statements. No code is run.
 
-A library is what Python came with or what was installed beside it; its version stands for its code.
+Python's own modules and installed packages are libraries. Their versions stand for their code.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _Module: TypeAlias = tuple[int, tuple[str, ...]]
 
 
 class Imports(NamedTuple):
-    """What a file names: files of the project, and libraries by the first part of their names."""
+    """What a file imports: files of the project, and libraries by the first part of their names."""
 
     files: tuple[str, ...]
     libraries: frozenset[str]
 
 
 def file_of(target: str, folder: str) -> str | None:
-    """The file that a target is defined in; None where it is of a library, or nowhere."""
+    """The file that defines a target; None if it belongs to a library, or does not exist."""
     found = _files_of(target, folder)
     return found[-1] if found else None
 
 
 def _files_of(target: str, folder: str) -> list[str]:
-    """The file of a target after those of the packages that it is in."""
+    """The files of the packages that contain a target, followed by its own file."""
     place = target.partition(":")[0]
     path = os.path.join(folder, os.path.expanduser(place))
     if os.path.isfile(path):
@@ -54,7 +54,7 @@ def _files_of(target: str, folder: str) -> list[str]:
 
 def reached(targets: Iterable[str], folder: str) -> list[str]:
     """The files of the project that hold the targets ("path.py:name", "package.module:name"), and
-    all that these import, in order of their names. `folder`: what paths are relative to."""
+    all files that these import, sorted by name. Paths are relative to `folder`."""
     waiting = [file for target in targets for file in _files_of(target, folder)]
     met = set(waiting)
     while waiting:
@@ -65,7 +65,7 @@ def reached(targets: Iterable[str], folder: str) -> list[str]:
 
 
 def imports(file: str, folder: str) -> Imports:
-    """What a file imports or includes; of one that cannot be read, nothing."""
+    """What a file imports or includes; nothing if it cannot be read."""
     try:
         with open(file, "rb") as stream:
             text = stream.read()
@@ -79,7 +79,7 @@ def imports(file: str, folder: str) -> Imports:
 
 
 def _imported(names: Iterable[_Module], here: str, folder: str) -> Imports:
-    """What modules are, as a file in the folder `here` names them."""
+    """The files and libraries of modules, as a file in the folder `here` names them."""
     files: dict[str, None] = {}
     libraries = set()
     folders = (here, *_folders(folder))
@@ -92,8 +92,9 @@ def _imported(names: Iterable[_Module], here: str, folder: str) -> Imports:
 
 
 def named_by(target: str, folder: str) -> Imports:
-    """What the definition of a target names of what its file imports, by itself or by what it uses
-    of the file; nothing where the code is not here, or does not define it by name."""
+    """The imports of a file that the definition of a target uses, directly or through other
+    definitions in the file. Empty if the code is not available, or does not define the target by
+    name."""
     tree, name = _tree_of(target, folder), target.partition(":")[2].partition(".")[0]
     here = os.path.dirname(file_of(target, folder) or "")
     parts = {name: one for one in getattr(tree, "body", ()) for name in _bound_by(one)}
@@ -112,7 +113,7 @@ def named_by(target: str, folder: str) -> Imports:
 
 
 def _bound_by(statement: ast.AST) -> Iterator[str]:
-    """The names that a statement of a file gives to something."""
+    """The names that a statement at the top of a file defines."""
     if isinstance(statement, _DEFINITIONS):
         yield statement.name
     elif isinstance(statement, ast.Import | ast.ImportFrom):
@@ -133,7 +134,7 @@ def _names(text: bytes) -> tuple[_Module, ...]:
 
 
 def _modules_of(statements: Iterable[ast.AST]) -> tuple[_Module, ...]:
-    """Those that import statements name. `from a import b` may mean the module `a.b`."""
+    """The modules that import statements name. `from a import b` may mean the module `a.b`."""
     found: dict[_Module, None] = {}
     for one in statements:
         if isinstance(one, ast.Import):
@@ -145,8 +146,8 @@ def _modules_of(statements: Iterable[ast.AST]) -> tuple[_Module, ...]:
 
 
 def _modules(parts: Sequence[str], folders: Iterable[str]) -> list[str]:
-    """The files that importing a module of the project runs: its own, and the packages around it.
-    The last part may be a name in the module before."""
+    """The files that run when a module of the project is imported: its own, and those of its
+    packages. The last part may be a name inside of the module."""
     if not parts or (parts[0] in sys.stdlib_module_names):
         return []
     for folder in folders:
@@ -170,7 +171,7 @@ def _along(folder: str, parts: Sequence[str]) -> Iterator[str]:
 
 @cache
 def _installed_root(name: str) -> str:
-    """The folder of a project that is installed where it is written (`pip install -e`)."""
+    """The folder of a project that is installed in place (`pip install -e`)."""
     try:
         found = importlib.util.find_spec(name)
     except (ImportError, ValueError, AttributeError):  # of a finder that somebody registered
@@ -190,7 +191,8 @@ def _is_library(path: str) -> bool:
 
 
 def _folders(folder: str) -> list[str]:
-    """Where modules of the project are looked for: beside the spec, and on Python's path."""
+    """The folders that are searched for modules of the project: the folder of the spec, and
+    Python's path."""
     on_the_path = (os.path.abspath(path) for path in sys.path)
     mine = (path for path in on_the_path if os.path.isdir(path) and not _is_library(path + os.sep))
     return list(dict.fromkeys((os.path.abspath(folder or os.curdir), *mine)))
@@ -203,9 +205,9 @@ def _above(folder: str, levels: int) -> str:
 
 
 def input_names(target: str, folder: str = "") -> list[str]:
-    """What the function, or the method of the class that is given the inputs, calls them; those
-    with a default are left out. `affine` may be `affine_forward`. Empty where the code is not here
-    or says none."""
+    """The names of the parameters of the function, or of the method that takes the inputs.
+    Parameters with a default are left out. `affine` may be `affine_forward`. Empty if the code is
+    not available."""
     found = _defined(target, folder) or _defined(f"{target}_forward", folder)
     if isinstance(found, ast.ClassDef):
         methods = (_member(found, name) for name in _CALLED)
@@ -214,8 +216,8 @@ def input_names(target: str, folder: str = "") -> list[str]:
 
 
 def without_backward(target: str, folder: str = "") -> str:
-    """What the code of a layer in NumPy calls the backward that is nowhere in it; empty where there
-    is one, or the code is not here."""
+    """The name of the backward that a NumPy layer lacks; empty if it has one, or its code is not
+    available."""
     found, file = _defined(target, folder), file_of(target, folder)
     if isinstance(found, ast.ClassDef) and not found.bases:
         name, text = "backward", ast.unparse(found)
@@ -228,13 +230,13 @@ def without_backward(target: str, folder: str = "") -> str:
 
 
 def constructor_names(target: str, folder: str = "") -> list[str]:
-    """What a class here calls the arguments without which it cannot be made."""
+    """The names of the required arguments of the constructor of a class in the project."""
     made = _member(_defined(target, folder), "__init__")
     return list(_required(made.args)) if isinstance(made, _Function) else []
 
 
 def _defined(target: str, folder: str) -> ast.AST | None:
-    """The function or class; None where the code is not here, or does not define it by name."""
+    """The function or class; None if the code is not available, or does not define it by name."""
     found = _tree_of(target, folder)
     for part in target.partition(":")[2].split("."):
         found = _member(found, part)
@@ -242,7 +244,7 @@ def _defined(target: str, folder: str) -> ast.AST | None:
 
 
 def _tree_of(target: str, folder: str) -> ast.AST | None:
-    """The code of the file of a target; None where it is not here."""
+    """The syntax tree of the file of a target; None if the file is not available."""
     file = file_of(target, folder)
     if file is None or not file.endswith(".py"):
         return None

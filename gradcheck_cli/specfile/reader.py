@@ -1,4 +1,4 @@
-"""From a spec file to specs: all valid documents, and every mistake in the others."""
+"""Reads a spec file: returns the specs of all valid documents, and every mistake in the others."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def read(
 ) -> tuple[list[Spec], list[SpecError]]:
     """The specs of one file, and everything that is wrong with it.
 
-    `path` is the file as the user wrote it, "-" for standard input; with `text`, that is read in
-    its place, with `first` and `margin` as in Source. A document with a mistake gives no spec, but
-    all of its errors; the other documents still give theirs, up to a YAML syntax error, after which
-    nothing can be read. `seed` is for recipes that state none. Raises nothing: whatever is wrong
-    with the file is in the list.
+    `path` is the file as the user wrote it, "-" for standard input. If `text` is given it is read
+    instead, with `first` and `margin` as in Source. A document with a mistake yields no spec, but
+    all of its errors. The other documents still yield their specs, up to a YAML syntax error, after
+    which nothing can be read. `seed` is the seed of recipes without one. Raises nothing: all
+    problems with the file are in the list of errors.
     """
     source = load(path) if text is None else checked(Source(path, text, first, margin))
     if isinstance(source, SpecError):
@@ -94,17 +94,16 @@ def _first(errors: list[SpecError]) -> list[SpecError]:
 
 
 def _stem(path: str) -> str:
-    """The file's name as the name of a spec: what no text holds, and what steers a terminal, is
-    written as an escape. (A file's name is any bytes; what is no UTF-8 is half a character here.)
-    """
+    """The name of the file as the name of a spec. Bytes that are not UTF-8 (half characters here)
+    and control characters are escaped."""
     text = os.fsencode(FilePath(path).stem.removesuffix(".gradcheck"))
     name = text.decode("utf-8", errors="backslashreplace")
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
 
 
 def _written(lines: Lines, text: str) -> Span | None:
-    """The first line that holds more than a comment, a directive or a mark between documents: YAML
-    reads `&a`, `~` and `!!null` as nothing. None where there is no such line."""
+    """The first line that contains more than a comment, a directive or a document marker, or None.
+    YAML reads `&a`, `~` and `!!null` as nothing."""
     start = 0
     for line in text.splitlines(keepends=True):
         stripped = line.strip()
@@ -125,7 +124,8 @@ def _place(error: SpecError) -> tuple[int, int]:
 
 
 class _Reader:
-    """Reads one document. Errors gather in `errors`; every step works on what the last one left."""
+    """Reads one document. Errors are collected in `errors`, and each step uses the results of the
+    previous one."""
 
     def __init__(
         self, source: Source, lines: Lines, document: Document, defaults: _Defaults, seed: int
@@ -138,7 +138,7 @@ class _Reader:
         self.errors: list[SpecError] = []
 
     def read(self, default_name: str) -> Spec | None:
-        """The spec, or None if there is any error."""
+        """The spec, or None after any error."""
         for problem in self._document.problems:
             self._tell(problem)
         if self._document.root is None:
@@ -179,22 +179,23 @@ class _Reader:
 
 
 def _is_defaults(root: Tree | None) -> bool:
-    """Whether a document holds defaults and no spec."""
+    """Whether a document has the key `defaults` and is not a spec."""
     return isinstance(root, Mapping) and list(root.keys) == [_KEY]
 
 
 @dataclass(frozen=True, slots=True)
 class _Defaults:
-    """What holds for every spec of a file: its first document, if that has the one key `defaults`.
+    """The defaults for all specs of a file, from its first document if `defaults` is its only key.
 
-    Its keys and values that are in order are put into the trees of the other documents, with their
-    own places, so that everything that reads a spec knows nothing of it."""
+    Its valid keys and values are inserted into the trees of the other documents, and keep their own
+    places. All other code that reads a spec therefore knows nothing of defaults.
+    """
 
     keys: Keys[str, Scalar] = field(default_factory=dict)
     values: Keys[str, Tree] = field(default_factory=dict)
 
     def merged(self, root: Mapping) -> Mapping:
-        """A spec with the defaults for all that it does not say itself."""
+        """The tree of a spec with the defaults for all keys that it lacks."""
         found = Mapping(root.start, root.end, dict(root.keys), dict(root.values))
         layers = "implementations" in root.keys
         for key, value in self.values.items():
@@ -212,7 +213,7 @@ class _Defaults:
         return found
 
     def _with_surrogate(self, layers: Tree) -> Tree:
-        """The implementations; those that have no surrogate of their own get this one."""
+        """The implementations. Those without a surrogate get the default one."""
         if not isinstance(layers, Mapping):
             return layers
         found = Mapping(layers.start, layers.end, dict(layers.keys))
@@ -228,13 +229,13 @@ class _Defaults:
         return found
 
     def count(self, key: str) -> int:
-        """How many entries of a list of a spec come from here: they stand first."""
+        """How many entries of a list in a spec come from the defaults. They stand first."""
         value = self.values.get(key)
         return len(value.items) if isinstance(value, Sequence) else 0
 
 
 def _read_defaults(collector: Collector) -> _Defaults:
-    """The defaults of a document; mistakes go to the collector, and are left out."""
+    """The defaults of a document. Values with a mistake go to the collector and are left out."""
     root = collector.root
     assert isinstance(root, Mapping)
     bad: set[str] = set()

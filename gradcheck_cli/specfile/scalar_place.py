@@ -1,4 +1,4 @@
-"""The place in the file of each character of a YAML scalar, for every style of scalar."""
+"""The place in the file of each character of a YAML scalar, for every scalar style."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _CODES = {"x": 2, "u": 4, "U": 8}
 
 
 class ScalarPlace:
-    """Maps stretches of a scalar's content to the file: `place(start, end) -> Span`.
+    """Maps ranges of the content of a scalar to the file: `place(start, end) -> Span`.
 
-    Folding, indentation and quoting change white space only and escapes change one character for
-    several, so the characters that are not white space stand in both texts in the same order. They
-    carry the map; a stretch of content begins and ends at one of them.
+    Folding, indentation and quoting change only white space, and escapes replace one character by
+    several. All other characters appear in both texts in the same order and define the map. The
+    ends of a range are mapped to the nearest of them.
     """
 
     def __init__(self, scalar: Scalar, text: str, lines: Lines) -> None:
@@ -56,7 +56,8 @@ class ScalarPlace:
         self._starts.append(after)
 
     def __call__(self, start: int, end: int) -> Span:
-        """Characters `start` to `end` (exclusive) of the content; nothing gets one column."""
+        """The place of characters `start` to `end` (exclusive) of the content. An empty range gets
+        one column."""
         first = self._starts[min(start, len(self._starts) - 1)]
         if end <= start or not self._ends:
             return self._lines.span(first, first + 1)
@@ -64,7 +65,7 @@ class ScalarPlace:
 
 
 def _characters(raw: str, style: str | None) -> Iterator[tuple[str, int, int]]:
-    """The characters that are not white space, as the scalar has them, with their raw offsets."""
+    """The characters of the scalar that are not white space, with their offsets in the raw text."""
     if style == '"':
         yield from _whole(_double_quoted(raw))
         return
@@ -81,7 +82,7 @@ def _characters(raw: str, style: str | None) -> Iterator[tuple[str, int, int]]:
 
 
 def _whole(characters: Iterator[tuple[str, int, int]]) -> Iterator[tuple[str, int, int]]:
-    """The two halves in which JSON escapes a character as one; a half alone as U+FFFD."""
+    """Joins the two halves in which JSON escapes a character. A single half becomes U+FFFD."""
     first: tuple[str, int, int] | None = None
     for character, start, end in characters:
         if first is not None:

@@ -34,7 +34,7 @@ RESERVED = frozenset(keyword.kwlist)
 def read_settings(
     data: Mapping[str, Any], inputs: Inputs | None, collector: Collector
 ) -> dict[str, Any]:
-    """The fields of `Spec` that have nothing to do with the formula, by name."""
+    """The fields of `Spec` that do not depend on the formula, by name."""
     for key in ("dtypes", "engines", "modes", "wrt"):
         _once(data.get(key, ()), (key,), collector)
     if len({dtype in COMPLEX_TYPES for dtype in data.get("dtypes", ())}) > 1:
@@ -61,12 +61,12 @@ def read_settings(
 
 
 def _span(key: str, data: Mapping[str, Any], collector: Collector) -> Span | None:
-    """Where the value of a key stands."""
+    """The place of the value of a key."""
     return collector.span(locate(collector.root, (key,))[1]) if key in data else None
 
 
 def _engine_spans(data: Mapping[str, Any], collector: Collector) -> tuple[Span, ...]:
-    """Where each engine is named: in `engines`, or as a key of `implementations`."""
+    """The place where each engine is named: in `engines`, or as a key of `implementations`."""
     if "engines" in data:
         named = (locate(collector.root, ("engines", i))[1] for i in range(len(data["engines"])))
         return tuple(collector.span(tree) for tree in named)
@@ -78,8 +78,8 @@ def _engine_spans(data: Mapping[str, Any], collector: Collector) -> tuple[Span, 
 
 
 def checked_settings(chosen: Mapping[str, Any], span: Span) -> dict[str, Any]:
-    """Fields of `Spec` from keys of a spec that a program states at `span`: dtypes, modes, order,
-    power, tolerance, allow, wrt. Raises UsageError for a value that no spec may have."""
+    """Fields of `Spec` from keys that a program gives at `span`: dtypes, modes, order, power,
+    tolerance, allow, wrt. Raises UsageError for a value that no spec may have."""
     plain = {k: list(v) if isinstance(v, tuple) else v for k, v in chosen.items()}
     try:
         validator().validate_python({"inputs": {"x": 1.0}, "model": "x", **plain})
@@ -98,7 +98,7 @@ def checked_settings(chosen: Mapping[str, Any], span: Span) -> dict[str, Any]:
 
 
 def _refusal(error: ValidationError, settings: Mapping[str, Any]) -> UsageError:
-    """The first mistake, in the words that a spec with these settings would get."""
+    """The first mistake, with the message that a spec with these settings would get."""
     text = json.dumps(settings, default=str)
     root = documents(text)[0].root
     assert root is not None
@@ -123,7 +123,8 @@ def _once(names: Iterable[str], path: Path, collector: Collector) -> None:
 
 
 def check_engine(name: str, path: Path, collector: Collector, *, at_key: bool = False) -> None:
-    """Engines are plug-ins: whether one is here, the run knows. A typo is reported here."""
+    """Reports a typo in the name of an engine. Engines are plug-ins, so only the run knows which
+    are installed."""
     near = nearest(name, SHIPPED)
     if name in SHIPPED or near is None:
         return
@@ -135,7 +136,7 @@ def check_engine(name: str, path: Path, collector: Collector, *, at_key: bool = 
 
 
 def _search(stated: bool | float | None) -> float | None:
-    """The seconds of a search."""
+    """The budget of a search in seconds, or None."""
     return SEARCH_S * stated if isinstance(stated, bool) else stated
 
 
@@ -207,7 +208,7 @@ def _known(name: str, inputs: Inputs, path: Path, collector: Collector) -> bool:
 def floating_inputs(
     names: Iterable[str], inputs: Inputs, path: Path, collector: Collector
 ) -> list[str]:
-    """The names that are inputs with a gradient; the collector gets the others."""
+    """The names of inputs that have a gradient. All others are reported."""
     found: list[str] = []
     for index, name in enumerate(names):
         where = (*path, index)
@@ -235,7 +236,7 @@ def floating_inputs(
 def check_training(
     data: Mapping[str, Any], program: Program, wrt: Iterable[str], collector: Collector
 ) -> None:
-    """Training follows one number, the loss, which depends on every parameter."""
+    """Training minimises one number, the loss, which must depend on every parameter."""
     if "train" not in data:
         return
     used = used_inputs(program)

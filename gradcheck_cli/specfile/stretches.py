@@ -1,4 +1,4 @@
-"""Lines of code that a spec refers to: "path.py:41", "path.py:Layer.forward"."""
+"""Ranges of lines of code that a spec refers to: "path.py:41", "path.py:Layer.forward"."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FORMS = "path.py:LINE, path.py:NAME, or package.module:NAME"
 
 
 class NoStretch(Exception):
-    """There are no such lines. The message says why, `help` what would be right."""
+    """There are no such lines. The message says why, and `help` what to write instead."""
 
     def __init__(self, message: str, help: str = "") -> None:
         super().__init__(message)
@@ -35,14 +35,14 @@ class Stretch:
 
 
 def is_file(target: str) -> bool:
-    """Whether the target is in a file, and not in a module that has to be found first."""
+    """Whether the target is in a file, rather than in a module that must be found first."""
     return target.partition(":")[0].endswith(".py")
 
 
 def stretch(target: str, folder: str) -> Stretch:
-    """The lines that a target means: the statement to which a line belongs, without what is inside
-    of it unless the line is its first; or a function or class by its name. A path is relative to
-    `folder`. Raises NoStretch."""
+    """The lines of a target: the statement that contains a line (without nested statements, unless
+    the line is its first), or the function or class of this name. A path is relative to `folder`.
+    Raises NoStretch."""
     place, separator, name = target.partition(":")
     if not separator or not name or not place:
         raise NoStretch(f"`{target}` does not say where", FORMS)

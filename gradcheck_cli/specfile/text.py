@@ -1,4 +1,4 @@
-"""From bytes to text: what may be read at all, and the place of every character."""
+"""From bytes to text: which text can be read, and the place of every character."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uf
 
 
 def first_control(text: str) -> re.Match[str] | None:
-    """The first character that has no place in a text. (The full class is slow to compile.)"""
+    """The first control character that a text must not contain. (The complete character class is
+    slow to compile.)"""
     return re.search(_ASCII_CONTROL if text.isascii() else _CONTROL, text)
 
 
 class Lines:
-    """Turns offsets into lines and columns. Lines are those of `Source.line`; `first` and `margin`
-    are as there."""
+    """Converts offsets to lines and columns. Lines are those of `Source.line`; `first` and `margin`
+    have the same meaning as there."""
 
     def __init__(self, text: str, first: int = 1, margin: int = 0) -> None:
         self._first = first
@@ -62,10 +63,11 @@ _BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 
 def load(path: str) -> Source | SpecError:
-    """The text of the file (or of standard input for "-"), or why it cannot be read (GC901, GC902).
+    """The text of the file (or of standard input for "-"), or the reason why it cannot be read
+    (GC901, GC902).
 
-    Never reads more than `MAX_BYTES`: a large file is refused by its size, an endless one (a
-    device, a pipe) after that many bytes.
+    Never reads more than `MAX_BYTES`: a larger file is refused because of its size, and an endless
+    one (a device, a pipe) after this many bytes.
     """
     try:
         data = _bytes(path)
@@ -82,7 +84,7 @@ def load(path: str) -> Source | SpecError:
 
 
 def decode(path: str, data: bytes) -> Source | SpecError:
-    """The bytes as UTF-8 text, or the place of the first byte or character that cannot be."""
+    """The bytes as UTF-8 text, or an error at the first invalid byte or character."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return SpecError(
             Codes.UNREADABLE_FILE, path, "the file is UTF-16, not UTF-8", help="save it as UTF-8"
@@ -98,7 +100,7 @@ def decode(path: str, data: bytes) -> Source | SpecError:
 
 
 def checked(source: Source) -> Source | SpecError:
-    """The source, or the place of its first control character, or that there is nothing in it."""
+    """The source, or an error if it is empty or contains a control character."""
     if len(source.text) > MAX_BYTES:
         return SpecError(Codes.UNREADABLE_FILE, source.path, "the text is larger than 1 MB")
     bad = first_control(source.text)
@@ -124,7 +126,7 @@ def checked(source: Source) -> Source | SpecError:
 
 
 def first_line(source: Source) -> Span:
-    """The place of a mistake that is about the whole file."""
+    """The place of a mistake in the file as a whole."""
     return Span(1, 1, 1, max(2, len(source.line(1)) + 1))
 
 
@@ -134,7 +136,7 @@ def _at(source: Source, start: int, code: str, message: str, help: str) -> SpecE
 
 
 def _bytes(path: str) -> bytes | None:
-    """At most `MAX_BYTES` + 1 bytes; None where the file's own size is too large already."""
+    """At most `MAX_BYTES` + 1 bytes; None if the size of the file is already too large."""
     if path == STDIN:
         return _limited(sys.stdin.buffer)
     with Path(path).open("rb") as stream:

@@ -34,13 +34,14 @@ _SHOWN = 5  # that many bad entries of one input are reported
 
 
 class Budget:
-    """Counts the entries of one spec: no spec may ask for more memory than a machine has."""
+    """Counts the entries of one spec, so that no spec can ask for more memory than a machine
+    has."""
 
     def __init__(self) -> None:
         self.left = MAX_TOTAL
 
     def take(self, shape: tuple[int, ...], path: Path, collector: Collector) -> bool:
-        """Whether an array of this shape is allowed; if not, the collector gets an error."""
+        """Whether an array of this shape is allowed. If not, an error is reported."""
         count = math.prod(shape)
         if count > MAX_ENTRIES:
             message = f"{count:,} entries exceed the limit of {MAX_ENTRIES:,} for an input"
@@ -54,7 +55,7 @@ class Budget:
 
 
 def written(tree: Tree, dtype: str | None, path: Path, collector: Collector) -> Array | None:
-    """A number or nested list as an array: float64, complex128, int64 or bool; None after an
+    """A number or nested list as an array of float64, complex128, int64 or bool; None after an
     error."""
     numbers = _Numbers(path, collector)
     shape = numbers.shape(tree)
@@ -70,7 +71,7 @@ def written(tree: Tree, dtype: str | None, path: Path, collector: Collector) -> 
 
 
 def number(path: Path, collector: Collector) -> bool | int | float | None:
-    """The single number at the path, as Python has it; None after an error."""
+    """The single number at the path as a Python number; None after an error."""
     _, tree = locate(collector.root, path)
     if isinstance(tree, Scalar):
         value = tree.value
@@ -93,7 +94,7 @@ class _Numbers:
         self.bad = 0
 
     def shape(self, tree: Tree) -> tuple[int, ...] | None:
-        """The shape that the first entry of every list says."""
+        """The shape according to the first entry of every list."""
         sizes: list[int] = []
         path = self.path
         while isinstance(tree, Sequence):
@@ -110,7 +111,7 @@ class _Numbers:
         return tuple(sizes)
 
     def read(self, tree: Tree, shape: tuple[int, ...], path: Path) -> None:
-        """Appends the entries of a subtree that must have this shape."""
+        """Appends the entries of a subtree, which must have this shape."""
         if not shape:
             self._entry(tree, path)
         elif not isinstance(tree, Sequence):
@@ -146,7 +147,7 @@ def _typed(
     path: Path,
     collector: Collector,
 ) -> Array | None:
-    """The flat entries in the kind that is requested."""
+    """The flat entries in the requested kind."""
     imaginary = next((entry for entry in entries if isinstance(entry, complex)), None)
     if imaginary is not None and dtype is not None and dtype not in COMPLEX:
         collector.add(f"{imaginary} is complex, and no number of dtype {dtype}", path)
@@ -183,8 +184,8 @@ def _whole(entries: list[bool | int | float], path: Path, collector: Collector) 
 
 
 def as_float(values: Array, dtype: str | None, path: Path, collector: Collector) -> Array | None:
-    """Values in float64 or complex128, rounded to `dtype` first where one is requested, complex
-    ones in both parts; too large is an error."""
+    """The values in float64 or complex128, rounded to `dtype` first if one is given (complex
+    numbers in both parts). An overflow is an error."""
     if dtype is None:
         return values
     if dtype in COMPLEX:
@@ -204,7 +205,7 @@ def as_float(values: Array, dtype: str | None, path: Path, collector: Collector)
 def drawn(
     recipe: dict[str, Any], stream: list[int], dtype: str | None, path: Path, collector: Collector
 ) -> Array | None:
-    """The recipe's numbers from the stream (see the top of this file); None after an error."""
+    """The numbers of the recipe from the stream (see the top of this file); None after an error."""
     distribution = recipe.get("distribution", "normal")
     whole = distribution == "integers"
     if dtype == "bool" or (dtype == "int64" and not whole):
@@ -237,7 +238,7 @@ def _sample(distribution: str, recipe: dict[str, Any], rng: np.random.Generator)
 
 
 def recipe_tree(tree: Tree) -> Tree:
-    """The part of an input that holds its numbers: under `value`, or the input itself."""
+    """The part of an input that holds its numbers: the value under `value`, or the input itself."""
     if isinstance(tree, Mapping) and "value" in tree.values:
         return tree.values["value"]
     return tree

@@ -1,7 +1,7 @@
-"""YAML 1.2 text to a tree of values that know their places. The traps of YAML are closed here.
+"""Parses YAML 1.2 to a tree of values with their places, and avoids the known traps of YAML.
 
-The parser of ruamel.yaml gives events; they are composed here, because a spec wants what no loader
-gives at once: places of keys and values, every duplicate key, limits on depth and on aliases.
+The parser of ruamel.yaml yields events, which are composed here. No loader offers everything that a
+spec needs: places of keys and values, all duplicate keys, limits on depth and aliases.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WORDS = ("inf", "+inf", "-inf", "nan")  # text, and numbers where an input is w
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong from offset `start` to `end`. `first` is where a duplicate key stood first."""
+    """A problem from offset `start` to `end`. `first` is the first place of a duplicate key."""
 
     message: str
     start: int
@@ -39,7 +39,7 @@ class Problem:
 
 @dataclass(slots=True)
 class Document:
-    """One YAML document; `root` is None where its syntax is broken."""
+    """One YAML document; `root` is None if its syntax is invalid."""
 
     root: Tree | None
     problems: list[Problem]
@@ -52,7 +52,7 @@ class _Broken(Exception):
 
 
 def documents(text: str) -> list[Document]:
-    """Every document of the text. After one with broken syntax nothing more can be read."""
+    """Every document of the text. Nothing can be read after a document with invalid syntax."""
     lists = find_lists(text)
     if lists:
         composer = _Composer(text, lists)
@@ -78,7 +78,8 @@ def _compose(composer: _Composer) -> list[Document]:
 
 
 class _Composer:
-    """Makes trees of the parser's events. `lists` were read already, by their first offsets."""
+    """Makes trees from the events of the parser. `lists` are already parsed, by their first
+    offsets."""
 
     def __init__(self, text: str, lists: dict[int, Sequence]) -> None:
         from ruamel.yaml import YAML
@@ -107,7 +108,7 @@ class _Composer:
         return event
 
     def document(self) -> Tree | None:
-        """The next document's root; None at the end of the text."""
+        """The root of the next document; None at the end of the text."""
         event = self._next()
         if type(event).__name__ == "StreamEndEvent":
             return None
@@ -121,7 +122,7 @@ class _Composer:
         return root
 
     def _value(self, event: Any, depth: int) -> tuple[Tree, int]:
-        """The value that begins with `event`, and how many values it holds."""
+        """The value that begins with `event`, and how many values it contains."""
         start, end = event.start_mark.index, event.end_mark.index
         kind = type(event).__name__
         if kind == "AliasEvent":
@@ -161,8 +162,8 @@ class _Composer:
         return tree, size
 
     def _whole(self, text: str, start: int, end: int) -> str:
-        """The text with the two halves in which JSON escapes a character (`\\ud83d\\ude00`) as
-        one; half a character alone is a problem."""
+        r"""The text with the two halves joined in which JSON escapes a character
+        (`\ud83d\ude00`). A single half is a problem."""
         if not _HALF.search(text):
             return text
         whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -193,7 +194,7 @@ class _Composer:
         return tree, size
 
     def _enter(self, tree: Mapping, key: Tree, value: Tree) -> None:
-        """Adds one pair to a mapping, or says why it cannot be there."""
+        """Adds one pair to a mapping, or reports why it is not allowed."""
         if not isinstance(key, Scalar) or not isinstance(key.value, str):
             shown = "a list or a mapping"
             if isinstance(key, Scalar):
@@ -230,7 +231,8 @@ _PROPERTIES = re.compile(r"(?:[&!]\S*|\s+|(?<=\s)#.*)*")
 
 
 def _end(event: Any, children: list[Any], start: int) -> int:
-    """The end of a collection: its bracket, or where its last child ends (not the next line)."""
+    """The end of a collection: its closing bracket, or the end of its last child (not the next
+    line)."""
     index, after = event.start_mark.index, event.end_mark.index
     if after > index:
         return int(after)
@@ -263,7 +265,7 @@ _HINTS = (
 
 
 def _syntax(error: Exception, text: str) -> Problem:
-    """An exception of the YAML parser in words, with its place."""
+    """An exception of the YAML parser as a message with its place."""
     problem = str(getattr(error, "problem", None) or error)
     context = getattr(error, "context", None)
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
@@ -275,8 +277,8 @@ def _syntax(error: Exception, text: str) -> Problem:
 
 
 def find_lists(text: str) -> dict[int, Sequence]:
-    """The flow lists that hold nothing but numbers and such lists, by their first offset. They are
-    read at once: a YAML parser in Python takes 0.1 ms for each number."""
+    """The flow lists that contain only numbers and such lists, by their first offset. They are
+    parsed here, because a YAML parser in Python takes 0.1 ms for each number."""
     found: dict[int, Sequence] = {}
     after = 0
     for match in _OPENING.finditer(text):
@@ -291,7 +293,8 @@ def find_lists(text: str) -> dict[int, Sequence]:
 
 
 def _without_lists(text: str, lists: dict[int, Sequence]) -> str:
-    """The text with each list as one quoted scalar of the same length: nothing else moves."""
+    """The text with each list replaced by a quoted scalar of the same length, so that all offsets
+    stay the same."""
     pieces: list[str] = []
     after = 0
     for tree in lists.values():
@@ -301,7 +304,7 @@ def _without_lists(text: str, lists: dict[int, Sequence]) -> str:
 
 
 def _read(text: str, start: int) -> Sequence | None:
-    """The list that begins at `start`; None if there is anything in it that is not a number."""
+    """The list that begins at `start`; None if it contains anything except numbers."""
     outermost = Sequence(start, start)
     open_lists = [outermost]
     position = start + 1

@@ -1,4 +1,4 @@
-"""The values of a YAML text, each with its place, and what a plain scalar stands for."""
+"""The values of a YAML text, each with its place, and the meaning of plain scalars."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Sequence:
 
 @dataclass(slots=True)
 class Mapping:
-    """`keys` and `values` by the key's text."""
+    """`keys` and `values` by the text of the key."""
 
     start: int
     end: int
@@ -69,8 +69,8 @@ _DIGITS = 400  # an integer with more digits begins with zeros
 
 
 def resolve(text: str) -> Any:
-    """What a plain scalar stands for by the core schema: `1e-3` is a number, `no` is text, and so
-    is `1e999`, which no floating-point format holds."""
+    """The value of a plain scalar in the core schema: `1e-3` is a number and `no` is text. `1e999`
+    is text, too, because no floating-point format can hold it."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in "+-.0123456789":

@@ -159,7 +159,7 @@ def assert_gradients(layer: Any, /, *inputs: Any, fail_on: str = "error", **opti
 
 
 def _check_formula(request: CheckRequest) -> CheckReport:
-    """`api.check` where the layer is a formula. Engines run in processes of their own."""
+    """`api.check` for a formula. Engines run in processes of their own."""
     if request.by_design:
         raise UsageError("`by_design` is for layers: a formula uses `stop_gradient`")
     if request.kinds:
@@ -181,8 +181,8 @@ def _check_formula(request: CheckRequest) -> CheckReport:
 
 
 def _spec(formula: str, settings: str) -> Spec:
-    """A report shows lines of the formula alone. Raises UsageError with everything that is wrong
-    with both, as `gradcheck run` shows it."""
+    """The spec of a formula with settings. Reports show only the lines of the formula. Raises
+    UsageError with all mistakes in both, as `gradcheck run` shows them."""
     specs, mistakes = specfile.read(_PATH, formula + settings, first=0, margin=_MARGIN)
     if mistakes:
         raise UsageError(f"invalid formula\n\n{mistakes_screen(mistakes)}")
@@ -190,8 +190,8 @@ def _spec(formula: str, settings: str) -> Spec:
 
 
 def _text(request: CheckRequest) -> tuple[str, str]:
-    """YAML: the formula on the lines from 1 on, so that the places of a report are its own, and
-    what follows it."""
+    """The formula as YAML from line 1 on, so that reports show its own line numbers; and the
+    settings that follow it."""
     for key in ("backward", "model", "surrogate", "args"):
         if getattr(request, key):
             raise UsageError(f"`{key}` is for layers, not for a formula")
@@ -235,7 +235,8 @@ def _nested(array: Array) -> Any:
 
 
 def _word(value: Any) -> Any:
-    """JSON has no literal for what is not finite or complex; specs have words."""
+    """A number that is complex or not finite as a word of a spec, because JSON has no literal for
+    it."""
     if isinstance(value, complex):
         return str(value).strip("()")
     if isinstance(value, float) and not np.isfinite(value):

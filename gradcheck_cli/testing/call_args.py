@@ -12,7 +12,8 @@ Domain = Mapping[str, tuple[float, float]] | tuple[float, float] | None
 
 @dataclass(frozen=True, slots=True)
 class CheckRequest:
-    """The arguments of `api.check`. `settings` has what a spec may state as well, by its key."""
+    """The arguments of `api.check`. `settings` has the settings that a spec may have, too, by
+    key."""
 
     layer: Any
     inputs: Sequence[Any]
@@ -31,7 +32,7 @@ class CheckRequest:
     name: str | None
 
     def bounds(self, name: str) -> tuple[float, float] | None:
-        """The domain of one input, None where it has none."""
+        """The domain of one input, or None."""
         if isinstance(self.domain, Mapping):
             return self.domain.get(name)
         return self.domain

@@ -11,8 +11,9 @@ _warned: set[str] = set()
 
 
 def warn_once(given: Mapping[str, object], why: Mapping[str, str]) -> None:
-    """Warns of each argument that is given (its value is true) and has no meaning here, the first
-    time in a process. A drop-in calls this itself: the warning is at the line that called it."""
+    """Warns about each argument that is given (its value is true) but has no meaning here, once per
+    process. A drop-in must call this directly: the warning points to the line that called the
+    drop-in."""
     for name, value in given.items():
         if value and name not in _warned:
             _warned.add(name)

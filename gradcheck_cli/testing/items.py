@@ -1,4 +1,4 @@
-"""Specs as pytest items: one item per spec, with the same workers for all items of a session."""
+"""Specs as pytest items: one item for each spec. All items of a session share their workers."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ from gradcheck_cli.testing.report import NotRight, headline, mistakes_screen, sc
 
 
 class Runner:
-    """What the specs of a session are run with: settings as `gradcheck run` has them, and workers
-    that stay from item to item."""
+    """Runs the specs of a session, with the settings of `gradcheck run` and workers that stay from
+    item to item."""
 
     def __init__(self, folder: Path, arguments: Sequence[str] = ()) -> None:
-        """`arguments` are those of `gradcheck run`; variables of the environment count, too."""
+        """`arguments` are those of `gradcheck run`. Environment variables apply, too."""
         context = command.make_context("gradcheck run", [*arguments, "-"])
         self.settings = Settings(context, load_configuration(folder))
         self.options: RunOptions = self.settings.run_options()
         self._pool: Pool | None = None
 
     def report(self, spec: Spec) -> Report:
-        """Raises UsageError, as a run does, and KeyboardInterrupt where the run was interrupted."""
+        """The report of one spec. Raises UsageError as a run does, and KeyboardInterrupt if it was
+        interrupted."""
         if self._pool is None:
             self._pool = Pool(self.options.jobs, self.options.show_framework_output)
         *_, last = run([spec], self.options, self._pool)
@@ -56,7 +57,7 @@ _RUNNER = pytest.StashKey[Runner]()
 
 
 def runner(config: pytest.Config, arguments: Sequence[str] = ()) -> Runner:
-    """The one of this session, made with `arguments` when it is first requested."""
+    """The runner of this session. The first request creates it with `arguments`."""
     if _RUNNER not in config.stash:
         config.stash[_RUNNER] = Runner(config.rootpath, arguments)
     return config.stash[_RUNNER]
@@ -70,7 +71,7 @@ def close(config: pytest.Config) -> None:
 
 def items_of(file: pytest.File, arguments: Sequence[str]) -> Iterator[pytest.Item]:
     """The specs of a file, and one item for its mistakes. `arguments` are those of `gradcheck run`.
-    Raises CollectError for settings that are not in order."""
+    Raises CollectError if the settings are wrong."""
     try:
         mine = runner(file.config, arguments)
     except (GradcheckError, click.ClickException) as error:
@@ -88,7 +89,7 @@ def items_of(file: pytest.File, arguments: Sequence[str]) -> Iterator[pytest.Ite
 
 
 def _told(error: Exception) -> str:
-    """What `gradcheck run` says of a mistake in its settings."""
+    """The message of `gradcheck run` about a mistake in its settings."""
     words = error.format_message() if isinstance(error, click.ClickException) else str(error)
     help = getattr(error, "help", "")
     mistakes = getattr(error, "mistakes", ())
@@ -104,7 +105,7 @@ class _Item(pytest.Item):
 
 
 class SpecItem(_Item):
-    """A spec: passes where `gradcheck run` would exit with 0."""
+    """A spec. It passes if `gradcheck run` would exit with 0."""
 
     def __init__(self, *, spec: Spec, **more: Any) -> None:
         super().__init__(**more)
@@ -124,7 +125,7 @@ class SpecItem(_Item):
 
 
 class MistakesItem(_Item):
-    """What is wrong with a file, as an error before anything runs."""
+    """The mistakes of a file, as an error before anything runs."""
 
     def __init__(self, *, mistakes: list[SpecError], **more: Any) -> None:
         super().__init__(**more)

@@ -1,4 +1,4 @@
-"""A live layer, checked in the process that holds it."""
+"""Checks a live layer in the process that holds it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NOWHERE = Span(1, 1, 1, 1)
 
 
 def check_layer(request: CheckRequest) -> CheckReport:
-    """`api.check` where the layer is no formula."""
+    """`api.check` for a layer that is not a formula."""
     started = time.perf_counter()
     live = _live(request)
     if not (callable(live) or callable(getattr(live, "forward", None))):
@@ -68,8 +68,8 @@ def check_layer(request: CheckRequest) -> CheckReport:
 
 
 def _refuse_mistakes(request: CheckRequest, result: SpecResult) -> None:
-    """Raises UsageError for mistakes of the call that show when the layer runs: a formula with a
-    name that the layer does not have, a tuple that was meant as all inputs."""
+    """Raises UsageError for mistakes of the call that show only when the layer runs: a formula with
+    a name that the layer lacks, or a tuple that was meant as all inputs."""
     mistakes = [one for one in result.findings if one.code.startswith(Families.SPEC)]
     if mistakes:
         words = dict.fromkeys(f"{one.code}: {one.message}" for one in mistakes)
@@ -116,7 +116,8 @@ def _spec(
 
 
 def _given(live: Any, request: CheckRequest, engine: str) -> tuple[Any, Given, Mapping[str, Any]]:
-    """The layer, its inputs, and the keyword arguments: of the constructor where it is a class."""
+    """The layer, its inputs, and the keyword arguments, which go to the constructor if the layer is
+    a class."""
     if isinstance(live, type) and not _is_function(live):
         return live, given(live, request.inputs, request.named), request.kwargs
     named = {**request.kwargs, **request.named}
@@ -128,7 +129,8 @@ def _given(live: Any, request: CheckRequest, engine: str) -> tuple[Any, Given, M
 
 
 def _live(request: CheckRequest) -> Any:
-    """The object as engines know it: the class of an `apply`, a pair of NumPy functions."""
+    """The object as engines take it: the class for an `apply` method, or a pair of NumPy
+    functions."""
     layer, backward = request.layer, request.backward
     if backward is not None:
         if not callable(layer) or not callable(backward):
@@ -145,15 +147,15 @@ def _live(request: CheckRequest) -> Any:
 
 
 def _to_type(layer: Any) -> str | None:
-    """The name by which a call of `check` has the layer, a function or a class; None for an object
-    or a lambda."""
+    """The name that a call of `check` can use for the layer, a function or a class; None for an
+    object or a lambda."""
     owner = getattr(layer, "__self__", None)
     name = getattr(owner if isinstance(owner, type) else layer, "__name__", "")
     return name if name.isidentifier() else None
 
 
 def _is_function(found: type) -> bool:
-    """An `autograd.Function`: forward and backward in a class that nobody makes objects of."""
+    """Whether the class is an `autograd.Function`, of which no objects are made."""
     return hasattr(found, "forward") and hasattr(found, "backward") and hasattr(found, "apply")
 
 
@@ -213,7 +215,8 @@ def _kind(name: str, array: Array, request: CheckRequest) -> str:
 
 
 def _dtypes(found: Given) -> tuple[str, ...] | None:
-    """Half precision where an input has it: such a layer may take no other. Else the usual."""
+    """Half precision if an input has it, because such a layer may accept no other dtype; otherwise
+    the default."""
     half = sorted(set(FORMATS) - set(DTYPES))
     return tuple(name for name in half if name in found.dtypes) or None
 
@@ -245,8 +248,8 @@ def _surrogates(form: Mapping[str, str] | None, span: Span) -> tuple[Surrogate, 
 
 
 def place_of(layer: Any) -> tuple[Source, Span]:
-    """The file that defines the layer and the line of its definition; without text where that is
-    not known, as for functions that were typed in."""
+    """The file that defines the layer, and the line of its definition. The source has no text if it
+    is unknown, as for functions that were typed in."""
     for candidate in _candidates(layer):
         written = candidate is not None and not inspect.isbuiltin(candidate)
         found = _found(candidate) if written else None
@@ -257,8 +260,8 @@ def place_of(layer: Any) -> tuple[Source, Span]:
 
 
 def _found(candidate: Any) -> tuple[str, str, Span] | None:
-    """The path and text of the file that defines it, and where; looked up once: a definition stays
-    where it is, and a class is looked for in its whole file."""
+    """The path and text of the file that defines the object, and the place. Results are cached,
+    because finding a class reads its whole file."""
     try:
         if candidate not in _KNOWN:
             _KNOWN[candidate] = _looked_up(candidate)
@@ -287,9 +290,9 @@ def _looked_up(candidate: Any) -> tuple[str, str, Span] | None:
 
 
 def _candidates(layer: Any) -> list[Any]:
-    """What may be defined where the layer is. Not the class of a class, of a function or of what
-    wraps one, and no `forward` that comes from a library: these lie elsewhere, whatever the layer
-    is."""
+    """The objects whose definition may be that of the layer. Metaclasses, the classes of
+    functions and wrappers, and a `forward` from a library are left out, because they are defined
+    elsewhere."""
     owner = getattr(layer, "__self__", None)
     if inspect.isclass(owner) and layer.__module__ != owner.__module__:  # the `apply` of a Function
         return [owner]
@@ -317,7 +320,7 @@ def _shown(path: str) -> str:
 
 
 def name_of(layer: Any) -> str:
-    """What reports call the layer."""
+    """The name of the layer in reports."""
     name = getattr(layer, "__name__", None)
     if not isinstance(name, str):
         inner = getattr(layer, "func", None)

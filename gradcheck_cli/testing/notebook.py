@@ -1,6 +1,6 @@
-"""A result as people look at it in a notebook: as a table of pandas, as a figure of matplotlib.
+"""Displays of a result in a notebook: a table of pandas, and a figure of matplotlib.
 
-Neither is a dependency: what is missing is named with the line that installs it.
+Neither is a dependency. If one is missing, the error shows the command that installs it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ COLUMNS = (
 
 
 def data_frame(result: SpecResult) -> Any:
-    """A pandas.DataFrame with a row for each entry of each gradient that was computed whole.
+    """A pandas.DataFrame with a row for each entry of each gradient that was computed entry by
+    entry.
 
-    Raises UsageError where pandas is not installed.
+    Raises UsageError if pandas is not installed.
     """
     pandas = _needed("pandas", "to_dataframe")
     return pandas.DataFrame(list(_rows(result)), columns=list(COLUMNS))
@@ -45,10 +46,10 @@ def _rows(result: SpecResult) -> Iterator[tuple[object, ...]]:
 
 
 def figure(result: SpecResult) -> Any:
-    """A matplotlib Figure: for each input a map of the error of every entry, as log10 of ulps, of
-    the reading that is worst. An entry that is no number, or has no truth, is left blank.
+    """A matplotlib Figure: for each input a map of the error of every entry, as log10 of ulps, for
+    the worst reading. Entries that are not numbers, or have no truth, are left blank.
 
-    Raises UsageError where matplotlib is not installed, and where no gradient was computed whole.
+    Raises UsageError if matplotlib is not installed, or no gradient was computed entry by entry.
     """
     pyplot = _needed("matplotlib.pyplot", "plot")
     worst: dict[str, tuple[str, Comparison]] = {}
@@ -75,13 +76,13 @@ def figure(result: SpecResult) -> Any:
 
 
 def _largest(compared: Comparison) -> float:
-    """inf where an entry is no number and its truth is one."""
+    """The largest error in ulps; inf if an entry is not a number although its truth is."""
     errors = np.where(np.isfinite(compared.truth), compared.ulps, 0.0)
     return float(np.max(np.nan_to_num(errors, nan=np.inf), initial=0.0))
 
 
 def _map(compared: Comparison) -> Array:
-    """The errors by the axes of the input, or by output and input."""
+    """The errors, arranged by the axes of the input, or by output and input."""
     with np.errstate(all="ignore"):
         errors = np.log10(np.maximum(compared.ulps, 1.0))
     columns = compared.input_shape[-1] if compared.input_shape else 1

@@ -1,7 +1,8 @@
-"""The plugin for pytest: specs as items, `assert_gradients` as a fixture, reports, no tracebacks.
+"""The plugin for pytest: specs as items, `assert_gradients` as a fixture, reports in place of
+tracebacks.
 
-pytest imports this module in every project that has gradcheck installed: what costs time is
-imported when there is something to check.
+pytest imports this module in every project that has gradcheck installed. Slow imports therefore
+wait until there is something to check.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A run that names nothing collects the specs that the configuration names, too."""
+    """Adds the specs of the configuration to a run without paths."""
     config.addinivalue_line("markers", f"{MARKER}: specs, and tests that use assert_gradients.")
     if config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         return
@@ -51,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _named(config: pytest.Config) -> list[Path]:
-    """The files and folders of the setting, globs resolved."""
+    """The files and folders of the setting, with globs expanded."""
     found: list[Path] = []
     for path in config.getini(_SETTING):
         pattern = str(path)
@@ -65,7 +66,7 @@ def _named(config: pytest.Config) -> list[Path]:
 
 
 class SpecFile(pytest.File):
-    """A file of specs: an item for each, and one for the mistakes that are in it."""
+    """A file of specs: one item for each spec, and one for all mistakes in the file."""
 
     def collect(self) -> Iterator[pytest.Item]:
         from gradcheck_cli.testing.items import items_of  # NumPy, and all that runs a spec
@@ -74,7 +75,7 @@ class SpecFile(pytest.File):
 
 
 def _arguments(config: pytest.Config) -> list[str]:
-    """What pytest's command line says to `gradcheck run`."""
+    """The options of pytest's command line as arguments of `gradcheck run`."""
     given = ((name, config.getoption(f"--gradcheck-{name}")) for name in OPTIONS)
     return [word for name, value in given if value is not None for word in (f"--{name}", value)]
 
@@ -98,7 +99,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> SpecFile |
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, Any, None]:
-    """A wrong gradient is shown by its report, and the line that requested it."""
+    """Shows the report of a wrong gradient, and the line that requested the check."""
     outcome = yield
     report: pytest.TestReport = outcome.get_result()
     ours = sys.modules.get("gradcheck_cli.testing.report")  # not imported: nothing of ours was run
@@ -123,7 +124,7 @@ def _shown(item: pytest.Item, path: Any) -> str:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """The workers of the items end with the session."""
+    """Ends the workers of the items."""
     items = sys.modules.get("gradcheck_cli.testing.items")
     if items is not None:
         items.close(session.config)
@@ -131,7 +132,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.fixture
 def assert_gradients() -> Callable[..., None]:
-    """`gradcheck_cli.assert_gradients`: raises with the whole report where a gradient is wrong."""
+    """`gradcheck_cli.assert_gradients`: raises an error with the whole report if a gradient is
+    wrong."""
     from gradcheck_cli.testing import api
 
     return api.assert_gradients

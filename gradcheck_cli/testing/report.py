@@ -27,7 +27,7 @@ class CheckReport(Report):
         return f"<CheckReport: {found}; {checks}>"
 
     def _repr_html_(self) -> str:
-        """The section of `--format html`, where a notebook shows it."""
+        """The section of `--format html`, which a notebook displays."""
         from gradcheck_cli.report.html.page import spec_html
 
         return spec_html(self.result)
@@ -47,8 +47,8 @@ class CheckReport(Report):
         return data_frame(self.result)
 
     def plot(self) -> Any:
-        """A matplotlib Figure: a map of the errors of the worst gradient by each input. Raises
-        UsageError without matplotlib, and where no gradient was computed entry by entry."""
+        """A matplotlib Figure: for each input, a map of the errors of the worst gradient. Raises
+        UsageError without matplotlib, and if no gradient was computed entry by entry."""
         from gradcheck_cli.testing.notebook import figure
 
         return figure(self.result)
@@ -59,16 +59,16 @@ class CheckReport(Report):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Everything that was found, notes included."""
+        """All findings, including notes."""
         return self.result.findings
 
     @property
     def passed(self) -> bool:
-        """Whether something was checked, and no error was found."""
+        """Whether at least one check ran, and no error was found."""
         return not self.fails_on("error")
 
     def fails_on(self, severity: str) -> bool:
-        """Whether the check fails where findings from this severity on count."""
+        """Whether there is a finding of at least this severity."""
         return verdict(self, severity) != PASSED
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class CheckReport(Report):
 
 
 class GradientError(Brief, AssertionError):
-    """Gradients are wrong. The message is the whole report; `report` has it as data."""
+    """Gradients are wrong. The message is the whole report, and `report` has it as data."""
 
     def __init__(self, report: CheckReport) -> None:
         super().__init__(f"{headline(report)}\n\n{report}")
@@ -87,11 +87,11 @@ class GradientError(Brief, AssertionError):
 
 
 class NotRight(Exception):
-    """What pytest shows of a spec, in place of a traceback."""
+    """The exception of a spec in pytest, which shows the report in place of a traceback."""
 
 
 def headline(report: Report) -> str:
-    """One line about what is wrong: "GC201 nan-gradient in reciprocal_exp"."""
+    """One line that says what is wrong: "GC201 nan-gradient in reciprocal_exp"."""
     counted = (f for r in report.results for f in r.findings if not f.allowed)
     grave = [f.code for f in counted if f.severity != "note"]
     told = ", ".join(f"{code} {CODES[code].name}" for code in dict.fromkeys(grave))
@@ -100,8 +100,8 @@ def headline(report: Report) -> str:
 
 
 def with_calls(result: SpecResult, called: str | None, seed: int) -> SpecResult:
-    """The result with Python calls that show each finding again, in place of command lines. What is
-    `called` has no name to type where that is None."""
+    """The result with Python calls that repeat each finding, in place of command lines. `called` is
+    the name that the caller typed for the layer, or None if it has none."""
     findings = (replace(f, repeat=_call(f, called, seed)) for f in result.findings)
     return replace(result, findings=tuple(findings))
 
@@ -117,7 +117,7 @@ def _call(finding: Finding, called: str | None, seed: int) -> str:
 
 
 def screen(report: Report) -> str:
-    """What `gradcheck run` prints, without colours."""
+    """The output of `gradcheck run`, without colours."""
     from gradcheck_cli.report import open_writer
     from gradcheck_cli.report.style import Style
 

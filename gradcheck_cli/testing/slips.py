@@ -41,8 +41,8 @@ _ELSEWHERE = {  # options of torch.autograd.gradcheck, jax.test_util and tf.test
 
 
 def chosen(value: Any, choices: Collection[str]) -> list[str] | None:
-    """One name or several, as gradcheck has them: "float32", torch.float32, ["fp32", "bf16"]. What
-    is no name of a choice in any project stays as it is."""
+    """One or several names as gradcheck spells them: "float32", torch.float32, ["fp32", "bf16"].
+    Names that no project uses for a choice are returned unchanged."""
     if value is None:
         return None
     several = value if isinstance(value, list | tuple | set | frozenset) else [value]
@@ -51,14 +51,14 @@ def chosen(value: Any, choices: Collection[str]) -> list[str] | None:
 
 
 def one_by_one(layer: Any, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The inputs of a layer that needs several and was given one tuple of them."""
+    """The inputs of a layer that takes several inputs and received all of them as one tuple."""
     if len(inputs) != 1 or not _is_tuple_of_inputs(inputs[0]) or required_inputs(layer) < 2:
         return inputs
     return tuple(inputs[0]) if len(inputs[0]) <= len(parameter_names(layer)) else inputs
 
 
 def was_a_tuple_of_inputs(inputs: Sequence[Any]) -> bool:
-    """Whether the only input is a tuple, which may have been meant as all inputs."""
+    """Whether the only input is a tuple that may have been meant as all inputs."""
     return len(inputs) == 1 and _is_tuple_of_inputs(inputs[0])
 
 
@@ -67,7 +67,8 @@ def _is_tuple_of_inputs(value: Any) -> bool:
 
 
 def refuse_strange_options(check: Callable[..., Any], layer: Any, named: Mapping[str, Any]) -> None:
-    """`dtype=` and `eps=` are no inputs of the layer. Raises UsageError with what was meant."""
+    """Raises UsageError for options such as `dtype=` and `eps=`, which are not inputs of the layer,
+    and says what to write instead."""
     strange = [name for name in named if not takes_by_name(layer, name)]
     if not strange:
         return

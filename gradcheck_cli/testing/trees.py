@@ -1,7 +1,7 @@
-"""Calls of a JAX layer with trees of arrays: registered dataclasses, modules of Equinox, named
-tuples, lists; and with keys of random numbers. The layer is handed what it was given, and the
-floating arrays in that are its inputs: "params.w", "params.layers.0.b"; its own, where it is such a
-tree itself, "w"."""
+"""Calls of a JAX layer with trees of arrays: registered dataclasses, Equinox modules, named tuples,
+lists, and random keys. The layer receives the same trees, and the floating arrays in them are its
+inputs, with names such as "params.w" and "params.layers.0.b". If the layer is a tree itself, its
+own arrays have names such as "w"."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PLAIN = (dict, tuple, type(None))  # what every layer may be given (`values.giv
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """An argument, or the layer itself: its leaves, of which those at `places` are inputs."""
+    """An argument, or the layer itself: its leaves. The leaves at `places` are inputs."""
 
     structure: Any
     leaves: list[Any]
@@ -42,7 +42,8 @@ class _Part:
 
 
 class Opened:
-    """A layer as a function of the arrays in its arguments. What it captured is the layer's."""
+    """A layer as a function of the arrays in its arguments. Captured values stay inside the
+    layer."""
 
     __slots__ = ("__name__", "__signature__", "__wrapped__", "_call")
 
@@ -67,8 +68,8 @@ class Opened:
 def opened(
     layer: Any, values: Sequence[Any], named: Mapping[str, Any]
 ) -> tuple[Opened, Given] | None:
-    """A layer of JAX as a function of the arrays in what it is given, and these; None where every
-    layer may be given that."""
+    """A JAX layer as a function of the arrays in its arguments, and these arrays. None if all
+    arguments can be passed to any layer as they are."""
     jax = sys.modules.get("jax")  # whoever has such trees has imported it
     given = [*values, *named.values()]
     if jax is None or inspect.isclass(layer) or not any(_is_own(jax, one) for one in given):
@@ -98,7 +99,8 @@ def _part(jax: Any, label: str, value: Any) -> _Part:
 
 
 def _is_own(jax: Any, value: Any) -> bool:
-    """Whether it is a tree of JAX's own kind with arrays, or has unsigned integers or keys."""
+    """Whether the value is a tree that only JAX knows and that contains arrays, or has unsigned
+    integers or keys."""
     leaves, structure = jax.tree.flatten(value)
     kinds = [kind for leaf in leaves if (kind := _kind(jax, leaf))]
     return bool(kinds) and ("u" in kinds or any(kind not in _PLAIN for kind in _nodes(structure)))
@@ -113,7 +115,8 @@ def _nodes(structure: Any) -> Iterator[type]:
 
 
 def _kind(jax: Any, leaf: Any) -> str:
-    """Of an array: "f" floating or complex, "u" unsigned or a key, "i" another; else empty."""
+    """The kind of an array: "f" floating or complex, "u" unsigned or a key, "i" other; empty if it
+    is not an array."""
     if not isinstance(leaf, jax.Array | np.ndarray):
         return ""
     if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):

@@ -28,9 +28,9 @@ _PLACES = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KE
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a layer is called with: `arrays` by name, in float64, int64 or bool; `fixed`, what is no
-    array, by name; the arrays that are `asking` for their gradients (none: nobody said). Those of
-    `complex_inputs` are pairs of real and imaginary parts."""
+    """The arguments of a layer: `arrays` by name, in float64, int64 or bool; `fixed`, all other
+    values by name; and the names of the arrays with `requires_grad` in `asking` (empty: none of the
+    arrays says so). Arrays named in `complex_inputs` are pairs of real and imaginary parts."""
 
     arrays: Mapping[str, Array]
     complex_inputs: frozenset[str]
@@ -40,7 +40,7 @@ class Given:
 
 
 def given(layer: Any, values: Sequence[Any], named: Mapping[str, Any]) -> Given:
-    """Sorts the values of a call. Raises UsageError for what cannot be an input."""
+    """Sorts the values of a call. Raises UsageError for values that cannot be inputs."""
     names = parameter_names(layer)
     pairs = {**dict(placed(layer, names, values)), **named}
     if len(pairs) < len(values) + len(named):
@@ -69,7 +69,7 @@ def given(layer: Any, values: Sequence[Any], named: Mapping[str, Any]) -> Given:
 
 
 def in_parts(arrays: Mapping[str, Array]) -> tuple[dict[str, Array], frozenset[str]]:
-    """The arrays with pairs in place of complex numbers, and the names of those."""
+    """The arrays with complex numbers replaced by pairs, and the names of the complex ones."""
     found = frozenset(name for name, array in arrays.items() if array.dtype.kind == "c")
     return {n: as_pairs(array) if n in found else array for n, array in arrays.items()}, found
 
@@ -83,7 +83,8 @@ def placed(layer: Any, names: Sequence[str], values: Sequence[Any]) -> Iterable[
 
 
 def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The arrays of a tuple, list or dictionary: "state[0]", "state['h']"; else what it is."""
+    """The arrays of a tuple, list or dictionary ("state[0]", "state['h']"); any other value
+    itself."""
     if isinstance(value, Mapping):
         inside = [(f"{name}[{key!r}]", part) for key, part in value.items()]
     elif isinstance(value, tuple | list) and _numbers(name, value) is None:
@@ -98,7 +99,7 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def holds_array(value: Any) -> bool:
-    """Whether it is an array, or a tuple, list or dictionary with one somewhere inside."""
+    """Whether the value is an array, or a tuple, list or dictionary that contains one."""
     if isinstance(value, Mapping):
         return any(map(holds_array, value.values()))
     if isinstance(value, tuple | list):
@@ -107,18 +108,18 @@ def holds_array(value: Any) -> bool:
 
 
 def parameter_names(layer: Any) -> tuple[str, ...]:
-    """What the layer calls its inputs, in order; none where it does not say."""
+    """The names of the inputs of the layer in order; empty if they are unknown."""
     return tuple(p.name for p in _parameters(layer) if p.kind in _PLACES)
 
 
 def required_inputs(layer: Any) -> int:
-    """How many inputs the layer cannot be called without; 0 where it does not say."""
+    """How many inputs the layer requires; 0 if that is unknown."""
     empty = inspect.Parameter.empty
     return sum(p.kind in _PLACES and p.default is empty for p in _parameters(layer))
 
 
 def takes_by_name(layer: Any, name: str) -> bool:
-    """Whether the layer says that it has an argument of this name, or takes any."""
+    """Whether the layer has a parameter of this name, or accepts any keyword."""
     any_name = inspect.Parameter.VAR_KEYWORD
     return any(p.name == name or p.kind is any_name for p in _parameters(layer))
 
@@ -133,7 +134,8 @@ def _takes_any(layer: Any) -> bool:
 
 
 def _called(layer: Any) -> tuple[Any, int]:
-    """What has the layer's signature, and how many parameters at its front are not inputs."""
+    """The object with the signature of the layer, and how many of its first parameters are not
+    inputs."""
     if inspect.isclass(layer):
         static = inspect.getattr_static(layer, "forward", None)
         if isinstance(static, staticmethod):  # an autograd.Function: with `ctx`, unless set apart
@@ -155,9 +157,9 @@ def _is_torch(found: type) -> bool:
 
 
 def as_array(name: str, value: Any) -> Array | None:
-    """The numbers of an array of any framework, of a float or complex number, or of nested lists
-    with such numbers in them; None for what is none of these. In float64, complex128, int64 or
-    bool; many float32 numbers as they are, in the memory that they have."""
+    """The numbers of an array of any framework, of a float or complex number, or of nested lists of
+    them, in float64, complex128, int64 or bool; None for any other value. Large float32 arrays keep
+    their dtype and memory."""
     if isinstance(value, bool | int | str | bytes) or value is None:
         return None
     found = _numbers(name, value)
@@ -203,7 +205,7 @@ def _numbers(name: str, value: Any) -> Array | None:
 
 
 def _of_lists(value: Sequence[Any]) -> Array | None:
-    """An array of numbers, not all of them integers: a tuple of integers is a shape."""
+    """An array of numbers. None for whole numbers only, because a tuple of integers is a shape."""
     flat: list[Any] = [value]
     while any(isinstance(part, list | tuple) for part in flat):
         flat = [p for part in flat for p in (part if isinstance(part, list | tuple) else [part])]
@@ -219,7 +221,7 @@ def _of_lists(value: Sequence[Any]) -> Array | None:
 
 
 def dtype_name(value: Any) -> str:
-    """The name of an array's dtype; float64 for numbers of Python."""
+    """The name of the dtype of an array; float64 for Python numbers."""
     return dtype_word(getattr(value, "dtype", "float64"))
 
 
@@ -237,7 +239,7 @@ def dtype_word(dtype: Any) -> str:
 
 
 def engine_of(layer: Any, values: Iterable[Any]) -> str:
-    """The engine whose framework the layer and the values belong to. Raises UsageError."""
+    """The engine of the framework that the layer and the values belong to. Raises UsageError."""
     values = list(_leaves(values))
     found = _of_objects([layer, getattr(layer, "__self__", None)])
     if not found and callable(getattr(layer, "backward", None)) and hasattr(layer, "forward"):
@@ -259,8 +261,8 @@ def engine_of(layer: Any, values: Iterable[Any]) -> str:
 
 
 def gpu_of(layer: Any, values: Iterable[Any]) -> str | None:
-    """The GPU on which the tensors of PyTorch are that a layer has and is given; None where they
-    are on none: JAX and TensorFlow know by themselves where they compute."""
+    """The GPU that holds the PyTorch tensors of the layer and its arguments, or None. JAX and
+    TensorFlow place their computations themselves."""
     has_own = hasattr(layer, "parameters") and not inspect.isclass(layer)
     parameters = layer.parameters() if has_own else ()
     for tensor in chain(_leaves(values), parameters if isinstance(parameters, Iterable) else ()):
@@ -270,7 +272,7 @@ def gpu_of(layer: Any, values: Iterable[Any]) -> str | None:
 
 
 def _leaves(values: Iterable[Any]) -> Iterator[Any]:
-    """What stands in tuples, lists and dictionaries, however deep, and what stands in none."""
+    """The values inside of nested tuples, lists and dictionaries."""
     for value in values:
         if isinstance(value, Mapping):
             yield from _leaves(value.values())
@@ -291,7 +293,7 @@ def _of_objects(objects: Iterable[Any]) -> set[str]:
 
 
 def _of_globals(function: Any) -> set[str]:
-    """The frameworks that a function names: `torch.exp(x)`."""
+    """The frameworks that a function refers to by name, as in `torch.exp(x)`."""
     code, scope = getattr(function, "__code__", None), getattr(function, "__globals__", {})
     if code is None:
         return set()
