@@ -8,7 +8,6 @@ from dataclasses import field, replace
 import numpy as np
 
 from gradcheck_cli.checks.bound_layer import BoundLayer
-from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Array
@@ -17,6 +16,7 @@ from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.truth import Guard, PointKind
 from gradcheck_cli.engines.layer.custom import UnclippedGradients
 from gradcheck_cli.engines.layer.subject import Subject, output_size
+from gradcheck_cli.engines.tracebacks import where_it_runs
 from gradcheck_cli.truth.certified.clip_guards import has_pole
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
@@ -17,6 +16,7 @@ from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.thresholds import GROWS, ROUNDINGS
 from gradcheck_cli.engines.layer.casts import Cast, is_narrower, narrowest
 from gradcheck_cli.engines.layer.subject import Subject
+from gradcheck_cli.engines.tracebacks import where_it_runs
 from gradcheck_cli.explain.findings import explain
 from gradcheck_cli.judge import judge
 

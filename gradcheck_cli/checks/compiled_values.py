@@ -11,13 +11,13 @@ import numpy as np
 
 from gradcheck_cli.checks.bound_layer import BoundLayer, output_shape
 from gradcheck_cli.checks.compiled import any_of
-from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.indices import index_of
 from gradcheck_cli.domain.report import SHOWN_ENTRIES, Entry, Finding
 from gradcheck_cli.domain.thresholds import SAME_ERROR
 from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.engines.tracebacks import where_it_runs
 from gradcheck_cli.judge.measures import error_in_ulps
 from gradcheck_cli.judge.outputs import worst_first
 

@@ -34,7 +34,7 @@ from gradcheck_cli.checks.readings import readings_of
 from gradcheck_cli.checks.sampling import over_the_domain
 from gradcheck_cli.checks.second_order.compositions import SecondOrder
 from gradcheck_cli.checks.small import Whole, is_small
-from gradcheck_cli.checks.subjects import Subjects, draws_others, raised_beside, where_it_runs
+from gradcheck_cli.checks.subjects import Subjects, draws_others, raised_beside
 from gradcheck_cli.checks.surrogate import Declared, covered, leave_out
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.curve import Curve
@@ -60,6 +60,7 @@ from gradcheck_cli.engines.tracebacks import (
     is_internal,
     one_line,
     raise_if_internal,
+    where_it_runs,
     without_lines,
 )
 from gradcheck_cli.explain.remedies import lacking, remedy_of

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from gradcheck_cli.checks.subjects import Subjects, where_it_runs
+from gradcheck_cli.checks.subjects import Subjects
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.thresholds import Step
 from gradcheck_cli.engines.layer.subject import Call, Subject, output_size
+from gradcheck_cli.engines.tracebacks import where_it_runs
 from gradcheck_cli.specfile.kinds import HERMITIAN, KINDS, Kind, adjoint
 
 APART: Step = 2.0**-6

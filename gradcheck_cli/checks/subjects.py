@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 
@@ -22,11 +21,9 @@ from gradcheck_cli.engines.layer.custom import Lines
 from gradcheck_cli.engines.layer.isolation import surroundings
 from gradcheck_cli.engines.layer.loading import on_the_path
 from gradcheck_cli.engines.layer.subject import Call, Subject, SubjectRequest, output_size
-from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal
+from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal, where_it_runs
 from gradcheck_cli.formula import FormulaError
 from gradcheck_cli.specfile.kinds import Kind
-
-T = TypeVar("T")
 
 ONE_TRIANGLE = (
     "the layer reads one triangle of `{name}`, but its gradient is split between both: checked "
@@ -255,13 +252,3 @@ def draws_others(
         return True
     lines = where_it_runs(lambda: narrow.lines(np.ones(one.size)), Lines())
     return lines.draws is not None  # from a generator of its own
-
-
-def where_it_runs(look: Callable[[], T], nothing: T) -> T:
-    """What a look at the layer shows; `nothing` where the layer does not run for it: at these
-    numbers, in this dtype or mode, or while it is watched. Raises what began in our own code."""
-    try:
-        return look()
-    except Exception as error:
-        raise_if_internal(error)
-        return nothing

@@ -9,7 +9,6 @@ from functools import partial
 
 import numpy as np
 
-from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.draws import generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array, Values, ValuesOrNone
@@ -17,6 +16,7 @@ from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import Leaf
 from gradcheck_cli.domain.thresholds import Step
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
+from gradcheck_cli.engines.tracebacks import where_it_runs
 from gradcheck_cli.judge.measures import Mask, is_hidden
 
 # Where 1 - tanh(x)^2 is absorbed, or exp(-x) underflows, a sixteenth of x is harmless.

@@ -6,13 +6,16 @@ import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dis import get_instructions
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 from gradcheck_cli.domain.evaluation import Failure, FailureKind
 from gradcheck_cli.engines.errors import EngineFault
+
+T = TypeVar("T")
 
 OURS = str(Path(__file__).parent.parent)
 REFERENCE = str(Path(OURS).parent / "reference_engine")
@@ -132,6 +135,16 @@ def raise_if_internal(error: BaseException) -> None:
     """Raises the exception again where it is internal: it says nothing about the layer then."""
     if is_internal(error):
         raise error
+
+
+def where_it_runs(look: Callable[[], T], nothing: T) -> T:
+    """What a look at the layer shows; `nothing` where the layer does not run for it: at these
+    numbers, in this dtype or mode, or while it is watched. Raises what began in our own code."""
+    try:
+        return look()
+    except Exception as error:
+        raise_if_internal(error)
+        return nothing
 
 
 def _is_border(path: Path) -> bool:

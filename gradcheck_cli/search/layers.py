@@ -24,12 +24,11 @@ from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.domain.search import GradientProgram, Kind, SearchRequest
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.base import Engine
-from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.layer.isolation import surroundings
 from gradcheck_cli.engines.layer.lifting import Lifted
 from gradcheck_cli.engines.layer.loading import on_the_path
 from gradcheck_cli.engines.layer.subject import Call, Subject
-from gradcheck_cli.engines.tracebacks import raise_if_internal
+from gradcheck_cli.engines.tracebacks import raise_if_internal, where_it_runs
 from gradcheck_cli.search.box import Domain, Ordinals, domain_of
 from gradcheck_cli.search.estimates import Answers
 from gradcheck_cli.search.kinds import KIND_OF, suspects
@@ -230,14 +229,8 @@ def layer_searching(engine: Engine, request: SearchRequest) -> Iterator[LayerSea
 
 def _lifted(subject: Subject, otherwise: Program) -> tuple[Program, Mapping[str, Array]]:
     """The forward as a program, with its constants; another program where it cannot be lifted."""
-    try:
-        lifted = subject.lift().whole()
-    except EngineFault:
-        return otherwise, {}
-    except Exception as error:  # of a user's code that needs a graph, as one with hooks does
-        raise_if_internal(error)
-        return otherwise, {}
-    return lifted.program, lifted.constants
+    lifted = where_it_runs(lambda: subject.lift().whole(), None)
+    return (otherwise, {}) if lifted is None else (lifted.program, lifted.constants)
 
 
 def _rounded(leaf: Leaf, dtype: str) -> Array:

@@ -17,7 +17,7 @@ from gradcheck_cli.checks.behaviour.together import EVERY, Check, Doubt, doubts_
 from gradcheck_cli.checks.bound_layer import MOVING, moving_size
 from gradcheck_cli.checks.findings import BadSpec, finding_for
 from gradcheck_cli.checks.one_triangle import as_it_moves
-from gradcheck_cli.checks.subjects import Subjects, where_it_runs
+from gradcheck_cli.checks.subjects import Subjects
 from gradcheck_cli.domain.behaviour import OtherRun
 from gradcheck_cli.domain.codes import Codes
 from gradcheck_cli.domain.dtypes import Values
@@ -30,7 +30,7 @@ from gradcheck_cli.engines.layer.custom import CustomCall, Lines
 from gradcheck_cli.engines.layer.isolation import learned
 from gradcheck_cli.engines.layer.source_lines import returned
 from gradcheck_cli.engines.layer.subject import Subject
-from gradcheck_cli.engines.tracebacks import raise_if_internal
+from gradcheck_cli.engines.tracebacks import raise_if_internal, where_it_runs
 from gradcheck_cli.truth.layers.safe_values import ONCE, RaisedLater
 
 DRAWS = "the layer draws random numbers; gradcheck reseeds them before every call"

@@ -13,7 +13,6 @@ import numpy as np
 from gradcheck_cli.checks.certified.lifted import LiftedTruth
 from gradcheck_cli.checks.certified.readable import readable
 from gradcheck_cli.checks.small import Whole
-from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.case import Case, TruthRequest
 from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.domain.evaluation import Evaluation, Mode, Problem
@@ -24,7 +23,7 @@ from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.layer.lifting import Lifted
 from gradcheck_cli.engines.layer.rewriting import Expression, NotRewritable, Seen
 from gradcheck_cli.engines.layer.subject import Call
-from gradcheck_cli.engines.tracebacks import as_failure, raise_if_internal
+from gradcheck_cli.engines.tracebacks import as_failure, raise_if_internal, where_it_runs
 from gradcheck_cli.explain.fixes import trials
 from gradcheck_cli.explain.fixes.trials import Tried
 from gradcheck_cli.explain.fixes.user_code import Rewording, reworded

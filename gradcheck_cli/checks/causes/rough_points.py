@@ -19,7 +19,7 @@ from gradcheck_cli.engines.layer.branches import parting
 from gradcheck_cli.engines.layer.recording import Recording
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.trace.rough_steps import LONG, SHORT, rough_step
-from gradcheck_cli.engines.tracebacks import raise_if_internal
+from gradcheck_cli.engines.tracebacks import where_it_runs
 
 ROUGH = (Codes.KINK, Codes.UNDEFINED_DERIVATIVE, Codes.DISCONTINUITY)
 WORDS = "; next to the point the code takes another branch here"
@@ -35,16 +35,16 @@ def _at_its_cause(finding: Finding, subject: Subject) -> Finding:
     axis = _axis(finding, subject) if finding.code in ROUGH and finding.place is None else None
     if axis is None:
         return finding
-    try:
+
+    def found() -> Finding:
         near = [{axis[0].name: _moved(*axis, way * SHORT)} for way in (-1, 0, 1)]
         place = parting([partial(subject.value, there) for there in near])
         if place is not None:
             return replace(finding, place=place, message=finding.message + WORDS)
         place = _of_an_operation(subject.record_forward(), *axis)
-    except Exception as error:  # the layer need not run there, nor while it is watched
-        raise_if_internal(error)
-        return finding
-    return finding if place is None else replace(finding, place=place)
+        return finding if place is None else replace(finding, place=place)
+
+    return where_it_runs(found, finding)
 
 
 def _of_an_operation(recording: Recording, leaf: Leaf, index: tuple[int, ...]) -> Place | None:

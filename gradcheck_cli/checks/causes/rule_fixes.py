@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.checks.causes.products import wrong_products
-from gradcheck_cli.checks.subjects import Subjects, where_it_runs
+from gradcheck_cli.checks.subjects import Subjects
 from gradcheck_cli.domain.draws import generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.evaluation import Mode
@@ -36,6 +36,7 @@ from gradcheck_cli.engines.layer.recording import TooLarge
 from gradcheck_cli.engines.layer.rewriting import Expression, NotRewritable, Seen
 from gradcheck_cli.engines.layer.source_lines import read_function
 from gradcheck_cli.engines.layer.subject import Call, Subject
+from gradcheck_cli.engines.tracebacks import where_it_runs
 from gradcheck_cli.explain.fixes.code import Inline
 from gradcheck_cli.explain.fixes.dialects import dialect_of
 from gradcheck_cli.explain.fixes.edits import Returned, edits, returned_value

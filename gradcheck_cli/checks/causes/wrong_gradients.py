@@ -36,7 +36,7 @@ from gradcheck_cli.checks.causes.products import (
 )
 from gradcheck_cli.checks.causes.traced_entry import TracedEntry
 from gradcheck_cli.checks.small import is_small
-from gradcheck_cli.checks.subjects import Subjects, where_it_runs
+from gradcheck_cli.checks.subjects import Subjects
 from gradcheck_cli.domain.codes import CODES, Codes
 from gradcheck_cli.domain.draws import generator, signs
 from gradcheck_cli.domain.dtypes import Array, ValuesOrNone
@@ -54,7 +54,7 @@ from gradcheck_cli.engines.layer.custom import CustomCall, GradientBarrier, Rule
 from gradcheck_cli.engines.layer.declared import Declared, NotDeclarable
 from gradcheck_cli.engines.layer.source_lines import returned
 from gradcheck_cli.engines.layer.subject import Subject, output_size
-from gradcheck_cli.engines.tracebacks import is_internal, one_line
+from gradcheck_cli.engines.tracebacks import is_internal, one_line, where_it_runs
 from gradcheck_cli.explain.blame.values import apart, number
 from gradcheck_cli.explain.findings import unexplained
 from gradcheck_cli.judge.kinks import MISFIT

@@ -16,7 +16,6 @@ from gradcheck_cli.checks.bound_layer import BoundLayer, moving_size
 from gradcheck_cli.checks.certified.islands import with_islands
 from gradcheck_cli.checks.certified.program_truth import ProgramTruth, is_certified
 from gradcheck_cli.checks.certified.readable import with_literals
-from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.draws import generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array, Values
 from gradcheck_cli.domain.evaluation import SECOND
@@ -38,7 +37,7 @@ from gradcheck_cli.engines.layer.isolation import stay
 from gradcheck_cli.engines.layer.lifting import Lifted, NotLifted
 from gradcheck_cli.engines.layer.recording import TooLarge
 from gradcheck_cli.engines.layer.subject import Subject
-from gradcheck_cli.engines.tracebacks import raise_if_internal
+from gradcheck_cli.engines.tracebacks import raise_if_internal, where_it_runs
 from gradcheck_cli.truth.blocks import Differences
 from gradcheck_cli.truth.certified.ball_program import exact_nodes
 from gradcheck_cli.truth.certified.enclose import DOUBT

@@ -25,7 +25,6 @@ from gradcheck_cli.checks.second_order.enclosed_hessian import (
 )
 from gradcheck_cli.checks.second_order.hessian import Given, Hessian, block_name, plain_name
 from gradcheck_cli.checks.small import is_small
-from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.blocks import HessianBlock
 from gradcheck_cli.domain.case import Case
 from gradcheck_cli.domain.codes import Codes
@@ -48,7 +47,12 @@ from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.source_lines import raised_at
 from gradcheck_cli.engines.layer.subject import Call, Subject, output_size
-from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal, short_traceback
+from gradcheck_cli.engines.tracebacks import (
+    one_line,
+    raise_if_internal,
+    short_traceback,
+    where_it_runs,
+)
 from gradcheck_cli.judge import lose_little, suspect_entries
 from gradcheck_cli.truth.certified.enclosed_products import EnclosedArray
 from gradcheck_cli.truth.formulas.compute import NOT_CERTIFIED

@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 
 from gradcheck_cli.checks.bound_layer import BoundLayer, moving_size
-from gradcheck_cli.checks.subjects import where_it_runs
 from gradcheck_cli.domain.blocks import PAIRED_ENTRIES, HessianBlock, blocks_in
 from gradcheck_cli.domain.draws import direction, generator
 from gradcheck_cli.domain.dtypes import FORMATS, Array
@@ -16,6 +15,7 @@ from gradcheck_cli.domain.evaluation import Mode, modes_in, order_of
 from gradcheck_cli.domain.scale import tangent_scale
 from gradcheck_cli.domain.truth import TruthBlock
 from gradcheck_cli.engines.layer.subject import Subject, output_size
+from gradcheck_cli.engines.tracebacks import where_it_runs
 from gradcheck_cli.truth.layers.callables import projected, transposed
 from gradcheck_cli.truth.layers.second_order import Blocks, RowGradients, SecondTruth
 

@@ -10,11 +10,10 @@ import numpy as np
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array
 from gradcheck_cli.domain.thresholds import FIRST_ORDER_SLACK
-from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.execution import Native
 from gradcheck_cli.engines.layer.recording import Recording
 from gradcheck_cli.engines.layer.subject import Subject
-from gradcheck_cli.engines.tracebacks import is_internal
+from gradcheck_cli.engines.tracebacks import where_it_runs
 from gradcheck_cli.truth.numerics.differences import FIRST_STEP
 
 ABSORBED = (
@@ -59,18 +58,13 @@ def rounding_on_the_way(subject: Subject, row: Array) -> float | None:
     roundoffs, up or down (Parker, Monte Carlo Arithmetic, 1997). None where the run cannot be
     written down. Cotangents on the way would say the same, but a custom gradient hides them, and
     may be wrong."""
-    try:
-        recording = subject.record(row)
-        unit = FORMATS[subject.dtype].unit_roundoff
-        replay = _Replay(recording, unit)
+
+    def noise() -> float:
+        replay = _Replay(subject.record(row), FORMATS[subject.dtype].unit_roundoff)
         changes = [float(row @ replay.change()) for _ in range(REPLAYS)]
-    except EngineFault:
-        return None
-    except Exception as error:  # a layer may not run while it is watched
-        if is_internal(error):
-            raise
-        return None
-    return FIRST_ORDER_SLACK * float(np.sqrt(np.mean(np.square(changes)))) / 2
+        return FIRST_ORDER_SLACK * float(np.sqrt(np.mean(np.square(changes)))) / 2
+
+    return where_it_runs(noise, None)
 
 
 class _Replay:

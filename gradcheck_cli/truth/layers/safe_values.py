@@ -12,7 +12,7 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array, Values
 from gradcheck_cli.engines.errors import EngineFault
 from gradcheck_cli.engines.layer.subject import Subject
-from gradcheck_cli.engines.tracebacks import as_failure, is_internal
+from gradcheck_cli.engines.tracebacks import as_failure, raise_if_internal
 
 Answer = TypeVar("Answer")
 
@@ -39,8 +39,7 @@ def tried(there: Callable[[], Answer], here: Callable[[], object]) -> Answer | N
     try:
         return there()
     except Exception as error:
-        if is_internal(error):
-            raise
+        raise_if_internal(error)
         first = error
     try:
         there()
@@ -89,8 +88,7 @@ def _values_of(subject: Subject, many: Sequence[Values], count: int) -> Array:
     try:
         return subject.several(many)
     except Exception as error:
-        if is_internal(error):
-            raise
+        raise_if_internal(error)
         first = error
     here = partial(subject.value, {})
     found = [tried(partial(subject.value, values), here) for values in many]
