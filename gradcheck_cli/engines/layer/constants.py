@@ -17,7 +17,8 @@ from gradcheck_cli.engines.layer.capture import Capture, captures
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """An object that was captured, its numbers, rounded, and the array that stands in for it."""
+    """An object that was captured, its numbers, rounded, and the array that stands in for it: of
+    one of NumPy's, which a layer may write to, each call has a copy."""
 
     capture: Capture
     value: Array
@@ -41,15 +42,15 @@ class Constants:
                 if capture.puts and is_constant(capture.value):
                     plain = np.asarray(capture.value).astype(np.float64)
                     value = FORMATS[rounding].round(plain)
-                    self.found.append(Constant(capture, value, made(value)))
+                    array, is_numpy = made(value), isinstance(capture.value, np.ndarray)
+                    array = np.asanyarray(array) if is_numpy else array
+                    self.found.append(Constant(capture, value, array))
+        self.arrays = {one.capture.name: one.array for one in self.found}  # that stand there now
+        self._inside = False
 
     @property
     def notes(self) -> tuple[str, ...]:
         return tuple(f"`{name}`, which the layer captured, is not checked" for name in self.arrays)
-
-    @property
-    def arrays(self) -> dict[str, Any]:
-        return {one.capture.name: one.array for one in self.found}
 
     def leaves(self) -> Iterator[Leaf]:
         for name, value in {one.capture.name: one.value for one in self.found}.items():
@@ -62,10 +63,19 @@ class Constants:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Meanwhile what stands in for them is there."""
+        """Meanwhile what stands in for them is there, with the numbers that it had at first."""
+        before, inside = self.arrays, self._inside
+        copies: dict[int, Any] = {}  # of an object that was reached in two ways there is one
+        for one in self.found:
+            array = one.array.copy() if isinstance(one.array, np.ndarray) else one.array
+            copies.setdefault(id(one.capture.value), array)
+        self.arrays = {one.capture.name: copies[id(one.capture.value)] for one in self.found}
+        self._inside = True
         self.put(self.arrays)
         try:
             yield
         finally:
+            self.arrays, self._inside = before, inside
             for one in self.found:
-                one.capture.put(one.capture.value)
+                own = one.capture.value
+                one.capture.put(before[one.capture.name] if inside else own)

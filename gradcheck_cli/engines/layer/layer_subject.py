@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -186,17 +186,19 @@ class LayerSubject(FrameworkLayer, Subject):
         `seen.passes` has them all."""
         rows = _rows_of(call)
         for i, (row, layout) in enumerate(rows):
-            if i and self.runs_once:
-                graph.vjp = self._anew(call, wrt)
             keep = i + 1 < len(rows)
-            try:
-                grads, wrote = self._pass(call, row, layout, graph.vjp, keep)
-            except WrongKind:
-                raise
-            except Exception as error:  # what finds nothing kept for it may raise anything
-                if not self.learns(error, i == 0, call):
+            with ExitStack() as anew:
+                if i and self.runs_once:
+                    graph.vjp = anew.enter_context(self._anew(call, wrt))
+                try:
+                    grads, wrote = self._pass(call, row, layout, graph.vjp, keep)
+                except WrongKind:
                     raise
-                grads, wrote = self._pass(call, row, layout, self._anew(call, wrt), keep)
+                except Exception as error:  # what finds nothing kept for it may raise anything
+                    if not self.learns(error, i == 0, call):
+                        raise
+                    vjp = anew.enter_context(self._anew(call, wrt))
+                    grads, wrote = self._pass(call, row, layout, vjp, keep)
             seen.spoilt |= wrote
             seen.overwritten.update(seen.returned())
             if keep and call.retained:
@@ -228,9 +230,11 @@ class LayerSubject(FrameworkLayer, Subject):
         with self.untracked():
             return self.call(inputs), None
 
-    def _anew(self, call: Call, wrt: Sequence[str]) -> VJP:
+    @contextmanager
+    def _anew(self, call: Call, wrt: Sequence[str]) -> Iterator[VJP]:
+        """Another forward run, whose backward pass finds what that run wrote to."""
         with self.ready(call.values):
-            return self.vjp(self.inputs(call.values, wrt, call.inputs), wrt)[1]
+            yield self.vjp(self.inputs(call.values, wrt, call.inputs), wrt)[1]
 
     def _pass(
         self, call: Call, row: Array, layout: Layout, vjp: VJP, keep: bool

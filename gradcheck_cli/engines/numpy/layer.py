@@ -140,17 +140,17 @@ class NumpySubject(LayerSubject):
 
     @contextmanager
     def ready(self, values: Values) -> Iterator[None]:
-        """Captured arrays in the dtype, too."""
+        """Captured arrays in the dtype, too, those that the pair's object has among them."""
         self._random.again()
-        before, self._running = self._running, self._pair.copied()
-        for name in values.keys() & self._own.keys():
-            put(self._running.owner, self._places[name], self.array(values[name]))
-        try:
-            making = nullcontext() if self._kind is None else self._kind.making()
-            with np.errstate(all="ignore"), self._constants.in_place(), making:
+        making = nullcontext() if self._kind is None else self._kind.making()
+        with self._constants.in_place(), np.errstate(all="ignore"), making:
+            before, self._running = self._running, self._pair.copied()
+            try:
+                for name in values.keys() & self._own.keys():
+                    put(self._running.owner, self._places[name], self.array(values[name]))
                 yield
-        finally:
-            self._running = before
+            finally:
+                self._running = before
 
     # Arrays
 
@@ -247,8 +247,9 @@ class NumpySubject(LayerSubject):
         owner = self._running.owner
 
         def numbers() -> dict[str, bytes]:
-            own = {n: get(owner, place).tobytes() for n, place in self._places.items()}
-            return {**own, **{name: array.tobytes() for name, array in arrays.items()}}
+            own = {name: get(owner, place) for name, place in self._places.items()}
+            every = {**self._constants.arrays, **own, **arrays}
+            return {name: array.tobytes() for name, array in every.items()}
 
         return differing(numbers)
 

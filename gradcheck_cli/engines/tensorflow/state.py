@@ -85,12 +85,14 @@ class _Variable(HeldVariable):
     def _assigned(self, value: Any | None) -> Iterator[None]:
         # Reading shares memory until the next assignment, so this costs nothing for large ones.
         before = self.source.read_value()
+        if value is None and self.written:  # and it may be, by a call around this one
+            value = self._tf.cast(self.value, self.source.dtype)
         if value is not None:
             self.source.assign(value)
         try:
             yield
         finally:
-            if value is not None or not self.found.differentiable or self.written:
+            if value is not None or not self.found.differentiable:
                 self.source.assign(before)
 
 
@@ -148,7 +150,7 @@ class Constant(HeldVariable):
     def __init__(self, tf: Any, found: Found, dtype: str, rounding: str) -> None:
         super().__init__(tf, found, dtype, rounding)
         self._inside = 0
-        self._array = isinstance(found.original, np.ndarray)
+        self._array = self.written = isinstance(found.original, np.ndarray)  # or so it may be
         same = self._array or found.original.dtype.name == dtype
         same &= np.array_equal(self.value, numbers(found.original), equal_nan=True)
         self.swapped = not same and found.put is not None
@@ -163,11 +165,14 @@ class Constant(HeldVariable):
         self.source = self.tensor(value)
         self.swapped = self.found.put is not None
 
+    def now(self) -> bytes:
+        return self.source.tobytes() if self._array else b""
+
     @contextmanager
     def at(self, value: Array | None) -> Iterator[None]:
         put, before = self.found.put, self.source
-        if value is not None:
-            self.source = self.tensor(value)
+        if value is not None or self.written:
+            self.source = self.tensor(self.value if value is None else value)
         if put is None or self.source is self.found.original:
             yield
             return

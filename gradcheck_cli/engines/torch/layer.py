@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
 
@@ -203,7 +203,7 @@ class TorchSubject(LayerSubject):
         """The outputs of a first call. Some of several may not require grad, such as what a layer
         hands out for the record: that says that they have no derivatives."""
         wrt, breaks, anew = self.wrt, GraphBreaks(), Recompilations()
-        with self.ready({}), nullcontext() if wrt else self.untracked():
+        with self.ready({}), nullcontext() if wrt else self.untracked(), self.state.first_call():
             arrays = self.call(self.inputs({}, wrt))
         note = FELL_BACK if self._compiled and wrt and not is_compiled(arrays) else NOTE
         backend = "Inductor" if self._compiled else THE_BACKEND
@@ -338,9 +338,10 @@ class TorchSubject(LayerSubject):
         return self.leaf_array(name, given) if not is_leaf or given.size >= LARGE else None
 
     def primal(self, name: str, inputs: Mapping[str, Any]) -> Any:
-        if isinstance(inputs, _Handed) and inputs.tracked:
-            return inputs.leaves[name] if name in inputs else self.state.named[name].tensor
-        return inputs[name] if name in inputs else self.state.named[name].data
+        if name not in inputs:
+            tensor = self.state.named[name].tensor
+            return tensor if _is_tracked(inputs) else tensor.data
+        return inputs.leaves[name] if _is_tracked(inputs) else inputs[name]
 
     def cotangent(self, part: Array, output: Output, layout: Layout) -> Any:
         if layout == "contiguous" and output.dtype == self.dtype:
@@ -678,6 +679,10 @@ class TorchSubject(LayerSubject):
         if not (mine and small) or learned or self.is_held or self.notes:
             return False
         return self.state.reaches_none(self._function)
+
+
+def _is_tracked(inputs: Mapping[str, Any]) -> TypeGuard[_Handed]:
+    return isinstance(inputs, _Handed) and inputs.tracked
 
 
 def _closed(*_: Any, **__: Any) -> Any:

@@ -98,7 +98,9 @@ class TorchRecorder(Observer):
             if changed:
                 name = name.removesuffix("_")
             moves = name in DATA_MOVEMENT or (getattr(func, "is_view", False) and name != "_conj")
-            self._add(_name(func), name, moves, slots, tuple([self._made(y) for y in made]), call)
+            # who owns what was written to may give it other memory afterwards
+            kept = [y.detach() if any(y is one for one in changed) else y for y in made]
+            self._add(_name(func), name, moves, slots, tuple([self._made(y) for y in kept]), call)
         for tensor, others in zip(changed, before, strict=True):
             self._scatter(tensor, others)
         return result

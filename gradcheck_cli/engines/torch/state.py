@@ -16,6 +16,7 @@ from gradcheck_cli.engines.kit.device_setup import Products, products_of, put_pr
 from gradcheck_cli.engines.layer.binding import OWN
 from gradcheck_cli.engines.layer.capture import captures
 from gradcheck_cli.engines.layer.isolation import Randomness
+from gradcheck_cli.engines.torch.memory import Watch
 
 Made = Callable[[str, Array], Any]
 """The tensor of a leaf, in the subject's dtype."""
@@ -29,12 +30,14 @@ the machine has other work."""
 @dataclass(slots=True)
 class HeldVariable:
     """A tensor of the layer. `data` is what it holds at a call that has no other value for it, in
-    the dtype of the subject; `trained`, whether it asks for gradients."""
+    the dtype of the subject; `trained`, whether it asks for gradients. What calls write to is
+    `restless`: each has a copy. Others hold the `data` itself, which may be large."""
 
     tensor: Any
     data: Any
     role: Role
     trained: bool
+    restless: bool
 
 
 class State:
@@ -68,9 +71,11 @@ class State:
         module = _module_in(module.to(self._device), self._floats)
         for name, tensor in module.named_parameters():
             tensor.grad = None
-            self.named[name] = HeldVariable(tensor, tensor.data, "parameter", tensor.requires_grad)
+            self.named[name] = HeldVariable(
+                tensor, tensor.data, "parameter", tensor.requires_grad, not tensor.requires_grad
+            )
         for name, tensor in module.named_buffers():
-            self.named[name] = HeldVariable(tensor, tensor.data, "buffer", False)
+            self.named[name] = HeldVariable(tensor, tensor.data, "buffer", False, True)
         if self._rounded is self.torch.float32:
             found = ((n, t.detach()) for n, t in originals.items() if n in self.named)
             self.originals = {n: t for n, t in found if self._has_the_numbers(t, self.named[n])}
@@ -149,13 +154,14 @@ class State:
     def _lend(self, name: str, tensor: Any) -> None:
         if not (tensor.is_floating_point() or tensor.is_complex()):
             self._counters.append(
-                HeldVariable(tensor, tensor.data.to(self._device), "captured", False)
+                HeldVariable(tensor, tensor.data.to(self._device), "captured", False, True)
             )
         elif tensor.requires_grad and not tensor.is_leaf:
             self.notes.append(f"`{name}`, which the layer captured, is not a leaf: not checked")
         else:
             data = _in(_in(tensor.detach(), self._rounded).to(self._device), self._floats)
-            self.named[name] = HeldVariable(tensor, data, "captured", tensor.requires_grad)
+            # which may be the user's own memory: the first call shows whether it writes to that
+            self.named[name] = HeldVariable(tensor, data, "captured", tensor.requires_grad, True)
 
     def settle(self, values: Values, made: Made, entries: int) -> None:
         """What the request gives some of the tensors. Now everything is made that calls find.
@@ -193,11 +199,12 @@ class State:
             _put_grad(held.tensor, None)
             if name in values:
                 held.tensor.data = values[name]
-            elif not held.trained:
+            elif held.restless:
                 held.tensor.data = held.data.clone()
             elif held.role == "captured":
                 held.tensor.data = held.data
         places = [_place(held.tensor) for _, held in everything]
+        shares = [name not in values and not held.restless for name, held in everything]
         for part, _ in padded:
             part.padding_idx = None
         try:
@@ -208,14 +215,16 @@ class State:
                 (held.tensor, place) for (_, held), place in zip(everything, places, strict=True)
             ]
             self._put_plain(plain, {id(t) for t, place in now if _place(t) != place})
-            for (name, held), place, (data, grad) in zip(everything, places, before, strict=True):
-                written = held.trained and name not in values and _place(held.tensor) != place
-                held.tensor.data = data
-                _put_grad(held.tensor, grad)
-                if written:
+            for (name, held), (tensor, place), shared, (data, grad) in zip(
+                everything, now, shares, before, strict=True
+            ):
+                held.restless |= _place(tensor) != place
+                tensor.data = data
+                _put_grad(tensor, grad)
+                if shared and held.restless:
                     held.data = original(name)
                     if held.role != "captured":
-                        held.tensor.data = held.data
+                        tensor.data = held.data
             for (_, held), tracks in zip(everything, tracked, strict=True):
                 if held.tensor.requires_grad != tracks and held.tensor.is_leaf:
                     held.tensor.requires_grad_(tracks)
@@ -223,6 +232,17 @@ class State:
                 module.training = training
             for part, padding in padded:
                 part.padding_idx = padding
+
+    @contextmanager
+    def first_call(self) -> Iterator[None]:
+        """The first call, inside of `ready`, shows by the numbers which trained tensors are
+        written to: no counter sees it where that is done through their `data`."""
+        trained = {name: held for name, held in self.named.items() if held.trained}
+        watch = Watch(self.torch, {name: held.tensor for name, held in trained.items()})
+        yield
+        written = watch.written()
+        for name, held in trained.items():
+            held.restless = name in written
 
     def _put_plain(self, before: Sequence[Mapping[str, Any]], written: Set[int]) -> None:
         """Puts back the plain attributes of modules whose buffers were written to, and are put

@@ -53,6 +53,19 @@ def test_a_forward_that_changes_its_parameter_and_what_it_may_change() -> None:
     assert behaviour(with_weight(count), X) == {}
 
 
+def test_a_write_that_nothing_reads_and_no_second_one_repeats() -> None:
+    def clip_data(self, x):
+        self.weight.data.clamp_(-2, 2)
+        return x * 2
+
+    def other_data(self, x):
+        self.weight.data = self.weight.data.clamp(-2, 2)
+        return x * 2
+
+    for forward in (clip_data, other_data):
+        assert list(behaviour(with_weight(forward), X)) == ["GC603"]
+
+
 def test_what_a_backward_leaves_behind() -> None:
     def note(self, x):
         def write(g):
