@@ -1,4 +1,4 @@
-"""Reports: one file per format. A format prints the results of a run and computes nothing."""
+"""Reports: one file for each format. A format prints the results of a run and computes nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ILLUSTRATED = ("html",)
 
 class ReportWriter:
     """Receives each spec when it is finished, and the whole report at the end. Most formats write
-    nothing before: they begin with a count, or with the worst."""
+    nothing before the end, because they begin with a count or with the worst finding."""
 
     def __init__(self, stream: TextIO, style: Style) -> None:
         self._stream = stream
@@ -45,7 +45,7 @@ class ReportWriter:
 
 
 def open_writer(name: str, stream: TextIO, style: Style) -> ReportWriter:
-    """The writer of one of FORMATS; only that format's code is loaded."""
+    """The writer of one of FORMATS. Only the code of that format is imported."""
     module = importlib.import_module(f"gradcheck_cli.report.{FORMATS[name][0]}")
     writer: ReportWriter = module.Writer(stream, style)
     return writer

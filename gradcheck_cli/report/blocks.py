@@ -36,13 +36,13 @@ def code_name(code: str) -> str:
 
 
 def title(code: str, severity: Severity) -> str:
-    """`error[GC201] nan-gradient`; a mistake in a configuration has no code."""
+    """`error[GC201] nan-gradient`. A mistake in a configuration has no code."""
     return f"{severity}[{code}] {code_name(code)}".rstrip() if code else severity
 
 
 def finding_place(finding: Finding, result: SpecResult) -> tuple[Source, Span]:
-    """Where the finger points: at the operation to blame or at what failed, which may be in a file
-    of the user's code, else at the spec's own place."""
+    """The place that a finding points to: the operation to blame or the line that failed, which may
+    be in a file of the user's code; otherwise the place of the spec."""
     if finding.place is not None:
         return finding.place.source, finding.place.span
     if finding.cause is None:
@@ -51,7 +51,8 @@ def finding_place(finding: Finding, result: SpecResult) -> tuple[Source, Span]:
 
 
 def finding_block(group: Sequence[Finding], result: SpecResult, style: Style) -> list[Text]:
-    """Header, window, entries, pattern, reason, help and how to repeat it."""
+    """Header, source window, entries, pattern, reason, help, and the command that repeats the
+    finding."""
     first = group[0]
     severity = SEVERITY_STYLE[first.severity]
     detail = detail_of(group)
@@ -91,7 +92,7 @@ def finding_in_brief(group: Sequence[Finding], result: SpecResult, style: Style)
 
 
 def point_words(finding: Finding) -> str:
-    """`points[2]`, or `x=90` where a search found it."""
+    """`points[2]`, or `x=90` if a search found the point."""
     if finding.at:
         return plain(" ".join(finding.at))
     return "" if finding.point is None else f"points[{finding.point}]"
@@ -109,7 +110,7 @@ def _header(finding: Finding, spec: str, who: str, style: Style) -> list[Text]:
 
 
 def _explanation(group: Sequence[Finding], detail: str, style: Style) -> list[Text]:
-    """Patterns, stories and proofs, each once."""
+    """Patterns, numbers of the run, and proofs, each once."""
     lines: list[Text] = []
     if group[0].pattern:
         lines += labelled("hint", f"pattern: {group[0].pattern}", style)
@@ -122,8 +123,8 @@ def _explanation(group: Sequence[Finding], detail: str, style: Style) -> list[Te
 
 
 def region_lines(group: Sequence[Finding], style: Style) -> list[Text]:
-    """Where else gradients fail in the kind of a search of the domain; by engine and dtype where
-    these differ."""
+    """The region of the domain in which gradients fail in the same way, according to a search. If
+    regions differ, there is a line for each engine and dtype."""
     places: dict[str, list[Finding]] = {}
     for finding in group:
         if finding.search is not None and finding.search.region.predicate:
@@ -140,8 +141,8 @@ def region_lines(group: Sequence[Finding], style: Style) -> list[Text]:
 
 
 def _beyond(finding: Finding, source: Source, span: Span) -> tuple[list[str], list[str]]:
-    """The lines of the detail that say more than the window: those of the message after the line
-    that is shown, and the frames; no frame where the only one is at the line that is shown."""
+    """The lines of the detail that the window does not show: the lines of the message after the
+    first, and the stack frames, unless the only frame is the line in the window."""
     found = finding.detail.rstrip().splitlines()
     said: list[str] = []
     if finding.message in found:
@@ -171,7 +172,7 @@ def _detail(found: Sequence[str], style: Style) -> list[Text]:
 
 
 def error_block(error: SpecError, style: Style) -> list[Text]:
-    """A mistake in a file: code, place, window, the path of the key, and what would be right."""
+    """A mistake in a file: code, place, window, the path of the key, and what to write instead."""
     lines = [Text(title(error.code, "error"), style=SEVERITY_STYLE["error"])]
     lines += window(
         error.path, error.source, error.span, error.message, SEVERITY_STYLE["error"], style

@@ -1,4 +1,4 @@
-"""A rich console that prints what it is given: no markup, no emoji, no guessing."""
+"""A rich console that prints texts unchanged: no markup, no emoji, no highlighting."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def make_console(stream: TextIO, style: Style) -> Console:
 
 
 def print_lines(stream: TextIO, style: Style, lines: Iterable[Text]) -> None:
-    """Prints lines that are laid out already; without colour there is nothing left to render."""
+    """Prints lines that are already laid out. Without colour there is nothing left to render."""
     if style.color:
         make_console(stream, style).print(Text("\n").join(lines), soft_wrap=True)
     else:

@@ -1,4 +1,4 @@
-"""Error against step size, both on logarithmic scales: the V, in a terminal and as SVG."""
+"""The V curve, error against step size on logarithmic scales, in a terminal and as SVG."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WHY = (
 
 
 class _Scales:
-    """Decades of the plot: `steps` (low, high) and `errors` (low, high), as powers of ten."""
+    """The ranges of the plot as powers of ten: `steps` (low, high) and `errors` (low, high)."""
 
     def __init__(self, curve: Curve) -> None:
         steps = [math.log10(h) for line in curve.lines for h in line.steps]
@@ -35,12 +35,14 @@ class _Scales:
             self.errors = self.errors[0] - 1, self.errors[1]
 
     def place(self, step: float) -> float:
-        """Where a step stands on the axis, from 0 to 1; at its end where it is beyond."""
+        """The position of a step on the axis, from 0 to 1. Steps outside of the range are placed at
+        its ends."""
         left, right = self.steps
         return min(max((math.log10(step) - left) / (right - left), 0.0), 1.0)
 
     def points(self, line: Line) -> Iterator[tuple[float, float]]:
-        """Places in the unit square, from the lower left; an error of 0 lies on the floor."""
+        """Positions in the unit square, with the origin at the lower left. An error of 0 is on the
+        lower edge."""
         for h, error in zip(line.steps, line.errors, strict=True):
             if error is not None:
                 yield self.point(h, error)
@@ -52,7 +54,7 @@ class _Scales:
 
 
 def curve_lines(curve: Curve, style: Style) -> list[Text]:
-    """The picture in characters, and below it what to read from it."""
+    """The picture in characters, followed by its conclusions."""
     scales = _Scales(curve)
     width = max(min(style.width - _MARGIN - 2, _WIDEST), 20)
     grid = [[" "] * width for _ in range(_ROWS)]
@@ -90,7 +92,7 @@ def _axis(scales: _Scales, width: int, marked: Sequence[Line]) -> list[Text]:
 
 
 def _spacing(decades: int) -> int:
-    """Decades from one label to the next: about six labels."""
+    """The number of decades between labels, for about six labels."""
     return max(1, math.ceil(decades / 6))
 
 
@@ -141,7 +143,7 @@ def curve_svg(curve: Curve) -> str:
 
 
 def curve_picture(curve: Curve) -> str:
-    """The picture, to stand in a page with CURVE_STYLE."""
+    """The picture as part of a page that has CURVE_STYLE."""
     scales = _Scales(curve)
     width, height = _SIZE
     title = escape(plain(f"{curve.name}: error of a finite difference, {curve.dtype}"))

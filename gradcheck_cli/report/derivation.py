@@ -15,7 +15,7 @@ _GLUE = "\N{OPEN BOX}"
 
 
 def derivation_lines(name: str, derivation: Derivation, style: Style) -> list[Text]:
-    """The name, and each section with its equations below; long ones are wrapped."""
+    """The name, and each section with its equations. Long equations are wrapped."""
     lines = [Text(plain(name), style=LABEL)]
     for section in derivation.sections:
         lines += [Text(), Text(f"  {section.title}", style=DIM)]
@@ -38,7 +38,7 @@ def _told(section: Section, dots: str) -> Sequence[str]:
 
 
 def derivation_latex(name: str, derivation: Derivation) -> str:
-    """An `align*` a section; what is not mathematics stands in comments."""
+    """An `align*` for each section. Texts that are not mathematics are comments."""
     parts = [f"% {plain(name)}"]
     for section in derivation.sections:
         parts.append("\n".join(f"% {line}" for line in (section.title, *_told(section, "..."))))

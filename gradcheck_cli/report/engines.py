@@ -20,8 +20,8 @@ _PROSE = (2, 4)  # the columns that may be wrapped: modes and dtypes
 
 
 def engine_lines(engines: Mapping[str, Registered], style: Style) -> list[Text]:
-    """What each can do; then what some of them are, which run only when named, and what is
-    missing."""
+    """The capabilities of each engine; then notes about some of them, the engines that only run if
+    they are named, and the missing ones."""
     here = [found for found in engines.values() if found.engine is not None]
     column = max(len(word) for word in (_NAMED, *engines)) + 2
     lines = table_lines(HEADER, [_row(found) for found in here], style, wrap=_PROSE)
@@ -58,12 +58,12 @@ def _row(found: Registered) -> list[str]:
 
 
 def _device(kind: str) -> str:
-    """`no cuda` where this machine has no such device: the rows fit a line of 120 columns."""
+    """`no cuda` if this machine has no such device, so that a row fits into 120 columns."""
     return f"no {kind}" if lacking(Placement(kind)) else kind
 
 
 def _missing(found: Registered, style: Style, column: int) -> list[Text]:
-    """`torch is not installed`, and below it the line that a user types, never broken."""
+    """`torch is not installed`, followed by the command that installs it on an unbroken line."""
     if found.engine is None:
         return [Text(), *labelled(found.name, f"cannot be used: {found.fault}", style, 0, column)]
     lines: list[Text] = []
@@ -75,8 +75,8 @@ def _missing(found: Registered, style: Style, column: int) -> list[Text]:
 
 
 def engines_as_json(engines: Mapping[str, Registered]) -> dict[str, Any]:
-    """The engines as plain lists and dictionaries. An engine that cannot be used has a `fault` and
-    nothing else to say."""
+    """The engines as plain lists and dictionaries. An engine that cannot be used only has a
+    `fault`."""
     return {"schema_version": SCHEMA_VERSION, "engines": [_entry(e) for e in engines.values()]}
 
 

@@ -35,9 +35,9 @@ class _Row:
 
 
 def entry_label(finding: Finding, index: tuple[int, ...], output: str, output_axes: int) -> str:
-    """`x`, `W[0,1]`, or `dy[2]/dx[1]` where the output is not a scalar; `W[0,1] by cotangent 2` and
-    `dy[2] by W, direction 0` of products; `z[0].re` and `z[0].im` of complex
-    numbers. `output_axes` is asked where the finding does not know."""
+    """`x`, `W[0,1]`, or `dy[2]/dx[1]` if the output is not a scalar; `W[0,1] by cotangent 2` and
+    `dy[2] by W, direction 0` for products; `z[0].re` and `z[0].im` for complex numbers.
+    `output_axes` is used if the finding does not say how many axes the output has."""
     name = finding.input
     complex_output = complex_input = False
     if name is None:
@@ -67,7 +67,7 @@ def _of_product(how: Indexing, name: str, index: tuple[int, ...], output: str) -
 
 
 def bracketed(index: Sequence[int], is_complex: bool = False) -> str:
-    """An index as it is written in a formula, of a complex number with its part: "[0,1].im"."""
+    """An index as in a formula, with the part of a complex number: "[0,1].im"."""
     if is_complex:
         return bracketed(index[:-1]) + (".im" if index[-1] else ".re")
     return f"[{','.join(str(part) for part in index)}]" if index else ""
@@ -75,9 +75,9 @@ def bracketed(index: Sequence[int], is_complex: bool = False) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EntriesTable:
-    """The worst entries of a group of findings as texts, and how many `more` there are, each of
-    them once however many engines, dtypes and modes have it. Column 1 says who computed a number,
-    where that is not the same for all (`tell_apart`)."""
+    """The worst entries of a group of findings as texts, and the number of `more` entries. An entry
+    counts once, however many engines, dtypes and modes have it. Column 1 says who computed a
+    number, if that differs (`tell_apart`)."""
 
     header: list[str]
     rows: list[list[str]]
@@ -88,7 +88,7 @@ class EntriesTable:
 def entries_of(
     group: Sequence[Finding], output: str, output_axes: int, style: Style
 ) -> EntriesTable | None:
-    """None where no entry is to be shown."""
+    """The table, or None if there is no entry to show."""
     rows: dict[_Row, list[Finding]] = {}
     for finding in group:
         for entry in finding.entries:
@@ -113,8 +113,8 @@ def entries_of(
 
 
 def entries_table(group: Sequence[Finding], result: SpecResult, style: Style) -> list[Text]:
-    """The worst entries of a group of findings, and how many more there are; of many the errors by
-    index as a picture."""
+    """The worst entries of a group of findings, and how many more there are. If there are many, a
+    picture shows the errors by index."""
     axes = depth(result.readings[0].output) if result.readings else 0
     table = entries_of(group, result.output_name, axes, style)
     if table is None:
@@ -136,7 +136,7 @@ def entries_table(group: Sequence[Finding], result: SpecResult, style: Style) ->
 
 
 def _picture(finding: Finding, result: SpecResult, style: Style) -> list[Text]:
-    """Errors of the first finding, where its whole gradient is known."""
+    """The errors of the first finding, if its whole gradient is known."""
     if finding.at:  # no reading is of that point
         return []
     name = finding.input or ""
@@ -198,9 +198,9 @@ def _cells(
 
 
 def sparkline(ulps: Sequence[float], width: int) -> tuple[str, str]:
-    """The upper and the lower line, at most `width` wide: each column has the largest error of a
-    stretch of entries. Heights are logarithms, from a few ulps to the largest error; what is
-    infinite or nan is as high as there is."""
+    """The upper and lower line of the picture, at most `width` wide. Each column shows the largest
+    error of a range of entries. Heights are logarithmic, from a few ulps to the largest error;
+    infinity and nan have full height."""
     columns = min(len(ulps), width)
     edges = [column * len(ulps) // columns for column in range(columns + 1)]
     worst = [max(map(_bounded, ulps[a:b])) for a, b in pairwise(edges)]

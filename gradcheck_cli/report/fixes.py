@@ -1,4 +1,4 @@
-"""The lines about fixes: what to write instead, and the results of trying it."""
+"""The lines about fixes: what to write instead, and the results of the trials."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gradcheck_cli.report.style import DIM, Style, labelled, plain
 
 
 def fix_lines(group: Sequence[Finding], style: Style) -> list[Text]:
-    """The fixes of a group of findings, each once, and why there is none for the others."""
+    """The fixes of a group of findings, each once, and the reason why the others have none."""
     fixes: dict[str, list[tuple[Finding, Fix]]] = {}
     without: dict[str, list[Finding]] = {}
     for finding in group:
@@ -35,7 +35,7 @@ def fix_lines(group: Sequence[Finding], style: Style) -> list[Text]:
 
 
 def short_fix(finding: Finding) -> str:
-    """For one line: the formula, if it is a short one."""
+    """A short formula, for formats with a single line."""
     if finding.fix is None or "\n" in finding.fix.after:
         return ""
     return finding.fix.after
@@ -102,7 +102,8 @@ def _details(members: list[tuple[Finding, Fix]], group: Sequence[Finding]) -> li
 
 
 def _code(members: list[tuple[Finding, Fix]], style: Style) -> list[Text]:
-    """Python for the frameworks among the engines of the findings; for all without one."""
+    """Python code of a fix for each framework of the findings; for all frameworks if there is
+    none."""
     fix = members[0][1]
     engines = {finding.engine for finding, _ in members}
     wanted = [name for engine, name in FRAMEWORK_OF.items() if engine in engines]

@@ -20,7 +20,7 @@ from gradcheck_cli.report.summary import summary_line
 
 
 class Writer(ReportWriter):
-    """Writes each spec as it is finished, then the mistakes in files, then the summary."""
+    """Writes each spec when it is finished, then the mistakes in files, then the summary."""
 
     def __init__(self, stream: TextIO, style: Style) -> None:
         super().__init__(stream, style)
@@ -52,7 +52,8 @@ class Writer(ReportWriter):
         self._paragraph(list(summary), apart=False)
 
     def _with_new_notes(self, result: SpecResult) -> SpecResult:
-        """Without the notes that another spec had: that there is no forward mode, for example."""
+        """The result without notes that an earlier spec had, for example that there is no forward
+        mode."""
         if self._style.verbose or result.unchecked:
             return result
         notes = tuple(note for note in result.notes if note not in self._notes)
@@ -68,7 +69,7 @@ class Writer(ReportWriter):
         return groups
 
     def _paragraph(self, lines: list[Text], apart: bool) -> None:
-        """Prints `lines`, with an empty line before and after where they stand apart."""
+        """Prints `lines`, separated by empty lines from the text before and after if `apart`."""
         before = [Text()] if apart and not self._room_above else []
         after = [Text()] if apart else []
         print_lines(self._stream, self._style, [*before, *lines, *after])
@@ -76,8 +77,8 @@ class Writer(ReportWriter):
 
 
 def _says_little(group: Sequence[Finding], groups: Sequence[Sequence[Finding]]) -> bool:
-    """Whether one line is enough: for a note, for what a spec accepts, and for what follows from an
-    output that is no number: that it has no derivative, and a gradient that the same operation
+    """Whether one line is enough: for notes, for accepted findings, and for consequences of an
+    output that is not a number, such as a missing derivative, or a gradient that the same operation
     spoils."""
     first = group[0]
     if first.severity == "note" or first.allowed:

@@ -1,4 +1,4 @@
-"""GitHub's annotations: workflow commands on the log of a job.
+"""GitHub's annotations: workflow commands in the log of a job.
 
 https://docs.github.com/actions/reference/workflow-commands-for-github-actions
 """
@@ -19,8 +19,8 @@ _KIND = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 class Writer(ReportWriter):
-    """The worst problems of each severity, each at its place, and the summary. What a spec allows
-    is counted in the summary alone; so are notes of a quiet report."""
+    """The worst problems of each severity, each at its place, and the summary. Accepted findings
+    are only counted in the summary; so are notes of a quiet report."""
 
     def finish(self, report: Report) -> None:
         found = [problem for problem in problems(report) if not problem.allowed]

@@ -21,8 +21,8 @@ _SEVERITY = {"error": "critical", "warning": "minor", "note": "info"}
 
 
 class Writer(ReportWriter):
-    """One list: what is at a place of a file, and one entry that counts what a spec allows and what
-    options leave out. What was read from standard input has no place in it."""
+    """One list: an entry for each problem with a place in a file, and one entry that counts
+    accepted findings and those that options leave out. Specs from standard input have no place."""
 
     def finish(self, report: Report) -> None:
         found = [_degradation(p, p.path) for p in problems(report) if p.path and not p.allowed]

@@ -1,4 +1,4 @@
-"""The computation graph of a program in words and numbers: as a tree, for Graphviz, for Mermaid."""
+"""The computation graph of a program with its numbers: as a tree, for Graphviz, and for Mermaid."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Kind = Literal["input", "constant", "operation"]
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One node as it is shown. `value` and `derivative` are empty where there are no numbers."""
+    """One node as it is shown. `value` and `derivative` are empty if there are no numbers."""
 
     kind: Kind
     label: str
@@ -60,7 +60,8 @@ def drawn(graph: Graph) -> list[int]:
 
 
 def word_of_derivatives(graph: Graph) -> str:
-    """What the derivatives are, and of which entry: "cotangents of output entry 2"."""
+    """The kind of the derivatives, and the entry that they belong to: "cotangents of output entry
+    2"."""
     if not graph.derivatives:
         return ""
     if graph.mode == "forward":
@@ -95,7 +96,7 @@ def _label(node: Node) -> str:
 
 
 def summary(array: Array) -> str:
-    """`2.69e+43`, `[1, 2, 3]`, or of more numbers `-1.5 … 3, 2 nan`."""
+    """`2.69e+43`, `[1, 2, 3]`, or `-1.5 … 3, 2 nan` if there are more numbers."""
     flat = [float(number) or 0.0 for number in array.reshape(-1).tolist()]  # -0 is 0
     if array.ndim == 0:
         return significant(flat[0], _DIGITS)
@@ -116,7 +117,7 @@ def _is_finite(array: Array) -> bool:
 
 
 def graph_lines(name: str, graph: Graph, style: Style) -> list[Text]:
-    """The tree from the output down; what is used more than once is written out once."""
+    """The tree from the output down. Nodes that are used several times are written out once."""
     told = [word for word in (graph.dtype, word_of_derivatives(graph)) if word]
     found = cards(graph)
     derivative = "tangent" if graph.mode == "forward" else "cotangent"
@@ -152,7 +153,7 @@ def _short(text: str, style: Style) -> str:
 
 
 def _tree(graph: Graph) -> Iterator[tuple[str, int | None]]:
-    """Each row of the tree with its node; None where one is named again."""
+    """Each row of the tree with its node; None if the row only names a node again."""
     found, nodes = cards(graph), graph.program.nodes
     uses = Counter(arg for index in drawn(graph) for arg in nodes[index].args)
     numbers: dict[int, int] = {}  # of what is used more than once, as it is met
@@ -174,7 +175,7 @@ def _tree(graph: Graph) -> Iterator[tuple[str, int | None]]:
 
 
 def graph_dot(name: str, graph: Graph) -> str:
-    """The graph for Graphviz. A label on an edge is the number that flows there."""
+    """The graph for Graphviz. The label of an edge is the number that flows along it."""
     found = cards(graph)
     lines = [f"digraph {_dot(name)} {{", "  node [shape=box, fontname=monospace];"]
     shapes = {"input": "ellipse", "constant": "plaintext", "operation": "box"}
@@ -206,7 +207,7 @@ def graph_mermaid(graph: Graph) -> str:
 
 
 def _flow(card: Card) -> list[str]:
-    """What flows along an edge from this node: its value, and the derivative."""
+    """The numbers that flow along an edge from this node: its value, and the derivative."""
     return [part for part in (card.value, card.derivative) if part]
 
 
@@ -216,5 +217,5 @@ def _dot(*lines: str) -> str:
 
 
 def _mermaid(text: str) -> str:
-    """Mermaid reads entities, and little else, as text."""
+    """The text with special characters as entities, which is what Mermaid can read."""
     return "".join(c if c.isalnum() or c in " .,+-_=" else f"#{ord(c)};" for c in plain(text))

@@ -1,7 +1,7 @@
 """The computation graph as a picture: layers of operations from the inputs at the top to the
-output, values flowing down and derivatives back up (reverse mode).
+output. Values flow down, and derivatives back up (reverse mode).
 
-The layout is that of Sugiyama, Tagawa and Toda (Methods for visual understanding of hierarchical
+The layout follows Sugiyama, Tagawa and Toda (Methods for visual understanding of hierarchical
 system structures, 1981): layers by the longest path, orders by barycentres, dummies on long edges.
 """
 
@@ -53,7 +53,7 @@ svg{background:#fff;color-scheme:light dark}
 
 @dataclass(slots=True)
 class _Vertex:
-    """A box, or a dummy where an edge passes a layer (`card` is None)."""
+    """A box, or a dummy on an edge that passes a layer (`card` is None)."""
 
     layer: int
     width: float
@@ -70,7 +70,7 @@ def graph_file(name: str, graph: Graph) -> str:
 
 
 def graph_svg(graph: Graph, blamed: Collection[int] = (), title: str = "") -> str:
-    """The picture, to stand in a page with STYLE."""
+    """The picture as part of a page that has STYLE."""
     shown, hidden = _nearest(graph, blamed)
     boxes = _boxes(graph, shown)
     layers = _layers(boxes, graph)
@@ -96,7 +96,7 @@ def graph_svg(graph: Graph, blamed: Collection[int] = (), title: str = "") -> st
 
 
 def _nearest(graph: Graph, blamed: Collection[int]) -> tuple[list[int], int]:
-    """The nodes to draw, and how many are left out."""
+    """The nodes to draw, and the number of nodes that are left out."""
     there = drawn(graph)
     if len(there) <= MOST:
         return there, 0
@@ -114,7 +114,7 @@ def _nearest(graph: Graph, blamed: Collection[int]) -> tuple[list[int], int]:
 
 
 def _boxes(graph: Graph, shown: Collection[int]) -> dict[int, _Vertex]:
-    """A box for each node, at the layer below all that it takes; leaves stand above their first
+    """A box for each node, in the layer below all its operands. Leaves are placed above their first
     user."""
     found, nodes = cards(graph), graph.program.nodes
     boxes: dict[int, _Vertex] = {}
@@ -131,7 +131,7 @@ def _boxes(graph: Graph, shown: Collection[int]) -> dict[int, _Vertex]:
 
 
 def _layers(boxes: Mapping[int, _Vertex], graph: Graph) -> list[list[_Vertex]]:
-    """The vertices by layer, with dummies, joined."""
+    """The vertices of each layer, with dummies, joined by edges."""
     layers: list[list[_Vertex]] = [[] for _ in range(max(b.layer for b in boxes.values()) + 1)]
     for box in boxes.values():
         layers[box.layer].append(box)
@@ -155,8 +155,8 @@ def _join(upper: _Vertex, lower: _Vertex) -> None:
 
 
 def _arrange(layers: list[list[_Vertex]]) -> None:
-    """Orders each layer by the middle of its neighbours, down and up in turn, and places it as near
-    to them as there is room."""
+    """Orders each layer by the mean position of its neighbours, alternately downwards and upwards,
+    and places its boxes as close to them as possible."""
     for layer in layers:
         _place(layer, [float(place) for place in range(len(layer))])
     for sweep in range(_SWEEPS):
@@ -174,7 +174,8 @@ def _middle(neighbours: list[_Vertex], otherwise: float) -> float:
 
 
 def _place(layer: list[_Vertex], wanted: list[float]) -> None:
-    """From left to right without overlap, and all moved so that the mean is where it is wanted."""
+    """Places the boxes of a layer from left to right without overlap, with the mean at the wanted
+    position."""
     x = -math.inf
     for vertex, middle in zip(layer, wanted, strict=True):
         vertex.x = max(middle, x + vertex.width / 2)
@@ -185,7 +186,7 @@ def _place(layer: list[_Vertex], wanted: list[float]) -> None:
 
 
 def _told(vertex: _Vertex) -> float:
-    """How far the numbers below a box reach to the right of its middle."""
+    """How far the numbers below a box extend to the right of its middle."""
     longest = max(len(vertex.card.value), len(vertex.card.derivative)) if vertex.card else 0
     return 10 + 6.8 * (2 + longest) if longest else 0.0
 

@@ -1,4 +1,4 @@
-"""Findings that say the same thing about several engines, dtypes and modes, reported once."""
+"""Groups findings that say the same thing about several engines, dtypes and modes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from gradcheck_cli.domain.report import Finding
 def grouped(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
     """Groups in the order of their first finding.
 
-    Two findings belong together when they have the same code, place, input, point, operation to
-    blame and pattern; engine, dtype and mode may differ. Notes on the same operation belong
-    together for all inputs, and so do gradients that are missing because of one detached path and
-    derivatives that do not exist.
-    Dtypes are listed apart where what happened
-    in them reads differently ("overflows float16", "overflows float32"). Where there are no
-    entries the message is all that is known, and has to agree as well.
+    Two findings belong together if they have the same code, place, input, point, operation to blame
+    and pattern; engine, dtype and mode may differ. Notes on the same operation belong together for
+    all inputs. So do gradients that are missing because of one detached path, and derivatives that
+    do not exist. Dtypes are separate if the message differs ("overflows float16", "overflows
+    float32"). Findings without entries must also have the same message.
     """
     groups: dict[Hashable, list[Finding]] = {}
     for finding in findings:
@@ -55,7 +53,7 @@ def of_all_inputs(finding: Finding) -> bool:
 
 
 def detail_of(group: Sequence[Finding]) -> str:
-    """The line at the caret. A sentence that holds for every input names the group's inputs."""
+    """The text at the caret. If it holds for every input, it names the inputs of the group."""
     first = group[0]
     detail = first.cause.detail if first.cause and first.cause.detail else first.message
     names = list(dict.fromkeys(f"`{one.input}`" for one in group if one.input is not None))
@@ -75,10 +73,11 @@ def _by_dtype(group: Sequence[Finding]) -> list[tuple[Finding, ...]]:
 
 
 def described(findings: Iterable[Finding], among: Sequence[Finding] = ()) -> str:
-    """Which engines, dtypes and modes: "torch, tensorflow float32 reverse, forward".
+    """The engines, dtypes and modes of findings: "torch, tensorflow float32 reverse, forward".
 
-    Exact: what is no full product of the three is written in parts, separated by semicolons. What
-    all findings in `among` have in common goes without saying."""
+    The text is exact: combinations that are not a full product are written in parts, separated by
+    semicolons. Words that all findings in `among` share are left out.
+    """
     common = [
         len({getattr(finding, name) for finding in among}) == 1
         for name in ("engine", "dtype", "mode")

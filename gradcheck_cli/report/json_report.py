@@ -51,7 +51,7 @@ _OF_THE_WORST = (
 
 
 class Writer(ReportWriter):
-    """One object, written when the run is over."""
+    """One object, written at the end of the run."""
 
     def finish(self, report: Report) -> None:
         from gradcheck_cli.report import merging  # with NumPy, which the schema does not need
@@ -77,7 +77,7 @@ def _indented(value: dict[str, Any]) -> str:
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """The report as plain lists and dictionaries, with nothing in it that JSON cannot say."""
+    """The report as plain lists and dictionaries that JSON can represent."""
     results = [result_as_json(result) for result in report.results]
     return {**run_as_json(report), "results": results}
 
@@ -116,8 +116,8 @@ def run_as_json(report: Report) -> dict[str, Any]:
 
 
 def encodable(value: Any) -> Any:
-    """With texts that UTF-8 can hold: a file's name may be any bytes, and many readers of JSON
-    refuse a whole report for half a character."""
+    """The value with texts that UTF-8 can represent. File names may be arbitrary bytes, and many
+    JSON readers refuse a report because of a single half character."""
     if isinstance(value, str):
         if value.isascii():
             return value
@@ -214,7 +214,8 @@ def _error(error: SpecError) -> dict[str, Any]:
 
 
 def _object(schema: Schema, value: Any, **others: Any) -> dict[str, Any]:
-    """The keys of an object of the schema: those of `others`, and the attributes of their names."""
+    """The keys of an object of the schema: those in `others`, and the attributes with the names of
+    the other keys."""
     return {
         key: others[key] if key in others else _plain(getattr(value, key))
         for key in schema["required"]
@@ -230,7 +231,7 @@ def _plain(value: Any) -> Any:
 
 
 def _number(value: float | None) -> float | str | None:
-    """JSON has no literal for nan and the infinities: they are strings."""
+    """A number; nan and infinity are strings, because JSON has no literals for them."""
     if value is None or math.isfinite(value):
         return value
     return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")

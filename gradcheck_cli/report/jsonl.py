@@ -1,4 +1,4 @@
-"""JSON lines: results while a run goes on, for programs that follow it."""
+"""JSON lines: results during a run, for programs that follow it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from gradcheck_cli.report.json_report import result_as_json, run_as_json
 
 
 class Writer(ReportWriter):
-    """A line for each spec when it ends: an element of the JSON report's `results`. The last line
-    is that report without them."""
+    """A line for each spec when it ends, with an element of `results` of the JSON report. The last
+    line is that report without `results`."""
 
     def spec(self, result: SpecResult) -> None:
         self._line(result_as_json(result))

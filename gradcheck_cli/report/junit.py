@@ -16,8 +16,8 @@ from gradcheck_cli.report.summary import set_aside_words
 
 
 class Writer(ReportWriter):
-    """A suite for each file, a test for each spec and for each mistake in a file. A test fails
-    where the spec makes the run fail; what else was found is its output."""
+    """A suite for each file, a test for each spec and for each mistake in a file. A test fails if
+    its spec makes the run fail; all other findings are its output."""
 
     def finish(self, report: Report) -> None:
         suites: dict[str, TestSuite] = {}
@@ -34,7 +34,7 @@ class Writer(ReportWriter):
 
 
 class Case(TestCase):
-    """With the file of the spec, which GitLab links to."""
+    """A test case with the file of the spec, which GitLab links to."""
 
     file = Attr()
 
@@ -69,7 +69,7 @@ def _case(name: str, path: str, seconds: float = 0.0) -> Case:
 
 
 def _outcome(kind: type[Error | Failure], found: list[Problem]) -> Error | Failure:
-    """One outcome with all problems: many readers show the first of several alone."""
+    """One outcome with all problems, because many readers only show the first of several."""
     worst = found[0]
     outcome = kind(_xml(worst.message), _xml(title(worst.code, worst.severity)))
     outcome.text = _xml("\n\n".join(problem.block for problem in found))
@@ -77,6 +77,6 @@ def _outcome(kind: type[Error | Failure], found: list[Problem]) -> Error | Failu
 
 
 def _xml(text: str) -> str:
-    """With nothing that XML 1.0 has no way to write."""
+    """The text without characters that XML 1.0 cannot represent."""
     lines = (plain(line) for line in text.split("\n"))
     return re.sub("[\ufffe\uffff]", lambda found: f"\\u{ord(found[0]):x}", "\n".join(lines))

@@ -15,8 +15,8 @@ from gradcheck_cli.formula.folding import folded_statements
 
 
 def spec_text(name: str, layer: LiftedLayer) -> str:
-    """YAML that reads back as a spec of the same function. Parameters are inputs by their names
-    with underscores, arrays of the point are constants."""
+    """The YAML of a spec of the same function. Parameters are inputs, with underscores in their
+    names; arrays of the point are constants."""
     program, inputs = layer.lifted.program, {}
     for leaf in layer.leaves:
         word = word_of(leaf.name)
@@ -46,7 +46,8 @@ def input_text(value: Array, differentiable: bool) -> str:
 
 
 def _numbers(value: Any) -> str:
-    """In YAML; every float with a point, so that it is none of a whole number."""
+    """Numbers in YAML. Every float has a decimal point, so that it is not read as a whole
+    number."""
     if isinstance(value, list):
         return f"[{', '.join(map(_numbers, value))}]"
     if isinstance(value, bool):

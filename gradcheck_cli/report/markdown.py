@@ -16,8 +16,8 @@ LONGEST = 60_000  # characters; a comment on GitHub has at most 65,536
 
 
 class Writer(ReportWriter):
-    """The summary, and below it each problem with its screen folded away, the worst first. What a
-    spec allows is counted in the summary alone; so are notes of a quiet report."""
+    """The summary, followed by each problem with its screen folded away, worst first. Accepted
+    findings are only counted in the summary; so are notes of a quiet report."""
 
     def finish(self, report: Report) -> None:
         parts = [f"### gradcheck\n\n{html.escape(summary_line(report).plain, quote=False)}\n"]
@@ -49,12 +49,12 @@ def _section(problem: Problem) -> str:
 
 
 def code(text: str) -> str:
-    """`text` as code, in a table, too."""
+    """`text` as code, also inside a table."""
     fence = _fence(text, 1)
     space = " " if "`" in text else ""
     return f"{fence}{space}{plain(text)}{space}{fence}".replace("|", "\\|")
 
 
 def _fence(text: str, least: int) -> str:
-    """More backticks than `text` has in a row."""
+    """A fence of more backticks than `text` has in a row."""
     return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))

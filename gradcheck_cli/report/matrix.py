@@ -1,4 +1,4 @@
-"""A Markdown table of every spec on every engine, and why the cells of a row differ."""
+"""A Markdown table of every spec on every engine, and the reasons why the cells of a row differ."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _REFUSED = f"refused: {Codes.UNSUPPORTED_OPERATION}"
 
 
 class Writer(ReportWriter):
-    """A row a spec, a column an engine. The first column is about the point itself, whatever an
-    engine gives there."""
+    """A row for each spec, a column for each engine. The first column is about the point itself,
+    independent of engines."""
 
     def finish(self, report: Report) -> None:
         engines = list(report.engines)
@@ -38,7 +38,7 @@ class Writer(ReportWriter):
 
 
 def _mistake(error: SpecError) -> str:
-    """What is wrong with a file that is a row of a code alone, and what would be right."""
+    """The message and help for a mistake in a file, whose row only has the code."""
     told = "; ".join(filter(None, (error.message, error.help)))
     return f"{code(error.path)} ({error.code}): {plain(told)}."
 
@@ -67,7 +67,8 @@ def _cell(result: SpecResult, engine: str) -> str:
 
 
 def _disagreements(results: Sequence[SpecResult], engines: Sequence[str]) -> Iterator[str]:
-    """A line a row: which engines pass, what the others do, and what makes the difference."""
+    """A line for each row: which engines pass, what the others found, and the reason for the
+    difference."""
     for result in results:
         groups: dict[tuple[str, ...], list[str]] = {}
         for engine in engines:
@@ -85,7 +86,7 @@ def _disagreements(results: Sequence[SpecResult], engines: Sequence[str]) -> Ite
 
 
 def _found(result: SpecResult, engine: str) -> Iterator[str]:
-    """What was found of an engine: code, message, dtypes and points."""
+    """The findings of an engine: code, message, dtypes and points."""
     places: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     for finding in _of(result, engine):
         dtypes = places.setdefault((finding.code, finding.message), {})
@@ -99,14 +100,14 @@ def _found(result: SpecResult, engine: str) -> Iterator[str]:
 
 
 def _blamed(result: SpecResult, names: Sequence[str], found: str) -> str:
-    """The same, and the operations that are the cause."""
+    """The findings, followed by the operations that cause them."""
     mine = [one.cause.op for one in result.findings if one.engine in names and one.cause]
     causes = sorted({f"`{op}`" for op in mine})
     return f"{found}; by {' and '.join(causes)}" if causes else found
 
 
 def _refusals(results: Sequence[SpecResult]) -> Iterator[str]:
-    """A line a reason: which specs an engine refuses."""
+    """A line for each reason: which specs an engine refuses because of it."""
     reasons: dict[tuple[str, str], dict[str, None]] = {}
     for result in results:
         refused: dict[str, str] = {}  # of each engine the first reason

@@ -1,7 +1,8 @@
-"""What the JSON report of a shard has beside its keys, so that reports can be made one again.
+"""The additional keys in the JSON report of a shard, from which the report of the whole run can be
+made.
 
-Any format can be made of it, without the files of the specs. A run's own part and each result have
-it under the key `merge`: the bytes of `domain.wire`, compressed, as base64.
+Any format can be made from them without the spec files. The report and each result have a key
+`merge`: the bytes of `domain.wire`, compressed, as base64.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ def _read_result(data: dict[str, Any]) -> SpecResult:
 
 
 def merged(reports: Sequence[Report]) -> Report:
-    """One report of all shards of a run, in the order of files and lines. Raises UsageError where
-    one is missing or there twice, and where they are not of one run."""
+    """One report of all shards of a run, in the order of files and lines. Raises UsageError if a
+    shard is missing or occurs twice, or if the reports are from different runs."""
     _complete([report.shard for report in reports])
     first = reports[0]
     if any(_settings(one) != _settings(first) for one in reports):

@@ -26,7 +26,7 @@ UNNAMED = "output"  # what a result's output is called where the formula gives i
 
 
 def significant(value: float | None, digits: int) -> str:
-    """`value` with at most `digits` significant digits; "-" where there is none."""
+    """`value` with at most `digits` significant digits; "-" for None."""
     if value is None:
         return "-"
     if not math.isfinite(value):
@@ -35,7 +35,7 @@ def significant(value: float | None, digits: int) -> str:
 
 
 def with_bar(value: float | None, bar: float | None, dtype: str, sign: str = "±") -> str:
-    """`value ± bar`, with no more digits of the value than the bar and the dtype leave."""
+    """`value ± bar`. The value has no more digits than the bar and the dtype justify."""
     if value is None or math.isnan(value):
         return "-"
     digits = DISTINCT_DIGITS.get(dtype, 17)
@@ -49,8 +49,8 @@ def with_bar(value: float | None, bar: float | None, dtype: str, sign: str = "±
 
 
 def small_or_relative(ulps: float | None, dtype: str) -> str:
-    """An error in units in the last place where it is a few of them, else as a part of the number:
-    "0.45 ulp", "2.4e-05 relative"."""
+    """An error of a few ulps in ulps, a larger one as a relative error: "0.45 ulp", "2.4e-05
+    relative"."""
     if ulps is None or math.isnan(ulps):
         return "-"
     if ulps < FEW:
@@ -60,8 +60,8 @@ def small_or_relative(ulps: float | None, dtype: str) -> str:
 
 
 def error(computed: float | None, truth: float | None, ulps: float | None, dtype: str) -> str:
-    """What is wrong with a number, in words that serve somebody who uses it: a few ulps, a part of
-    the truth, a factor, the sign, every digit, or how far it is from a truth of 0."""
+    """The error of a number in words that help a user: a few ulps, a relative error, a factor, the
+    sign, every digit, or the distance from a truth of 0."""
     if computed is None or truth is None or ulps is None or math.isnan(ulps):
         return "-"
     if math.isinf(computed):
@@ -81,7 +81,7 @@ def error(computed: float | None, truth: float | None, ulps: float | None, dtype
 
 
 def _factor(quotient: float) -> str:
-    """Whole, or one part of a whole, where it is so to a thousandth."""
+    """A factor, written as a whole number or its inverse if it is one to a thousandth."""
     for value, sign in ((quotient, ""), (1 / quotient, "1/")):
         whole = round(value) if abs(value) < MOST else 0
         if abs(whole) > 1 and abs(value - whole) < ALIKE * abs(whole):
@@ -90,7 +90,7 @@ def _factor(quotient: float) -> str:
 
 
 def share_of(fraction: float) -> str:
-    """A part of a whole in per cent: "10.3 %"."""
+    """A fraction in per cent: "10.3 %"."""
     return f"{100 * fraction:.3g} %"
 
 
@@ -108,8 +108,8 @@ def depth(value: object) -> int:
 
 
 def reading_text(reading: Reading, output_name: str) -> str:
-    """`z = 11, dz/dx = 8`, with a point in front where the spec has points. Large arrays are
-    abridged; the JSON report has all numbers."""
+    """`z = 11, dz/dx = 8`, preceded by the point if the spec has points. Large arrays are abridged;
+    the JSON report has all numbers."""
     named = output_name != UNNAMED
     value, numerator = (output_name, f"d{output_name}") if named else ("value", "d")
     parts = [f"{value} = {_abridged(reading.output, reading.dtype)}"]
@@ -120,7 +120,8 @@ def reading_text(reading: Reading, output_name: str) -> str:
 
 
 def _abridged(values: object, dtype: str) -> str:
-    """A number or nested list as text; of many numbers those at the ends, as NumPy prints them."""
+    """A number or nested list as text. Of many numbers only those at the ends are written, as in
+    NumPy."""
     return nested(values, dtype) if _count(values) <= LONGEST else _ends(values, dtype)
 
 

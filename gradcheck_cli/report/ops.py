@@ -1,4 +1,4 @@
-"""The table of operations, as a list, as the page of one row, and as a document."""
+"""The table of operations: as a list, as the page of one row, and as a document."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEADER = ("operation", "value", "derivative", "domain", "engines")
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """Which rows an engine has; why it lacks others, and in what some fall short."""
+    """The rows that an engine has, why it lacks others, and the limitations of some."""
 
     has: frozenset[str]
     remarks: Mapping[str, str]
@@ -48,7 +48,7 @@ def summary(op: Op | Several, engines: Mapping[str, Support]) -> tuple[str, str,
 
 
 def having(op: Op, engines: Mapping[str, Support]) -> str:
-    """The engines that have a row, or the few that have not."""
+    """The engines that have a row, or the few that lack it."""
     names = [name for name, support in engines.items() if op.name in support.has]
     others = [name for name in engines if name not in names]
     if not others:
@@ -69,7 +69,7 @@ def list_lines(
 
 
 def facts(op: Op | Several, engines: Mapping[str, Support]) -> Sequence[tuple[str, str]]:
-    """What a row says, in the order of a page; what it does not have is left out."""
+    """The facts about a row in the order of its page, without those that it lacks."""
     if isinstance(op, Several):
         results = ", ".join(op.results)
         rows: tuple[tuple[str, str], ...] = (
@@ -135,7 +135,8 @@ def page_lines(op: Op | Several, engines: Mapping[str, Support], style: Style) -
 
 
 def lift_lines(framework: str, stated: Mapping[str, str], style: Style) -> list[Text]:
-    """One line an operation with its rows; those that only move numbers stand last, in one."""
+    """One line for each operation with its rows. Operations that only move numbers share the last
+    line."""
     moves = [name for name, rows in stated.items() if rows == MOVES]
     rows = [(name, rows) for name, rows in stated.items() if rows != MOVES]
     if moves:

@@ -1,4 +1,4 @@
-"""What a report found, place by place: what formats show that point into the files of a repository.
+"""The problems of a report with their places, for formats that point to files of a repository.
 
 A problem is a group of findings that say the same thing, or a mistake in a spec file.
 """
@@ -31,10 +31,9 @@ _QUOTED = re.compile(r"`([^`]*)`")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """`path` is relative to the repository, or None for what was read from standard input
-    or typed as options. `who`
-    names engines, dtypes and modes, `block` is what the screen shows. `findings` are those that it
-    stands for, none of a mistake. `fingerprint` is that of no other problem of the report."""
+    """`path` is relative to the repository; None for standard input and options. `who` names
+    engines, dtypes and modes, `block` is the text on the screen. `findings` is the group, empty for
+    a mistake. `fingerprint` is unique in the report."""
 
     severity: Severity
     code: str
@@ -49,12 +48,12 @@ class Problem:
 
     @property
     def allowed(self) -> str:
-        """The reason why the spec accepts it; empty where it does not."""
+        """The reason why the spec accepts it; empty if it does not."""
         return self.findings[0].reason if self.findings and self.findings[0].allowed else ""
 
 
 def problems(report: Report) -> list[Problem]:
-    """All of a report, the worst first."""
+    """All problems of a report, worst first."""
     found = list(problems_of_mistakes(report))
     for result in report.results:
         found += problems_of(result)
@@ -69,7 +68,7 @@ def problems(report: Report) -> list[Problem]:
 
 
 def _rank(problem: Problem) -> tuple[int, float]:
-    """Severity, then the error in ulps; what is no number comes first."""
+    """The severity, then the error in ulps; nan and infinity come first."""
     ulps = (entry.ulps for finding in problem.findings for entry in finding.entries[:1])
     known = [off for off in ulps if off is not None and not math.isnan(off)]
     return WORST_FIRST.index(problem.severity), -max(known, default=math.inf)
@@ -120,7 +119,7 @@ def _of_mistake(error: SpecError) -> Problem:
 
 
 def _message(group: tuple[Finding, ...]) -> str:
-    """What is wrong, what happened at the place, and what to write instead, a line each."""
+    """The message, the explanation at the place, and the fix, on a line each."""
     first = group[0]
     lines = [first.message, detail_of(group)]
     if short_fix(first):
@@ -137,8 +136,8 @@ def _plain_lines(text: str) -> str:
 
 
 def in_repository(path: str) -> str | None:
-    """`path` as a repository names it: relative to the folder with `.git`, or to the working
-    folder where there is none; with slashes. What is outside is left as it is."""
+    """`path` with slashes, relative to the folder that contains `.git`, or to the working folder if
+    there is none. Paths outside of it are unchanged."""
     if path in (STDIN, COMMAND_LINE):
         return None
     here = Path.cwd()

@@ -1,4 +1,4 @@
-"""The reason for a finding: what happened, in numbers, the class of its cause, and the proof."""
+"""The reason for a finding: the numbers of the run, the class of its cause, and the proof."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gradcheck_cli.report.style import Style, labelled
 
 
 def reason_lines(group: Sequence[Finding], style: Style) -> list[Text]:
-    """A `why` line with what happened in numbers, and a `cause` line with its proof. With -v each
-    finding is a group of its own; else those of the first ones stand for all."""
+    """A `why` line with the numbers of the run, and a `cause` line with its proof. With -v each
+    finding has its own; otherwise the first ones stand for the group."""
     caused = [finding for finding in group if finding.cause and finding.cause.story]
     if not caused:
         return []
@@ -26,8 +26,8 @@ def reason_lines(group: Sequence[Finding], style: Style) -> list[Text]:
 
 
 def stories_of(group: Sequence[Finding]) -> dict[str, list[Finding]]:
-    """What happened in numbers, with the findings of which it is said. What another story says too,
-    and goes on from there, is left out."""
+    """The explanations with numbers, and the findings of each. An explanation that is the beginning
+    of another one is left out."""
     stories: dict[str, list[Finding]] = {}
     for finding in group:
         if finding.cause and finding.cause.story:
@@ -40,7 +40,7 @@ def stories_of(group: Sequence[Finding]) -> dict[str, list[Finding]]:
 
 
 def _story(group: Sequence[Finding]) -> str:
-    """The first of the stories."""
+    """The first explanation."""
     (story, members), *others = stories_of(group).items()
     if not others:
         return story
@@ -49,7 +49,8 @@ def _story(group: Sequence[Finding]) -> str:
 
 def _cause_text(caused: Sequence[Finding], group: Sequence[Finding]) -> str:
     """`overflow; with only exp(x) exact, the gradient is right: 0.4 ulp (torch aten.exp)`: the
-    first kind of cause with its proof, what the engines call it, and where there is another."""
+    first kind of cause with its proof, the names of the operation in the engines, and where another
+    cause was found."""
     kinds: dict[str, list[Finding]] = {}
     for finding in caused:
         assert finding.cause is not None
@@ -80,7 +81,8 @@ def _proven(kind: str, members: Sequence[Finding]) -> str:
 
 
 def _engine_ops(causes: Iterable[tuple[str | None, Cause]]) -> list[tuple[str, str]]:
-    """(engine, its word for the operation), where that is another one than the formula's."""
+    """(engine, its name of the operation) for each engine whose name differs from that in the
+    formula."""
     found = {
         (engine or "", cause.engine_op): None
         for engine, cause in causes
@@ -90,7 +92,7 @@ def _engine_ops(causes: Iterable[tuple[str | None, Cause]]) -> list[tuple[str, s
 
 
 def _meanings(group: Sequence[Finding], style: Style) -> list[Text]:
-    """The sentence of the vocabulary for every kind of cause."""
+    """The explanation of every kind of cause."""
     from gradcheck_cli.explain.blame.causes import CAUSES
 
     kinds = dict.fromkeys(finding.cause.kind for finding in group if finding.cause)

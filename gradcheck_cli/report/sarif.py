@@ -23,7 +23,7 @@ ROOT = "%SRCROOT%"  # what paths are relative to
 
 class Writer(ReportWriter):
     """One log of one run: the codes that were found as rules, with their pages as help, and a
-    result for each problem. What a spec allows is a suppressed result."""
+    result for each problem. Problems that a spec allows are suppressed results."""
 
     def finish(self, report: Report) -> None:
         log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [_run(report)]}

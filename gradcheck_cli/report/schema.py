@@ -246,7 +246,7 @@ def cause_schema() -> Schema:
 
 @cache
 def fix_schema() -> Schema:
-    """A stable form that was tried by the engine of the finding."""
+    """A stable formula that the engine of the finding was tried with."""
     return _object(
         before=_TEXT,
         after=_TEXT,
@@ -271,7 +271,7 @@ def fix_schema() -> Schema:
 
 
 def _region() -> Schema:
-    """Where a kind of failure happens, as a search of the domain found."""
+    """The region of a kind of failure, found by a search of the domain."""
     boxes = _list(_mapping({}, "[low, high] of each number, by input."))
     return _object(
         boxes=_or_null(

@@ -39,7 +39,7 @@ def _result(result: SearchResult) -> dict[str, Any]:
 
 
 def fix_as_json(fix: SearchedFix) -> dict[str, Any]:
-    """What a search of the same domain says of a fix."""
+    """A fix, with the result of searching it over the same domain."""
     return {
         "engine": fix.engine,
         "dtype": fix.dtype,
@@ -79,14 +79,15 @@ def _search(search: Search) -> dict[str, Any]:
 
 
 def _entry(entry: str, kind: Kind) -> str:
-    """The entry as programs read it: a gradient by one number is the first of its array."""
+    """The entry in the JSON of a search: the gradient with respect to a scalar is entry 0 of its
+    array."""
     name, of, row = entry.partition(" of ")
     is_value = name.split("[")[0] == "value" and not kind.startswith("gradient")
     return entry if is_value or name.endswith("]") else f"{name}[0]{of}{row}"
 
 
 def _number(number: float) -> str:
-    """All digits of a number, as text: JSON has no nan."""
+    """All digits of a number as text, because JSON has no nan."""
     return repr(float(number))
 
 
@@ -96,7 +97,7 @@ def _values(witness: Witness) -> dict[str, Any]:
 
 
 def region_as_json(region: Region) -> dict[str, Any]:
-    """The boxes of a region: None where they are not known."""
+    """The boxes of a region, or None if they are not known."""
     return {
         "boxes": None if region.whole is None else [_box(box) for box in region.whole],
         "inner": [_box(box) for box in region.inner],
@@ -107,7 +108,7 @@ def region_as_json(region: Region) -> dict[str, Any]:
 
 
 def _box(box: Box) -> dict[str, Any]:
-    """[low, high] of a scalar; of an array, nested lists of such pairs."""
+    """[low, high] for a scalar; nested lists of such pairs for an array."""
     return {name: _pairs(low, high) for name, (low, high) in box.items()}
 
 

@@ -1,8 +1,8 @@
-"""What is known of the cells of a domain: the data of its pictures.
+"""The state of each cell of a domain: the data of its pictures.
 
-An `Axis` goes along one searched element, in its numbers, or in their count (`ordinals`) where they
-are of one sign and span more than four octaves. A cell fails everywhere, fails somewhere, is open,
-or is free of all failures.
+An `Axis` shows one searched element by its numbers, or by their count (`ordinals`) if all have one
+sign and span more than four octaves. A cell fails everywhere, fails somewhere, is open, or is free
+of failures.
 """
 
 from __future__ import annotations
@@ -36,18 +36,19 @@ class Axis:
     ordinals: bool
 
     def place(self, number: float) -> float:
-        """Where a number stands, from 0 to 1."""
+        """The position of a number, from 0 to 1."""
         low, high, here = (self._scaled(one) for one in (self.low, self.high, number))
         return 0.0 if high == low else min(max((here - low) / (high - low), 0.0), 1.0)
 
     def _scaled(self, number: float) -> float:
-        """The logarithm stands for the count of numbers, which is nearly linear in it."""
+        """The number, or its logarithm in place of the count of numbers, which is nearly linear in
+        it."""
         if not self.ordinals:
             return number
         return math.log2(number) if self.low > 0 else -math.log2(-number)
 
     def edges(self, box: Box) -> tuple[float, float]:
-        """From where to where the box lies along the axis."""
+        """The positions of both ends of the box along the axis."""
         low, high = (float(np.ravel(part)[self.index]) for part in box[self.input])
         return self.place(low), self.place(high)
 
@@ -73,12 +74,12 @@ def axes_of(result: SearchResult, dtype: str) -> list[Axis]:
 
 
 def searches_at(result: SearchResult, place: Place) -> list[Search]:
-    """Those of one engine and dtype."""
+    """The searches of one engine and dtype."""
     return [one for one in result.searches if (one.engine, one.dtype) == place]
 
 
 def cells(searches: Sequence[Search], axes: Sequence[Axis], counts: Sequence[int]) -> Array:
-    """The cells of a picture with one or two axes: an array of `Cell` of the shape `counts`."""
+    """The cells of a picture with one or two axes: an array of `Cell` with the shape `counts`."""
     found = np.full(tuple(counts), "free", object)
     for search in searches:
         if search.verdict != "proven-absent" and search.region.boxes is None:
@@ -104,7 +105,7 @@ def cells(searches: Sequence[Search], axes: Sequence[Axis], counts: Sequence[int
 def _covered(
     box: Box, axes: Sequence[Axis], counts: Sequence[int], *, touched: bool
 ) -> tuple[slice, ...]:
-    """The cells that a box touches, or those that lie in it."""
+    """The cells that a box touches, or the cells inside of it."""
     slices = []
     for axis, count in zip(axes, counts, strict=True):
         first, last = (edge * count for edge in axis.edges(box))
@@ -119,7 +120,7 @@ def _covered(
 def thin(
     searches: Sequence[Search], axis: Axis, count: int
 ) -> Iterator[tuple[Search, float, float]]:
-    """The intervals of found kinds that are thinner than a cell."""
+    """The intervals of found failures that are thinner than a cell."""
     for search in searches:
         for box in search.region.boxes or () if search.verdict == "found" else ():
             first, last = axis.edges(box)

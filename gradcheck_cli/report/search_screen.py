@@ -75,20 +75,20 @@ def _lines(search: Search, style: Style) -> Iterator[Text]:
 
 
 def _labelled(label: Text, words: str, style: Style) -> Iterator[Text]:
-    """The label, and words that are wrapped behind it."""
+    """The label, followed by wrapped words."""
     first, *more = wrapped(words, max(style.width - _MARGIN, _NARROWEST))
     yield label.append(first.rstrip(), "not bold default")
     yield from (Text(" " * _MARGIN + line.rstrip()) for line in more)
 
 
 def _commands(result: SearchResult, place: tuple[str, str]) -> Iterable[str]:
-    """What shows the witnesses, each once."""
+    """The commands that show the witnesses, each once."""
     mine = (one for one in result.searches if (one.engine, one.dtype) == place)
     return dict.fromkeys(one.repeat for one in mine if one.repeat)
 
 
 def _fix_lines(fix: SearchedFix, style: Style) -> Iterator[Text]:
-    """The formula that may stand in its place, and what is known of it."""
+    """The formula of a fix, and what is known about it."""
     lines = fix.model.splitlines()
     yield Text(f"fix     {lines[0]}", "bold")
     yield from (Text(f"        {line}", "bold") for line in lines[1:])
@@ -97,7 +97,7 @@ def _fix_lines(fix: SearchedFix, style: Style) -> Iterator[Text]:
 
 
 def picture_lines(result: SearchResult, place: Place, style: Style) -> Iterator[Text]:
-    """The picture of one engine and dtype; none where nothing is known of any place."""
+    """The picture of one engine and dtype. Empty if nothing is known about any place."""
     searches, axes = searches_at(result, place), axes_of(result, place[1])
     if not axes or all(one.region.boxes is None for one in searches):
         return
@@ -131,8 +131,8 @@ def _bar(searches: Sequence[Search], axis: Axis, dtype: str, style: Style) -> It
 def _grid(
     searches: Sequence[Search], axes: Sequence[Axis], dtype: str, style: Style
 ) -> Iterator[Text]:
-    """The first element to the right, the second one upward. With colours, a character has two
-    cells, one above the other."""
+    """The first element runs to the right, the second one upward. With colours, a character holds
+    two cells, one above the other."""
     across, up = axes
     width, rows = _width(style, _MARGIN), _ROWS
     halves = 2 if style.color and style.unicode else 1
@@ -150,7 +150,7 @@ def _grid(
 
 
 def _table(searches: Sequence[Search], axes: Sequence[Axis], dtype: str) -> Iterator[Text]:
-    """The least interval of each element that holds all failures of a kind."""
+    """For each kind, the smallest interval of each element that contains all failures."""
     for search in searches:
         boxes = search.region.whole
         if search.verdict != "found" or not boxes:
@@ -193,7 +193,7 @@ def _labels(axis: Axis, dtype: str, width: int, margin: int) -> Text:
 
 
 def _legend(found: Array, margin: int, style: Style, *, coloured: bool = False) -> Text:
-    """What the signs mean, or the colours, of those that are there."""
+    """The meaning of the signs or colours in the picture."""
     there = [cell for cell in _CELL_WORDS if cell in set(found.ravel().tolist())]
     signs = _SIGNS if style.unicode else _PLAIN
     parts = [

@@ -1,5 +1,5 @@
-"""Where a formula fails, as SVG: the cells of its domain, and the error along a line through a
-witness. A file of its own, without scripts."""
+"""A picture of where a formula fails, as SVG without scripts: the cells of its domain, and the
+error along a line through a witness."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _STYLE = (
 
 
 def search_svg(result: SearchResult, place: Place) -> str:
-    """The picture of one engine and dtype; empty where there is nothing to draw."""
+    """The picture of one engine and dtype; empty if there is nothing to draw."""
     searches, axes = searches_at(result, place), axes_of(result, place[1])
     if not axes:
         return ""
@@ -92,7 +92,7 @@ def _grid(searches: Sequence[Search], axes: Sequence[Axis], dtype: str, top: int
 
 
 def _errors(line: ErrorLine, axis: Axis, dtype: str, top: int) -> Iterator[str]:
-    """How many decimal digits are right, from none below to all above."""
+    """The number of right decimal digits, from none at the bottom to all at the top."""
     most = -math.log10(FORMATS[dtype].unit_roundoff)
     yield _text(10, top + 12, f"right digits: {most:.0f}")
     yield _text(10, top + _PANEL, "none")

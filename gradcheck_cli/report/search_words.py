@@ -14,8 +14,8 @@ _VALUE_LOST = f"the value is lost there, too, and a run names that ({Codes.NON_F
 
 
 def example(witness: Witness, dtype: str) -> str:
-    """The point, what was computed there, and what is true; and that a run names the value alone,
-    if an entry of the gradient fails where that is lost."""
+    """The point, the computed number and the true one. If the value is lost at the point of a wrong
+    gradient, the text says that a run only reports the value."""
     values = _place(witness, dtype)
     if witness.genuine:
         return f"e.g. {values}: {witness.entry} is {witness.truth:.7g}, beyond the dtype"
@@ -26,7 +26,7 @@ def example(witness: Witness, dtype: str) -> str:
 
 
 def searched_words(fix: SearchedFix) -> Iterator[str]:
-    """What is known of a fix over the domain, in sentences."""
+    """What is known about a fix over the domain, in sentences."""
     known = "all six kinds" if len(fix.proven) == len(KINDS) else ", ".join(fix.proven)
     if known:
         yield f"proven absent over the same domain: {known}"
@@ -52,6 +52,6 @@ def progress_words(progress: SearchProgress) -> str:
 
 
 def _place(witness: Witness, dtype: str) -> str:
-    """Decimals that read back, as the command has them."""
+    """The point in decimals that read back exactly, as in the command."""
     values = witness.values.items()
     return ", ".join(f"{name} = {nested(array.tolist(), dtype)}" for name, array in values)

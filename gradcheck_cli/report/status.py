@@ -30,7 +30,7 @@ def status_lines(result: SpecResult, style: Style) -> list[Text]:
 
 
 def mark_of(result: SpecResult) -> tuple[str, str]:
-    """A word for how a spec did, and its style."""
+    """The word for the outcome of a spec, and its style."""
     if result.status == "failed":
         return "FAIL", SEVERITY_STYLE["error"]
     if result.status == "error":
@@ -47,7 +47,7 @@ def mark_of(result: SpecResult) -> tuple[str, str]:
 
 
 def quality_of(result: SpecResult) -> str:
-    """How many checks failed or could not run, or how well all of them passed."""
+    """How many checks failed or could not run; if all passed, the worst error."""
     if result.status != "passed":
         bad = [check.status for check in result.checks if check.status != "passed"]
         codes = [found.code for found in result.findings if found.severity == "error"]
@@ -69,7 +69,7 @@ UNSAID = ("flushed", "tolerance", "error bar", "zero", "small")
 
 
 def _worst(result: SpecResult) -> str:
-    """The largest error of what passed by its digits: in ulps, or as a part of the number."""
+    """The largest error among the numbers that passed by their digits, in ulps or relative."""
     known = [(off, check.dtype, rule) for check in result.checks for off, rule in _errors(check)]
     if not known:
         return ""
@@ -81,7 +81,7 @@ def _worst(result: SpecResult) -> str:
 
 
 def _errors(check: Check) -> Iterator[tuple[float, str]]:
-    """Errors in ulps, and by which rule they passed; none is needed where there are few."""
+    """Errors in ulps, each with the rule by which it passed. Errors of a few ulps need no rule."""
     small = check.max_ulps is not None and check.max_ulps < FEW
     if check.max_ulps is not None and (small or not check.passed_by):
         yield check.max_ulps, ""
@@ -91,15 +91,15 @@ def _errors(check: Check) -> Iterator[tuple[float, str]]:
 
 
 def _other_rules(result: SpecResult) -> str:
-    """The rules by which numbers passed that are not their digits, and of which nothing else
-    speaks."""
+    """The rules that are not about digits, by which numbers passed and which no finding
+    mentions."""
     found = [one.rule for check in result.checks for one in check.passed_by]
     others = dict.fromkeys(rule for rule in found if rule in UNSAID)
     return f"passed by rule: {', '.join(others)}" if others else ""
 
 
 def _set_aside(result: SpecResult) -> str:
-    """What was found and does not count."""
+    """The findings that do not count."""
     ignored = sum(result.ignored.values())
     parts = [f"{result.allowed} allowed"] if result.allowed else []
     parts += [f"{ignored} ignored ({', '.join(result.ignored)})"] if ignored else []
@@ -107,7 +107,7 @@ def _set_aside(result: SpecResult) -> str:
 
 
 def _extent(result: SpecResult) -> str:
-    """Which engines, dtypes and modes were judged."""
+    """The engines, dtypes and modes that were judged."""
     checks = result.checks
     parts = (
         _distinct(check.engine for check in checks),
@@ -122,7 +122,7 @@ def _distinct(names: Iterable[str]) -> str:
 
 
 def _counted_extent(result: SpecResult) -> str:
-    """How many engines and dtypes there were, where their names do not fit."""
+    """The number of engines and dtypes, for lines that are too short for their names."""
     engines = {check.engine for check in result.checks}
     dtypes = {check.dtype for check in result.checks}
     return f"{_counted(engines, 'engine')}, {_counted(dtypes, 'dtype')}"
@@ -135,7 +135,8 @@ def _counted(names: Collection[str], noun: str) -> str:
 def _laid_out(
     mark: str, severity: str, name: str, facts: list[str], extents: Sequence[str], style: Style
 ) -> list[Text]:
-    """On one line with the first of `extents` that fits; else below the name."""
+    """One line with the first of `extents` that fits; if none does, the facts follow below the
+    name."""
     for extent in extents:
         line = _head(mark, severity, name, [word for word in (*facts, extent) if word])
         if line.cell_len <= style.width:
@@ -154,7 +155,7 @@ def _head(mark: str, severity: str, name: str, words: list[str]) -> Text:
 
 
 def _all_rules(result: SpecResult, style: Style) -> list[Text]:
-    """By which rules numbers passed that are more than a few ulps off, each check by itself."""
+    """For each check, the rules by which numbers passed that are more than a few ulps off."""
     from gradcheck_cli.judge.gate import RULES  # NumPy, which no other line of a report needs
 
     lines = []
@@ -185,7 +186,7 @@ def _all_values(result: SpecResult, style: Style) -> list[Text]:
 
 
 def _below(who: str, texts: Iterable[str], style: Style) -> list[Text]:
-    """What there is to say of an engine, below its name."""
+    """Texts about an engine, below its name."""
     width = max(style.width - _MARGIN - 2, 24)
     body = [line for text in texts for line in wrapped(text, width)]
     return [

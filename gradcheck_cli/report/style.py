@@ -15,7 +15,7 @@ SIGNS = "±…"  # what a stream must be able to encode, else ASCII stands in
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """`width` in cells. `unicode` is False where the stream's encoding lacks SIGNS."""
+    """`width` is in cells. `unicode` is False if the encoding of the stream lacks SIGNS."""
 
     width: int
     color: bool = False
@@ -56,7 +56,7 @@ def _steers(character: str) -> bool:
 def wrapped(text: str, width: int) -> list[str]:
     """`text` in lines of at most `width` cells.
 
-    Breaks at spaces; a word that is longer than a line (a path, a command) is left whole.
+    Lines break at spaces. A word that is longer than a line (a path, a command) is not broken.
     """
     lines: list[str] = []
     for paragraph in plain_lines(text):
@@ -79,7 +79,8 @@ def plain_lines(text: str) -> list[str]:
 def labelled(
     label: str, text: str, style: Style, indent: int = 2, column: int = 6, whole: bool = False
 ) -> list[Text]:
-    """`  why   text`, wrapped with a hanging indent; not where it is to be copied `whole`."""
+    """` why text`, wrapped with a hanging indent. A text that will be copied as a `whole` is not
+    wrapped."""
     margin = indent + column
     body = [text] if whole else wrapped(text, max(style.width - margin, 24))
     head = Text(" " * indent)
@@ -89,7 +90,7 @@ def labelled(
 
 
 def unlabelled(lines: Iterable[Text]) -> list[tuple[str, str]]:
-    """The labels and texts of `labelled` lines; what was wrapped is one text again."""
+    """The labels and texts of `labelled` lines, with wrapped texts joined again."""
     parts: list[tuple[str, str]] = []
     for line in lines:
         label, text = line.plain[:8].strip(), line.plain[8:]

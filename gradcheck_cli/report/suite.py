@@ -19,7 +19,7 @@ _UNCHECKED = "nothing to check"
 
 
 class Writer(ReportWriter):
-    """Counts, then a row for each operation and each thing that was found of it."""
+    """Counts, then a row for each operation and each of its findings."""
 
     def finish(self, report: Report) -> None:
         found = _by_operation(report.results)
@@ -39,13 +39,13 @@ class Writer(ReportWriter):
 
 
 def _by_operation(results: Sequence[SpecResult]) -> Mapping[str, Sequence[SpecResult]]:
-    """The results of the samples of each operation, by its name."""
+    """The results of the samples of each operation, by the name of the operation."""
     grouped = groupby(results, lambda result: result.spec.rpartition("[")[0] or result.spec)
     return {op: tuple(samples) for op, samples in grouped}
 
 
 def _words(result: SpecResult) -> dict[str, list[Finding]]:
-    """What was found at one sample, notes left out, with the findings that say so."""
+    """What was found at one sample, without notes, and the findings that say so."""
     words: dict[str, list[Finding]] = {}
     for finding in result.findings:
         if finding.severity != "note" and not finding.allowed:
@@ -60,8 +60,8 @@ def _word(found: str) -> str:
 
 
 def _counts(found: Mapping[str, Sequence[SpecResult]], report: Report) -> Iterator[str]:
-    """How many operations have this at a sample, and at how many samples; "passed" are operations
-    with nothing else."""
+    """For each outcome, the number of operations with such a sample, and the number of samples.
+    "passed" counts operations with no other outcome."""
     operations: dict[str, set[str]] = {}
     samples: dict[str, int] = {}
     for op, results in found.items():
@@ -92,7 +92,7 @@ def _rows(found: Mapping[str, Sequence[SpecResult]]) -> Iterator[str]:
 
 
 def _told(findings: Sequence[Finding]) -> str:
-    """The first message, and where it and others like it were found."""
+    """The first message, and the places of this and similar findings."""
     told: dict[str, dict[str, None]] = {}
     for finding in findings:
         where = " ".join(filter(None, (finding.engine, finding.dtype, finding.mode)))

@@ -13,7 +13,7 @@ from gradcheck_cli.report.style import plain
 
 
 def finding_counts(report: Report) -> dict[str, int]:
-    """Findings by code, those that the spec allows left out."""
+    """Findings by code, without those that specs allow."""
     counts = Counter(
         finding.code
         for result in report.results
@@ -24,13 +24,14 @@ def finding_counts(report: Report) -> dict[str, int]:
 
 
 def suppressed_counts(report: Report) -> dict[str, int]:
-    """How many findings do not count, by the reason: "--ignore GC2", "baseline known.json"."""
+    """The number of findings that do not count, by reason: "--ignore GC2", "baseline
+    known.json"."""
     findings = (finding for result in report.results for finding in result.suppressed)
     return dict(sorted(Counter(finding.reason for finding in findings).items()))
 
 
 def set_aside_words(report: Report) -> list[str]:
-    """What does not count, and the specs that were left out."""
+    """The findings that do not count, and the specs that were left out."""
     words = uncounted_words(report)
     if report.unchanged:
         words.append(f"{report.unchanged} left out, unchanged")
@@ -61,7 +62,7 @@ def ignored_counts(report: Report) -> dict[str, int]:
 
 
 def allowed_count(report: Report) -> int:
-    """The findings that specs allow."""
+    """The number of findings that specs allow."""
     return sum(result.allowed for result in report.results)
 
 

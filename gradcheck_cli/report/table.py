@@ -1,4 +1,4 @@
-"""A plain table; on a narrow screen, one value a line."""
+"""A plain table. On a narrow screen each value has its own line."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def table_lines(
 ) -> list[Text]:
     """Columns as wide as their widest cell.
 
-    Where that is wider than the screen, the columns `wrap` (of prose) and `titles` (where only the
-    header is) are made narrower, down to their longest word; if that is not enough, the columns
-    called `spare`, which stand to the right of those, are left out; and then the table is stacked,
-    one value a line.
+    If the table is wider than the screen, the columns `wrap` (with prose) and `titles` (whose
+    header is the widest cell) become narrower, down to their longest word. If that is not enough,
+    the columns called `spare`, which stand to the right of those, are left out. The last resort is
+    a stacked table with one value on each line.
     """
     shown = [[plain(cell) for cell in row] for row in rows]
     columns = range(len(header))
@@ -67,7 +67,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], indent: int, style: str) 
 def _stacked(
     header: Sequence[str], rows: Sequence[Sequence[str]], indent: int, screen: int
 ) -> list[Text]:
-    """One value a line; below its name where the two do not fit beside each other."""
+    """One value on each line, or below its name if both do not fit side by side."""
     column = max(cell_len(name) for name in header[1:]) + 2
     margin = " " * (indent + 2)
     lines = []

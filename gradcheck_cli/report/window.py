@@ -19,7 +19,7 @@ def place(path: str, span: Span | None) -> str:
 def window(
     path: str, source: Source | None, span: Span | None, detail: str, caret: str, style: Style
 ) -> list[Text]:
-    """The arrow and, where the source is known, the line with a caret and `detail` beside it.
+    """The arrow and, if the source is known, the line with a caret and `detail` beside it.
 
     `caret` is the style of the caret line. A line wider than the screen is cut around the caret.
     """

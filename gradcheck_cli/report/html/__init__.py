@@ -1,6 +1,6 @@
-"""The report as one HTML file: words and pictures, and nothing that needs a network.
+"""The report as one HTML file with text and pictures, which needs no network.
 
-What a page shows is made in `page` and `section`; `templates` has its markup, style and script.
+`page` and `section` compute the content; `templates` has the markup, style and script.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from gradcheck_cli.report import ReportWriter
 
 
 class Writer(ReportWriter):
-    """One page, written when the run is over."""
+    """One page, written at the end of the run."""
 
     def finish(self, report: Report) -> None:
         from gradcheck_cli.report.html.page import page

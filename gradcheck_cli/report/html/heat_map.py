@@ -1,7 +1,7 @@
 """The error of every entry of a gradient, in ulps on a logarithmic scale, as a map.
 
-A wrong row, column or corner is seen at once. The scale of a dtype goes from one ulp to all of its
-digits, in LEVELS steps, so that equal colours are equal parts of the digits in every dtype.
+A wrong row, column or corner is visible at once. The scale of a dtype runs from one ulp to all of
+its digits in LEVELS steps, so equal colours mean equal shares of the digits in every dtype.
 """
 
 from __future__ import annotations
@@ -34,14 +34,16 @@ _WIDE = 6  # pixels of a character of the axes' names
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """`svg` is the picture, `words` say the same: how many entries are off, which, and by what."""
+    """`svg` is the picture. `words` say the same: how many entries are off, which, and by how
+    much."""
 
     svg: Markup
     words: str
 
 
 def level(ulps: float, dtype: str) -> str:
-    """ "0" for less than an ulp or so, up to LEVELS where no digit is right; NO_NUMBER."""
+    """ "0" for errors up to about one ulp, up to LEVELS if no digit is right; NO_NUMBER for nan and
+    infinity."""
     if math.isnan(ulps) or math.isinf(ulps):
         return NO_NUMBER
     if ulps < FEW:
@@ -51,7 +53,7 @@ def level(ulps: float, dtype: str) -> str:
 
 
 def heat_map(name: str, compared: Comparison, dtype: str) -> HeatMap | None:
-    """None where there is nothing to see: of one entry alone, or where no truth is known."""
+    """The map, or None for a single entry and for an unknown truth."""
     if compared.ulps.size < 2 or not np.any(np.isfinite(compared.truth)):
         return None
     grid = _Grid(name, compared)
@@ -60,8 +62,9 @@ def heat_map(name: str, compared: Comparison, dtype: str) -> HeatMap | None:
 
 
 class _Grid:
-    """Errors as a table: an input of two axes of a scalar output in its own, a list in rows, the
-    Jacobian of anything else. `step` is how many entries along each axis share a cell."""
+    """The errors as a table: for a scalar output, an input with two axes keeps its shape and a list
+    is broken into rows; all others are shown as a Jacobian. A cell stands for `step` entries along
+    each axis."""
 
     def __init__(self, name: str, compared: Comparison) -> None:
         self.name, self._compared = name, compared
@@ -88,7 +91,7 @@ class _Grid:
         self.cells = _worst_of(errors, self.step)
 
     def label(self, row: int, column: int) -> str:
-        """The entry of a place in the whole table, as it is written in a formula."""
+        """The entry at a place of the whole table, as written in a formula."""
         compared = self._compared
         place = row * self.whole.shape[1] + column if self.scalar else column
         of = bracketed(index_of(place, compared.input_shape), compared.complex_input)
@@ -99,7 +102,7 @@ class _Grid:
 
 
 def _worst_of(errors: Array, step: Sequence[int]) -> Array:
-    """The largest error of each tile of `step`; nan where none is known."""
+    """The largest error of each tile of `step`; nan if none is known."""
     rows, columns = (math.ceil(n / s) for n, s in zip(errors.shape, step, strict=True))
     padded = np.full((rows * step[0], columns * step[1]), -1.0)
     padded[: errors.shape[0], : errors.shape[1]] = np.where(np.isnan(errors), -1.0, errors)
@@ -125,7 +128,7 @@ def _words(grid: _Grid, compared: Comparison, dtype: str) -> str:
 
 
 def _lines_of(off: Array, known: Array, grid: _Grid) -> str:
-    """Whole rows or columns that are off, where nothing else is."""
+    """Rows or columns that are off as a whole, if no other entry is off."""
     if grid.folded or min(off.shape) < 2 or np.all(off[known]):
         return ""
     for axis, noun in ((1, "row"), (0, "column")):
@@ -195,7 +198,7 @@ def _cell(grid: _Grid, row: int, column: int, size: int, left: int, top: int, dt
 
 
 def legend(dtype: str) -> Markup:
-    """The scale of one dtype, as a list: each step with the errors that it stands for."""
+    """The scale of one dtype as a list: each step with its range of errors."""
     bits = PRECISION[dtype] - 1
     steps = [("0", "right")]
     for step in range(1, LEVELS + 1):

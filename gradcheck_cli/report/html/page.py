@@ -1,7 +1,7 @@
-"""The page: a summary, filters, and a section for each spec, those that failed first.
+"""The page: a summary, filters, and a section for each spec, failed ones first.
 
-The template escapes every text, and control characters are made visible before that. A page stays
-below BUDGET: specs beyond it have no pictures, and then no details, and the page says how many.
+The template escapes every text, after control characters were made visible. A page stays below
+BUDGET: later specs have no pictures, then no details, and the page says how many.
 """
 
 from __future__ import annotations
@@ -62,18 +62,18 @@ def page(report: Report) -> str:
 
 
 def spec_html(result: SpecResult) -> str:
-    """The section of one spec by itself, with its style, for a notebook."""
+    """The section of one spec with its style, for a notebook."""
     made = _rendered(section(result, 0))
     return f'<div class="gradcheck"><style>{style()}</style>{made}</div>'
 
 
 def style() -> Markup:
-    """The style of all that is on a page."""
+    """The style sheet of a page."""
     return Markup(_part("style.css") + GRAPH_STYLE + CURVE_STYLE)
 
 
 def _within_budget(ordered: list[tuple[int, SpecResult]]) -> tuple[list[Markup], dict[str, int]]:
-    """The sections, and how many of them go without pictures and without details."""
+    """The sections, and how many of them have no pictures or no details."""
     sections: list[Markup] = []
     left_out = {"pictures": 0, "details": 0}
     size = 0
@@ -110,7 +110,7 @@ def _headline(report: Report) -> str:
 
 
 def _tiles(report: Report) -> list[tuple[str, int, str]]:
-    """Words, counts and colours of the bar: how many specs did how."""
+    """The words, counts and colours of the summary bar."""
     counts: dict[tuple[str, str], int] = {}
     for result in report.results:
         word = WORDS[mark_of(result)[0]]
@@ -137,14 +137,15 @@ def _error(error: SpecError) -> dict[str, Any]:
 
 
 def _visible(value: object) -> object:
-    """A user's text with control characters made visible; what is markup is made here."""
+    """A user's text with control characters made visible. Markup is made here and passes
+    unchanged."""
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
     return "\n".join(plain_lines(value.replace("\t", TAB)))
 
 
 def _with_code(text: str) -> Markup:
-    """A message in which what stands between backticks is code."""
+    """A message with the text between backticks as code."""
     escaped = str(escape(_visible(text)))
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped))
 

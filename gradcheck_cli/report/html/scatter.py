@@ -1,7 +1,7 @@
-"""What was computed against what is right, entry by entry, on a scale that shows all sizes.
+"""Computed numbers against true numbers, entry by entry, on a scale that shows all sizes.
 
-Both axes are signed logarithms (asinh): linear around zero, logarithmic away from it. What is right
-lies on the diagonal; a factor is a line beside it, a wrong sign a line across.
+Both axes are signed logarithms (asinh): linear near zero, logarithmic elsewhere. Right numbers lie
+on the diagonal; a factor is a parallel line, a wrong sign a line across it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST = 600  # points: of more, every other, or fewer
 
 
 def scatter(name: str, compared: Comparison, dtype: str) -> Markup | None:
-    """None for fewer than three entries: a table shows them better."""
+    """The picture, or None for fewer than three entries, which a table shows better."""
     truth, computed = compared.truth.reshape(-1), compared.computed.reshape(-1)
     ulps = compared.ulps.reshape(-1)
     seen = np.isfinite(truth) & np.isfinite(computed)
@@ -63,8 +63,8 @@ def scatter(name: str, compared: Comparison, dtype: str) -> Markup | None:
 
 
 class _Scale:
-    """asinh(v / unit), where the unit is the smallest size in view, but no less than LEAST of the
-    largest: what is smaller is near zero."""
+    """asinh(v / unit). The unit is the smallest size in view, but at least LEAST times the largest;
+    smaller numbers are drawn near zero."""
 
     LEAST = 1e-12
 
@@ -87,12 +87,12 @@ class _Scale:
         )
 
     def at(self, value: float, start: float, end: float) -> float:
-        """The place of a value between the two ends of an axis."""
+        """The position of a value between the two ends of an axis."""
         part = (self._moved(value) - self.low) / (self.high - self.low)
         return start + part * (end - start)
 
     def ticks(self) -> Iterator[float]:
-        """Zero, and powers of ten of both signs, about six in all."""
+        """Zero and powers of ten of both signs, about six ticks in all."""
         first, last = math.ceil(math.log10(self.unit)), math.floor(math.log10(self.largest))
         every = max(1, math.ceil((last - first + 1) / 3))
         powers = [10.0**power for power in range(last, first - 1, -every)] or [self.largest]

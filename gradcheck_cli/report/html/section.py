@@ -1,5 +1,4 @@
-"""The section of the page for one spec: its findings in words and numbers, its checks, and
-pictures."""
+"""The section of the page for one spec: its findings, its checks, and pictures."""
 
 from __future__ import annotations
 
@@ -52,7 +51,7 @@ WORDS = {
 
 
 def section(result: SpecResult, number: int, pictures: bool = True) -> dict[str, Any]:
-    """The values that the template of a spec is filled with."""
+    """The values for the template of a spec."""
     word, tone = WORDS[mark_of(result)[0]]
     groups = grouped(result.findings)
     shown = groups[:_MOST_FINDINGS]
@@ -81,7 +80,7 @@ def section(result: SpecResult, number: int, pictures: bool = True) -> dict[str,
 
 
 def _engines(result: SpecResult) -> Iterator[dict[str, str]]:
-    """Each engine and how it did: the worst of its checks and findings."""
+    """Each engine with the worst of its checks and findings."""
     found: dict[str, str] = {check.engine: "ok" for check in result.checks}
     for finding in result.findings:
         if finding.engine and not finding.allowed:
@@ -146,8 +145,8 @@ def _source_lines(line: Any, number: int, start: int, end: int) -> Iterator[dict
 
 
 def _fixes(group: Sequence[Finding]) -> Iterator[dict[str, Any]]:
-    """Each fix once: what to write, how far off it was before and after (nobody knows where there
-    is no derivative), and where it was tried."""
+    """Each fix once: the code, the error before and after (unknown if there is no derivative), and
+    where it was tried."""
     seen: dict[str, tuple[Finding, Fix]] = {}
     for finding in group:
         if finding.fix is not None:
@@ -169,7 +168,7 @@ def _fixes(group: Sequence[Finding]) -> Iterator[dict[str, Any]]:
 
 
 def _bar(ulps: float | None, dtype: str) -> tuple[float, str, str]:
-    """The width of a bar in per cent of all digits, the error in words, its level."""
+    """The width of a bar in per cent of all digits, the error in words, and its level."""
     if ulps is None or not math.isfinite(ulps):
         return 100.0, "no number", "x"
     bits = PRECISION[dtype] - 1
@@ -179,15 +178,15 @@ def _bar(ulps: float | None, dtype: str) -> tuple[float, str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ChecksTable:
-    """Worst errors: a row for each engine, dtype, mode and point, a column for each input. A cell
-    has its text, its level, and whether the check failed."""
+    """The worst errors: a row for each engine, dtype, mode and point, a column for each input. A
+    cell has a text, a level, and whether the check failed."""
 
     inputs: list[str]
     rows: list[tuple[str, list[tuple[str, str, str] | None]]]
 
 
 def checks_table(result: SpecResult) -> ChecksTable:
-    """The checks of a spec, every one of them."""
+    """All checks of a spec."""
     inputs = list(dict.fromkeys(check.input for check in result.checks))
     rows: dict[str, dict[str, Check]] = {}
     for check in result.checks:
@@ -220,7 +219,7 @@ def _cell(check: Check, result: SpecResult) -> tuple[str, str, str]:
 
 
 def _why_not(check: Check, result: SpecResult) -> str:
-    """What a check without a size of its error found."""
+    """The findings of a check that has no error in ulps."""
     mine = (check.engine, check.dtype, check.mode, check.input)
     codes = [
         finding.code
@@ -239,8 +238,8 @@ def _why_not(check: Check, result: SpecResult) -> str:
 
 
 def _maps(result: SpecResult) -> list[dict[str, Any]]:
-    """Heat maps of the gradients that are off, those with the same wrong entries once, worst first;
-    of a spec that is right, the one with the largest error."""
+    """Heat maps of the gradients that are off, worst first. Gradients with the same wrong entries
+    share one map. If the spec passed: the map of the largest error."""
     alike: dict[Any, list[_Shown]] = {}
     for reading in result.readings:
         for name, compared in reading.compared.items():
@@ -255,7 +254,7 @@ def _maps(result: SpecResult) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A gradient of one reading, by one input, against the truth."""
+    """A gradient of one reading with respect to one input, compared with the truth."""
 
     reading: Reading
     name: str
@@ -263,7 +262,7 @@ class _Shown:
 
     @property
     def worst(self) -> float:
-        """The largest error; inf where a number is none and the truth is one."""
+        """The largest error; inf if an entry is not a number although its truth is."""
         known = np.isfinite(self.compared.truth)
         if np.any(known & ~np.isfinite(self.compared.computed)):
             return math.inf
@@ -271,7 +270,8 @@ class _Shown:
 
     @property
     def lost(self) -> Array:
-        """Which entries have lost half of their digits: engines that are wrong share these."""
+        """Which entries have lost half of their digits. Engines with the same wrong entries share a
+        map."""
         half = 2.0 ** (PRECISION[self.reading.dtype] / 2)
         lost: Array = np.isfinite(self.compared.truth) & ~(self.compared.ulps < half)
         return lost
@@ -296,8 +296,8 @@ def _map(same: Sequence[_Shown]) -> dict[str, Any] | None:
 
 
 def _graphs(result: SpecResult) -> list[dict[str, Any]]:
-    """The graph of each run that was traced, and of each layer that was lifted, with the operations
-    that findings about it blame; of those that blame the same, the first."""
+    """The graph of each traced run, and of each lifted layer, with the operations that findings
+    blame. Graphs that blame the same operations are shown once."""
     found: dict[Any, dict[str, Any]] = {}
     for graph in result.graphs:
         blamed = frozenset(_blamed(graph, result))
@@ -320,7 +320,7 @@ def _graphs(result: SpecResult) -> list[dict[str, Any]]:
 
 
 def _blamed(graph: Graph, result: SpecResult) -> Iterator[int]:
-    """The nodes to blame: those that causes name, or, of a layer, that stand where they say."""
+    """The nodes to blame: those that causes name, or, for a layer, those at the same place."""
     for finding in result.findings:
         cause = finding.cause
         if cause is None or finding.severity == "note":

@@ -1,1 +1,1 @@
-"""Findings as scripts that need the framework alone; `script` writes one."""
+"""Findings as scripts that need nothing but the framework; `script` writes one."""

@@ -1,5 +1,5 @@
-"""How a layer behaves, as the part of a script that shows it: one run as usual, and one as the
-finding has it, which differs. The framework's own numbers say so, and no truth is needed."""
+"""The part of a script that shows how a layer behaves: a normal run, and a run under the condition
+of the finding, which differs. The framework's own numbers prove it, without any truth."""
 
 from __future__ import annotations
 
@@ -170,8 +170,8 @@ def turned(inputs, again=lambda x: x):
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """How the run differs from the one as usual: `words` of the message, and the statements that
-    set `expected` and `found`. `frameworks` in whose words they are."""
+    """How the second run differs from the normal one: the `words` of the message, and the
+    statements that set `expected` and `found`. `frameworks`: those that it is written for."""
 
     words: str
     lines: str
@@ -377,8 +377,8 @@ sys.exit(0 if {is_output} else 1)
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What shows how the `layer` of a finding behaves, in the words of a framework. `inputs` are
-    the names of its inputs that are differentiated; `version` is an expression."""
+    """Shows how the `layer` of a finding behaves, in the language of a framework. `inputs` are the
+    names of its differentiated inputs; `version` is an expression."""
 
     finding: Finding
     layer: LayerCode
@@ -388,7 +388,8 @@ class Behaviour:
     seed: int
 
     def lines(self) -> Iterator[str]:
-        """The statements after those that make the layer and its inputs. Raises NoScript."""
+        """The statements that follow the construction of the layer and its inputs. Raises
+        NoScript."""
         if self.finding.code == Codes.MISSING_OUTPUT:
             words = f"({self.finding.message})"
             yield self._put(_RETURNED, is_output=_IS_OUTPUT[self.framework], words=words)
@@ -427,7 +428,7 @@ class Behaviour:
         return self.finding.dtype or "float64"
 
     def _put(self, text: str, **more: object) -> str:
-        """The text with what it says of this layer in its places."""
+        """The template with its placeholders replaced by the expressions of this layer."""
         finding = self.finding
         title = f"{finding.code} {CODES[finding.code].name}: {finding.engine}, {self._dtype}"
         is_random = finding.code == Codes.STOCHASTIC
@@ -452,7 +453,8 @@ class Behaviour:
 
     @property
     def _name(self) -> str:
-        """The input or parameter that the finding is about, or the first one that it names."""
+        """The input or parameter that the finding is about, or the first one that its message
+        names."""
         if self.finding.input is not None:
             return self.finding.input
         other = self.finding.other_run

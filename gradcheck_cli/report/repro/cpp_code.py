@@ -1,5 +1,5 @@
-"""A finding of the C++ engine as one file of C++: Eigen alone is included, and all else that the
-formula or the user's function needs stands in it."""
+"""A finding of the C++ engine as one C++ file. It only includes Eigen; everything else that the
+formula or the user's function needs is part of the file."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ _SHAPE = """  gradcheck::Index shape[1 + gradcheck::dimensions], entries = 1, pl
 
 
 def cpp_script(finding: Finding, spec: Spec, known: str, half: float) -> str:
-    """The file, of a finding that has a number. `known` says how the true one is known, `half` is
-    half of the distance between both. Raises NoScript."""
+    """The file for a finding with a number. `known` says how the true number is known, `half` is
+    half of the distance between both numbers. Raises NoScript."""
     entry = finding.entries[0] if finding.entries else Entry(index=(), computed=None)
     point = spec.points[finding.point or 0]
     output, index = _places(finding)
@@ -100,7 +100,7 @@ def cpp_script(finding: Finding, spec: Spec, known: str, half: float) -> str:
 
 
 def _places(finding: Finding) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
-    """The index of the output, and that of the input where it is about a derivative."""
+    """The index of the output, and the index of the input if the finding is about a derivative."""
     if not finding.entries:
         return (), None
     index = finding.entries[0].index
@@ -114,7 +114,7 @@ def _places(finding: Finding) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
 
 
 def _cotangent(finding: Finding) -> tuple[float, ...]:
-    """The numbers of the output whose product is differentiated; none of a single output."""
+    """The cotangent of the product that is differentiated; empty for a single output."""
     how = finding.indexing
     if how is None or not how.cotangents:
         return ()
@@ -192,9 +192,9 @@ def _call(
     place: str | tuple[float, ...],
     given: str,
 ) -> str:
-    """The value, and its derivative by the entry `index` of the input that `begins` there: that of
-    the output at a `place`, or of the product of the output with these numbers. Without a place,
-    the first number of the output that is not finite."""
+    """The value, or its derivative with respect to the entry `index` of the input at position
+    `begins`: for the output at a `place`, or for the product of the output with these numbers.
+    Without a place: the first number of the output that is not finite."""
     first = 0
     if begins is not None and index is not None and moving is not None:
         first = begins + flat_of(index, moving.value.shape)
@@ -216,7 +216,7 @@ def _call(
 
 
 def _alone(text: str) -> str:
-    """The translation unit with our headers, and the user's, in the places of their names."""
+    """The translation unit with our headers and the user's inserted in place of their names."""
     included: set[str] = set()
 
     def own(found: re.Match[str]) -> str:
@@ -259,5 +259,5 @@ def _literals(numbers: Any) -> Iterator[str]:
 
 
 def _number(value: float) -> str:
-    """A number as C++ writes it."""
+    """A number as a C++ literal."""
     return {"inf": "INFINITY", "-inf": "-INFINITY", "nan": "NAN"}.get(repr(value), repr(value))

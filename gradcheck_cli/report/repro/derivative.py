@@ -69,7 +69,7 @@ class Derivative:
 
     @property
     def _compares(self) -> bool:
-        """Whether it also shows what is computed without the compiler, which is right."""
+        """Whether the script also shows the number without the compiler, which is right."""
         return is_of_compiler(self.finding)
 
     @property
@@ -77,13 +77,14 @@ class Derivative:
         return self.language is TORCH
 
     def _is_compiled_whole(self, modes: tuple[Mode, ...]) -> bool:
-        """Whether `torch.compile` compiles the outermost transform, too: forward mode. Reverse mode
-        differentiates what was compiled."""
+        """Whether `torch.compile` also compiles the outermost transform. It does in forward mode;
+        reverse mode differentiates the compiled function."""
         return self._is_torch and self.compiles and modes[:1] == ("forward",)
 
     def _value(self, output: tuple[int, ...]) -> str:
-        """The statements of a function of real arrays, one output or the product with `y_bar`. Of a
-        complex number, its parts are differentiated, whatever a framework calls its gradient."""
+        """The statements of a function of real arrays: one output, or the product with `y_bar`. The
+        parts of a complex number are differentiated, independent of the conjugate convention of a
+        framework."""
         call, lines = self.layer.call, []
         pairs = [name for name, one in self.inputs.items() if one.is_complex]
         for name in pairs:
@@ -98,8 +99,8 @@ class Derivative:
         return "\n    ".join([*lines, f"return {value}"])
 
     def _expression(self) -> tuple[tuple[Mode, ...], str, tuple[int, ...]]:
-        """How often and how it is differentiated, the number as a function of the inputs, and the
-        index of the output that it belongs to."""
+        """The modes of differentiation, the number as a function of the inputs, and the index of
+        its output."""
         finding = self.finding
         if finding.code in OF_OUTPUTS and finding.input is None:
             return (), "value", finding.entries[0].index
@@ -110,7 +111,7 @@ class Derivative:
         return modes, *self._first_order(modes)
 
     def _objects(self, modes: tuple[Mode, ...]) -> Iterator[str]:
-        """The lines that make what is differentiated, and its inputs."""
+        """The lines that construct the differentiated function and its inputs."""
         name, language = self.layer.name, self.language
         yield language.before
         yield self.layer.made
@@ -125,15 +126,15 @@ class Derivative:
 
     @property
     def _cotangent(self) -> tuple[float, ...]:
-        """That of the output, flattened; of a first derivative, it is the one that the worst entry
-        counts."""
+        """The cotangent of the flattened output: for a first derivative, the one that belongs to
+        the worst entry."""
         how, cotangents = self.finding.indexing, self.finding.cotangents
         counts = how is not None and how.cotangents and how.output_axes
         return cotangents[self.finding.entries[0].index[0] if counts else 0] if cotangents else ()
 
     def _tangents(self) -> Iterator[str]:
-        """The lines of the directions whose product is the worst entry: `u` along the rows of a
-        Hessian, and `v`."""
+        """The lines with the directions of the worst entry: `u` along the rows of a Hessian, and
+        `v`."""
         finding = self.finding
         if not (finding.firsts or finding.columns):
             return
@@ -153,7 +154,7 @@ class Derivative:
         return self.language.array.format(value=numbers, dtype=self._parts, leaf="")
 
     def _used(self, modes: tuple[Mode, ...], number: str) -> Iterator[str]:
-        """The definitions of the transforms that an expression needs."""
+        """The definitions of the transforms that an expression uses."""
         third = ""
         if len(modes) > 2:
             inner = "compiled_reverse" if self._is_torch and self.compiles else "reverse"
@@ -165,7 +166,8 @@ class Derivative:
         yield from [third] * bool(third)
 
     def _rules(self, modes: tuple[Mode, ...]) -> Iterator[str]:
-        """The definitions of the transforms, those of PyTorch as its engines take them."""
+        """The definitions of the transforms. Those of PyTorch are written as its engines use
+        them."""
         compiles = self._is_torch and self.compiles
         if "reverse" in (modes[:1] if compiles else modes):
             again = self._is_torch and not compiles and len(modes) > 1
@@ -179,7 +181,7 @@ class Derivative:
             yield DUAL if dual else self.language.forward
 
     def _first_order(self, modes: tuple[Mode, ...]) -> tuple[str, tuple[int, ...]]:
-        """The derivative as an expression, and the index of the output that is differentiated."""
+        """The derivative as an expression, and the index of the differentiated output."""
         finding = self.finding
         how, index = finding.indexing, finding.entries[0].index
         if how is None or bool(how.cotangents) > bool(finding.cotangents):
@@ -195,9 +197,9 @@ class Derivative:
         return f"{by}_{modes[0]}(value, {one})", output
 
     def _composed(self, modes: tuple[Mode, ...]) -> str:
-        """A second derivative as an expression. Where reverse mode is inside, it gives the gradient
-        of the block's rows, of a layer in reverse over reverse that of its columns; where forward
-        mode is, it moves along its columns."""
+        """A second derivative as an expression. If reverse mode is inside, it gives the gradient
+        with respect to the rows of the block (for a layer in reverse over reverse: to its columns).
+        If forward mode is inside, it moves along the columns."""
         finding, index = self.finding, self.finding.entries[0].index
         block = HessianBlock.named(finding.input or "", list(self.spec.inputs))
         axes = [self.inputs[name].value.ndim for name in (block.rows, block.columns)]
@@ -215,9 +217,9 @@ class Derivative:
         return self._nested(modes, first, last)
 
     def _nested(self, modes: tuple[Mode, ...], first: _By, last: _By) -> str:
-        """The inner mode by one entry or along one direction (`first`), and the outer one by
-        another, as an expression: of the value, or third order of its derivative along a
-        direction."""
+        """An expression with the inner mode along `first` and the outer mode along `last`, each an
+        entry or a direction. It differentiates the value or, for third order, its derivative along
+        a direction."""
         outer, inner, *_ = modes
         value = "along_directions(value)" if len(modes) > 2 else "value"
         compiles = self.compiles and self._is_torch
@@ -277,7 +279,7 @@ class Derivative:
 
     @property
     def _parts(self) -> str:
-        """The dtype of real numbers."""
+        """The dtype of real numbers, also of the parts of complex ones."""
         return parts_of(self.finding.dtype or "float64")
 
 

@@ -1,4 +1,4 @@
-"""How a script ends: it prints both numbers, and exits with 1 where the computed one is wrong."""
+"""The end of a script: it prints both numbers, and exits with 1 if the computed one is wrong."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def known_by(finding: Finding) -> str:
 
 
 def is_of_compiler(finding: Finding) -> bool:
-    """Whether the compiler alone is wrong about a number."""
+    """Whether the compiler alone computes a wrong number."""
     if finding.code != Codes.COMPILED_GRADIENT or not finding.entries:
         return False
     return finding.entries[0].computed is not None and finding.entries[0].truth is not None

@@ -1,4 +1,4 @@
-"""What a framework calls it: the expressions and transforms that scripts are written in."""
+"""The languages of scripts: how each framework writes expressions and transforms."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gradcheck_cli.domain.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """How a framework says it: what it imports, its version, an array, a product of arrays as one
-    array, the sum of an array, the number in that, the numbers of an array as a list, how it
-    compiles a function, how a number is computed without a compiler, the dtype of an array, the
-    complex array of pairs along the last axis, and statements that make pairs of a complex `y`.
-    `reverse` and `forward` define `by_reverse` and `by_forward`: the derivative of a function of
-    all inputs by one entry of one of them (`rule_along`: along a direction)."""
+    """How a framework writes things: imports, its version, an array, a product of arrays as one
+    array, the sum of an array, the number in it, the numbers of an array as a list, a compiled
+    function, a number computed without the compiler, the dtype of an array, the complex array of
+    pairs along the last axis, and statements that make pairs of a complex `y`. `reverse` and
+    `forward` define `by_reverse` and `by_forward`: the derivative of a function of all inputs with
+    respect to one entry of one of them (`rule_along`: along a direction)."""
 
     imports: str
     version: str
@@ -218,7 +218,7 @@ FRAMEWORKS = {**FRAMEWORK_OF, "numpy": "numpy"}
 
 
 def rule_along(rule: str, total: str) -> str:
-    """A rule by one entry of an input as the one along a direction of it."""
+    """The rule for one entry of an input, turned into a rule for a direction of it."""
     lines = [line for line in rule.splitlines() if not _OF_UNIT.match(line)]
     text = "\n".join(lines).replace("by_", "along_").replace("index):", "x_dot):")
     product = total.format(y=r"(\2 * x_dot)")

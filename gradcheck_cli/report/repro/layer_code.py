@@ -1,5 +1,5 @@
-"""A user's layer as code that a script can have: its own definitions, without the rest of its file,
-or an import of that file."""
+"""The code of a user's layer in a script: its own definitions without the rest of its file, or an
+import of that file."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class NoScript(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LayerCode:
-    """`source` defines what is differentiated, `made` makes an object of it, called `name`, and
-    `call` is its value as an expression of the dictionary `inputs`."""
+    """`source` defines the differentiated function or class, `made` constructs an object called
+    `name`, and `call` is its value as an expression of the dictionary `inputs`."""
 
     source: str
     made: str
@@ -59,15 +59,14 @@ def layer_code(
 def source_of(
     layer: Implementation, tree: ast.Module, roots: tuple[str, ...], framework: str
 ) -> str:
-    """The statements of the layer's module that define `roots`, or an import of these."""
+    """The statements of the module that define `roots`, or an import of them."""
     needed = _needed(tree, roots)
     is_own = all(_is_known(one, framework) for one in needed)
     return "\n\n".join(map(ast.unparse, needed)) if is_own else _imported(Path(layer.file), roots)
 
 
 def lineage(tree: ast.Module, node: ast.stmt) -> tuple[ast.stmt, ...]:
-    """The definition, and those of the classes of the module that it inherits from, the nearest
-    first."""
+    """The definition, followed by its base classes from the same module, nearest first."""
     found, bases = [node], node.bases if isinstance(node, ast.ClassDef) else []
     for name in map(ast.unparse, bases):
         for one in tree.body:
@@ -89,8 +88,8 @@ def _bound(node: ast.stmt) -> Iterator[str]:
 
 
 def _needed(tree: ast.Module, roots: tuple[str, ...]) -> list[ast.stmt]:
-    """The statements of the module, in order, that bind `roots`, those that these read from, and
-    those that add something to them, as `defvjp` adds a rule to a custom derivative."""
+    """The statements of the module, in order, that bind `roots`, those that they depend on, and
+    those that extend them, as `defvjp` adds a rule to a custom derivative."""
     imports = (node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
     modules = {name for node in imports for name in _bound(node)}
     wanted, seen = set(roots), set[str]()
@@ -107,8 +106,8 @@ def _needed(tree: ast.Module, roots: tuple[str, ...]) -> list[ast.stmt]:
 
 
 def _told(node: ast.stmt) -> Iterator[str]:
-    """The functions of the module that a statement tells something: `f.defvjp(...)`, `@f.defjvp`,
-    `register(f)`."""
+    """The functions of the module that a statement registers something with: `f.defvjp(...)`,
+    `@f.defjvp`, `register(f)`."""
     match node:
         case ast.Expr(value=ast.Call()):
             yield from _names_in(node)
@@ -122,7 +121,8 @@ def _names_in(node: ast.AST) -> set[str]:
 
 
 def _is_known(node: ast.stmt, framework: str) -> bool:
-    """Whether a statement imports nothing, or the framework or Python's own modules."""
+    """Whether a statement imports only the framework or Python's own modules, or is not an
+    import."""
     known = {*sys.stdlib_module_names, *_FRAMEWORKS.get(framework, _JAX)}
     match node:
         case ast.Import():
@@ -146,8 +146,8 @@ def _imported(path: Path, roots: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What a target is by its definition, the first of `lineage`; without one, a member of
-    something."""
+    """What kind of object a target is according to its definition, the first of `lineage`; without
+    a definition, an attribute of another object."""
 
     layer: Implementation
     target: str
@@ -159,7 +159,7 @@ class _Kind:
 
     @property
     def is_made(self) -> bool:
-        """Whether it is a class whose object is the layer."""
+        """Whether the target is a class, and the layer an object of it."""
         return isinstance(self.node, ast.ClassDef) and not self._is_function_of_autograd
 
     @property
@@ -170,12 +170,12 @@ class _Kind:
 
     @property
     def name(self) -> str:
-        """What is called."""
+        """The name that is called."""
         is_function = isinstance(self.node, ast.FunctionDef) and _placed(self.node)
         return self.target if is_function else "layer"
 
     def made(self, framework: str, dtype: str) -> str:
-        """The lines that make it, where there are any."""
+        """The lines that construct the object, if there are any."""
         name = self.target
         if name == self.name:
             return ""
@@ -192,9 +192,10 @@ class _Kind:
         return f"{before}layer = {name}({', '.join(args)}){moved}"
 
     def call(self, inputs: Sequence[str]) -> str:
-        """As `engines.layer.binding` calls it: each input in the place of its parameter, from the
-        first one on that is left to its default by name; after them what the spec adds. (What
-        TensorFlow's `custom_gradient` is given by name has no custom gradient.)"""
+        """The call as in `engines.layer.binding`: each input at the position of its parameter.
+        Inputs after the first parameter that keeps its default are passed by name. The additional
+        arguments of the spec follow. (TensorFlow's `custom_gradient` ignores the gradients of
+        keyword arguments.)"""
         parameters = self._called()
         positional = [f"inputs[{name!r}]" for name in inputs]
         named: list[str] = []
@@ -217,7 +218,8 @@ class _Kind:
         return f"{self.name}({', '.join([*positional, *args, *named])})"
 
     def _called(self) -> dict[str, bool] | None:
-        """The parameters of what is called, and whether each has a place; None: not known."""
+        """The parameters of the callable, and whether each is positional; None if they are
+        unknown."""
         match self.node:
             case ast.FunctionDef():
                 return _placed(self.node) or None
@@ -233,7 +235,7 @@ class _Kind:
 
 
 def methods_of(lineage: tuple[ast.stmt, ...]) -> dict[str, ast.FunctionDef]:
-    """Those of a class, the first of its lineage, and those that it inherits."""
+    """The methods of a class, the first of its lineage, including inherited ones."""
     return {
         one.name: one
         for node in reversed(lineage)
@@ -243,7 +245,7 @@ def methods_of(lineage: tuple[ast.stmt, ...]) -> dict[str, ast.FunctionDef]:
 
 
 def _placed(node: ast.FunctionDef) -> dict[str, bool]:
-    """The parameters, and whether each has a place; else it is given by name only."""
+    """The parameters, and whether each is positional or keyword-only."""
     placed = (*node.args.posonlyargs, *node.args.args)
     return {
         **{one.arg: True for one in placed},

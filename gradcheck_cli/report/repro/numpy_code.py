@@ -1,4 +1,4 @@
-"""A NumPy pair as code that a script can have: a run of its forward, then one of its backward."""
+"""A NumPy pair as code for a script: a call of its forward, then a call of its backward."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ _ROW = "y_bar = np.array({numbers}, {dtype}).astype(np.asarray(y).dtype).reshape
 
 
 class _Code(str):
-    """An expression where `repr` is to write one."""
+    """An expression that `repr` writes unchanged."""
 
     __repr__ = str.__str__
 
 
 @dataclass(frozen=True, slots=True)
 class PairCode(LayerCode):
-    """`backward` is the call of the backward, which reads `y_bar`, and `settled` the statement
-    between the two calls; `order` are the inputs in the order of forward's arguments."""
+    """`backward` is the call of the backward, which reads `y_bar`. `settled` is the statement
+    between the two calls. `order` are the inputs in the order of forward's parameters."""
 
     backward: str
     settled: str
@@ -63,15 +63,15 @@ class PairCode(LayerCode):
         part: str = "",
     ) -> str:
         """The statements that set `computed`: an entry of the gradient of an input, or its `part`
-        (".real", ".imag"). `bar` sets the upstream gradient `y_bar`, and `floating` are the inputs
-        that may have a gradient. Raises NoScript."""
+        (".real", ".imag"). `bar` sets the upstream gradient `y_bar`; `floating` are the inputs that
+        may have a gradient. Raises NoScript."""
         picked = self.picked(name, floating)
         return _RUN.format(
             forward=self.call, settled=self.settled, picked=picked, bar=bar, index=index, part=part
         )
 
     def picked(self, name: str, floating: Sequence[str]) -> str:
-        """The statements that set `gradient`, that of an input. Raises NoScript."""
+        """The statements that set `gradient`, the gradient of an input. Raises NoScript."""
         if name not in self.order:
             raise NoScript(f"`{name}` is no input")
         names = [one for one in self.order if one in floating]
@@ -90,7 +90,7 @@ def one_output(output: tuple[int, ...], upstream: str = "1") -> str:
 
 
 def all_outputs(cotangent: Sequence[float], is_complex: bool) -> str:
-    """The upstream gradient with these numbers; of a complex output they are pairs."""
+    """The upstream gradient with these numbers. For a complex output they are pairs."""
     if not is_complex:
         return _ROW.format(numbers=[*cotangent], dtype="float")
     numbers = [complex(*pair) for pair in zip(cotangent[::2], cotangent[1::2], strict=True)]
@@ -131,7 +131,7 @@ def pair_code(layer: Implementation, inputs: Sequence[str]) -> PairCode:
 
 
 def _settled(found: Convention) -> str:
-    """What makes `y`, and `cache` where there is one, of what forward gave."""
+    """The statement that takes `y`, and `cache` if there is one, from the result of forward."""
     if found.style == "cache":
         return "y, cache = y"
     if found.style == "input or cache":
@@ -141,7 +141,7 @@ def _settled(found: Convention) -> str:
 
 
 def _rest(found: Convention) -> list[_Code]:
-    """What backward takes after the upstream gradient. Raises NoScript."""
+    """The arguments of backward after the upstream gradient. Raises NoScript."""
     if found.style == "upstreams":
         raise NoScript("its backward takes several upstream gradients")
     if found.style == "upstream":
@@ -163,8 +163,8 @@ def _is_class(node: ast.stmt, name: str) -> bool:
 
 
 def _stub(node: ast.FunctionDef) -> Callable[..., Any]:
-    """A function with the parameters of this one and nothing else: whether a default is None
-    counts, its value does not."""
+    """A function with the same parameters and no body. Whether a default is None is kept, its value
+    is not."""
     static = any(ast.unparse(one) == "staticmethod" for one in node.decorator_list)
     given = node.args
     is_method = not static and given.args and given.args[0].arg == "self"

@@ -1,5 +1,5 @@
-"""Scripts that show something else than one number of a derivative: what kind of gradient it is, a
-lost output, two modes that disagree, a NumPy pair, and how a layer behaves."""
+"""Scripts that show something other than one number of a derivative: the kind of a gradient, a lost
+output, two modes that disagree, a NumPy pair, and the behaviour of a layer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ except Exception as error:
 
 
 class KindOfGradient(Derivative):
-    """The part of a script that shows the dtype of a gradient, or that the framework raises."""
+    """The part of a script that shows the dtype or shape of a gradient, or that the framework
+    raises."""
 
     def parts(self) -> Iterator[str]:
         modes, name = self._moved()
@@ -63,7 +64,7 @@ class KindOfGradient(Derivative):
         return end + f"sys.exit(0 if computed == {usual!r} else 1)\n"
 
     def _moved(self) -> tuple[tuple[Mode, ...], str]:
-        """The modes, and the input that is differentiated."""
+        """The modes, and the differentiated input."""
         mode: Any = self.finding.mode or "reverse"
         name = self.finding.input
         if name not in self.inputs:
@@ -104,7 +105,7 @@ class OfPair(Derivative):
 
 
 class LostOutput(Derivative):
-    """The part of a script that shows the first number of the output that is none."""
+    """The part of a script that shows the first number of the output that is not finite."""
 
     def parts(self) -> Iterator[str]:
         yield "\n".join(part for part in self._objects(()) if part)

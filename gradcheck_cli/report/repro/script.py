@@ -1,5 +1,5 @@
-"""A finding as a script: it imports the framework alone, prints the computed and the true number,
-and exits with 1."""
+"""A finding as a script: it imports nothing but the framework, prints the computed and the true
+number, and exits with 1."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OF_A_KIND = (
 
 
 def script(finding: Finding, spec: Spec, seed: int = 0) -> str:
-    """The script. Raises NoScript where none can show the finding."""
+    """The script. Raises NoScript if no script can show the finding."""
     engine = finding.engine or ""
     if engine == "eigen":
         return _of_cpp(finding, spec)
@@ -69,7 +69,7 @@ def _of_cpp(finding: Finding, spec: Spec) -> str:
 
 
 def _kind(finding: Finding) -> type[Derivative]:
-    """What kind of script a finding takes. Raises NoScript."""
+    """The class that writes the script of a finding. Raises NoScript."""
     is_pair = finding.engine == "numpy"
     if is_pair and finding.code in OF_BEHAVIOUR and not finding.entries:
         return OfBehaviour
@@ -92,7 +92,8 @@ def _kind(finding: Finding) -> type[Derivative]:
 
 
 def _function(finding: Finding, spec: Spec, framework: str, seed: int) -> LayerCode:
-    """What is differentiated: the formula in the framework's words, or the user's layer."""
+    """The differentiated function: the formula in the language of the framework, or the user's
+    layer."""
     for layer in spec.implementations:
         if layer.engine == finding.engine == "numpy":
             return pair_code(layer, list(spec.inputs))

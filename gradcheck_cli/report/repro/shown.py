@@ -9,9 +9,9 @@ from gradcheck_cli.report.repro.ending import half_of
 
 
 def shows(printed: str, finding: Finding) -> bool:
-    """Whether a script printed the number that the finding has, or the dtype, the shape, the
-    refusal or how it behaves. A wrong number of a compiler may differ from run to run: it is shown
-    where the number without the compiler is right."""
+    """Whether a script printed the number, dtype, shape, refusal or behaviour of the finding. A
+    wrong number of a compiler may differ from run to run, so a right number without the compiler is
+    enough."""
     lines = [line.partition(": ") for line in printed.splitlines()]
     words = {said: " ".join(rest.split()) for said, _, rest in reversed(lines)}
     computed = words.get("computed", "")
@@ -31,8 +31,8 @@ def shows(printed: str, finding: Finding) -> bool:
 
 
 def _says(computed: str, message: str) -> bool:
-    """Whether a message has the words that a script printed: a dtype, a shape, what is raised, or
-    those in brackets after a number, which is of a cotangent of its own."""
+    """Whether a message contains the words that a script printed: a dtype, a shape, an exception,
+    or the words in brackets after a number, which belongs to another cotangent."""
     in_brackets = re.fullmatch(r"\S+ \((.*)\)", computed)
     words = in_brackets[1] if in_brackets else computed
     dtype, _, is_kind = words.partition(" of shape ")
