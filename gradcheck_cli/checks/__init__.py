@@ -1,1 +1,1 @@
-"""Checks of layers that users wrote and of formulas: from numbers to findings."""
+"""Examine users' layers and formulas: from numbers to findings."""

@@ -1,7 +1,8 @@
-"""A layer whose inputs move only so that they stay of their kind: rotations by turning, and so on.
+"""A layer whose inputs have kinds: each moves only so that it stays of its kind, as a rotation
+turns.
 
-Everything that moves an input adds something to it. Here that is the coordinates of a value that is
-of its kind again, and gradients are those by the coordinates.
+Callers move an input by adding to it. For an input with a kind, the addend is a vector of
+coordinates of another value of that kind, and gradients are with respect to the coordinates.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ WHOLE = "not traced: an input has a kind"
 
 
 def kinds_of(inputs: Mapping[str, Input]) -> dict[str, Kind]:
-    """The kinds of the inputs that have one."""
+    """The kind of each input that has one."""
     return {name: KINDS[one.kind] for name, one in inputs.items() if one.kind}
 
 
 def moved(
     kinds: Mapping[str, Kind], own: Mapping[str, Array], values: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """The values; those of a kind are taken for `own` with coordinates added."""
+    """The values, with those of a kind read as `own` plus coordinates and moved accordingly."""
     return {
         name: kinds[name].moved(own[name], value - own[name])
         if name in kinds and not np.array_equal(value, own[name])
@@ -51,7 +52,7 @@ def moved(
 
 
 class Admissible:
-    """`subject.Subject` of a subject whose inputs of these `kinds` stay what they are. `origin` has
+    """A subject (`subject.Subject`) whose inputs of these `kinds` stay of their kind. `origin` has
     the values at which all coordinates are zero."""
 
     def __init__(
@@ -133,7 +134,7 @@ class Admissible:
     def _pulled(
         self, gradients: Mapping[str, Array | None], values: Mapping[str, Array]
     ) -> dict[str, Array | None]:
-        """Gradients (k, n) or (n,) by the coordinates of inputs that have some."""
+        """Convert gradients (k, n) or (n,) of inputs with a kind to gradients by coordinates."""
         found = dict(gradients)
         for name, kind in self._kinds.items():
             gradient = found.get(name)
@@ -144,14 +145,14 @@ class Admissible:
         return found
 
     def costing(self, truth: Truth) -> Truth:
-        """The truth (of all rows), with what the roundings of the framework's gradient cost the one
-        by the coordinates: half an ulp of every entry."""
+        """The truth (of all rows) with the rounding of the framework's gradient added to the costs:
+        half an ulp of every entry, converted to coordinates."""
         rows = np.eye(output_size(self))
         gradients = self._subject.run(Call(cotangents=rows)).gradients
         blocks = dict(truth.blocks)
         for (mode, name), block in truth.blocks.items():
             gradient = gradients.get(name)
-            whole = gradient is not None and gradient.shape == block.value.shape  # no directions
+            whole = gradient is not None and gradient.shape == block.value.shape  # not projected
             if name in self._kinds and gradient is not None and whole:
                 x = self._own[name]
                 errors = np.abs(gradient).reshape(-1, *x.shape) * FORMATS[truth.dtype].unit_roundoff

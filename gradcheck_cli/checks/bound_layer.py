@@ -1,4 +1,4 @@
-"""A layer as it is examined, in the dtype that is judged and in the highest precision."""
+"""A layer bound for its examination: in the dtype that is judged, and in the highest precision."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from gradcheck_cli.engines.layer.subject import CallResult, Subject, output_size
 Bind = Callable[[str, Values], Subject | None]
 
 MOVING = "moving size"
-"""How many entries move: what is `learned` of a live layer when its gradients are examined, for the
-examination of its behaviour."""
+"""The key under which the check of gradients records a layer's number of moving entries, for the
+check of its behaviour."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundLayer:
-    """`narrow` is the layer in the dtype of the problem, `highest` in the highest precision that it
-    runs in, which may be the same; the dtype of `problem` is the one by whose digits it is judged.
-    `bind` gives the layer in another dtype, or with other values of its leaves, or None where it
-    does not run so. `uncast`: `highest` is the layer without its casts. `known` are values of
-    theirs at their own leaves."""
+    """A layer in the dtype of its problem (`narrow`) and in the highest precision that it runs in
+    (`highest`), which may be the same subject. The layer is judged by the precision of
+    `problem.dtype`. `bind` gives the layer in another dtype or at other values of its leaves, or
+    None if it does not run so. If `uncast`, `highest` is the layer without its casts. `known` holds
+    values of the two subjects at their own leaves."""
 
     name: str
     problem: LayerProblem
@@ -41,7 +41,7 @@ class BoundLayer:
     known: Sequence[tuple[Subject, Array]] = ()
 
     def value(self, subject: Subject) -> Array:
-        """That of `narrow` or `highest` at its own leaves."""
+        """The value of `narrow` or `highest` at the subject's own leaves."""
         seen = (value for one, value in self.known if one is subject)
         found = next(seen, None)
         return subject.value({}) if found is None else found
@@ -53,13 +53,13 @@ class BoundLayer:
         return {name: (entry.low, entry.high) for name, entry in entries.items()}
 
     def doubt(self) -> Steps[None]:
-        """Asks, before anything is said against the layer, whether it casts on its way."""
+        """Ask whether the layer casts; to be done before a finding blames the layer."""
         yield [Ask(self.name, CastsRequest())]
 
     @contextmanager
     def elsewhere(self, dtype: str, values: Values) -> Iterator[Subject | None]:
-        """The layer in `dtype` where leaves have other values, as far as they can be given: what a
-        closure captured stays as it is."""
+        """The layer in `dtype` at other values of its leaves. Leaves that a closure captured keep
+        their values."""
         captured = {leaf.name for leaf in self.narrow.leaves if leaf.role == "captured"}
         given = {name: value for name, value in values.items() if name not in captured}
         there = self.bind(dtype, given)
@@ -71,7 +71,7 @@ class BoundLayer:
 
     @contextmanager
     def coarser(self) -> Iterator[Subject | None]:
-        """The layer in a dtype with fewer digits than the highest precision, at its own values."""
+        """The layer at its own values in a dtype below the highest precision, or None."""
         if self.narrow.dtype != self.highest.dtype:
             yield self.narrow
         elif self.highest.dtype == "float64":
@@ -83,7 +83,7 @@ class BoundLayer:
     def evaluation(
         self, subject: Subject, ran: CallResult, mode: Mode, rows: int, seconds: float
     ) -> Evaluation:
-        """A run with so many rows of cotangents."""
+        """The run as an Evaluation with this number of cotangents."""
         return Evaluation(
             engine=self.name,
             dtype=subject.dtype,
@@ -103,7 +103,7 @@ class BoundLayer:
         truth: Truth,
         wide: Mapping[tuple[str, str], Evaluation],
     ) -> Case:
-        """What the judge is given."""
+        """The evidence for the judge."""
         problem, narrow = self.problem, self.narrow
         return Case(
             spec=with_layer(problem, narrow),
@@ -131,7 +131,7 @@ def moving_size(subject: Subject) -> int:
 
 
 def output_shape(subject: Subject) -> tuple[int, ...]:
-    """The shape of the only output; several outputs are one flat vector."""
+    """The shape of the only output, or (m,) for several outputs, which are concatenated."""
     if len(subject.outputs) == 1:
         return subject.outputs[0].shape
     return (output_size(subject),)
@@ -143,7 +143,7 @@ def is_complex(subject: Subject) -> bool:
 
 
 def with_layer(problem: LayerProblem, subject: Subject) -> Spec:
-    """The spec, with the layer as a program of one operation over its leaves."""
+    """The spec with the layer as its program: one operation over the leaves."""
     leaves = {leaf.name: leaf.shape for leaf in subject.leaves}
     program = as_program(problem.implementation, leaves, output_shape(subject))
     wrt = tuple(leaf.name for leaf in subject.leaves if leaf.differentiable)

@@ -1,4 +1,4 @@
-"""Bounds inside a layer that keep a number away from a pole and make its gradient exactly zero."""
+"""Find bounds in a layer that keep a number away from a pole and make its gradient exactly zero."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from gradcheck_cli.truth.certified.clip_guards import has_pole
 
 
 def with_guards(case: Case, subject: Subject) -> Case:
-    """The case of a whole Jacobian by reverse mode, with the bounds without which entries would be
-    other numbers. They are looked for only where an entry of an input has no effect at all, and
-    only where everything runs without them."""
+    """Add to the case the bounds without which entries of a whole Jacobian by reverse mode would
+    differ. Only entries of an input with no effect at all are examined, and only if the layer runs
+    without the bounds."""
     truth = case.truth
     ran = next((one for one in case.evaluations if one.mode == "reverse"), None)
     if truth is None or ran is None or ran.failure is not None:
@@ -52,10 +52,10 @@ def with_guards(case: Case, subject: Subject) -> Case:
 
 @dataclass
 class StillEntries:
-    """Entries of each leaf whose products with all cotangents are exactly 0, so that all their
-    derivatives are; as of a large layer, of which no single derivatives are known."""
+    """Entries of each leaf whose products with all cotangents are exactly 0, so all their
+    derivatives are zero. For large layers, whose single derivatives are unknown."""
 
-    zero: dict[str, Array] = field(default_factory=dict)  # empty where there are none
+    zero: dict[str, Array] = field(default_factory=dict)  # a mask of size 0: no entry is left
 
     def begin(self) -> None:
         self.zero.clear()
@@ -86,8 +86,9 @@ class StillEntries:
 def _without(
     zero: Mapping[str, Array], unclipped: UnclippedGradients
 ) -> dict[tuple[str, str], Array]:
-    """The entries that are other numbers, nan for all others. They may be infinite where the value
-    is, too; at a vertical tangent, as of a square root at 0, the bound is all that is there."""
+    """The entries that differ without the bound, nan for all others. They may be infinite only if
+    the value has a pole, too; at a vertical tangent, as of a square root at 0, a bound is the usual
+    remedy."""
     is_pole = has_pole(unclipped.pole)
     found = {}
     for name, columns in zero.items():

@@ -1,4 +1,4 @@
-"""What a spec declares as meant inside a layer: found there, and followed by its truth."""
+"""Find what a spec declares `by_design` inside a layer, and use it as the truth."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from gradcheck_cli.formula import Argument, FormulaError, parse
 from gradcheck_cli.specfile.stretches import NoStretch, Stretch, stretch
 from gradcheck_cli.truth.plain import PlainFunction, inlined
 
-DECLARED = "declared"  # where the truth of such a layer comes from
+DECLARED = "declared"  # the source of the truth of a layer with declarations
 FIRST_ORDER_ONLY = "second derivatives are not checked: `by_design` declares only first derivatives"
 
 
 def declared_in(problem: LayerProblem) -> dict[int, ByDesign]:
-    """The declarations about the engine of this problem, by their places in the spec."""
+    """The declarations about the engine of this problem, by their index in the spec."""
     engine = problem.implementation.engine
     return {i: one for i, one in enumerate(problem.spec.by_design) if one.concerns(engine)}
 
 
 class Design:
-    """What is declared, followed by `subject`, which the truth comes from. Raises BadSpec where
-    there are no such lines, and NotDeclarable."""
+    """The declarations of a spec, applied to `subject`, which gives the truth. Raises BadSpec if
+    the source has no such lines, and NotDeclarable if a declared call cannot be followed."""
 
     def __init__(self, problem: LayerProblem, subject: Subject) -> None:
         self._problem = problem
@@ -61,7 +61,7 @@ class Design:
         self._needless = self._slope.is_same(without)
 
     def _is_as_before(self, one: Array, other: Array) -> bool:
-        """Whether the values are the same to half of the digits."""
+        """Whether two values are equal to half of the digits."""
         half = FORMATS[self.subject.dtype].half
         scale = np.max(np.abs(one[np.isfinite(one)]), initial=0.0)
         return bool(np.allclose(one, other, rtol=0.0, atol=half * scale, equal_nan=True))
@@ -85,7 +85,7 @@ class Design:
         }
 
     def modes(self, problem: LayerProblem) -> tuple[Mode, ...]:
-        """The modes in which the declared derivative is what the framework is to give."""
+        """The modes in which the framework should return the declared derivative."""
         if not self.any or problem.named_modes:
             return problem.modes
         if all(one.stops_tangents for one in self._declared.found.values()):
@@ -93,7 +93,7 @@ class Design:
         return tuple(mode for mode in problem.modes if mode != "forward")
 
     def declared(self, answer: LayerAnswer) -> LayerAnswer:
-        """The answer; its truth is what the spec declares."""
+        """The answer, with the declaration named as the source of its truth."""
         if not self.any:
             return answer
         return replace(
@@ -117,7 +117,7 @@ class Design:
 
     @property
     def meant(self) -> tuple[Meant, ...]:
-        """What matched, for the report."""
+        """The matches of each declaration, for the report."""
         return tuple(
             Meant(
                 index,
@@ -130,7 +130,7 @@ class Design:
         )
 
     def notes(self) -> Iterator[str]:
-        """What is accepted, and why, as sentences."""
+        """Sentences that say which parts are accepted by design, and why."""
         if not self.any:
             return
         for one in self._declared.found.values():
@@ -156,13 +156,13 @@ def _bad(design: ByDesign, message: str, help: str = "") -> BadSpec:
 
 
 def not_held(error: NotDeclarable) -> BadSpec:
-    """A declared call that cannot be followed, as a mistake of the spec."""
+    """Report a declared call that cannot be followed as a mistake of the spec."""
     message = str(error).removeprefix("by_design: ")
     return _bad(error.design, message, "remove it, or check the layer without this part")
 
 
 def _formula(problem: LayerProblem, design: ByDesign, text: str) -> Formula:
-    """The surrogate as a function of what the function is given, in float64."""
+    """The surrogate as a function of the function's arguments, in float64."""
     constants, known = problem.spec.constants, {}
 
     def value(given: Mapping[str, Any]) -> Array:
@@ -183,8 +183,8 @@ def _formula(problem: LayerProblem, design: ByDesign, text: str) -> Formula:
 
 
 class _Slope:
-    """The slope of a layer along random signs of everything that moves, for a random cotangent: a
-    central difference with two thirds of the digits."""
+    """The layer's slope along random signs of all moving entries, for a random cotangent: a central
+    difference with two thirds of the digits."""
 
     def __init__(self, problem: LayerProblem, subject: Subject) -> None:
         self._subject = subject
@@ -204,13 +204,13 @@ class _Slope:
                 end[leaf.name] = np.clip(leaf.value + side * self._step * size * along, low, high)
 
     def taken(self) -> tuple[float, float]:
-        """The slope, and how large its parts are."""
+        """The slope, and the sum of the sizes of its terms."""
         above, below = (self._subject.value(end) for end in self._ends)
         parts = self._row * (above - below) / (2 * self._step)
         return float(np.sum(parts)), float(np.sum(np.abs(parts)))
 
     def is_same(self, before: tuple[float, float]) -> bool:
-        """Whether it is what it was, to a quarter of the digits."""
+        """Whether the slope equals its earlier value to a quarter of the digits."""
         now = self.taken()
         near = abs(now[0] - before[0]) <= 2.0 ** -(NOTE_BITS * self._bits) * max(now[1], before[1])
         return bool(near)

@@ -1,5 +1,5 @@
-"""A layer that goes on in a narrower dtype on its way: by the digits of which dtype it is judged,
-and what is said of it."""
+"""Layers that cast to a narrower dtype: which dtype's precision they are judged by, and the notes
+and findings about it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Casts:
         return bool(self.narrow or self.highest)
 
     def digits(self, dtype: str) -> str:
-        """The narrowest dtype in the forward pass: the derivative of what is computed in it has no
-        more digits. A backward that has fewer than its forward loses them."""
+        """The narrowest dtype in the forward pass; derivatives of its numbers have no more digits.
+        Casts in the backward do not count: there, digits are lost by its own fault."""
         return _digits(self.narrow, dtype)
 
     def digits_of_highest(self, dtype: str) -> str:
@@ -57,10 +57,10 @@ class Casts:
 def wrong_without(
     case: Case, noise: Callable[[], Mapping[str, Array]] = dict
 ) -> tuple[Finding, ...]:
-    """What is wrong of the layer without its casts, which is in `case.wide`: it is granted what
-    rounding costs in float64, and what its constants have fewer digits for. Half of the digits of
-    bfloat16, which are granted to the layer as it is, are four. `noise` says how far its own
-    rounding moves a gradient by reverse mode, (m, n) a leaf."""
+    """Findings about gradients that are wrong even without the layer's casts (`case.wide`). They
+    are granted the cost of rounding in float64, and what the lower precision of its constants
+    costs: half of the digits of bfloat16, as granted to the layer with casts, is only four. `noise`
+    says how far the layer's own rounding moves a gradient by reverse mode, (m, n) for each leaf."""
     if case.truth is None or not case.wide:
         return ()
     finer = FORMATS["float64"].unit_roundoff / FORMATS[case.dtype].unit_roundoff
@@ -71,7 +71,7 @@ def wrong_without(
         for (mode, name), block in case.truth.blocks.items():
             own = noises.get(name)
             cost = block.condition + finer * block.floor
-            if own is not None and own.shape == cost.shape:  # no directions
+            if own is not None and own.shape == cost.shape:  # not projected on directions
                 cost = cost + ROUNDINGS * own
             cost = np.where(_lost_in(case, mode, name), np.inf, cost)
             blocks[mode, name] = replace(block, allowance=cost, floor=cost)
@@ -90,8 +90,8 @@ def wrong_without(
 
 
 def _lost_in(case: Case, mode: str, name: str) -> Array | bool:
-    """The entries of which the layer with its casts has no digit left, and without them some: it
-    rounds in float64, too."""
+    """A mask of the entries that have no right digit with the layer's casts but some without them:
+    such an entry rounds in float64, too."""
     assert case.truth is not None
     value = next(b.value for key, b in case.truth.blocks.items() if key == (mode, name))
     off = []
@@ -106,7 +106,7 @@ def _lost_in(case: Case, mode: str, name: str) -> Array | bool:
 
 
 def casts_of(narrow: Subject, highest: Subject) -> Casts:
-    """What a run of each shows."""
+    """The casts in one run of each subject."""
     mine = seen(narrow)
     return Casts(mine, mine if highest is narrow else seen(highest))
 
@@ -116,7 +116,7 @@ def _digits(casts: Sequence[Cast], dtype: str) -> str:
 
 
 def seen(subject: Subject) -> Sequence[Cast]:
-    """The casts of one run; none where it cannot be watched."""
+    """The casts of one run; none if the run cannot be watched."""
     none: Sequence[Cast] = ()
     return where_it_runs(subject.casts, none)
 

@@ -1,6 +1,9 @@
-"""Findings about a compiled derivative, compared with the same function without its compiler: where
-that is right, they are GC108, or GC104 where the value is wrong, and name the compiler's stage.
-Where the compiled derivative alone is right, there is a note."""
+"""Findings that a compiler causes.
+
+A compiled derivative is compared with the derivative of the same function without its compiler. If
+the uncompiled derivative is right, the finding becomes GC108, or GC104 for a value, and names the
+stage of the compiler. If only the compiled derivative is right, a note says so.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +31,10 @@ OF_NUMBERS = (
     Codes.PRECISION_LOSS,
     Codes.UNDERFLOW_TO_ZERO,
 )
-"""What can be wrong with the numbers of a derivative."""
+"""Findings about the numbers of a derivative."""
 
 OF_VALUES = (Codes.UNSTABLE_OUTPUT, Codes.NON_FINITE_OUTPUT)
-"""What can be wrong with the value."""
+"""Findings about the value."""
 
 
 def blamed_on_a_stage(
@@ -39,11 +42,10 @@ def blamed_on_a_stage(
     stages: Sequence[str],
     examined_at: Callable[[str], Steps[Examined]],
 ) -> Steps[tuple[Finding, ...]]:
-    """The findings of one engine, of which the entries that are right without its compiler are
-    GC108.
+    """The findings of one engine, with GC108 for the entries that are right without its compiler.
 
-    `stages` are those of its compiler, from nothing compiled to everything; `examined_at` gives the
-    checks and findings where it goes up to a stage and no further.
+    `stages` are the stages of its compiler, from nothing compiled to everything compiled.
+    `examined_at` gives the checks and findings when the compiler stops after a stage.
     """
     suspects = [
         _Suspect(finding, entry)
@@ -74,15 +76,15 @@ def blamed_on_a_stage(
 
 @dataclass(slots=True)
 class _Suspect:
-    """An entry of a finding, or a finding without entries. `before` is the last stage at which it
-    is right, `wrong_from` the first one at which it is wrong again, and `silent` are those between
-    them that say nothing."""
+    """An entry of a finding, or a finding without entries. `before` is the last stage at which the
+    entry is right, `wrong_from` the first later stage at which it is wrong. `silent` lists the
+    stages between the two that gave no numbers."""
 
     finding: Finding
     entry: Entry | None
     before: str = ""
     wrong_from: str = ""
-    wrong_without: bool = False  # a compiler
+    wrong_without: bool = False  # wrong without the compiler, too
     silent: list[str] = field(default_factory=list)
 
     @property
@@ -95,8 +97,8 @@ class _Suspect:
 
 
 def _by_stage(finding: Finding, suspects: Sequence[_Suspect], last: str) -> Iterator[Finding]:
-    """The finding; where its entries go wrong at different stages, one for each. What it has beyond
-    the entries that it shows goes with the worst one."""
+    """Split the finding into one for each stage at which entries go wrong. Entries that the finding
+    counts but does not show go with the worst entry."""
     groups: dict[tuple[str, str], list[Entry]] = {}
     for one in suspects:
         if one.finding is finding:
@@ -116,7 +118,7 @@ def _by_stage(finding: Finding, suspects: Sequence[_Suspect], last: str) -> Iter
 
 
 def any_of(silent: Sequence[str], wrong: str) -> str:
-    """The first stage that is wrong, or one of those before it, which say nothing."""
+    """The first stage that is wrong, and the silent stages before it, in words."""
     return " or ".join((*silent, wrong))
 
 
@@ -125,12 +127,12 @@ def _index(entry: Entry) -> str:
 
 
 def is_of_value(finding: Finding) -> bool:
-    """Whether this is about the value, which the compiler may be to blame for."""
+    """Whether the finding is about the value, possibly changed by the compiler."""
     return finding.code in OF_VALUES or (finding.code == Codes.WRONG_OUTPUT and bool(finding.stage))
 
 
 def _is_judged(finding: Finding, checks: Sequence[Check], findings: Sequence[Finding]) -> bool:
-    """Whether the same numbers came out there."""
+    """Whether that stage gave the same derivative, so that it was judged."""
     if any(one.mode == finding.mode and one.code.startswith(Families.ENGINE) for one in findings):
         return False
     inputs = {one.input for one in checks if one.mode == finding.mode}
@@ -140,7 +142,7 @@ def _is_judged(finding: Finding, checks: Sequence[Check], findings: Sequence[Fin
 def _is_seen(
     finding: Finding, entry: Entry | None, checks: Sequence[Check], findings: Sequence[Finding]
 ) -> bool:
-    """Whether the same entry is wrong there, too, or is of an output that is lost there."""
+    """Whether the same entry is wrong at that stage, too, or its output is lost there."""
     what = finding.mode, finding.input
     if finding.code == Codes.UNSTABLE_OUTPUT and not _is_beyond_rounding(finding, entry):
         return True  # a compiler may round in a different order
@@ -156,7 +158,7 @@ def _is_seen(
 
 
 def _is_beyond_rounding(finding: Finding, entry: Entry | None) -> bool:
-    """Whether a value is farther off than rounding every operation brings it."""
+    """Whether the error of a value is larger than rounding each operation once explains."""
     if entry is None or entry.computed is None or entry.truth is None or entry.rounding is None:
         return False
     base = FEW_ULPS * FORMATS[finding.dtype or "float64"].ulp(entry.truth)
@@ -165,16 +167,16 @@ def _is_beyond_rounding(finding: Finding, entry: Entry | None) -> bool:
 
 
 def _has(finding: Finding, entry: Entry | None) -> bool:
-    """Whether a finding is about an entry, as far as it shows its entries."""
+    """Whether the finding is about the entry, or does not show all its entries."""
     if entry is None or finding.more or not finding.entries:
         return True
     return any(entry.index == one.index for one in finding.entries)
 
 
 def _is_lost(finding: Finding, entry: Entry | None, findings: Sequence[Finding]) -> bool:
-    """Whether one of `findings` says that the output is not finite to which an entry belongs; of a
-    formula it names one output of all that may be lost, so that any may be. No gradient is judged
-    there."""
+    """Whether `findings` report that the output of the entry is not finite; no gradient is judged
+    there. A finding about a formula names only one of the lost outputs, so any output may be
+    lost."""
     what, how = (Codes.NON_FINITE_OUTPUT, finding.mode), finding.indexing
     lost = [one for one in findings if (one.code, one.mode) == what]
     if how is None or how.cotangents or entry is None:
@@ -186,7 +188,7 @@ def _is_lost(finding: Finding, entry: Entry | None, findings: Sequence[Finding])
 
 
 def _compiled(finding: Finding, words: str, stage: str) -> Finding:
-    """The finding as GC108; one about a value as GC104, where that is a number."""
+    """The finding as GC108, or as GC104 if it is about a finite value."""
     codes = {Codes.UNSTABLE_OUTPUT: Codes.WRONG_OUTPUT}
     codes[Codes.NON_FINITE_OUTPUT] = Codes.NON_FINITE_OUTPUT
     return replace(
@@ -200,7 +202,7 @@ def _compiled(finding: Finding, words: str, stage: str) -> Finding:
 
 def notes_of_better(checks: Sequence[Check], findings: Sequence[Finding]) -> Iterator[str]:
     """A sentence for each compiled engine that is right where the same framework without its
-    compiler is not, as XLA is for erfinv(x) near 0."""
+    compiler is wrong, as XLA is for erfinv(x) near 0."""
     wrong = {
         (one.engine, one.dtype, one.mode, one.input, one.point)
         for one in findings

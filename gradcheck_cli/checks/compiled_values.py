@@ -1,4 +1,4 @@
-"""The value of a layer that is compiled, beside that of the layer as it was written."""
+"""Compare the value of a compiled layer with the value of the same layer as written."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ IN_ONE_PRECISION = "differs from the layer as written, in this precision alone"
 
 
 def wrong_value(layer: BoundLayer, compiled_in: Callable[[str], Subject]) -> Finding | None:
-    """GC104 where the compiled layer has another value than the layer as it was written, by as much
-    in another precision, which rounding never is. GC501 where it does so in one precision alone,
-    with these entries, as what rounding may cost is not known here; and where the two draw other
-    random numbers. `compiled_in` binds the layer in another dtype, compiled, too."""
+    """GC104 if the compiled value differs from the value of the layer as written by the same amount
+    in another precision, which rounding does not do. GC501, with the entries, if it differs in one
+    precision alone, as the cost of rounding is unknown here; also if the two draw different random
+    numbers. `compiled_in` binds the compiled layer in another dtype."""
     narrow = layer.narrow
     if not narrow.stages:
         return None
@@ -44,7 +44,7 @@ def wrong_value(layer: BoundLayer, compiled_in: Callable[[str], Subject]) -> Fin
         return None
     with narrow.at_stage(narrow.stages[0]):
         draws = narrow.run(Call(watch=True)).random
-    if draws:  # the truth is of what `value` gives
+    if draws:  # the truth is the derivative of `value`
         known = not np.any(_off(narrow, compiled, narrow.value({})))
         return None if known else layer.finding(Codes.UNDECIDED, OTHER_DRAWS)
     dtype = "float32" if narrow.dtype == "float64" else "float64"
@@ -68,14 +68,14 @@ def _value(subject: Subject, stage: str = "") -> Array:
 
 
 def _error(compiled_in: Callable[[str], Subject], dtype: str) -> Array:
-    """By how much the compiled value is off in another dtype."""
+    """The compiled value minus the value as written, in another dtype."""
     with closing(compiled_in(dtype)) as subject:
         return _value(subject) - _value(subject, subject.stages[0])
 
 
 def _off(subject: Subject, compiled: Array, written: Array) -> Array:
-    """Elements that have lost half of the digits of what is largest in their output. What is no
-    number is GC203."""
+    """A mask of the elements that have lost half of the digits of the largest element in their
+    output. GC203 reports nan and inf."""
     off = np.zeros(written.shape, dtype=bool)
     half = FORMATS[subject.dtype].half
     with np.errstate(all="ignore"):
@@ -87,7 +87,7 @@ def _off(subject: Subject, compiled: Array, written: Array) -> Array:
 
 
 def _words_of_stage(subject: Subject, written: Array, off: Array) -> tuple[str, str]:
-    """The stage from which on the value is wrong, in words, and its name."""
+    """The stage from which on the value is wrong: a sentence, and the name of the stage."""
     before, *between, last = subject.stages
     silent: list[str] = []
     for stage in between:

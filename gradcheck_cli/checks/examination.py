@@ -1,4 +1,4 @@
-"""One layer, at one point, in one dtype: run, compared, judged, explained, in one process."""
+"""Examine one layer at one point in one dtype, in one process: run, compare, judge, explain."""
 
 from __future__ import annotations
 
@@ -67,19 +67,19 @@ from gradcheck_cli.explain.remedies import lacking, remedy_of
 from gradcheck_cli.truth.layers.safe_values import RaisedLater
 
 Fresh: TypeAlias = Callable[[], Whole | ProgramProducts]
-"""Makes an examination that has not begun."""
+"""Creates an examination that has not started."""
 
 VAGUER = (
     Codes.WRONG_GRADIENT,
     Codes.PRECISION_LOSS,
     Codes.ILL_CONDITIONED,
-)  # than a finding about the layer without its casts
+)  # a finding about the layer without its casts is more precise
 
 
 def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> LayerAnswer:
-    """Everything that is found out about the layer; never raises for a fault of the layer.
+    """Examine the layer. Faults of the layer become findings or a failure, never exceptions.
 
-    Where not `blaming`, findings are left without causes.
+    If not `blaming`, findings have no causes.
     """
     started, compiled = time.perf_counter(), patience.spent_s
     implementation = problem.implementation
@@ -110,12 +110,12 @@ def examine(engine: Engine, problem: LayerProblem, *, blaming: bool = True) -> L
         answer = not_held(error).answer(problem)
     except SpecMistake as error:
         answer = of_the_target(error, problem).answer(problem)
-    except (Exception, SystemExit) as error:  # Ctrl-C is for whoever runs this process
+    except (Exception, SystemExit) as error:  # KeyboardInterrupt passes to the caller
         if (missing := lacking(error)) is not None:
             answer = of_the_target(missing, problem).answer(problem)
         else:
             failure = _failure(error, problem)
-            if not isinstance(error, RaisedLater):  # which says where
+            if not isinstance(error, RaisedLater):  # its message names the place
                 failure = raised_beside(engine, problem, failure)
             answer = LayerAnswer(failure=failure)
     return replace(
@@ -135,7 +135,7 @@ def _elsewhere(
 
 
 def _failure(error: BaseException, problem: LayerProblem) -> Failure:
-    """What was raised: by the layer or its framework, or by gradcheck's own code."""
+    """The exception as a failure: of the layer or its framework, or of gradcheck's own code."""
     if is_internal(error):
         return internal_failure(error, "the layer could not be examined")
     layer = f"`{problem.implementation.target}`"
@@ -155,7 +155,7 @@ NOTHING = (
 
 
 class _Examination:
-    """The subjects of one problem, and what is examined of them. `corrections` are known from other
+    """The examination of one problem, with its subjects. `corrections` are known from other
     points."""
 
     def __init__(
@@ -173,11 +173,11 @@ class _Examination:
         self._notes: dict[str, None] = {}  # in order, each once
         self._surrogates: dict[str, Surrogate] = {}
         self._subjects = subjects or Subjects(engine, problem)
-        self._judging = problem  # by the digits of its dtype
-        self._program: ProgramTruth | None = None  # whose truth is that of the layer
-        self._differentiated: ProgramTruth | None = None  # whose second derivatives are
-        self._has_judged_value = False  # with what rounding may cost it
-        self._casts: Casts | None = None  # where they were looked for
+        self._judging = problem  # its dtype may be narrower, if the layer casts
+        self._program: ProgramTruth | None = None  # gives the truth of the layer
+        self._differentiated: ProgramTruth | None = None  # gives its second derivatives
+        self._has_judged_value = False  # the value was judged with the cost of rounding
+        self._casts: Casts | None = None  # None until they were looked for
         self._uncast = False
         self._design: Design | None = None
 
@@ -211,13 +211,13 @@ class _Examination:
                 self._highest.close()
 
     def _again(self) -> LayerAnswer:
-        """The answer without the highest precision, in which only the derivative does not run."""
+        """Examine again without the highest precision, in which the derivative does not run."""
         given = self._engine, self._problem, self._blaming, self._corrections
         return _Examination(*given, self._subjects).answer()
 
     def _bind_what_was_left(self, bind: Callable[[], Subject]) -> None:
-        """Binds the layer anew where its first call left arrays in it, which later calls find in
-        every precision."""
+        """Bind the layer again if its first call left arrays in it, so that later calls in every
+        precision find them."""
         known = {leaf.name for leaf in self._narrow.leaves}
         left = [leaf.name for leaf in self._highest.leaves if leaf.name not in known]
         if not left:
@@ -228,8 +228,8 @@ class _Examination:
         self._narrow = as_it_moves(self._subjects, bind)
 
     def _driven(self) -> LayerAnswer:
-        """Goes through all steps. What they ask is whether the layer casts, where something is not
-        simply right. If so they begin anew, without the casts."""
+        """Run all steps. Each question of the steps asks whether the layer casts. If so, start
+        again without the casts."""
         wrt = [leaf.name for leaf in self._narrow.leaves if leaf.differentiable]
         steps = self._steps()
         while True:
@@ -255,13 +255,13 @@ class _Examination:
         if modes != self._judging.modes:
             self._judging = replace(self._judging, modes=modes)
         self._surrogates = covered(self._problem, narrow)
-        is_one = not (design.any or self._surrogates or narrow.stages)  # whatever is asked of it
+        is_one = not (design.any or self._surrogates or narrow.stages)  # the same in every call
         known = self._subjects.known if is_one else ()
         layer = BoundLayer(
             self._name, self._judging, narrow, highest, self._other, self._uncast, known
         )
         value = wrong_value(layer, self._compiled_in)
-        if value is not None and not value.entries:  # other random numbers
+        if value is not None and not value.entries:  # the two draw different random numbers
             return LayerAnswer(findings=(value,), notes=tuple(self._notes))
         judged = self._with_surrogates if self._surrogates else self._judged
         answer = yield from judged(layer)
@@ -279,8 +279,8 @@ class _Examination:
     # Casts
 
     def _leave_casts_out(self, casts: Casts) -> None:
-        """From now on the truth is found with the layer in which casts hand on what they are given.
-        Where it does not run so its values are as noisy as their narrowest numbers."""
+        """Compute the truth from the layer without its casts from now on. If the layer does not run
+        without them, assume that its values have the noise of the narrowest dtype."""
         narrow, highest = self._narrow, self._highest
         digits = casts.digits(self._problem.dtype)
         self._judging = replace(self._problem, dtype=digits)
@@ -296,7 +296,7 @@ class _Examination:
         self._highest = exact
 
     def _restated(self, answer: LayerAnswer) -> LayerAnswer:
-        """What was judged by other digits, about the dtype that was requested."""
+        """Restate the answer in the requested dtype, if casts made us judge it in another one."""
         dtype = self._problem.dtype
         found: tuple[Check | Finding | Reading, ...] = (*answer.checks, *answer.findings)
         if all(one.dtype == dtype for one in (*found, *answer.readings)):
@@ -316,11 +316,11 @@ class _Examination:
         return subject
 
     def _compiled_in(self, dtype: str) -> Subject:
-        """The layer in another dtype as that of the problem, compiled as it would be there."""
+        """The layer in another dtype than the problem's, compiled for that dtype."""
         return Subjects(self._engine, replace(self._problem, dtype=dtype)).bound(dtype)
 
     def _with_surrogates(self, layer: BoundLayer) -> Steps[LayerAnswer]:
-        """What has a surrogate is compared with that, and the rest with the derivative."""
+        """Compare leaves that have a surrogate with it, and the others with the derivative."""
         checks, findings, notes = Declared(layer, self._surrogates).judged()
         if findings:
             yield from layer.doubt()
@@ -340,7 +340,7 @@ class _Examination:
         other = wrong is not None and wrong.code == Codes.WRONG_OUTPUT
         if other:
             yield from layer.doubt()
-        # what computes something else is compared with what it does compute
+        # a layer that differs from its model is judged by the derivative of its own forward
         stated = None if other else model
         exact = None if self._has_own_derivative() else stated or lifted_truth(layer, self._notes)
         answer = yield from self._against(exact, layer)
@@ -350,12 +350,13 @@ class _Examination:
         return replace(answer, findings=(wrong, *said))
 
     def _has_own_derivative(self) -> bool:
-        """Whether the derivative that is to be is another than that of the formula beside it."""
+        """Whether the expected derivative is not that of the model: it is declared, or by a
+        kind."""
         declared = self._design is not None and self._design.any
         return declared or bool(self._subjects.kinds)
 
     def _against(self, program: ProgramTruth | None, layer: BoundLayer) -> Steps[LayerAnswer]:
-        """Judged against the certified truth of a program, or against differences."""
+        """Judge the layer against the certified truth of a program, or finite differences."""
         lifted = program if isinstance(program, LiftedTruth) else None
         if is_small(layer.narrow):
             fresh: Fresh = partial(Whole, layer, program, self._uncast)
@@ -380,7 +381,7 @@ class _Examination:
         if self._uncast and examined.suspected:
             noise = examined.noise if isinstance(examined, Whole) else dict
             checks, findings = _with_wrong(checks, findings, wrong_without(examined.case, noise))
-        elif self._casts and not self._uncast:  # beside so much noise no mode can be called wrong
+        elif self._casts and not self._uncast:  # the noise is too large to call a mode wrong
             findings = tuple(
                 finding for finding in findings if finding.code != Codes.MODES_DISAGREE
             )
@@ -403,8 +404,8 @@ class _Examination:
         )
 
     def _pictures(self) -> tuple[tuple[Graph, ...], Curve | None]:
-        """The graph of the program that the layer is, and its curve of difference quotients, where
-        they are requested."""
+        """The graph of the layer's program, and its curve of difference quotients, if the run
+        requests them."""
         if not self._problem.illustrated or self._program is None:
             return (), None
         graph = self._program.graph()
@@ -413,7 +414,7 @@ class _Examination:
         return (graph,) if isinstance(graph, Graph) else (), self._program.curve()
 
     def _projected(self, layer: BoundLayer, lifted: LiftedTruth | None) -> Steps[LayerAnswer]:
-        """Examines a layer whose Jacobian is too large to be computed."""
+        """Examine a layer whose Jacobian is too large to compute whole."""
         projected = Projected(layer, lifted)
         checks, findings = yield from projected.judged()
         if projected.is_enclosed:
@@ -432,13 +433,13 @@ class _Examination:
         layer: BoundLayer,
         examined: Callable[[], Steps[Examined]],
     ) -> Steps[tuple[Finding, ...]]:
-        """The findings; GC108 in place of those that the layer does not have uncompiled."""
+        """The findings, with GC108 in place of those that the uncompiled layer does not have."""
 
         def examined_at(stage: str) -> Steps[Examined]:
             try:
                 with layer.narrow.at_stage(stage):
                     return (yield from examined())
-            except Exception as error:  # the stage says nothing
+            except Exception as error:  # the stage gives no evidence
                 raise_if_internal(error)
                 return (), ()
 
@@ -447,7 +448,7 @@ class _Examination:
     def _blamed(
         self, findings: tuple[Finding, ...], find: Find, layer: BoundLayer
     ) -> tuple[Finding, ...]:
-        """The findings with the operation, or the custom gradient, that is to blame."""
+        """The findings, each with the operation or custom gradient that causes it."""
         if not self._blaming or not findings:
             return findings
         narrow, highest = layer.narrow, layer.highest
@@ -466,7 +467,7 @@ class _Examination:
         return with_rough_points((*found, *faults.values()), highest)
 
     def _alone(self, call: CustomCall) -> LayerAnswer:
-        """What is found out about second derivatives of a call by itself."""
+        """Examine the second derivatives of one custom call alone."""
         modes = [mode for mode in self._problem.modes if mode in SECOND]
         problem = alone(self._problem, self._problem.dtype, call, *modes)
         return examine(self._engine, problem, blaming=False)
@@ -480,7 +481,7 @@ class _Examination:
         return any(mode in SECOND for mode in self._problem.modes)
 
     def _with_second(self, answer: LayerAnswer, layer: BoundLayer) -> Steps[LayerAnswer]:
-        """The answer with that about second derivatives, where they were requested."""
+        """The answer with checks and findings about second derivatives, if they were requested."""
         if not self._is_differentiated_again:
             return answer
         if self._design and self._design.any:
@@ -504,8 +505,8 @@ class _Examination:
         )
 
     def _other(self, dtype: str, values: Mapping[str, Array]) -> Subject | None:
-        """The layer in another dtype, or at other numbers; None where it does not run there or is
-        another function, and the truth must decide alone."""
+        """The layer in another dtype, or at other values of its leaves. None if it does not run so,
+        or draws other random numbers in that dtype."""
         uncast = self._uncast and dtype == "float64"
         other = where_it_runs(lambda: self._subject(dtype, values, uncast), None)
         if other is None or values:
@@ -522,9 +523,9 @@ def _of(examined: Gradients | SecondOrder) -> Steps[Examined]:
 
 
 def _spoils_its_graph(examined: Gradients, layer: BoundLayer) -> bool:
-    """Whether what was accused are gradients that a backward pass spoils for the next one over the
-    same graph. From now on each has a forward run of its own: the checks of behaviour say the
-    rest."""
+    """Whether a backward pass corrupts the gradients of later passes over the same graph. If so,
+    each gradient has a forward run of its own from now on, and the checks of behaviour report the
+    cause."""
     accused = {(f.mode, f.severity) for f in examined.findings}
     rows, narrow = examined.cotangents, layer.narrow
     if ("reverse", "error") not in accused or len(rows) < 2 or narrow.runs_once:
@@ -548,7 +549,7 @@ def _same(one: Array | None, other: Array | None) -> bool:
 def _with_approximations(
     checks: tuple[Check, ...], findings: tuple[Finding, ...]
 ) -> tuple[Check, ...]:
-    """The checks; those pass whose only errors turned out to be approximations."""
+    """The checks, with status passed if all errors of a check are documented approximations."""
     of_code = (f for f in findings if f.code == Codes.DOCUMENTED_APPROXIMATION)
     off = {(f.mode, f.input): f for f in of_code}
     bad = {(f.mode, f.input) for f in findings if f.severity == "error"}
@@ -571,7 +572,7 @@ def _approximate(check: Check, finding: Finding) -> Check:
 
 
 def _with_stencils(answer: LayerAnswer, stencils: Stencils) -> LayerAnswer:
-    """The checks with how the points of their differences, which they share, were evaluated."""
+    """The checks, with the numbers of stencil points that were evaluated in batches and singly."""
     if not (stencils.batched or stencils.looped):
         return answer
     checks = (
@@ -583,7 +584,7 @@ def _with_stencils(answer: LayerAnswer, stencils: Stencils) -> LayerAnswer:
 def _with_wrong(
     checks: tuple[Check, ...], findings: tuple[Finding, ...], wrong: tuple[Finding, ...]
 ) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
-    """Checks and findings, with what is `wrong` in place of what rounding leaves of it."""
+    """Add the `wrong` findings, drop vaguer ones about the same gradients, fail their checks."""
     failed = {(finding.mode, finding.input) for finding in wrong}
     rest = (f for f in findings if f.code not in VAGUER or (f.mode, f.input) not in failed)
     return (

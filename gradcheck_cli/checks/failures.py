@@ -1,4 +1,4 @@
-"""A layer that gave no answer, as checks and findings."""
+"""Turn the failure of a layer into checks and findings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.registry import engines
 from gradcheck_cli.judge.failures import CODES_OF_FAILURES
 
-# About numbers: what truth and engine say of them means nothing where no call is like the last.
+# Findings about numbers: they mean nothing if the layer returns other numbers in every call.
 OF_NUMBERS = (
     Codes.WRONG_GRADIENT,
     Codes.MODES_DISAGREE,
@@ -31,8 +31,8 @@ INTEGERS = re.compile(r"\b(ints?|int32|int64|long|integers?|index|indices)\b", r
 
 
 def drop_implied(problems: Sequence[LayerProblem], answers: Sequence[LayerAnswer]) -> list[Finding]:
-    """All findings about one spec's layers, without those that another explains. What the checks
-    of behaviour found has no dtype."""
+    """All findings about the layers of one spec, without those that another finding explains.
+    Findings about behaviour have no dtype."""
     engines = [problem.implementation.engine for problem in problems]
     nondeterministic = {
         engine for engine, answer in zip(engines, answers, strict=True) if answer.nondeterministic
@@ -45,7 +45,7 @@ def drop_implied(problems: Sequence[LayerProblem], answers: Sequence[LayerAnswer
         or finding.dtype is None
         or not finding.code.startswith(OF_NUMBERS)
     ]
-    pushed = {  # tangents pass where cotangents are meant not to
+    pushed = {  # tangents pass although the design stops cotangents
         engine
         for engine, answer in zip(engines, answers, strict=True)
         if not all(one.stops_tangents for one in answer.by_design)
@@ -60,9 +60,9 @@ def drop_implied(problems: Sequence[LayerProblem], answers: Sequence[LayerAnswer
 
 
 def _asking_for_integers(problem: LayerProblem, failure: Failure) -> str:
-    """Where integers are missed: which inputs are whole numbers, or else which are numbers at all,
-    as all inputs are floating numbers that do not say otherwise."""
-    compiled = problem.implementation.engine == "eigen"  # its integers are missed before it runs
+    """If the failure is about missing integers, a hint that names the inputs with whole numbers, or
+    else all floating-point inputs: inputs are floating-point unless the spec says otherwise."""
+    compiled = problem.implementation.engine == "eigen"  # a missing integer fails before it runs
     if failure.kind != "raised" or compiled or not INTEGERS.search(failure.message):
         return ""
     point = problem.inputs.values()
@@ -75,7 +75,7 @@ def _asking_for_integers(problem: LayerProblem, failure: Failure) -> str:
 
 
 def modes_of(problem: LayerProblem, can: Sequence[Mode]) -> tuple[Mode, ...]:
-    """The modes that the engine has, or those that were requested by name."""
+    """The requested modes that the engine has, or all of them if they were requested by name."""
     if problem.named_modes:
         return problem.modes
     return tuple(m for m in problem.modes if m not in FIRST_ORDER or m in can)
@@ -88,7 +88,7 @@ def _first_mode(problem: LayerProblem) -> tuple[Mode, ...]:
 
 
 def with_failure(problem: LayerProblem, answer: LayerAnswer) -> LayerAnswer:
-    """The answer; where it failed, with a finding that says so and a check for each input."""
+    """The answer; if it failed, with a finding about the failure and a check for each input."""
     failure = answer.failure
     if failure is None:
         return answer

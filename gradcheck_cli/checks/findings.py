@@ -1,5 +1,5 @@
-"""Findings about a layer, and mistakes of a spec that show when its layer is known: they count as
-those found in the file."""
+"""Make findings about a layer, and report mistakes of a spec that show only when its layer is
+known; they count as mistakes found in the file."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def finding_for(
     place: Place | None = None,
     other_run: OtherRun | None = None,
 ) -> Finding:
-    """A finding about the implementation of a problem, at its line of the spec. `severity` is that
-    of the code unless given; what is found about its behaviour has no dtype."""
+    """A finding about the implementation of a problem, at its line of the spec. `severity` defaults
+    to the severity of the code; findings about behaviour have no `dtype`."""
     return Finding(
         code=code,
         severity=severity or CODES[code].severity,
@@ -57,14 +57,14 @@ def failed_checks(problem: LayerProblem, modes: Iterable[Mode]) -> tuple[Check, 
 
 
 class BadSpec(Exception):
-    """What the spec says does not fit the layer."""
+    """The spec does not fit the layer."""
 
     def __init__(self, errors: Sequence[FormulaError]) -> None:
         super().__init__(errors[0].message)
         self._errors = errors
 
     def answer(self, problem: LayerProblem) -> LayerAnswer:
-        """The mistakes, with their places in the spec; nothing was checked."""
+        """The mistakes as an answer, with their places in the spec; nothing was checked."""
         engine, dtype = problem.implementation.engine, problem.dtype
         return LayerAnswer(
             checks=failed_checks(problem, problem.modes[:1]),
@@ -76,6 +76,6 @@ class BadSpec(Exception):
 
 
 def of_the_target(error: SpecMistake, problem: LayerProblem) -> BadSpec:
-    """A mistake that the engine found while it loaded or bound the layer, with its place."""
+    """A mistake that the engine found when it loaded or bound the layer, with its place."""
     span = problem.implementation.span
     return BadSpec([FormulaError(Codes.SPEC_SCHEMA, str(error), span, error.detail)])

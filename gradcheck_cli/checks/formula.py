@@ -1,4 +1,4 @@
-"""A formula at one point in one dtype, examined on every engine."""
+"""Examine a formula at one point in one dtype on every engine."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     pass
 
 LIMITS = ("timed-out", "out-of-memory")
-"""Failures of the reference worker that are limits of the run, and no mistake of gradcheck's."""
+"""Failures of the reference worker that are limits of the run, not faults of gradcheck."""
 
 
 class Formula(CaseExamination):
-    """`case` has no answers yet but those of engines that refuse. `problems` has each engine's
-    questions of the first look, in the order of the engines; `truth` asks what is right. Where it
-    is `illustrated` there is a graph with numbers and a curve of differences, if there can be."""
+    """The examination of one formula. `case` starts with the evaluations of engines that refuse.
+    `problems` has each engine's first questions, in the order of the engines; `truth` asks for the
+    derivative. If `illustrated`, there is a graph with numbers and a curve, if possible."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Formula(CaseExamination):
         return self._knowing(self.case, *answers)
 
     def _knowing(self, case: Case, truth: Truth | Failure | None = None) -> Case:
-        """The case with its truth, or with why there is none."""
+        """The case with its truth, or with the reason why there is none."""
         if truth is None:
             return case
         if isinstance(truth, Truth):
@@ -92,14 +92,14 @@ class Formula(CaseExamination):
         return replace(case, unweighed=True)
 
     def second_look(self, found: Sequence[Suspect]) -> Steps[Case]:
-        """With a trace, in its own precision and in another one; where inputs are subnormal, also
-        what the reference engine gives at them and at 0."""
+        """Evaluate the suspects with a trace, in their own precision and in another one. If inputs
+        are subnormal, the reference engine also evaluates the formula at these inputs and at 0."""
         case, zeros = self.case, flushed(self.case)
         other = "float32" if case.dtype == "float64" else "float64"
         seen: dict[str, dict[Any, Evaluation]] = {
             name: {} for name in ("traced", "wide", "kept", "zero")
         }
-        requested: dict[tuple[str, Any], Ask] = {}  # by what it is for in the case
+        requested: dict[tuple[str, Any], Ask] = {}  # by the field of the case, and its key there
         for suspect in found:
             engine, mode = key = suspect.engine, suspect.mode
             problem = next(p for p in self._problems[engine] if p.mode == mode)
@@ -111,20 +111,20 @@ class Formula(CaseExamination):
                 requested.setdefault(("zero", mode), Ask(None, replace(problem, values=zeros)))
         answers = yield list(requested.values())
         for (name, key), answer in zip(requested, answers, strict=True):
-            if answer.failure is None:  # the first look stays as it is
+            if answer.failure is None:  # otherwise the first look stands
                 seen[name][key] = answer
         runs = seen["traced"]
         self.graphs = tuple(
             graph_of(run, case, one.trace)
             for one in found
             if (run := runs.get((one.engine, one.mode)))
-            and run.trace is not None  # an engine may have none
+            and run.trace is not None  # an engine may not trace
             and one.mode in FIRST_ORDER
         )
         return replace(case, **seen)  # type: ignore[arg-type]
 
     def _pictures(self, truth: Truth) -> Steps[None]:
-        """The reference worker makes what no engine with findings has made already."""
+        """Ask the reference worker for the curve, and for the graph if no engine made one."""
         mode = next((mode for mode in FIRST_ORDER if mode in self._truth.projections), None)
         inputs = sum(self.case.values[name].size for name in self.case.spec.wrt)
         asks: list[Ask] = []
@@ -172,9 +172,9 @@ class Formula(CaseExamination):
         return judge(replace(self.case, evaluations=(answer,)))
 
     def fixes(self) -> Steps[None]:
-        """The reference worker screens candidates; the engines with findings try the best, then
-        the others where that is not enough, then the formula as it stands where a fix is not
-        right."""
+        """Screen candidates in the reference worker, then try the best ones on the engines with
+        findings, then the others if needed; if a fix is not right there, run the formula itself for
+        comparison."""
         from gradcheck_cli.explain.fixes import trials
 
         request = screened = None

@@ -1,4 +1,4 @@
-"""Forward mode of a layer, for the judge: the whole Jacobian, or its products with directions."""
+"""Run a layer in forward mode: the whole Jacobian, or its products with directions."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ COLUMNS = 16  # forward passes for a whole Jacobian; beyond that, DIRECTIONS a l
 DIRECTIONS = 2  # one Gaussian, one of Rademacher
 
 Tangents: TypeAlias = Sequence[Values]
-"""By leaf, one after the other."""
+"""Each entry maps the name of a leaf to its tangent."""
 
 
 class Pushes:
-    """One problem. `directions` (k, n) of each leaf that moves, one leaf at a time; None for every
-    entry. `notes` say where there is no forward mode."""
+    """Forward mode of one problem. `directions` (k, n) are the tangents of each moving leaf, one
+    leaf at a time; None for every entry. `notes` say which leaves have no forward mode."""
 
     def __init__(self, name: str, problem: LayerProblem, narrow: Subject) -> None:
         self._name = name
@@ -59,9 +59,9 @@ class Pushes:
         output: Array | None = None,
         asked: Values | None = None,
     ) -> Evaluation | None:
-        """What forward mode gives of the subject, whose `output` may be known; None, and a note,
-        where there is no such mode. `asked` are masks of the columns by leaf that are pushed, where
-        not all are: the others are nan, and a leaf without any is left out."""
+        """Evaluate the subject in forward mode; None, and a note, if it has no such mode. `output`
+        is its value, if known. `asked` masks the columns to push for each leaf (None: all); the
+        others are nan, and a leaf without any is left out."""
         started = time.perf_counter()
         problem = self._problem
         gradients: dict[str, Gradient] = {}
@@ -84,7 +84,7 @@ class Pushes:
         reason = "; ".join(refusals)
         if reason and problem.named_modes:
             return replace(evaluation, failure=as_failure(Unsupported(reason)))
-        if reason and subject is self._narrow:  # what another precision lacks is not missed
+        if reason and subject is self._narrow:  # only the problem's dtype must have forward mode
             missed = " and ".join(f"`{name}`" for name in along if name not in gradients)
             whose = f" by {missed}" if gradients else ""
             self.notes += (f"{self._name}: forward mode{whose} was left out: {reason}",)
@@ -100,7 +100,7 @@ class Pushes:
         )
 
     def _along(self, leaf: Leaf, asked: Array | None) -> Tangents:
-        """The tangents that are pushed from a leaf."""
+        """The tangents to push from a leaf."""
         directions = self.directions
         rows = np.eye(leaf.size) if directions is None else directions[leaf.name]
         if asked is not None:
@@ -110,7 +110,7 @@ class Pushes:
     def _pushed(
         self, subject: Subject, along: Mapping[str, Tangents], refusals: dict[str, None]
     ) -> dict[str, list[Array | None]]:
-        """The columns by each leaf but those for which there is no such mode, all at once."""
+        """The columns by each leaf that has forward mode, in one batch; `refusals` gets reasons."""
         every = iter(subject.jvps([one for tangents in along.values() for one in tangents]))
         found: dict[str, list[Array | None]] = {}
         for name, tangents in along.items():
@@ -126,8 +126,8 @@ class Pushes:
 
 
 def _gradient(columns: Sequence[Array | None], size: int, asked: Array | None) -> Gradient:
-    """The columns of outputs of this size, without values where no output ever has a tangent; of
-    all columns only those that are `asked`, the others nan."""
+    """The columns as a gradient (size, n). It has no values if no column depends on the leaf. If
+    only some columns were `asked`, the others are nan."""
     if columns and all(column is None for column in columns):
         return Gradient(None)
     known = [np.zeros(size) if column is None else column for column in columns]

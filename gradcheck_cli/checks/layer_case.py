@@ -1,4 +1,4 @@
-"""Derivatives of a layer, compared with their truth in the steps of the protocol."""
+"""Compare derivatives of a layer with their truth, in the steps of the protocol."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
 from gradcheck_cli.judge import is_suspect, suspect_entries
 
 Evaluations = dict[tuple[str, str], Evaluation]
-"""By engine and mode."""
+"""Evaluations by engine and mode."""
 
 
 class LayerCase(CaseExamination):
-    """Derivatives of a layer. `suspected`: not all of them were right at first."""
+    """The examination of a layer's derivatives. `suspected`: the first look left suspects."""
 
     def __init__(self, layer: BoundLayer) -> None:
         super().__init__()
         self.layer = layer
         self.suspected = False
-        self.suspect_entries: Mapping[tuple[str, str], Array] | None = None  # alone are weighed
+        self.suspect_entries: Mapping[tuple[str, str], Array] | None = None  # None: all
 
     @abstractmethod
     def made(self, costs: bool = False) -> Case:
-        """What the judge is given; `costs`: with what rounding may cost."""
+        """The case for the judge; if `costs`, with the cost of rounding."""
 
     @abstractmethod
     def again(self, subject: Subject) -> Evaluations:
-        """The derivatives of the layer, computed again in another dtype."""
+        """Evaluate the derivatives again with a subject in another dtype."""
 
     @abstractmethod
     def elsewhere(self, mode: Mode, values: Values) -> Mapping[str, Array | None]:
-        """The blocks of one mode where leaves have other values."""
+        """The blocks of one mode at other values of the leaves."""
 
     @property
     @abstractmethod
     def unsure(self) -> bool:
-        """Whether a first look at values did not confirm them."""
+        """Whether the first look at values did not confirm the derivatives."""
 
     def first_look(self) -> Steps[Case]:
         case = self.made()
@@ -55,13 +55,13 @@ class LayerCase(CaseExamination):
 
     @property
     def is_certified(self) -> bool:
-        """Whether the truth is that of a program, which says what rounding costs some entries
-        alone."""
+        """Whether the truth comes from a program, which can compute the cost of rounding for some
+        entries alone."""
         return False
 
     def cost_of_rounding(self) -> Steps[Case]:
-        """Of the program, at first for the suspect entries alone, without differences beside their
-        certificates: the judge is only stricter then, and most of what is suspect is right."""
+        """Compute the cost of rounding; from a program, first for suspects alone and without
+        differences. This only makes the judge stricter, and most suspects are right."""
         if self.is_certified:
             self.suspect_entries = suspect_entries(self.case)
         if self.suspect_entries is not None:
@@ -75,16 +75,16 @@ class LayerCase(CaseExamination):
         return self.costed()
 
     def costed(self) -> Case:
-        """The case with what rounding may cost. What the backward never fills is no rounding."""
+        """The case with the cost of rounding, which excludes entries that are never filled."""
         case, leaves = self.made(costs=True), self.layer.narrow.leaves
         for mode in case.projections:
             case = with_never_filled(case, mode, partial(self.elsewhere, mode), leaves)
         return case
 
     def second_look(self, found: Sequence[Suspect]) -> Steps[Case]:
-        """The second look in float32, where the highest precision does not decide: an error
-        that does not depend on the precision is no rounding error."""
-        yield from ()  # the layer is here
+        """Evaluate the suspects in float32 if there is no higher precision: an error that does not
+        depend on the precision is not a rounding error."""
+        yield from ()  # asks nothing: the layer runs in this process
         layer = self.layer
         if layer.highest is not layer.narrow:
             return self.case
@@ -94,7 +94,7 @@ class LayerCase(CaseExamination):
         return replace(self.case, wide=self.rounded_anew())
 
     def rounded_anew(self) -> Evaluations:
-        """What stands in for another precision, where the layer runs in none."""
+        """Evaluations that replace another precision, if the layer runs in none."""
         return {}
 
 
@@ -108,14 +108,14 @@ class Gradients(LayerCase):
 
     @abstractmethod
     def reverse(self, subject: Subject) -> Evaluation:
-        """What reverse mode gives of a subject."""
+        """Evaluate a subject in reverse mode."""
 
     @abstractmethod
     def pushed(self, subject: Subject) -> Evaluation | None:
-        """What forward mode gives of a subject; None where there is no such mode."""
+        """Evaluate a subject in forward mode; None if it has no such mode."""
 
     def evaluate(self) -> None:
-        """Evaluates the layer in the modes that the problem asks for."""
+        """Evaluate the layer in the modes that the problem requests."""
         modes, narrow = self.layer.problem.modes, self.layer.narrow
         reverse = self.reverse(narrow) if "reverse" in modes else None
         forward = self.pushed(narrow) if "forward" in modes else None
@@ -128,14 +128,14 @@ class Gradients(LayerCase):
 
     @property
     def has_forward(self) -> bool:
-        """Whether there is something by forward mode to compare."""
+        """Whether there is an evaluation in forward mode."""
         return any(evaluation.mode == "forward" for evaluation in self.evaluations)
 
     def again(self, subject: Subject) -> Evaluations:
         return {(self.layer.name, "reverse"): self.reverse(subject)} | self.pushed_again(subject)
 
     def pushed_again(self, subject: Subject) -> Evaluations:
-        """What forward mode gives in another precision, where there is a forward mode."""
+        """Evaluate the layer by forward mode in another precision, if it has that mode."""
         found = self.pushed(subject) if self.has_forward else None
         return {} if found is None else {(self.layer.name, "forward"): found}
 
@@ -149,8 +149,8 @@ class Gradients(LayerCase):
     @property
     @abstractmethod
     def cotangents(self) -> Array:
-        """Of the flattened outputs, (k, m)."""
+        """The cotangents of the flattened outputs, (k, m)."""
 
     def evaluation(self, subject: Subject, ran: CallResult, seconds: float) -> Evaluation:
-        """A run of reverse mode with all cotangents."""
+        """The run as an evaluation by reverse mode with all cotangents."""
         return self.layer.evaluation(subject, ran, "reverse", len(self.cotangents), seconds)

@@ -1,5 +1,5 @@
-"""A layer beside the formula that it should equal: its value and its gradients against certified
-truth."""
+"""Compare a layer with the formula in its spec: the value, and the gradients against the certified
+derivative of the formula."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gradcheck_cli.judge.wording import said
 
 
 def formula_of(problem: LayerProblem, leaves: Sequence[Leaf]) -> Program:
-    """The model of the spec as a program over the leaves. Raises BadSpec."""
+    """The model of the spec as a program over the leaves. Raises BadSpec if it does not parse."""
     spec = problem.spec
     assert spec.model is not None
     words = {leaf.name: word_of(leaf.name) for leaf in leaves}
@@ -38,7 +38,7 @@ def formula_of(problem: LayerProblem, leaves: Sequence[Leaf]) -> Program:
 
 
 class Model(ProgramTruth):
-    """The formula of a problem, beside its layer."""
+    """The formula of a problem, compared with its layer."""
 
     def __init__(self, layer: BoundLayer) -> None:
         super().__init__(layer, formula_of(layer.problem, layer.narrow.leaves))
@@ -46,8 +46,8 @@ class Model(ProgramTruth):
     # The value
 
     def wrong_output(self) -> Finding | None:
-        """GC104 where the layer computes something else than the formula, in every precision; GC305
-        where it is what its framework says that it gives."""
+        """GC104 if the layer computes a different function from the formula in every precision;
+        GC305 if its framework documents the difference."""
         shape = self.program.result.shape
         mine = output_shape(self.layer.narrow)
         if shape != mine and (
@@ -79,14 +79,14 @@ class Model(ProgramTruth):
         return self._shown(output, truth, off)
 
     def _again(self) -> tuple[str, Array] | None:
-        """The value in another precision."""
+        """The dtype and flat value of the layer in another precision, or None."""
         if self.layer.highest is not self.layer.narrow:
             return self.layer.highest.dtype, np.ravel(self.layer.highest.value({}))
         with self.layer.coarser() as other:
             return None if other is None else (other.dtype, np.ravel(other.value({})))
 
     def _explained(self, output: Array, truth: Truth, dtype: str) -> Array:
-        """Elements that are right but for rounding, or of which nothing is known."""
+        """A mask of the elements that are right within rounding, or that nothing is known about."""
         exact, bar = np.ravel(truth.output), np.ravel(truth.output_error)
         granted = np.zeros(exact.shape)
         if truth.output_cost is not None:
@@ -98,12 +98,12 @@ class Model(ProgramTruth):
             right = np.abs(output - exact) <= (
                 bar + FEW_ULPS * FORMATS[dtype].ulp(exact) + FIRST_ORDER_SLACK * granted
             )
-        unsure = ~np.isfinite(exact) | ~np.isfinite(output)  # what is no number is GC203
+        unsure = ~np.isfinite(exact) | ~np.isfinite(output)  # GC203 reports nan and inf
         return np.asarray(right | unsure)
 
     def _persists(self, output: Array, again: tuple[str, Array], truth: Truth) -> Array:
-        """Errors that rounding does not cause: the same in another precision, or larger in ulps
-        than a lower one has them."""
+        """A mask of the errors that rounding does not cause: the error is the same in another
+        precision, or the other precision is lower and right within its own rounding."""
         dtype, other = again
         exact = np.ravel(truth.output)
         with np.errstate(all="ignore"):

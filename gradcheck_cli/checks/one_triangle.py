@@ -1,8 +1,8 @@
-"""A symmetric or Hermitian matrix of which a layer reads one triangle, as Cholesky and `eigh` do.
+"""Find symmetric or Hermitian matrices of which a layer reads one triangle, as Cholesky does.
 
-Frameworks share its derivative out between both triangles, each in its own way. All are derivatives
-of the same function of symmetric matrices, so such a matrix is moved as one, as if it were declared
-(`kind: symmetric`).
+Frameworks split the derivative between both triangles, each in its own way. All results are
+derivatives of the same function of symmetric matrices, so the matrix is moved as one, as if the
+spec declared `kind: symmetric`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from gradcheck_cli.engines.tracebacks import where_it_runs
 from gradcheck_cli.specfile.kinds import HERMITIAN, KINDS, Kind, adjoint
 
 APART: Step = 2.0**-6
-"""How far the entries of a triangle are moved, beside the largest of the matrix: far beyond its
-rounding, and so little that most definite matrices stay definite."""
+"""How far the entries of a triangle are moved, relative to the largest entry: far beyond rounding,
+and so little that most definite matrices stay definite."""
 
 
 def as_it_moves(subjects: Subjects, bind: Callable[[], Subject]) -> Subject:
-    """What `bind` gives with these subjects, of which such matrices stay symmetric from now on."""
+    """Bind the subject, with symmetric matrices kept symmetric if it reads one triangle of them."""
     subject = bind()
     kinds = {leaf.name: _kind(leaf) for leaf in _shared_out(subject, subjects)}
     if not kinds:
@@ -40,7 +40,7 @@ def _kind(leaf: Leaf) -> Kind:
 
 
 def _shared_out(subject: Subject, subjects: Subjects) -> Iterator[Leaf]:
-    """The symmetric matrices that are read in one triangle, and have a derivative in the other."""
+    """The symmetric matrices with one triangle that is read, and a derivative in the other."""
     for leaf in subject.leaves:
         own = leaf.differentiable and leaf.role != "captured" and leaf.name not in subjects.kinds
         if own and is_symmetric(leaf):
@@ -54,7 +54,7 @@ def _shared_out(subject: Subject, subjects: Subjects) -> Iterator[Leaf]:
 
 
 def is_symmetric(leaf: Leaf) -> bool:
-    """Whether it is a symmetric matrix, a Hermitian one of pairs, or several of them."""
+    """Whether the leaf is a symmetric matrix, a Hermitian one of pairs, or a stack of them."""
     if not leaf.is_complex:
         return are_symmetric(leaf.kept)
     value = leaf.kept
@@ -63,7 +63,7 @@ def is_symmetric(leaf: Leaf) -> bool:
 
 
 def are_symmetric(value: Array) -> bool:
-    """Whether real numbers are a symmetric matrix, or several of them."""
+    """Whether a real array is a symmetric matrix or a stack of them."""
     square = value.ndim >= 2 and value.shape[-2] == value.shape[-1] > 1
     floats = square and value.dtype.kind == "f" and value.size > 0
     if not floats or not np.array_equal(value[..., 0, :], value[..., :, 0]):
@@ -72,7 +72,7 @@ def are_symmetric(value: Array) -> bool:
 
 
 def _moves(subject: Subject, leaf: Leaf, where: Array) -> Array:
-    """Random moves of the entries `where`."""
+    """Random moves of the entries in `where`."""
     size = APART * (float(np.max(np.abs(leaf.value))) or 1.0)
     moves = size * np.random.default_rng(0).uniform(-1.0, 1.0, leaf.shape)
     return FORMATS[subject.dtype].round(
@@ -81,14 +81,14 @@ def _moves(subject: Subject, leaf: Leaf, where: Array) -> Array:
 
 
 def _reads(subject: Subject, leaf: Leaf, read: Array, unread: Array) -> bool:
-    """Whether the output depends on entries of the one triangle, and on none of the other."""
+    """Whether the output depends on entries of triangle `read` and on none of `unread`."""
 
     def moved(where: Array) -> Array | None:
         there = {leaf.name: leaf.value + _moves(subject, leaf, where)}
         return where_it_runs(lambda: subject.value(there), None)
 
     here = where_it_runs(lambda: subject.value({}), None)
-    if here is None or not np.all(np.isfinite(here)):  # nothing can be seen beside nan
+    if here is None or not np.all(np.isfinite(here)):  # nan hides changes
         return False
     there, elsewhere = moved(unread), moved(read)
     same = there is not None and np.array_equal(here, there)
@@ -96,8 +96,8 @@ def _reads(subject: Subject, leaf: Leaf, read: Array, unread: Array) -> bool:
 
 
 def _hands_to(subject: Subject, leaf: Leaf, read: Array, unread: Array) -> bool:
-    """Whether entries that are not read have a derivative. One that is not zero there alone is no
-    convention but transposed."""
+    """Whether entries that are not read have a derivative. A gradient that is nonzero in that
+    triangle alone is transposed, not a convention."""
     size = output_size(subject)
     row = FORMATS[subject.dtype].round(np.random.default_rng(1).standard_normal(size))
     ran = where_it_runs(lambda: subject.run(Call(cotangents=row[None], wrt=(leaf.name,))), None)

@@ -1,8 +1,8 @@
-"""Implementations of one spec that compute different functions, and the first operation that does.
+"""Find implementations of one spec that compute different functions, and where they first differ.
 
-Each gradient is judged by the forward of its own layer. Here the values are compared. Where they
-differ, both forwards are lifted, and followed back from the output: as far as the other one has no
-such value.
+Each gradient is judged by the forward of its own layer; this module compares the values. If two
+values differ, both forwards are lifted and followed back from the output, through values that the
+other run does not have.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ LOST = (
     Codes.NONDETERMINISTIC,
     Codes.STATEFUL_GRADIENT,
 )
-"""Of a layer with one of these, values of other layers say nothing."""
+"""A layer with one of these findings is not compared with other layers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """What one implementation gave at one point, in one dtype."""
+    """The output of one implementation at one point in one dtype."""
 
     problem: LayerProblem
     output: Array
@@ -46,8 +46,8 @@ class Port:
 
 
 class Ports:
-    """The implementations of one spec, compared with each other. `findings` is what came of it,
-    `notes` what was not compared."""
+    """The implementations of one spec, compared with each other. `findings` has the results,
+    `notes` the comparisons that were not made."""
 
     def __init__(self, problems: Sequence[LayerProblem]) -> None:
         self._problems = problems
@@ -55,7 +55,7 @@ class Ports:
         self.notes: list[str] = []
 
     def steps(self, answers: Sequence[LayerAnswer]) -> Steps[None]:
-        """Compares the answers to the problems."""
+        """Compare the answers to the problems."""
         for ports in _by_point(self._problems, answers):
             base = max(ports, key=lambda one: sum(_same(one, other) for other in ports))
             others = [one for one in ports if not _same(one, base)]
@@ -74,7 +74,7 @@ class Ports:
             return
         if expected.exact and found.exact and port.output.shape == base.output.shape:
             same = _agree(_output(found), _output(expected), "float64")
-        else:  # roundings may differ, and what is computed in float32 inside
+        else:  # the two may round differently, or compute in float32 inside
             same = _agree(port.output, base.output, "float32")
         if not same:
             self.findings.append(_finding(base, expected, port, found))
@@ -107,7 +107,7 @@ def _same(one: Port, other: Port) -> bool:
 
 
 def _agree(mine: Array, theirs: Array, digits: str) -> bool:
-    """Whether two arrays are the same to half of the digits, beside the largest number."""
+    """Whether two arrays are equal to half of the digits, relative to the largest number."""
     if mine.shape != theirs.shape:
         return False
     half = FORMATS[digits].half
@@ -119,7 +119,7 @@ def _agree(mine: Array, theirs: Array, digits: str) -> bool:
 
 
 def _lifted(answer: object) -> LiftedRun:
-    """The answer of a worker; a failure is a layer that is not lifted."""
+    """The answer of a worker as a lifted run; a failure becomes a run without a program."""
     return answer if isinstance(answer, LiftedRun) else LiftedRun({}, reason=str(answer))
 
 
@@ -130,8 +130,8 @@ def _output(run: LiftedRun) -> Array:
 
 
 def _same_parameters(one: LiftedRun, other: LiftedRun) -> bool:
-    """Whether both bring the same numbers with them, in whatever order; or one of them nothing, as
-    where it is given parameters as inputs."""
+    """Whether both layers have the same parameter values, in any order, or one has no parameters
+    because they are its inputs."""
 
     def numbers(run: LiftedRun) -> Array:
         floats = [np.ravel(a) for a in run.parameters.values() if a.dtype.kind == "f"]
@@ -166,14 +166,14 @@ def _finding(base: Port, expected: LiftedRun, port: Port, found: LiftedRun) -> F
 
 @dataclass(frozen=True, slots=True)
 class _Parting:
-    """The user's expression in which a run parts from another one, and its value."""
+    """The user's expression at which a run first differs from another one, and its value."""
 
     place: Place | None
     value: Array
 
 
 def _parting(run: LiftedRun, other: LiftedRun) -> _Parting | None:
-    """None where one of the runs is not lifted."""
+    """The expression at which `run` first differs from `other`; None if one is not lifted."""
     first = first_apart(run, other)
     if first is None or run.program is None or run.trace is None:
         return None
@@ -190,7 +190,7 @@ def _parting(run: LiftedRun, other: LiftedRun) -> _Parting | None:
 
 
 def _one_entry(mine: Array, theirs: Array) -> tuple[str, str]:
-    """The entry that differs most, or the shapes where these differ."""
+    """The entry that differs most in both arrays, or their shapes if the shapes differ."""
     if mine.shape != theirs.shape:
         return f"shape {mine.shape}", f"shape {theirs.shape}"
     index = _worst(mine, theirs)
@@ -205,7 +205,7 @@ def _worst(mine: Array, theirs: Array) -> tuple[int, ...]:
 
 
 def _values(base: Port, port: Port) -> str:
-    """Which outputs differ, in words."""
+    """A sentence that names an output that differs most, with both values."""
     if port.output.shape != base.output.shape:
         own, other = port.output.shape, base.output.shape
         return f"its output has shape {own}, but {other} in {base.engine}"
@@ -218,9 +218,9 @@ def _values(base: Port, port: Port) -> str:
 
 
 def first_apart(run: LiftedRun, other: LiftedRun) -> int | None:
-    """The node at which a run parts from another one: it has a value that the other has nowhere,
-    from arguments that the other has, and gives the output through such values alone. The earliest
-    where there are several; None where one of the runs is not lifted."""
+    """The node at which a run first differs from another one: its value does not occur in the other
+    run, its arguments do, and only such new values lie between it and the output. The earliest node
+    if there are several; None if one of the runs is not lifted."""
     if run.program is None or run.trace is None or other.trace is None:
         return None
     known: dict[int, list[Array]] = {}

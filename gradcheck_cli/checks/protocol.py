@@ -1,7 +1,7 @@
 """The protocol of an examination: first look, cost of rounding, second look, judge, explain, fixes.
 
-It runs nothing itself. Its steps are a generator that yields questions and is sent their answers;
-whoever drives it has workers for them (`run/session.py`) or asks in its own process.
+This module runs no engine. The steps are a generator that yields questions and is sent answers. Its
+driver sends them to workers (`run/session.py`) or answers them in its own process (`drive`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from gradcheck_cli.judge.failures import internal_finding
 
 @dataclass(frozen=True, slots=True)
 class CastsRequest:
-    """Asks whether a layer goes on in a narrower dtype on its way. It is examined anew then: what
-    was found out so far means nothing."""
+    """Asks whether a layer casts to a narrower dtype. If so, the examination starts again and
+    discards its earlier results."""
 
 
 Question = (
@@ -42,7 +42,7 @@ Question = (
 )
 T = TypeVar("T")
 Steps = Generator["Sequence[Ask]", Any, T]
-"""Yields what can be asked at once, is sent the answers in the same order, and ends with a T."""
+"""Yields independent questions together, is sent the answers in the same order, and returns a T."""
 
 JUDGING = "the numbers could not be judged"
 EXPLAINING = "the findings could not be explained"
@@ -58,9 +58,9 @@ class Ask:
 
 
 class Examination(ABC):
-    """Something that is examined in `steps`, and what came of it: `checks`, `findings`, `notes`
-    for people, and `mistakes`, the findings about gradcheck's own code (GC706). `case` is what is
-    known so far."""
+    """Something to examine in `steps`, and the results. `checks`, `findings` and `notes` are for
+    the report; `mistakes` are the findings about gradcheck's own code (GC706). `case` holds the
+    evidence collected so far."""
 
     case: Case
 
@@ -72,17 +72,17 @@ class Examination(ABC):
 
     @abstractmethod
     def steps(self) -> Steps[None]:
-        """Examines it. Exceptions in judge and explanation become `mistakes`, and what was found
-        before stays."""
+        """Run the examination. Exceptions in the judge and in explanations become `mistakes`;
+        earlier results stay."""
 
     def mistaken(self, failure: Failure) -> None:
-        """Keeps a failure of gradcheck's own code."""
+        """Record a failure of gradcheck's own code."""
         self.mistakes.append(internal_finding(self.case, failure))
 
     @contextmanager
     def ours(self, what: str) -> Iterator[None]:
-        """Inside the block gradcheck works by itself: an exception there is a mistake, which says
-        `what` could not be done, and the examination goes on."""
+        """Run a block of gradcheck's own code: an exception becomes a mistake whose message is
+        `what`, and the examination goes on."""
         try:
             yield
         except Exception as error:
@@ -92,8 +92,8 @@ class Examination(ABC):
 
 
 class CaseExamination(Examination):
-    """Numbers that are compared with their truth. The steps are the same for all; how a look is
-    taken depends on what is examined."""
+    """An examination that compares numbers with their truth. The order of the steps is the same for
+    all; subclasses define each look."""
 
     def steps(self) -> Steps[None]:
         self.case = yield from self.first_look()
@@ -112,7 +112,7 @@ class CaseExamination(Examination):
         with self.ours(JUDGING):
             self.checks, self.findings = judge(self.case)
         yield from self.stages_blamed()
-        if not self.findings:  # nothing of this is imported for what is right
+        if not self.findings:  # spare right gradients the imports below
             return
         with self.ours(EXPLAINING):
             from gradcheck_cli.explain import explain
@@ -128,36 +128,37 @@ class CaseExamination(Examination):
 
     @abstractmethod
     def first_look(self) -> Steps[Case]:
-        """Every evaluation, and the truth as far as it is cheap."""
+        """Collect every evaluation, and the truth as far as it is cheap to compute."""
 
     def is_settled(self) -> bool:
-        """Whether nothing will be said of the suspects, whatever rounding costs."""
+        """Whether the suspects need no second look, because no cost of rounding could turn them
+        into findings."""
         return False
 
     @abstractmethod
     def cost_of_rounding(self) -> Steps[Case]:
-        """The truth with what rounding may cost, which explains most of what is suspect."""
+        """Add the cost of rounding to the truth; it explains most suspects."""
 
     @abstractmethod
     def second_look(self, found: Sequence[Suspect]) -> Steps[Case]:
-        """What tells an error from rounding: suspects once more, in another precision."""
+        """Evaluate the suspects again in another precision, to tell an error from rounding."""
 
     def completed(self) -> Case:
-        """The case as the judge is given it."""
+        """The case for the judge."""
         return self.case
 
     def stages_blamed(self) -> Steps[None]:
-        """Names the stage of a compiler that is to blame for a finding, where one is."""
+        """Name the stage of a compiler that causes a finding."""
         yield from ()
 
     def fixes(self) -> Steps[None]:
-        """Adds fixes to the findings, where there are any for what is examined."""
+        """Add fixes to the findings."""
         yield from ()
 
 
 def drive(steps: Steps[T], answer: Callable[[Ask], Any]) -> T:
-    """Goes through all steps in this process."""
-    answers = None  # begins
+    """Run all steps in this process and return their result."""
+    answers = None  # starts the generator
     while True:
         try:
             asks = steps.send(answers)

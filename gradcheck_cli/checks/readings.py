@@ -1,4 +1,4 @@
-"""What was computed, for people to look at."""
+"""The computed values and gradients, for the report."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gradcheck_cli.judge.measures import error_in_ulps
 
 
 def readings_of(case: Case) -> tuple[Reading, ...]:
-    """The readings of every evaluation of first order that has an output."""
+    """The readings of all evaluations of first order that have an output."""
     made = (_reading(case, one) for one in case.evaluations if one.mode in FIRST_ORDER)
     return tuple(reading for reading in made if reading is not None)
 
 
 def _reading(case: Case, evaluation: Evaluation) -> Reading | None:
-    """Gradients stand in it where their whole Jacobian was computed."""
+    """The reading of one evaluation, with its gradients if their whole Jacobian was computed."""
     if evaluation.failure is not None or evaluation.output is None:
         return None
     projection = case.projections[evaluation.mode]
@@ -53,7 +53,7 @@ def _reading(case: Case, evaluation: Evaluation) -> Reading | None:
 
 
 def graph_of(evaluation: Evaluation, case: Case, request: TraceRequest) -> Graph:
-    """A run that was traced. Its numbers are those of one entry of the gradient."""
+    """The graph of a traced run, with the numbers of one entry of the gradient."""
     assert evaluation.trace is not None
     return Graph(
         program=case.spec.program,
@@ -70,7 +70,6 @@ def graph_of(evaluation: Evaluation, case: Case, request: TraceRequest) -> Graph
 
 
 def _compared(computed: Array, block: TruthBlock, fmt: FloatFormat) -> tuple[Array, Array, Array]:
-    """What was computed, the truth, and the error in ulps. Where there is no derivative there is
-    nothing to compare with."""
+    """The computed values, the truth (nan where there is no derivative), and the errors in ulps."""
     truth = np.where(block.kind == PointKind.SMOOTH, block.value, np.nan)
     return computed, truth, error_in_ulps(computed, truth, fmt)

@@ -1,5 +1,5 @@
-"""Points drawn over the domain of a layer's inputs: what is right at the given point may be wrong
-elsewhere."""
+"""Examine a layer at points drawn from the domain of its inputs, to find errors that the given
+point does not show."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from gradcheck_cli.domain.spec import Input
 from gradcheck_cli.domain.thresholds import Spread
 
 POINTS = 8  # one in each eighth of every entry's domain
-POINTS_OF_LARGE = 2  # where every point has thousands of entries, which are all over the domain
+POINTS_OF_LARGE = 2  # the thousands of entries of one point cover the domain already
 LARGE = 1024  # entries
-# From the low to the high end, from which on sizes are drawn evenly, not numbers.
+# If the high end is larger than this times the low end, draws are uniform in the logarithm.
 DECADES: Spread = 1e3
-# Times the distance to the only end that is known: where a domain has another end.
+# Places the missing end of a half-open domain, in distances from the point to its known end.
 BEYOND: Spread = 4.0
-SHOWN = 4  # numbers of a point in a sentence
+SHOWN = 4  # numbers of a point that a message shows
 
 
 def over_the_domain(
@@ -32,8 +32,8 @@ def over_the_domain(
     answer: LayerAnswer,
     examined: Callable[[LayerProblem], LayerAnswer],
 ) -> LayerAnswer:
-    """The answer, with the errors of points that are drawn over the domain, where there is one.
-    Seeded; an error that the given point has shown is not reported again."""
+    """Return the answer with the errors at points drawn from the domain, if an input has a bounded
+    domain. The draws are seeded. An error that the given point has shown is not reported again."""
     inputs = problem.inputs
     if answer.failure is not None or not any(_varies(entry) for entry in inputs.values()):
         return answer
@@ -79,7 +79,7 @@ def _varies(entry: Input) -> bool:
 
 
 def _drawn(problem: LayerProblem) -> Iterator[tuple[str, LayerProblem]]:
-    """Problems at other points, and where they are in words."""
+    """The problem at each drawn point, with words that describe the point."""
     inputs = problem.inputs
     varying = {name: entry for name, entry in inputs.items() if _varies(entry)}
     size = sum(entry.value.size for entry in varying.values())
@@ -101,14 +101,14 @@ def _drawn(problem: LayerProblem) -> Iterator[tuple[str, LayerProblem]]:
 
 
 def _spread(entry: Input, count: int, rng: np.random.Generator) -> Array:
-    """(count, *shape): in each part of the domain one number of every entry, in random order (a
-    Latin hypercube; McKay, Beckman and Conover 1979). Symmetric matrices stay symmetric."""
+    """Draw (count, *shape): each entry has one number in each part of its domain, in random order
+    (a Latin hypercube; McKay, Beckman and Conover 1979). Symmetric matrices stay symmetric."""
     shape = (count, *entry.value.shape)
     part = rng.permuted(
         np.broadcast_to(np.arange(count).reshape(-1, *[1] * entry.value.ndim), shape), axis=0
     )
     place = (part + rng.uniform(0.01, 0.99, shape)) / count
-    if are_symmetric(entry.value):  # its function may be one of symmetric matrices alone
+    if are_symmetric(entry.value):  # the layer may accept symmetric matrices alone
         below = np.tril(place, -1)
         place = np.tril(place) + np.swapaxes(below, -1, -2)
     low, high = _ends(entry)
@@ -127,7 +127,7 @@ def _ends(entry: Input) -> tuple[float, float]:
 
 
 def _inside(entry: Input, drawn: Array, dtype: str) -> Array:
-    """Rounded to the dtype, but not out of the domain."""
+    """Round the draws to the dtype; where this leaves the domain, keep the given value."""
     rounded = FORMATS[dtype].round(drawn)
     return np.where((rounded >= entry.low) & (rounded <= entry.high), rounded, entry.value)
 

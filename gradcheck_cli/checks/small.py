@@ -1,4 +1,4 @@
-"""The whole Jacobian of a layer, for the judge: every entry in every mode, and the truth."""
+"""Examine a small layer for the judge: every entry of its Jacobian in every mode, and the truth."""
 
 from __future__ import annotations
 
@@ -27,33 +27,32 @@ from gradcheck_cli.truth.certified.enclosed_products import TooManyNumbers
 from gradcheck_cli.truth.layers.callables import STIRRED, CallableTruth, own_size, ulp_perturbed
 from gradcheck_cli.truth.layers.visibility import NO_EFFECT, words_of_bubbles
 
-ENTRIES = 1024  # of a Jacobian that is computed whole
-PASSES = 64  # backward, for a whole Jacobian
+ENTRIES = 1024  # the most entries of a Jacobian that is computed whole
+PASSES = 64  # the most backward passes for a whole Jacobian
 CAST = (
     "the layer computes in float32 internally: its float64 gradient is judged at float32 precision"
 )
 
 
 def is_small(subject: Subject) -> bool:
-    """Whether the whole Jacobian is to be computed."""
+    """Whether the Jacobian is small enough to compute whole."""
     rows = output_size(subject)
     return rows <= PASSES and rows * moving_size(subject) <= ENTRIES
 
 
 class Whole(Gradients):
-    """One problem whose Jacobian is small. Its truth is that of a `program`, where there is one
-    that is sure, else what differences confirm. `uncast`: `highest` is the layer without its
-    casts."""
+    """One problem whose Jacobian is small. The truth comes from `program` if one is certain, else
+    from confirmed finite differences. If `uncast`, `highest` is the layer without its casts."""
 
     def __init__(self, layer: BoundLayer, program: ProgramTruth | None, uncast: bool) -> None:
         super().__init__(layer)
         problem = layer.problem
         self.program = program
-        self._partly: LiftedTruth | None = None  # its derivatives alone are those of the layer
+        self._partly: LiftedTruth | None = None  # gives derivatives only
         if isinstance(program, LiftedTruth) and program.has_islands:
             self.program, self._partly = None, program
         self._uncast = uncast
-        self._output: Array | None = None  # of the narrow layer, as reverse mode ran it
+        self._output: Array | None = None  # of `narrow`, from the run in reverse mode
         self._truth = CallableTruth(
             layer.highest,
             layer.bounds,
@@ -70,7 +69,7 @@ class Whole(Gradients):
 
     @property
     def differentiated(self) -> ProgramTruth | None:
-        """The program whose second derivatives are those of the layer, where there is one."""
+        """The program that gives the second derivatives of the layer, or None."""
         return self.program or self._partly
 
     @property
@@ -82,7 +81,8 @@ class Whole(Gradients):
         return self.program is not None and not self._uncast
 
     def noise(self) -> Mapping[str, Array]:
-        """How far its own rounding moves the gradient in the highest precision, by leaf (m, n)."""
+        """How far the layer's rounding moves its gradient in the highest precision, (m, n) a
+        leaf."""
         return self._truth.noise()
 
     def made(self, costs: bool = False) -> Case:
@@ -112,8 +112,8 @@ class Whole(Gradients):
         return layer.case(projections, self.evaluations, truth, wide)
 
     def _certified(self, projections: Mapping[Mode, Projection], costs: bool) -> Truth | None:
-        """The truth about the program. A lifted one of which nothing is certified, or that
-        differences contradict where they are taken, is given up."""
+        """The truth of the program. A lifted program is given up if nothing of it is certified, or
+        if finite differences contradict it."""
         program = self.program
         if program is None:
             return None
@@ -141,7 +141,7 @@ class Whole(Gradients):
         return self._with_differences(truth) if sure and beside else truth
 
     def _narrowed(self, program: LiftedTruth, truth: Truth) -> Truth:
-        """The truth with what is enclosed of a program in which some operations are lines."""
+        """The truth with the enclosures of a program in which lines replace some operations."""
         from reference_engine.arithmetic.arbs import NotInBalls, Undecided
 
         try:
@@ -156,7 +156,7 @@ class Whole(Gradients):
         return truth
 
     def _agrees(self, program: LiftedTruth, truth: Truth, taken: bool) -> bool:
-        """Whether no difference of the layer contradicts the truth, where any are `taken`."""
+        """Whether no finite difference contradicts the truth; True if none are `taken`."""
         own = self._truth
         if not taken:
             return True
@@ -164,8 +164,8 @@ class Whole(Gradients):
         return program.agrees(truth, own.gradients, found, own.stairs)
 
     def _note_bubbles(self, truth: Truth) -> None:
-        """Says where a derivative holds next to the point alone. Only one that is so steep that the
-        value would be another within that stretch is looked at."""
+        """Add a note about derivatives that hold only within a tiny stretch around the point. Only
+        derivatives so steep that they would change the value within this stretch are examined."""
         size = np.max(np.abs(truth.output), initial=0.0, where=np.isfinite(truth.output))
         for leaf in self._truth.moving:
             with np.errstate(all="ignore"):
@@ -178,7 +178,7 @@ class Whole(Gradients):
                 ]
 
     def _with_differences(self, truth: Truth) -> Truth:
-        """The truth with what differences of the layer see where none of the program was taken."""
+        """Add finite differences of the layer to the truth, where the program has none."""
         blocks = dict(truth.blocks)
         for name, found in self._truth.differences().items():
             block = blocks["reverse", name]
@@ -188,13 +188,13 @@ class Whole(Gradients):
         return replace(truth, blocks=blocks)
 
     def is_settled(self) -> bool:
-        """Where the truth is certified. Columns of forward mode that are not simply right are
-        compared with those in the highest precision, too."""
+        """True if the truth is certified and no suspect entry loses much. Suspect columns of
+        forward mode are compared with the same columns in the highest precision, too."""
         layer = self.layer
         suspected = suspect_entries(self.case)
         if not self.is_certified or suspected is None:
             return False
-        if layer.highest is not layer.narrow and not self.case.wide:  # it was not asked so far
+        if layer.highest is not layer.narrow and not self.case.wide:  # not evaluated so far
             self.case = replace(self.case, wide=self._wide(suspected))
         case = self.case
         pushed = [name for mode, name in suspected if mode == "forward"]
@@ -216,9 +216,9 @@ class Whole(Gradients):
         return case
 
     def _judge_as_float32(self) -> bool:
-        """From now on, by what float32 can give, where float64 numbers were seen to be float32 on
-        their way through the layer, past all that is watched; whether that is so. A layer that was
-        lifted does nothing unwatched: its noise is what it loses in float64."""
+        """Judge by float32 precision from now on, if float64 numbers became float32 inside the
+        layer in a way that no watch sees. Return whether that is so. A lifted layer does nothing
+        unwatched: its noise is rounding in float64."""
         problem = self.layer.problem
         is_watched = isinstance(self.program, LiftedTruth)
         if problem.dtype != "float64" or not self._truth.cast or is_watched:
@@ -230,8 +230,8 @@ class Whole(Gradients):
         return True
 
     def costed(self) -> Case:
-        """Forward mode rounds in its own way: where it is off, or apart from reverse mode, how far
-        a few ulps move it is part of what rounding may cost."""
+        """The case with the cost of rounding. Forward mode rounds in its own way: if it is off, or
+        disagrees with reverse mode, its change under moves of a few ulps is part of the floor."""
         case = super().costed()
         pushed = next((one for one in case.evaluations if one.mode == "forward"), None)
         if case.truth is None or pushed is None or pushed.failure is not None:
@@ -249,27 +249,27 @@ class Whole(Gradients):
                     continue
                 with np.errstate(all="ignore"):
                     moved = np.abs(there - here)
-                moved = np.where(np.isfinite(moved), moved, np.abs(here))  # it has no digits
+                moved = np.where(np.isfinite(moved), moved, np.abs(here))  # no digit is right
                 for mode in ("reverse", "forward"):
                     block = blocks[mode, name]
                     if block.value.shape != moved.shape:
-                        continue  # the other mode was asked for products
+                        continue  # the other mode has products only
                     blocks[mode, name] = replace(block, floor=np.fmax(block.floor, moved))
         return replace(case, truth=replace(case.truth, blocks=blocks))
 
     def rounded_anew(self) -> Evaluations:
-        """An error that stays when everything is rounded anew is no rounding error either."""
+        """Reverse mode after moves of a few ulps: an error that stays is no rounding error."""
         return {(self.layer.name, "reverse"): self.reverse(self.layer.narrow, stirred=True)}
 
     def completed(self) -> Case:
         return with_guards(self.case, self.layer.highest)
 
     def reverse(self, subject: Subject, stirred: bool = False) -> Evaluation:
-        """The Jacobian by reverse mode, all rows. `stirred`: where all numbers have moved by a few
-        ulps."""
+        """The Jacobian by reverse mode, all rows. If `stirred`, all numbers are moved by a few ulps
+        first."""
         started = time.perf_counter()
         if subject is self.layer.highest and not stirred:
-            ran, seconds = self._truth.ran, self._truth.seconds  # the truth asked the same
+            ran, seconds = self._truth.ran, self._truth.seconds  # the truth made the same run
         else:
             ran = subject.run(Call(ulp_perturbed(subject) if stirred else {}, self.cotangents))
             seconds = time.perf_counter() - started
@@ -280,9 +280,8 @@ class Whole(Gradients):
     def _wide(
         self, suspected: Mapping[tuple[str, str], Array] | None = None
     ) -> dict[tuple[str, str], Evaluation]:
-        """What reverse mode gives in the highest precision: all rows, or those with `suspected`
-        entries, where others may be nan. Where the truth is certified, nobody asks for it before
-        something is not simply right."""
+        """Reverse mode in the highest precision: all rows, or only those with `suspected` entries,
+        the others possibly nan. If the truth is certified, this is needed only for suspects."""
         truth, layer = self._truth, self.layer
         if suspected is None:
             output, gradients = truth.output, truth.gradients
@@ -306,7 +305,7 @@ class Whole(Gradients):
 
 
 def _rows(suspected: Mapping[tuple[str, str], Array], count: int) -> Array:
-    """Which of the rows of reverse mode have a suspected entry, (count,)."""
+    """A mask (count,) of the rows of reverse mode that have a suspected entry."""
     found = np.zeros(count, np.bool_)
     for (mode, _), off in suspected.items():
         if mode == "reverse":
@@ -315,7 +314,7 @@ def _rows(suspected: Mapping[tuple[str, str], Array], count: int) -> Array:
 
 
 def _overlaid(found: Truth, lifted: Truth) -> Truth:
-    """What differences of a layer found, and in its place what is certified of its program."""
+    """The truth by finite differences, replaced by the lifted truth where that is certified."""
     blocks = {key: _certified_entries(found.blocks[key], of) for key, of in lifted.blocks.items()}
     open_ = [key for key, one in blocks.items() if np.any(one.kind == PointKind.UNDECIDED)]
     reasons = {key: found.reasons[key] for key in open_ if key in found.reasons}
@@ -323,6 +322,6 @@ def _overlaid(found: Truth, lifted: Truth) -> Truth:
 
 
 def _certified_entries(found: TruthBlock, lifted: TruthBlock) -> TruthBlock:
-    """The certified entries of a lifted block, and for the others what differences found."""
+    """The certified entries of a lifted block; the other entries from finite differences."""
     names = [one.name for one in fields(TruthBlock) if not one.name.startswith("difference")]
     return found.at(lifted.certified, **{name: getattr(lifted, name) for name in names})

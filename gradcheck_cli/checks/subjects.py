@@ -1,4 +1,4 @@
-"""The subjects of one problem: the layer in the dtype that is judged, and in the highest."""
+"""Bind the layer of one problem: in the dtype that is judged, and in the highest precision."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ ONE_TRIANGLE = (
 
 
 class Subjects:
-    """Binds the layer to the inputs of a problem, rounded to its dtype. `notes` says for a person
-    why the highest precision is not float64."""
+    """The layer of a problem, bound to its inputs rounded to its dtype. `notes` tells the user why
+    the highest precision is not float64."""
 
     def __init__(self, engine: Engine, problem: LayerProblem) -> None:
         self._engine = engine
         self._problem = problem
         self.notes: dict[str, None] = {}  # in order, each once
-        self.known: list[tuple[Subject, Array]] = []  # values that were seen, of their second calls
+        self.known: list[tuple[Subject, Array]] = []  # values of second calls
         fmt = FORMATS[problem.dtype]
         self._inputs = {name: rounded(entry.value, fmt) for name, entry in problem.inputs.items()}
         self.kinds = kinds_of(problem.inputs)
@@ -47,14 +47,14 @@ class Subjects:
         self._narrow_only = False
 
     def keep(self, kinds: Mapping[str, Kind]) -> None:
-        """From now on these leaves, of which a layer reads one triangle, stay of these kinds."""
+        """Keep these leaves of these kinds, because the layer reads one triangle of them."""
         self.kinds.update(kinds)
         for name, kind in kinds.items():
             self.notes[ONE_TRIANGLE.format(name=name, kind=kind.name)] = None
 
     def bound(self, dtype: str, values: Values | None = None, uncast: bool = False) -> Subject:
-        """The layer in `dtype`, with other `values` for some of its inputs; `uncast`: without its
-        casts to narrower ones. Raises what the layer raises, and BadSpec."""
+        """Bind the layer in `dtype`, with other `values` for some of its inputs; if `uncast`,
+        without its casts to narrower dtypes. Raises BadSpec and any exception of the layer."""
         problem = self._problem
         point = problem.inputs
         there = moved(self.kinds, self._origin, values or {})
@@ -80,8 +80,8 @@ class Subjects:
         return subject
 
     def uncast(self, narrow: Subject, digits: str) -> Subject | None:
-        """The layer in float64 without its casts, where it runs so and gives what `narrow` does,
-        which has no more than these digits."""
+        """Bind the layer in float64 without its casts. None if it does not run that way, still
+        casts, or disagrees with `narrow` by more than the precision of `digits` explains."""
         wide = where_it_runs(lambda: self.bound("float64", uncast=True), None)
         if wide is None:
             return None
@@ -94,8 +94,8 @@ class Subjects:
         return None
 
     def left_out(self, error: Exception) -> str | None:
-        """Why a dtype that nobody requested is passed over, where the layer that cannot be bound in
-        it can be in another one; None where `error` stands."""
+        """A note that the problem's dtype is left out, if nobody requested it by name and the layer
+        runs in another dtype. None if `error` has another cause and must be raised."""
         mine = self._problem.dtype
         if self._problem.named_dtype or isinstance(error, EngineFault | BadSpec):
             return None
@@ -104,15 +104,15 @@ class Subjects:
             if there is None:
                 continue
             there.close()
-            if dtype == mine:  # it runs in it now: the dtype was not the reason
+            if dtype == mine:  # the layer runs now: the dtype was not the cause
                 return None
             words = one_line(error)
             return f"{mine} was left out: the layer does not run in it ({words})"
         return None
 
     def highest(self, narrow: Subject | None = None) -> Subject:
-        """The layer in float64, or in the problem's dtype (that is `narrow`, where it is given)
-        where it does not run there."""
+        """Bind the layer in float64. If it does not run there, returns narrower outputs or draws
+        other random numbers, return `narrow`, or bind the layer in the problem's dtype."""
         dtype = self._problem.dtype
         if dtype == "float64" or self._narrow_only:
             return narrow or self.bound(dtype)
@@ -123,7 +123,7 @@ class Subjects:
         except Exception as error:
             raise_if_internal(error)
             again = where_it_runs(lambda: self.bound("float64"), None)
-            if again is not None:  # it runs now: the dtype was not the reason
+            if again is not None:  # the layer runs now: the dtype was not the cause
                 again.close()
                 raise
             words = one_line(error)
@@ -141,8 +141,8 @@ class Subjects:
         return narrow or self.bound(dtype)
 
     def stays_narrow(self, narrow: Subject, wide: Subject) -> bool:
-        """Whether the derivative runs in the problem's dtype and raises in the wider one, which is
-        left alone from now on: what fails there says nothing about the layer in its own dtype."""
+        """Whether the derivative runs in the problem's dtype but raises in the wider one, which is
+        then given up: a failure there says nothing about the layer in its own dtype."""
         if narrow is wide or not where_it_runs(lambda: _differentiate(narrow), False):
             return False
         try:
@@ -159,7 +159,7 @@ class Subjects:
 
 
 def _differentiate(subject: Subject) -> bool:
-    """True. Raises what a forward and a backward pass raise."""
+    """Run a forward and a backward pass and return True. Raises any exception of the two."""
     subject.run(Call(cotangents=np.ones((1, output_size(subject)))))
     return True
 
@@ -175,8 +175,8 @@ BACKWARD = "the layer runs, but its derivative raises "
 
 
 def raised_beside(engine: Engine, problem: LayerProblem, failure: Failure) -> Failure:
-    """The failure of a layer, with what does run at the given point: all of it, as BESIDE says, or
-    its forward alone."""
+    """Add to the failure what runs at the given point: everything (BESIDE), or only the forward
+    pass (BACKWARD)."""
     if failure.kind != "raised" or problem.behaviour:
         return failure
     runs = False
@@ -189,7 +189,7 @@ def raised_beside(engine: Engine, problem: LayerProblem, failure: Failure) -> Fa
             subject.value({})
             runs = True
             _differentiate(subject)
-    except (Exception, SystemExit):  # at the point itself, which the failure says already
+    except (Exception, SystemExit):  # raised at the given point, as the failure says
         return replace(failure, message=BACKWARD + failure.message) if runs else failure
     return replace(failure, detail="\n".join(filter(None, (failure.detail, BESIDE))))
 
@@ -231,8 +231,8 @@ def draws_others(
     digits: str,
     known: list[tuple[Subject, Array]] | None = None,
 ) -> bool:
-    """Whether random numbers depend on the dtype that they are drawn in. Values of second calls are
-    added to those that are `known`."""
+    """Whether the layer draws different random numbers in the two dtypes. `digits` is the dtype by
+    whose precision their values are compared. Values of second calls are added to `known`."""
     seen = []
     for subject in (narrow, wide):
         value = subject.first_value
@@ -251,4 +251,4 @@ def draws_others(
     if narrow.run(Call(watch=True)).random:
         return True
     lines = where_it_runs(lambda: narrow.lines(np.ones(one.size)), Lines())
-    return lines.draws is not None  # from a generator of its own
+    return lines.draws is not None  # the layer has a generator of its own

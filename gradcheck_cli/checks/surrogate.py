@@ -1,4 +1,4 @@
-"""A backward that is declared to be something else than the derivative: it must be that, then."""
+"""Check backwards that are declared to differ from the derivative against what is declared."""
 
 from __future__ import annotations
 
@@ -28,18 +28,17 @@ from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.judge import judge
 from gradcheck_cli.truth import compute
 
-ROWS = (
-    4  # cotangents in place of all outputs of a large layer: every entry of an input shows in each
-)
+ROWS = 4  # random cotangents for a large layer: each of them shows every entry of an input
 DIRECTIONS = 2  # along which the declared backward is compared with the slope of the layer
 
 
 class BadSurrogate(EngineFault):
-    """What is declared does not fit the layer. The message says why."""
+    """The declared surrogate does not fit the layer. The message says why."""
 
 
 def covered(problem: LayerProblem, subject: Subject) -> dict[str, Surrogate]:
-    """The surrogate of every leaf that has one. Raises BadSurrogate for a name that is none."""
+    """The surrogate of every leaf that has one. Raises BadSurrogate for an input without a
+    gradient."""
     moving = {leaf.name: leaf for leaf in subject.leaves if leaf.differentiable}
     kinds = kinds_of(problem.inputs)
     found: dict[str, Surrogate] = {}
@@ -61,13 +60,13 @@ def covered(problem: LayerProblem, subject: Subject) -> dict[str, Surrogate]:
 
 @dataclass
 class Declared:
-    """The leaves of a layer with a surrogate."""
+    """The leaves of a layer that have a surrogate."""
 
     layer: BoundLayer
     surrogates: Mapping[str, Surrogate]
 
     def judged(self) -> tuple[tuple[Check, ...], tuple[Finding, ...], tuple[str, ...]]:
-        """Checks, findings and notes. Raises BadSurrogate."""
+        """Checks, findings and notes about these leaves. Raises BadSurrogate."""
         started = time.perf_counter()
         names = tuple(self.surrogates)
         leaves = {leaf.name: leaf for leaf in self.layer.narrow.leaves}
@@ -105,15 +104,15 @@ class Declared:
         truth = Truth(
             dtype=layer.problem.dtype,
             output=output,
-            output_error=np.full(output.shape, np.inf),  # the layer's own checks judge that
+            output_error=np.full(output.shape, np.inf),  # the layer's own checks judge the output
             blocks={(mode, name): block for name, block in blocks.items()},
         )
         case = layer.case({mode: projection}, (evaluation,), truth, {})
         return replace(case, spec=replace(case.spec, wrt=tuple(blocks)))
 
     def _block(self, leaf: Leaf, rows: Array, wide: Array | None) -> TruthBlock:
-        """What is declared, and beside it what the layer does in its highest precision: an error
-        that is there too does not come from rounding."""
+        """The declared backward as truth, and as `stated` the layer's gradient in its highest
+        precision: rounding does not cause an error that both precisions have."""
         if self.surrogates[leaf.name].formula == STRAIGHT_THROUGH:
             block = self._straight_through(leaf, rows)
         else:
@@ -130,7 +129,8 @@ class Declared:
         return TruthBlock.of(rows, np.zeros(rows.shape), scale=np.abs(rows), certified=known)
 
     def _of_formula(self, leaf: Leaf, rows: Array) -> TruthBlock:
-        """The derivative of the stated formula by this leaf."""
+        """The derivative of the declared formula by this leaf. Raises BadSurrogate if it does not
+        fit."""
         spec, problem = self.layer.problem.spec, self.layer.problem
         text = self.surrogates[leaf.name].formula
         words = {one.name: word_of(one.name) for one in self.layer.narrow.leaves}
@@ -174,9 +174,9 @@ class Declared:
                 yield f"`{name}`: the declared surrogate equals the derivative: it is not needed"
 
     def _is_the_derivative(self, name: str, rows: Array, declared: Array) -> bool:
-        """Whether the slope of the layer along random signs is what is declared, to a quarter of
-        the digits. A central difference with a step of the third root of the precision has two
-        thirds of them."""
+        """Whether the declared backward equals the layer's slope along random signs, to a quarter
+        of the digits. A central difference whose step is the cube root of the unit roundoff has two
+        thirds of the digits."""
         leaf = next(leaf for leaf in self.layer.narrow.leaves if leaf.name == name)
         bits = FORMATS[self.layer.highest.dtype].bits
         rng = generator(self.layer.problem.seed, 13)
@@ -189,7 +189,7 @@ class Declared:
             if entry is not None and any(
                 np.any((end < entry.low) | (end > entry.high)) for end in ends
             ):
-                return False  # nothing is evaluated outside the domain
+                return False  # the layer must not be evaluated outside the domain
             above, below = (self.layer.highest.value({name: end}) for end in ends)
             slope = rows @ ((above - below) / (2 * step))
             expected = declared @ along.reshape(-1)
@@ -201,7 +201,7 @@ class Declared:
 
 
 def leave_out(subject: Subject, names: Mapping[str, Surrogate]) -> None:
-    """Leaves of these names are not compared with the derivative."""
+    """Stop comparing the leaves with these names with the derivative."""
     subject.differentiate(
         [leaf.name for leaf in subject.leaves if leaf.differentiable and leaf.name not in names]
     )

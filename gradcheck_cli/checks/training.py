@@ -1,4 +1,4 @@
-"""Training paths of a formula in one dtype, examined on every engine."""
+"""Examine training paths of a formula in one dtype on every engine."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gradcheck_cli.judge import judge_training
 
 
 class TrainingPaths(Examination):
-    """`case` has no answers: paths start where it is. `paths` has the engines in their order, each
-    with None, or with the path of one that is not asked."""
+    """The examination of training paths. `case` has no evaluations: the paths start at its values.
+    `paths` maps each engine, in order, to None, or to the path of an engine that is not asked."""
 
     def __init__(
         self, case: Case, problem: TrainingProblem, paths: Mapping[str, Training | None]

@@ -1,5 +1,5 @@
-"""Entries that a layer's backward never fills, as opposed to those that rounding makes zero
-here."""
+"""Tell entries that a layer's backward never fills from entries that rounding makes zero at this
+point."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.engines.tracebacks import where_it_runs
 from gradcheck_cli.judge.measures import Mask, is_hidden
 
-# Where 1 - tanh(x)^2 is absorbed, or exp(-x) underflows, a sixteenth of x is harmless.
+# If 1 - tanh(x)^2 is absorbed or exp(-x) underflows at x, neither happens at x / 16.
 SMALLER: tuple[Step, ...] = (2.0**-4, 2.0**-8)
 
 
@@ -29,9 +29,9 @@ Elsewhere = Callable[[Values], ValuesOrNone]
 def with_never_filled(
     case: Case, mode: Mode, elsewhere: Elsewhere, leaves: tuple[Leaf, ...]
 ) -> Case:
-    """The case with 0 as the layer's own derivative of entries that are zero here and elsewhere,
-    where the truth is not zero: no precision will fill them (`TruthBlock.stated`). `elsewhere`
-    gives the blocks of this mode where leaves have other values."""
+    """The case with 0 as the layer's own derivative (`TruthBlock.stated`) for entries that are zero
+    here and elsewhere although the truth is not: no precision will fill them. `elsewhere` gives the
+    blocks of this mode at other values of the leaves."""
     given = next((e for e in case.evaluations if e.mode == mode), None)
     if given is None or given.failure is not None or case.truth is None:
         return case
@@ -53,8 +53,8 @@ def with_never_filled(
 
 
 def suspicious(g: Array, block: TruthBlock) -> Mask:
-    """Entries (m, n) that are zero where the truth is not, nor so small beside others that terms
-    which cancel leave as much of it in float64."""
+    """A mask (m, n) of the entries that are zero although the truth is not, unless the truth is so
+    small that cancellation of float64 terms could hide it."""
     with np.errstate(all="ignore"):
         off = np.abs(block.value) > block.error
     off &= (g == 0) & (block.kind == PointKind.SMOOTH)
@@ -67,8 +67,8 @@ def never_filled(
     leaves: tuple[Leaf, ...],
     seed: int,
 ) -> dict[str, Mask]:
-    """Which of `zeros` are zero wherever the layer has gradients, and it has some: with all numbers
-    closer to zero, and at random ones."""
+    """The entries of `zeros` that are zero at every other place where the layer has finite
+    gradients, if there is one: with all numbers closer to zero, and at random numbers."""
     never = dict(zeros)
     seen = {name: np.zeros(zero.shape, dtype=np.bool_) for name, zero in zeros.items()}
     for values in _elsewhere(leaves, seed):
