@@ -1,1 +1,1 @@
-"""Layers as programs: lifted from a run and enclosed, so that their truth is that of formulas."""
+"""Certified truth about layers: their forwards are lifted from a run into programs and enclosed."""

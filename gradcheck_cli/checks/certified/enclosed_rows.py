@@ -1,5 +1,5 @@
-"""The gradient of a large layer, entry by entry, compared with cotangent @ J of its lifted program.
-That is enclosed, so its bars are those of rounding, and not of differences."""
+"""Compare the gradient of a large layer, entry by entry, with cotangent @ J of its lifted program.
+J is enclosed, so its error bars are those of rounding, not of finite differences."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ OPEN = "an operation is too close to a kink, or loses too many digits, for float
 
 @dataclass(frozen=True, slots=True)
 class OffEntries:
-    """Entries of row @ J by one leaf that are off, the worst first: their places, how many there
-    are in all, what is `right` of the whole leaf, and what rounding may `cost` an entry of J
-    there."""
+    """Wrong entries of row @ J for one leaf, the worst first: their places (`flat`), the number of
+    all wrong entries (`count`), the enclosure of the whole leaf's gradient (`right`), and the cost
+    of rounding for each of these entries of J."""
 
     row: int
     leaf: Leaf
@@ -48,11 +48,11 @@ class OffEntries:
 
 
 class EnclosedRows:
-    """Compares the gradient in the highest precision. `off` are its entries that are wrong by more
-    than rounding, of each leaf in the first row that shows some; `limits` by leaf (n,) the largest
-    errors that would not have shown in a product with a cotangent. `open` are the entries by leaf
-    (n,) whose bars are too wide to say anything. `reason` says in a sentence why none is
-    enclosed."""
+    """Compares the gradient in the highest precision. `off` has the entries that are wrong by more
+    than rounding, of each leaf in the first row that shows any. `limits` has for each leaf (n,) the
+    largest errors that would not have shown in a product with a cotangent. `open` masks the entries
+    of each leaf (n,) whose enclosures are too wide to judge. `reason` says in a sentence why
+    nothing is enclosed."""
 
     def __init__(self, program: LiftedTruth, truth: Projections) -> None:
         self._truth = truth
@@ -64,11 +64,11 @@ class EnclosedRows:
         self.begin()
 
     def begin(self) -> None:
-        """Forgets all that was compared."""
+        """Discard the results of all comparisons."""
         self.reason = ""
         self.off: list[OffEntries] = []
         self.pushes: dict[int, EnclosedArray] = {}
-        self.moved: dict[int, Moving] = {}  # along each of these
+        self.moved: dict[int, Moving] = {}  # by the number of a direction
         self.limits: dict[str, Float] = {
             leaf.name: np.zeros(leaf.size) for leaf in self._truth.leaves
         }
@@ -77,7 +77,7 @@ class EnclosedRows:
         }
 
     def compare(self, k: int, gradient: Mapping[str, Float | None]) -> None:
-        """Compares row k of the cotangents times J."""
+        """Compare `gradient`, row k of the cotangents times J, with its enclosure."""
         from reference_engine.arithmetic.arbs import NotInBalls, Undecided
 
         if self.reason:
@@ -105,7 +105,7 @@ class EnclosedRows:
         known = any(off.leaf.name == leaf.name for off in self.off)
         fmt, numbers = FORMATS["float64"], leaf.kept.reshape(-1)
         count, worst, beyond = 0, [np.zeros(0, dtype=int)], [np.zeros(0)]
-        for inside in parts(leaf.size):  # arrays of its size would be felt
+        for inside in parts(leaf.size):  # whole arrays would take too much memory
             part = EnclosedArray(right.value[inside], right.radius[inside])
             natural = natural_size(row.size, numbers[inside])
             looked_at = np.isfinite(mine[inside]) & ~still[inside]
@@ -129,14 +129,14 @@ class EnclosedRows:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Directions that leave open entries where they are."""
+        """Use directions that do not move open entries, inside this context."""
         truth = self._truth
         still = {leaf.name: truth.mask(leaf) | self.open[leaf.name] for leaf in truth.leaves}
         with truth.as_at((still, truth.draws.by_entry)):
             yield
 
     def leave_open(self) -> bool:
-        """Directions move open entries alone from now on; whether there are any."""
+        """Let directions move open entries alone from now on. Return whether there are any."""
         for leaf in self._truth.leaves:
             self._truth.exclude(leaf.name, self._truth.mask(leaf) | ~self.open[leaf.name])
         return self._is_open()
@@ -147,8 +147,9 @@ class EnclosedRows:
     # What is off
 
     def contradicted(self, off: OffEntries) -> bool:
-        """Whether differences of the layer contradict what is enclosed of the worst entry, and it
-        has other values than its program there: rounding misleads differences, too."""
+        """Whether finite differences contradict the enclosure of the worst entry, and the layer
+        departs from its program there. Both are needed, because rounding misleads differences,
+        too."""
         truth, flat = self._truth, int(off.flat[0])
         slope = truth.column(off.leaf, flat, truth.rows[off.row][None]).estimate
         apart = abs(float(slope.value[0]) - float(off.right.value[flat]))
@@ -156,8 +157,8 @@ class EnclosedRows:
         return seen and self._program.departs(off.leaf.name, flat)
 
     def whole(self, off: OffEntries, gradient: Mapping[str, Float | None]) -> tuple[float, float]:
-        """What the gradient gives along a direction of all entries of the leaf, and what is
-        right."""
+        """The product of the gradient with a direction of all entries of the leaf, and the exact
+        one."""
         along = {off.leaf.name: self._truth.direction(0)[off.leaf.name]}
         mine, right = (
             self._truth.product({off.leaf.name: values}, along)
@@ -166,7 +167,7 @@ class EnclosedRows:
         return mine, right
 
     def search(self, off: OffEntries, gradient: Mapping[str, Float | None]) -> Search:
-        """The search that ended at these entries, whose derivatives are enclosed."""
+        """A finished search whose columns are these entries, with enclosed derivatives."""
         row = self._truth.rows[off.row]
         found = Search(self._truth, row, gradient, 0, FIRST_LEVEL, 0.0)
         found.columns += [Column(off.leaf, int(flat), self._slope(off, flat)) for flat in off.flat]
@@ -183,7 +184,7 @@ class EnclosedRows:
     # Forward mode
 
     def push(self, numbers: Iterable[int]) -> None:
-        """Encloses J @ direction along the directions of these numbers, as `pushes`."""
+        """Enclose J @ direction for these directions by number, as `pushes`."""
         self.moved = dict.fromkeys(numbers, self._truth.moving())
         from reference_engine.arithmetic.arbs import NotInBalls, Undecided
 
@@ -203,9 +204,9 @@ class EnclosedRows:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Numbers beside what is enclosed of them: which are `off` by more than rounding, the `worst`
-    of those (places), and how many times its limit each of these is `beyond`; by number the largest
-    error that would not have shown."""
+    """Numbers compared with their enclosures: a mask of those `off` by more than rounding, the
+    places of the `worst` of them, the ratio of each one's error to its limit (`beyond`), and for
+    each number the largest error that would not have shown (`limits`)."""
 
     off: Array
     worst: Array
@@ -214,8 +215,8 @@ class Compared:
 
 
 def granted(right: EnclosedArray) -> Float:
-    """The error that is not looked into: roundings of the enclosed operations in another order, and
-    a quarter of the digits, which the judge passes without a word."""
+    """The error that is accepted without a closer look: other orders of rounding in the enclosed
+    operations, and a quarter of the digits, which the judge accepts silently."""
     fmt = FORMATS["float64"]
     lost = fmt.lost(NOTE_BITS) * fmt.ulp(right.value)
     return np.asarray(FIRST_ORDER_SLACK * right.radius + lost)
@@ -228,9 +229,9 @@ def compared(
     moved: Callable[[], Float],
     most: Float,
 ) -> Compared:
-    """Numbers of float64 where they are `looked_at`. `moved` says, where it is needed, how far a
-    few ulps move each: where they move it as far as it is off, and that is at `most` so much, the
-    layer rounds more than the operations that were enclosed."""
+    """Compare float64 numbers with their enclosures, where `looked_at`. If needed, `moved` says how
+    far a few ulps move each number. If they move it by its error, and that is at most `most`, the
+    layer rounds more than the enclosed operations do, and the number is not off."""
     with np.errstate(all="ignore"):
         limits = granted(right)
         apart = np.abs(mine - right.value)
@@ -256,8 +257,8 @@ class _Row:
 
     @cached_property
     def moved(self) -> dict[str, Float]:
-        """How far rounding moves each entry: the largest change of a few, when every number moves
-        by a few ulps."""
+        """How far rounding moves each entry: the largest change over a few runs in which every
+        number moves by a few ulps."""
         truth, row = self._truth, self._truth.rows[self.k]
         move = few_ulps(truth.subject.dtype)
         most: dict[str, Float] = {}
@@ -270,5 +271,5 @@ class _Row:
         return most
 
     def moves(self, name: str | None, inside: slice) -> Float:
-        """What is `moved` of a part of a leaf; zeros where its name is not given."""
+        """The part of `moved` for a slice of a leaf; zeros if `name` is None."""
         return np.zeros(inside.stop - inside.start) if name is None else self.moved[name][inside]

@@ -1,4 +1,4 @@
-"""The computation graph of a program with numbers of the reference engine, in this process."""
+"""Evaluate a program with the reference engine in this process, for its computation graph."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def graph_with_numbers(
     dtype: str,
     mode: Mode = "reverse",
 ) -> Graph | Failure:
-    """A run in `dtype`. Cotangents are those of the sum of the output, tangents those of the first
-    entry of the first input of `wrt`, which has at least one."""
+    """The graph of a run in `dtype`, or the failure of the run. Cotangents are derivatives of the
+    sum of the output; tangents are derivatives with respect to the first entry of `wrt[0]`."""
     fmt = FORMATS[dtype]
     rounded = {name: fmt.round(v) if v.dtype.kind == "f" else v for name, v in values.items()}
     ones = np.ones((1, *program.result.shape))

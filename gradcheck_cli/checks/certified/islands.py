@@ -1,4 +1,4 @@
-"""Operations of a lifted layer that no row states: their derivatives by differences, with bars."""
+"""Differentiate islands, the operations of a lifted layer without a row, by finite differences."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from gradcheck_cli.truth.numerics.directions import Sampled
 from gradcheck_cli.truth.numerics.noise import from_size, measured_of_layer, typical
 
 X = "x"  # the only input of an island, as a function
-MOST_DIRECTIONS = 256  # of second differences of an island, each of which takes some thirty runs
-AWAY: tuple[Step, ...] = (0.0, 0.11)  # parts of themselves that all numbers of an island move by
+MOST_DIRECTIONS = 256  # of an island's second differences; each takes about thirty runs
+AWAY: tuple[Step, ...] = (0.0, 0.11)  # relative moves of all numbers of an island
 
 Radii = Values
-"""By name, how far constants of the program may be off."""
+"""For the name of each constant of the program, a bound on its error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Differenced:
-    """A program with the derivatives of its islands, and the radii of these: `radii` in what first
-    derivatives take, `radii_of_second` in what second ones do."""
+    """A program with the derivatives of its islands as constants, and their radii: `radii` for
+    first derivatives of the program, `radii_of_second` for second ones."""
 
     lifted: Lifted
     radii: Radii
@@ -36,10 +36,9 @@ class Differenced:
 
 
 def with_islands(lifted: Lifted, again: bool = False) -> Differenced:
-    """The program with the Jacobian of each island, and with its second derivative where the
-    program is differentiated `again`.
-    Raises NotLifted for an island without an input, on a kink, with another number of results
-    nearby, or where no difference says anything."""
+    """The program with the Jacobian of each island, and with its second derivatives if the program
+    is differentiated `again`. Raises NotLifted for an island that has no input, is on a kink,
+    changes the shape of its result nearby, or whose differences have no finite error bar."""
     constants = dict(lifted.constants)
     radii: dict[str, Array] = {}
     of_second: dict[str, Array] = {}
@@ -59,11 +58,11 @@ def with_islands(lifted: Lifted, again: bool = False) -> Differenced:
 
 
 def _sampled(island: Island, value: Float) -> Sampled:
-    """The island as a function, with the rounding of its value (m,)."""
+    """The island as a function, with the rounding noise of its value (m,)."""
 
     def function(at: Values) -> Float:
         result = island.call(at[X])
-        if result.shape != value.shape:  # as of `unique`, where two of its inputs were equal
+        if result.shape != value.shape:  # as `unique` does, if two inputs were equal
             raise island.refusal
         return result
 
@@ -79,7 +78,7 @@ def _sampled(island: Island, value: Float) -> Sampled:
 
 
 def _jacobian(island: Island, sampled: Sampled) -> tuple[Array, Array]:
-    """The Jacobian (m, n), and its bars."""
+    """The Jacobian (m, n) and its error bars."""
     with np.errstate(all="ignore"):
         slopes = [sampled.along_entry(X, flat) for flat in range(island.at.size)]
     kinds = np.stack([slope.sides.kind for slope in slopes])
@@ -90,13 +89,13 @@ def _jacobian(island: Island, sampled: Sampled) -> tuple[Array, Array]:
 
 
 def _bends(island: Island, sampled: Sampled) -> tuple[Array, Array]:
-    """The second derivatives (m * n, n), and their bars: inf where no difference says anything, or
-    it would take too many.
+    """The second derivatives (m * n, n) and their error bars, infinite where differences say
+    nothing or there would be too many of them.
 
-    b_ij is half of what the second difference along i and j has beyond those along each. One
-    direction stands for several entries, or pairs of them, that no output depends on at once. An
-    output that an entry does not change is known to within its rounding alone: that may hide a
-    tail."""
+    b_ij is half of the second difference along i + j minus those along i and along j. One direction
+    covers several entries, or pairs of entries, if no output depends on two of them. An output that
+    an entry does not change is known only to within its rounding, which may hide a tail.
+    """
     n, m = island.at.size, sampled.zero.size
     sizes = np.where(island.at == 0, typical(island.at), np.abs(island.at))
     depends = _depends(sampled, sizes)
@@ -106,9 +105,9 @@ def _bends(island: Island, sampled: Sampled) -> tuple[Array, Array]:
     if len(groups) > MOST_DIRECTIONS:
         return np.zeros((m * n, n)), np.full((m * n, n), np.inf)
     value = np.zeros((m, n, n))
-    unseen = TAIL * sampled.noise / (FIRST_STEP / 2) ** 2  # of what no step changes
+    unseen = TAIL * sampled.noise / (FIRST_STEP / 2) ** 2  # of outputs that no step changes
     bar = np.broadcast_to(unseen[:, None, None], value.shape).copy()
-    for numbers in groups:  # those of single entries are first
+    for numbers in groups:  # groups of single entries come first
         group = [pairs[number] for number in numbers]
         moved = np.isin(np.arange(n), group)
         with np.errstate(all="ignore"):
@@ -127,8 +126,8 @@ def _bends(island: Island, sampled: Sampled) -> tuple[Array, Array]:
 
 
 def _depends(sampled: Sampled, sizes: Array) -> Array:
-    """Which of the outputs take another value, (m, n), when one number moves: where the others are,
-    or where all have moved."""
+    """A mask (m, n) of the outputs that change when one number moves, either from the given point
+    or after all numbers have moved."""
     at = np.asarray(sampled.values[X])
     found = np.zeros((sampled.zero.size, at.size), np.bool_)
     for part in AWAY:
@@ -142,7 +141,7 @@ def _depends(sampled: Sampled, sizes: Array) -> Array:
 
 
 def _second_difference(sampled: Sampled, direction: Array) -> tuple[Float, Float]:
-    """The second derivative (m,) along a direction, and its bar."""
+    """The second derivative (m,) along a direction, and its error bar."""
     at = np.asarray(sampled.values[X])
 
     def moved(step: float) -> Values:

@@ -1,5 +1,5 @@
-"""The certified truth about a layer: its forward, lifted into a program, which is compared with the
-layer itself before anything is believed of it."""
+"""The certified truth about a layer from its forward, lifted into a program. The program is
+compared with the layer before it is trusted."""
 
 from __future__ import annotations
 
@@ -54,21 +54,21 @@ from gradcheck_cli.truth.numerics.noise import from_size
 from gradcheck_cli.truth.plain import plain_function
 from gradcheck_cli.truth.several_points import several_points
 
-STIRS = 3  # points a few ulps away, where all is rounded anew
-DRAWS = 2  # of random directions, both ways along each
+STIRS = 3  # points a few ulps away, at which every operation rounds differently
+DRAWS = 2  # random directions; each gives a point on either side
 CONTRADICTED = "differences of the layer contradict the derivative of the operations that ran"
-NEAR: Step = 2.0**-20  # of every number: what is missing shows beside 2^-50 of rounding
+NEAR: Step = 2.0**-20  # relative move: a missing term stands out from 2^-50 of rounding
 FAR: Step = 2.0**-8  # about the longest step of a difference
 ALONG = (NEAR, -NEAR, FAR, -FAR)  # an axis
 BUBBLES = "its derivative holds on a stretch so short that every step of a difference leaves it"
-KEPT = 1024  # numbers of a point, at most, that are kept for the next dtype
+KEPT = 1024  # the most numbers of a point that are kept for the next dtype
 
 
 class LiftedTruth(ProgramTruth):
     """The truth about the forward of a layer as it ran.
 
-    The layer has values of float64. Raises NotLifted where the program is not its function at
-    points nearby, and what `Subject.lift` raises.
+    The layer must compute in float64. Raises NotLifted if the program does not compute the layer's
+    values at points nearby, and the exceptions of `Subject.lift`.
     """
 
     origin = "from the trace"
@@ -88,7 +88,7 @@ class LiftedTruth(ProgramTruth):
             _remember(layer, made, _compare(layer, made, near))
         self._made, self._lifted = made, made.lifted
         super().__init__(layer, made.stated.program, made.stated.constants)
-        self._bubbles = False  # its derivative is seen by no difference, and is no stair either
+        self._bubbles = False  # every difference steps over the stretch where it holds
         self.searches = searches(self.program, [self.words[name] for name in self._moving])
         self.islands = ", ".join(
             dict.fromkeys(f"`{island.name}`" for island in made.lifted.islands)
@@ -98,7 +98,7 @@ class LiftedTruth(ProgramTruth):
 
     @property
     def doubt(self) -> str:
-        """Why a difference of the layer that contradicts its derivative may be misled."""
+        """Why a finite difference of the layer that contradicts its derivative may be misled."""
         if self._bubbles:
             return BUBBLES
         values = plain_function(self.program, "float64").nodes(self._values())
@@ -106,8 +106,8 @@ class LiftedTruth(ProgramTruth):
 
     @property
     def has_islands(self) -> bool:
-        """Whether operations that no row states are the first terms of their series in the program:
-        its first two derivatives are those of the layer, with the bars of their differences."""
+        """Whether operations without a row are replaced by the first terms of their series. The
+        first two derivatives are those of the layer, with error bars of finite differences."""
         return bool(self._lifted.islands)
 
     @property
@@ -123,9 +123,9 @@ class LiftedTruth(ProgramTruth):
         return is_certified(truth.blocks.values())
 
     def narrowed(self, truth: Truth, directions: Values | None) -> Truth:
-        """What differences of a small layer found, with what is enclosed of its program where that
-        has narrow bars. `directions` are those of forward mode by leaf, (k, n); without them it has
-        the whole Jacobian. Raises what `EnclosedProducts` raises."""
+        """The truth by differences of a small layer, replaced by enclosures of its program where
+        they are narrow. `directions` are the directions of forward mode by leaf, (k, n); None if it
+        has the whole Jacobian. Raises the exceptions of `EnclosedProducts`."""
         products = self.products()
         found = [products.pulled(row) for row in np.eye(truth.output.size)]
         blocks = dict(truth.blocks)
@@ -148,13 +148,16 @@ class LiftedTruth(ProgramTruth):
         found: Mapping[str, Differences],
         stairs: Mapping[tuple[str, int], Stairs] | None = None,
     ) -> bool:
-        """Whether no difference contradicts what is certified of reverse mode. Some stand for
-        `gradients`, which they vouch for along directions; those of entries along which the layer
-        has `stairs` are of long steps. Stairs of a search are no certificate, nor are those of
-        which an island has the derivative of one, nor those so fine that every step is longer,
-        which show as a difference that contradicts. Where the layer has the values of the program
-        along the axis of an entry, its difference was misled by their rounding, unless exact values
-        of the program say the same as that difference."""
+        """Whether no finite difference contradicts the certified entries of reverse mode.
+
+        Entries that a difference vouches for along directions are read from `gradients`. `stairs`
+        are entries along which the layer has stairs, with differences of long steps. A derivative
+        is rejected if it is certified on one stair of a search, if an island has the derivative of
+        one stair, or if stairs are so fine that every step is longer, which shows as a
+        contradicting difference. If the layer equals the program along the axis of an entry, its
+        difference was misled by rounding, unless exact values of the program confirm the
+        difference.
+        """
         for name, taken in found.items():
             block = truth.blocks["reverse", name]
             value = np.where(taken.vouched, gradients[name], taken.value)
@@ -183,16 +186,16 @@ class LiftedTruth(ProgramTruth):
 
     @property
     def _bubble(self) -> float:
-        """The part of a number in which the judged dtype has a few others, or float32 none: a
-        rounding of the layer that is as fine as that is one of the dtype, whose derivative is 1."""
+        """The relative width within which the judged dtype has a few numbers, or float32 none. A
+        rounding in the layer that is as fine as the dtype has derivative 1."""
         return max(BUBBLE, 2 * FEW_ULPS * FORMATS[self.layer.problem.dtype].unit_roundoff)
 
     def _is_bubble(
         self, name: str, column: int, part: float, derivative: Array, difference: Array
     ) -> bool:
-        """Whether a `derivative` (m,) by one entry holds on less than this part of it: a difference
-        of exact values across it is that of the layer, or far nearer to it. A bisection has such
-        stairs, of which each is flat."""
+        """Whether the `derivative` (m,) with respect to one entry holds on less than this relative
+        `part` of it: a difference of exact values across that part equals the layer's difference,
+        or is far nearer to it. A bisection has such stairs, each of them flat."""
         leaf, axis = self._axis(name, column)
         ends = [{name: _moved(leaf, way * axis)} for way in (-part, part)]
         run = _Nearby(self.layer.highest, self._made)
@@ -200,11 +203,11 @@ class LiftedTruth(ProgramTruth):
         width = (ends[1][name] - ends[0][name]).flat[column]
         with np.errstate(all="ignore"):
             exact = (high - low) / width
-            bar = from_size(high, 1) / width  # both ends are rounded once
+            bar = from_size(high, 1) / width  # each end is rounded once
             return bool(np.any(np.abs(exact - difference) + bar < np.abs(exact - derivative) / 2))
 
     def departs(self, name: str, column: int) -> bool:
-        """Whether the layer has other values than its program along the axis of one entry."""
+        """Whether the layer's values differ from its program along the axis of one entry."""
         leaf, axis = self._axis(name, column)
         along = ALONG[:2] if self.has_islands else ALONG
         near = [{name: _moved(leaf, part * axis)} for part in along]
@@ -215,7 +218,7 @@ class LiftedTruth(ProgramTruth):
         return False
 
     def _axis(self, name: str, column: int) -> tuple[Leaf, Array]:
-        """A leaf, and 1 at one of its entries."""
+        """The leaf with this name, and an array of its shape that is 1 at one entry, else 0."""
         (leaf,) = (leaf for leaf in self.layer.highest.leaves if leaf.name == name)
         axis = np.zeros(leaf.shape)
         axis.flat[column] = 1.0
@@ -223,13 +226,13 @@ class LiftedTruth(ProgramTruth):
 
 
 def lifted_truth(layer: BoundLayer, notes: dict[str, None]) -> LiftedTruth | None:
-    """The truth about the forward of a layer; None where it is not lifted, as where it does not run
-    while it is watched. `notes` is given the sentence that names what has no rows. Raises what the
-    layer raised at one call and not at the next."""
+    """The truth about the forward of a layer; None if it cannot be lifted, for example because it
+    does not run while watched. `notes` collects the sentence that names operations without rows.
+    Raises an exception of the layer if it does not occur in a second run."""
     if layer.highest.digits != "float64":
-        return None  # a note says where it casts
+        return None  # another note says where the layer casts
     try:
-        require_few(moving_size(layer.narrow))  # before it is lifted for nothing
+        require_few(moving_size(layer.narrow))  # avoids lifting in vain
         return LiftedTruth(layer)
     except TooManyNumbers as refusal:
         notes[by_differences(layer, str(refusal))] = None
@@ -237,7 +240,7 @@ def lifted_truth(layer: BoundLayer, notes: dict[str, None]) -> LiftedTruth | Non
         where = "" if refusal.place is None else f" (line {refusal.place.span.line})"
         notes[by_differences(layer, f"{refusal}{where}")] = None
     except (TooLarge, Unsupported):
-        pass  # nothing was promised
+        pass  # the user need not know
     except Exception as error:
         raise_if_internal(error)
         if where_it_runs(layer.highest.lift, None) is not None:
@@ -246,13 +249,13 @@ def lifted_truth(layer: BoundLayer, notes: dict[str, None]) -> LiftedTruth | Non
 
 
 def by_differences(layer: BoundLayer, reason: str) -> str:
-    """Why finite differences stand in for a certified truth, in a sentence."""
+    """A sentence that says why finite differences replace a certified truth."""
     return f"{layer.name}: no certified truth ({reason}); finite differences decide"
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A lifted program, and the same with literals for constants."""
+    """A lifted program, and the same program with literals for constants."""
 
     lifted: Lifted
     stated: Lifted
@@ -260,8 +263,8 @@ class _Made:
 
 @dataclass(frozen=True, slots=True)
 class _Last:
-    """What a live layer was lifted to when it was last checked: of which leaves, in which stay, and
-    at which values it had the numbers of the program around it, but for `noise` (None: unknown)."""
+    """The lifted program of a live layer's last check: its leaves, the surroundings that were open
+    (`stay`), and the values at which both were equal up to `noise` (None: unknown)."""
 
     leaves: Hashable
     made: _Made
@@ -271,21 +274,21 @@ class _Last:
 
 
 _LAST: WeakKeyDictionary[Any, _Last] = WeakKeyDictionary()
-"""In the next dtype, and at other values, a layer mostly executes the same operations: a program
-that gives its values there, at the point as nearby, need not be recorded again."""
+"""In the next dtype and at other values, a layer usually executes the same operations. A program
+that has the layer's values there, at the point and nearby, need not be recorded again."""
 
 
 def _last_of(layer: BoundLayer) -> _Last | None:
     try:
         last = _LAST.get(layer.problem.implementation.live)
-    except TypeError:  # not hashable, or there are no weak references to it
+    except TypeError:  # not hashable, or does not support weak references
         return None
     return last if last is not None and last.leaves == _leaves_of(layer) else None
 
 
 def _of_this_check(layer: BoundLayer) -> _Made | None:
-    """The program of another dtype of the same check, if it has the layer's value here. Around this
-    point they were compared for that dtype: its numbers are nearer than the points that were."""
+    """The program of another dtype of the same check, if it has the layer's value here. For that
+    dtype, the two were compared at points further away than this one."""
     last = _last_of(layer)
     if last is None or last.noise is None or layer.uncast or not last.stay == stay() > 0:
         return None
@@ -302,7 +305,7 @@ def _of_this_check(layer: BoundLayer) -> _Made | None:
 
 
 def _remembered(layer: BoundLayer, near: Sequence[Values]) -> _Made | None:
-    """The program of the last check, if it is the layer's function here, too."""
+    """The program of the last check, if it computes the layer's function here, too."""
     last = _last_of(layer)
     if last is None:
         return None
@@ -338,13 +341,16 @@ def _leaves_of(layer: BoundLayer) -> Hashable:
 def _compare(
     layer: BoundLayer, made: _Made, near: Sequence[Values], of_elsewhere: bool = False
 ) -> Array | None:
-    """How far they may be apart at the point by rounding alone, if that says anything. Raises
-    NotLifted where the program and the layer differ at the points `near`, which stand on
-    either side of the point by turns, by more than their rounding does. Their difference at the
-    point is rounding, too, as far as the last digit of the largest output goes: each step was
-    compared there. Where rounding leaves no digits to compare, the layer has to execute the same
-    program at these points. `of_elsewhere`: it was recorded elsewhere, and its steps were not
-    compared here."""
+    """Compare the program with the layer at the point and at the points `near`, which lie on either
+    side of it in turn. Return the difference that rounding explains at the point, or None if
+    rounding hides everything.
+
+    Raises NotLifted if the two differ nearby by more than their rounding. Their difference at the
+    point itself counts as rounding up to the last digit of the largest output, because each step
+    was compared there. If rounding leaves no digits to compare, the layer must execute the same
+    program nearby. `of_elsewhere`: the program was recorded elsewhere, and its steps were not
+    compared here.
+    """
     subject, seed, lifted = layer.highest, layer.problem.seed, made.lifted
     rng = generator(seed, 43)
     program = _Nearby(subject, made)
@@ -356,7 +362,7 @@ def _compare(
         there = values_of(subject, points, mine[0].size)
     with np.errstate(all="ignore"):
         off = _off(there, mine)
-        if lifted.islands:  # on either side of the point a line is as far from what it stands for
+        if lifted.islands:  # a line has the same error on either side of the point
             moved = np.repeat(np.abs(off[1::2] - off[2::2]) / 2, 2, 0)
         else:
             moved = np.abs(off[1:] - off[0])
@@ -381,14 +387,14 @@ def _compare(
 
 
 def _off(there: Array, mine: Array) -> Array:
-    """How far the values of the layer are from those of the program."""
+    """The layer's values minus the program's, 0 where both are equal or nan."""
     same = (there == mine) | (np.isnan(there) & np.isnan(mine))
     return np.where(same, 0.0, there - mine)
 
 
 def _stirred(program: _Nearby, off: Array, seed: int) -> Array:
-    """How much further apart (than `off`) they are where all is rounded anew: what the layer itself
-    loses, where that is more than its operations lose in the program."""
+    """How much further than `off` the two are apart when everything is rounded differently: the
+    layer's own loss, if it exceeds the loss of its operations in the program."""
     found = np.zeros(off.shape)
     for turn in range(STIRS):
         point = ulp_perturbed(program.subject, seed + turn)
@@ -399,7 +405,7 @@ def _stirred(program: _Nearby, off: Array, seed: int) -> Array:
 
 
 def _runs_alike(layer: BoundLayer, lifted: Lifted, moved: Values) -> bool:
-    """Whether the layer executes the same program, with the same constants, at another point."""
+    """Whether the layer executes the same program with the same constants at another point."""
     with layer.elsewhere(layer.highest.dtype, moved) as there:
         if there is None:
             return False
@@ -410,8 +416,8 @@ def _runs_alike(layer: BoundLayer, lifted: Lifted, moved: Values) -> bool:
 
 
 def _both_ways(subject: Subject, rng: np.random.Generator) -> list[Values]:
-    """DRAWS times two points near by, on either side of the point. No two numbers move equally far:
-    what is tied is tied no more."""
+    """2 * DRAWS points nearby, in pairs on either side of the point. No two numbers move equally
+    far, so ties break."""
     moved = {}
     for leaf in subject.leaves:
         if leaf.differentiable:
@@ -422,7 +428,7 @@ def _both_ways(subject: Subject, rng: np.random.Generator) -> list[Values]:
 
 
 class _OneByOne(Sequence[Values]):
-    """Points that are large: each is made when it is looked at."""
+    """Large points, each created when it is used."""
 
     def __init__(self, makers: Sequence[Callable[[], Values]]) -> None:
         self._makers = makers
@@ -435,7 +441,7 @@ class _OneByOne(Sequence[Values]):
 
 
 def _near(subject: Subject, seed: int) -> Sequence[Values]:
-    """What `_both_ways` gives; of a large layer one after the other."""
+    """The points of `_both_ways`; those of a large layer are created one by one."""
     if moving_size(subject) < MANY:
         return _both_ways(subject, generator(seed, 41))
     ways = [(turn, way) for turn in range(DRAWS) for way in (NEAR, -NEAR)]
@@ -443,15 +449,15 @@ def _near(subject: Subject, seed: int) -> Sequence[Values]:
 
 
 def _one_way(subject: Subject, seed: int, turn: int, way: float) -> Values:
-    """A point near by on one side of the point; that of the other sign is on the other side."""
+    """A point nearby; `way` of the other sign gives the point on the other side."""
     rng = generator(seed, 41, turn)
     moving = [leaf for leaf in subject.leaves if leaf.differentiable]
     return {leaf.name: _moved(leaf, way * _drawn(leaf, rng)) for leaf in moving}
 
 
 def _drawn(leaf: Leaf, rng: np.random.Generator, draws: tuple[int, ...] = ()) -> Array:
-    """How far each number of a leaf moves, as a part of NEAR, up or down; of several draws along
-    further axes, which come first."""
+    """How far each number of a leaf moves, as a signed fraction of NEAR; several draws lie along
+    leading axes."""
     drawn = rng.uniform(-1.0, 1.0, (*draws, *leaf.shape))
     return (drawn + np.copysign(1.0, drawn)) / 2  # at least half
 
@@ -459,8 +465,8 @@ def _drawn(leaf: Leaf, rng: np.random.Generator, draws: tuple[int, ...] = ()) ->
 def _one_by_one(
     program: _Nearby, near: _OneByOne, rng: np.random.Generator
 ) -> tuple[Array, Array, Array]:
-    """The values of the program and of the layer at the point and near by, a row for each; and
-    those of the program near by, rounded anew."""
+    """The values of the program and of the layer at the point and nearby, one row each; and the
+    program's values nearby, rounded differently."""
     here = _here(program.subject)
     mine, anew = [program.values([here])], []
     there = [values_of(program.subject, [here], mine[0].size)]
@@ -473,8 +479,8 @@ def _one_by_one(
 
 
 def _moved(leaf: Leaf, parts: Array) -> Array:
-    """Its values, each moved by this part of itself, a zero of the leaf's size, inside its
-    domain."""
+    """The leaf's values, each moved by this part of itself, a zero by a part of the leaf's size,
+    inside its domain."""
     value = leaf.value
     size = np.where(value == 0, scale_of(value), np.abs(value))
     there = leaf.inside(value + parts * size)
@@ -482,8 +488,8 @@ def _moved(leaf: Leaf, parts: Array) -> Array:
 
 
 def narrowed(block: TruthBlock, found: EnclosedArray) -> TruthBlock:
-    """The block with what is enclosed, where that is narrow: the bars of what was confirmed are no
-    bounds. A zero that was confirmed stays, if the enclosure does not tell it from zero either."""
+    """The block with the enclosures that are narrow; error bars of confirmed entries are no bounds.
+    A confirmed zero stays if the enclosure contains zero, too."""
     value, radius = found.value, found.radius
     better = (block.kind == PointKind.SMOOTH) & found.is_narrow(np.zeros(value.shape))
     better &= ~block.confirmed | (np.abs(value) > radius)
@@ -492,7 +498,7 @@ def narrowed(block: TruthBlock, found: EnclosedArray) -> TruthBlock:
 
 
 class _Nearby:
-    """The lifted program, as a function of the leaves of `subject` that move."""
+    """The lifted program as a function of the moving leaves of `subject`."""
 
     def __init__(self, subject: Subject, made: _Made) -> None:
         self.subject = subject
@@ -501,7 +507,7 @@ class _Nearby:
         self._constants = made.lifted.constants
 
     def values(self, points: Sequence[Values]) -> Array:
-        """Flat, a row for each point."""
+        """The flat values, one row for each point."""
         found = self._function.values([self._inputs(point) for point in points])
         return found.reshape(len(points), -1)
 
@@ -513,7 +519,7 @@ class _Nearby:
         return found[0].reshape(len(points), -1), found[1].reshape(len(near), -1)
 
     def exact_value(self, moved: Values, dtype: str) -> Array:
-        """Without rounding, with the constants of a dtype; nan where it is not enclosed."""
+        """The flat value without rounding, with the constants of a dtype; nan if not enclosed."""
         nodes = exact_nodes(self._program, self._inputs(moved), dtype)
         output = self._program.output
         shape = self._program.nodes[output].shape

@@ -1,4 +1,4 @@
-"""The forward of a layer as it ran, lifted for others to look at."""
+"""Lift the forward of a layer, for comparison with other implementations."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from gradcheck_cli.truth.certified.ball_program import exact_nodes, operations
 from gradcheck_cli.truth.certified.enclose import BUDGET
 from gradcheck_cli.truth.plain import PlainFunction
 
-DTYPE = "float64"  # in which the program is compared with the layer, step by step
+DTYPE = "float64"  # the program is compared with the layer in it, step by step
 
 
 @contextmanager
 def lifting(engine: Engine, problem: LayerProblem) -> Iterator[Subject]:
-    """The layer of a problem in float64, to be lifted. Raises what the layer raises."""
+    """The layer of a problem in float64, ready to be lifted. Raises the layer's own exceptions."""
     bound = Subjects(engine, problem).bound
     with surroundings(), on_the_path(problem.implementation), closing(bound(DTYPE)) as subject:
         yield subject
 
 
 def lifted_run(engine: Engine, problem: LayerProblem) -> LiftedRun:
-    """What the layer computes. Raises what the layer raises."""
+    """The lifted program of a layer with its values. Raises the layer's own exceptions."""
     with lifting(engine, problem) as subject:
         leaves = {word_of(leaf.name): leaf.value for leaf in subject.leaves}
         parameters = {leaf.name: leaf.value for leaf in subject.leaves if leaf.role != "input"}

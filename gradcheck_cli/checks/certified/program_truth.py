@@ -1,4 +1,4 @@
-"""A layer beside a program that it should equal, or that it is: certified truth about layers."""
+"""Certified truth about a layer, from its model or from its lifted forward."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ from gradcheck_cli.truth.layers.callables import projected
 
 T = TypeVar("T")
 
-ROWS = 4  # cotangents in place of all outputs of a large layer, as for formulas
+ROWS = 4  # random cotangents for a large layer, as for a large formula
 
 
 def is_certified(blocks: Iterable[TruthBlock]) -> bool:
-    """Whether every entry of these is certified."""
+    """Whether every entry of these blocks is certified."""
     return all(bool(block.certified.all()) for block in blocks)
 
 
 class ProgramTruth:
     """The truth about a program over the leaves of a layer, in terms of the leaves. The inputs of
-    `program` are the leaves, by their `words` (`domain.layer.word_of`), and `constants`."""
+    `program` are `words` for the leaves (`domain.layer.word_of`), and `constants`."""
 
-    origin = ""  # of the program, where the spec does not state it
-    islands = ""  # operations that no row states, of which only some derivatives are known
-    radii: Mapping[str, Array] | None = None  # of constants that are known to within these
-    radii_of_second: Mapping[str, Array] | None = None  # the same, where it is differentiated again
+    origin = ""  # where the program comes from, if not from the spec
+    islands = ""  # operations without a row, whose derivatives are finite differences
+    radii: Mapping[str, Array] | None = None  # bounds on the errors of constants
+    radii_of_second: Mapping[str, Array] | None = None  # the same, for second derivatives
 
     def __init__(
         self, layer: BoundLayer, program: Program, constants: Mapping[str, Array] | None = None
@@ -67,8 +67,8 @@ class ProgramTruth:
         costs: bool = False,
         suspects: Mapping[tuple[str, str], Array] | None = None,
     ) -> Truth:
-        """The truth about the formula, in terms of the leaves; `costs`: with what rounding may
-        cost, of `suspects` alone where these are given (`TruthRequest`)."""
+        """The truth about the program, in terms of the leaves. If `costs`, with the cost of
+        rounding, for `suspects` alone if they are given (see `TruthRequest`)."""
         found = self._computed(projections, self._moving, costs, suspects)
         return replace(
             found,
@@ -82,7 +82,7 @@ class ProgramTruth:
         )
 
     def block_name(self, rows: str, columns: str) -> str:
-        """The name that the block of two leaves has in certificates."""
+        """The name of the block of two leaves in certificates."""
         return str(HessianBlock(self.words[rows], self.words[columns]))
 
     def second_order(
@@ -93,8 +93,8 @@ class ProgramTruth:
         costs: bool,
         suspects: Mapping[tuple[str, str], Array] | None = None,
     ) -> tuple[Truth, dict[tuple[str, str], TruthBlock]]:
-        """The truth about the Hessian of one composition, and its blocks by pairs of `leaves`;
-        compositions that have the same numbers share it. `suspects` are masks by such pairs."""
+        """The truth about the Hessian in one composition, and its blocks by pairs of `leaves`.
+        Compositions that compute the same numbers share it. `suspects` has masks by these pairs."""
         names = {
             (block.rows, block.columns): self.block_name(block.rows, block.columns)
             for block in blocks_in(mode, leaves)
@@ -115,8 +115,8 @@ class ProgramTruth:
         return replace(found, origin=self.origin), blocks
 
     def derivative(self, along: Mapping[str, Array]) -> ProgramTruth:
-        """The truth about the derivative of the program along a direction (n,) a leaf. Raises
-        NoDirectional."""
+        """The truth about the derivative of the program along a direction, (n,) for each leaf.
+        Raises NoDirectional."""
         shapes = {leaf.name: leaf.shape for leaf in self.layer.narrow.leaves}
         direction = {self.words[name]: u.reshape(shapes[name]) for name, u in along.items()}
         found = directional(self.program, self._values(), direction, self.layer.problem.dtype)
@@ -125,8 +125,8 @@ class ProgramTruth:
         return derivative
 
     def products(self, again: bool = False) -> EnclosedProducts:
-        """The products of the Jacobian of the layer in the highest precision, by words; `again`:
-        to be differentiated. Raises TooManyNumbers."""
+        """Enclosed products with the layer's Jacobian in the highest precision, by words. If
+        `again`, they will be differentiated. Raises TooManyNumbers."""
         leaves = self.layer.highest.leaves
         values = {self.words[leaf.name]: np.asarray(leaf.value) for leaf in leaves}
         moving = tuple(self.words[name] for name in self._moving)
@@ -153,7 +153,7 @@ class ProgramTruth:
         return found
 
     def graph(self) -> Graph | Failure | None:
-        """The program with numbers at the leaves; None where it depends on none that moves."""
+        """The graph of the program with numbers at the leaves; None if no leaf in it moves."""
         problem = self.layer.problem
         wrt = tuple(w for n in self._moving if (w := self.words[n]) in self.program.inputs)
         if not wrt:
@@ -164,8 +164,8 @@ class ProgramTruth:
         return replace(found, lifted=self.layer.name, point=problem.point_number)
 
     def curve(self) -> Curve | None:
-        """The error of difference quotients of the program; None where nothing moves, or too much
-        for a curve."""
+        """The error curve of difference quotients of the program; None if no leaf moves or there
+        are too many entries to draw."""
         leaves = self.layer.narrow.leaves
         size = sum(leaf.size for leaf in leaves if leaf.name in self._moving)
         if not 0 < size <= MOST_DRAWN:
@@ -180,15 +180,15 @@ class ProgramTruth:
         return {**leaves, **self.constants}
 
     def _in_leaves(self, one: Documented) -> Documented:
-        """The documented approximation in terms of the leaves, at the place of the layer."""
+        """The documented approximation in terms of the leaves, at the layer's place in the spec."""
         blocks = {(m, self._leaves[word]): b for (m, word), b in one.blocks.items()}
         return replace(one, blocks=blocks, span=self.layer.problem.implementation.span)
 
     def request(
         self, projections: Mapping[Mode, Projection], leaves: tuple[str, ...] = ()
     ) -> TruthRequest:
-        """What asks for the truth about the program, in its words; of all leaves that are
-        differentiated, or of some."""
+        """The request for the truth about the program, in its words, with respect to `leaves`, or
+        to all differentiated leaves."""
         problem, words = self.layer.problem, self.words
         shape = self.program.result.shape
         entries = problem.inputs
@@ -224,8 +224,8 @@ class ProgramTruth:
         )
 
     def _exact(self) -> frozenset[str]:
-        """What nothing moves, and whose numbers all have so few digits that they were written
-        so."""
+        """The constants whose numbers all have so few bits that the user must have written them
+        exactly."""
         moving = {self.words[name] for name in self._moving}
         bits = round(WRITTEN_EXACTLY * FORMATS[self.layer.problem.dtype].bits)
         return frozenset(
@@ -236,7 +236,7 @@ class ProgramTruth:
 
 
 def _as_of(mode: Mode, truth: Truth) -> Truth:
-    """The truth about one composition as that about another, which computes the same numbers."""
+    """The truth about one composition, relabelled for another with the same numbers."""
 
     def of_mode(by_key: Mapping[tuple[str, str], T]) -> dict[tuple[str, str], T]:
         return {(mode, name): value for (_, name), value in by_key.items()}
@@ -247,13 +247,13 @@ def _as_of(mode: Mode, truth: Truth) -> Truth:
         reasons=of_mode(truth.reasons),
         uncertified=of_mode(truth.uncertified),
         tied=of_mode(truth.tied),
-        hulls={mode: ()},  # which no second derivative has
+        hulls={mode: ()},  # hulls exist for first derivatives only
         documented=tuple(replace(one, blocks=of_mode(one.blocks)) for one in truth.documented),
     )
 
 
 def _contents(projection: Projection) -> object:
-    """The numbers of a projection, as a key."""
+    """The numbers of a projection, as a hashable key."""
     parts = (projection.columns, projection.firsts)
     rows = None if projection.rows is None else projection.rows.tobytes()
     return rows, *(
@@ -263,14 +263,14 @@ def _contents(projection: Projection) -> object:
 
 
 def _has_bits(value: Array, bits: int) -> bool:
-    """Whether so many bits hold each of these numbers."""
+    """Whether each of these numbers fits into this many bits."""
     scaled = np.ldexp(np.frexp(value.astype(np.float64))[0], bits)
     return bool(np.all(scaled == np.rint(scaled)))
 
 
 class ProgramProducts(Gradients):
-    """Products of the Jacobian with random cotangents, and those of forward mode with random
-    directions and these, in place of the whole one."""
+    """Products of the Jacobian with random cotangents, and in forward mode also with random
+    directions, for layers whose whole Jacobian is too large."""
 
     def __init__(self, layer: BoundLayer, truth: ProgramTruth) -> None:
         super().__init__(layer)
@@ -280,7 +280,7 @@ class ProgramProducts(Gradients):
         self.evaluate()
 
     def _drawn(self) -> Array:
-        """Gaussian and of Rademacher in turn."""
+        """The cotangents (ROWS, m), Gaussian and Rademacher in turn."""
         problem = self.layer.problem
         rng = generator(problem.seed, 23)
         size = output_size(self.layer.narrow)
@@ -293,7 +293,7 @@ class ProgramProducts(Gradients):
 
     @property
     def unsure(self) -> bool:
-        return False  # its truth is certified
+        return False  # the truth is certified
 
     def made(self, costs: bool = False) -> Case:
         layer, directions = self.layer, self.pushes.directions

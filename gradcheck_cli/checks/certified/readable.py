@@ -1,7 +1,7 @@
-"""A lifted program as a person would write it: with the names of the user's variables.
+"""Rewrite a lifted program as a person would write it, with the names of the user's variables.
 
-The nodes that were written for one assignment have a place inside its right side. The one that
-other nodes use is its value, and has the name of its variable.
+The nodes recorded for an assignment have their places inside its right side. The node among them
+that other nodes use is the assigned value and gets the name of the variable.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from reference_engine.op import find, find_several
 
 
 def readable(lifted: Lifted) -> Lifted:
-    """The same function. Nodes have the names of the variables that they were assigned to; a
-    constant that is one number everywhere is no input, but that number, `zeros` or `full`."""
+    """The same function in readable form. Nodes have the names of their variables; a constant with
+    equal entries is a number, `zeros`, `ones` or `full` instead of an input."""
     program = lifted.program
     stated = with_numbers(lifted, lifted.constants)
     nodes = list(map(_plain, stated.program.nodes))
@@ -38,9 +38,9 @@ def readable(lifted: Lifted) -> Lifted:
 
 
 def with_literals(lifted: Lifted) -> Lifted:
-    """The same function. A constant that is one number everywhere, and a number that no dtype
-    rounds, as 1 or 0.5 in the code, is no input: those are only as exact as their dtype. What is
-    known of an island is not exact."""
+    """The same function with literals for constants whose entries are all equal to one number that
+    every dtype represents exactly, as 1 or 0.5 in code: inputs are only as exact as their dtype.
+    The constants of islands stay inputs, because they are not exact."""
     narrow = FORMATS["bfloat16"]
     known = {n for one in lifted.islands for n in (one.value, one.jacobian, one.bends)}
     exact = (n for n, array in lifted.constants.items() if np.all(narrow.round(array) == array))
@@ -48,8 +48,8 @@ def with_literals(lifted: Lifted) -> Lifted:
 
 
 def with_numbers(lifted: Lifted, names: Container[str]) -> Lifted:
-    """The same function, in which constants with these names that are one number everywhere are no
-    inputs."""
+    """The same function with numbers in place of the inputs in `names` whose entries are all
+    equal."""
     uniform = {
         name: made
         for name, array in lifted.constants.items()
@@ -67,7 +67,7 @@ def with_numbers(lifted: Lifted, names: Container[str]) -> Lifted:
 
 
 def _creation(array: Array) -> dict[str, Any] | None:
-    """How a node makes the array; None where its numbers differ."""
+    """The fields of a node that creates the array; None if its entries differ."""
     if array.dtype.kind != "f" or not array.size or not np.all(array == array.flat[0]):
         return None
     value, shape = float(array.flat[0]), array.shape
@@ -79,7 +79,7 @@ def _creation(array: Array) -> dict[str, Any] | None:
 
 
 def _plain(node: Node) -> Node:
-    """The node in its shortest spelling: an axis alone is a number, a product of matrices `@`."""
+    """The node in its shortest form: a single axis as a number, a matrix product as `@`."""
     keywords = dict(node.keywords)
     tuples = [name for name, value in keywords.items() if isinstance(value, tuple)]
     if tuples == ["axis"] and len(keywords["axis"]) == 1:
@@ -90,7 +90,7 @@ def _plain(node: Node) -> Node:
 
 
 def _is_matmul(subscripts: str) -> bool:
-    """Whether these are the product of two matrices or vectors, in whatever letters."""
+    """Whether these subscripts, in any letters, are the product of two matrices or vectors."""
     letters = dict.fromkeys(filter(str.isalpha, subscripts))
     renamed = str.maketrans(dict(zip(letters, "abcdefghijklmnopqrstuvwxyz", strict=False)))
     return subscripts.translate(renamed) in ("ab,bc->ac", "ab,b->a", "a,ab->b", "a,a->")
@@ -98,14 +98,14 @@ def _is_matmul(subscripts: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Assigned:
-    """The right side of an assignment, and its names: one, or those of a tuple."""
+    """The right side of an assignment, and its target's names: one, or those of a tuple."""
 
     span: Span
     names: tuple[str, ...]
 
 
 def _names(program: Program) -> Iterator[tuple[int, str]]:
-    """The nodes that are values of assignments, with their names."""
+    """The nodes whose values are assigned, with the names of their variables."""
     users: dict[int, set[int]] = {}
     for index, node in enumerate(program.nodes):
         for arg in node.args:
@@ -118,7 +118,7 @@ def _names(program: Program) -> Iterator[tuple[int, str]]:
 
 
 def _executions(program: Program) -> Iterator[tuple[_Assigned, list[int]]]:
-    """Each time that an assignment was executed, with the nodes that were written for it."""
+    """Every execution of an assignment, with the nodes that it recorded."""
     files: dict[str, list[_Assigned]] = {}
     now: _Assigned | None = None
     written: list[int] = []
@@ -144,7 +144,7 @@ def _executions(program: Program) -> Iterator[tuple[_Assigned, list[int]]]:
 
 
 def _innermost(assignments: Sequence[_Assigned], span: Span) -> _Assigned | None:
-    """The assignment in whose right side the stretch is, and in no other inside it."""
+    """The innermost assignment whose right side contains the span, or None."""
     around = [
         one
         for one in assignments
@@ -162,10 +162,10 @@ def _end(span: Span) -> tuple[int, int]:
 
 
 def _assignments(lines: Sequence[str]) -> list[_Assigned]:
-    """The assignments of a file to names; none where it is no Python."""
+    """The assignments to names in a file; none if it is not Python."""
     try:
         tree = ast.parse("".join(lines))
-    except (SyntaxError, ValueError):  # a notebook's cell with a command of IPython
+    except (SyntaxError, ValueError):  # for example a notebook cell with an IPython command
         return []
     found = []
     for node in ast.walk(tree):
@@ -178,8 +178,8 @@ def _assignments(lines: Sequence[str]) -> list[_Assigned]:
 
 
 def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | ast.stmt]]:
-    """What is assigned to what; a tuple to a tuple entry by entry. `y += x` is executed as one
-    expression."""
+    """The targets and values of an assignment; tuples are paired entry by entry. `y += x` counts as
+    one expression."""
     match node:
         case ast.Assign(targets=[ast.Tuple() as target], value=ast.Tuple() as value) if len(
             target.elts
@@ -204,7 +204,7 @@ def _span(node: ast.expr | ast.stmt, lines: Sequence[str]) -> Span:
 
 
 def _allowed(name: str) -> str:
-    """The name as a variable of a formula: none of an operation, and no underscores alone."""
+    """The name, changed if a formula cannot use it: a keyword, an operation, only underscores."""
     taken = keyword.iskeyword(name) or find(name) or find_several(name) or name in _OTHERS
     return f"{name}_" if taken or not name.strip("_") else name
 

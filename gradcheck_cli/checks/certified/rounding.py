@@ -1,5 +1,5 @@
-"""What a narrow dtype loses of a large gradient: entries of its products that are further from
-those in the highest precision than rounding explains."""
+"""Find the entries of a large gradient that a narrow dtype has lost: those whose products differ
+from the highest precision by more than rounding explains."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from gradcheck_cli.truth.numerics.block_sums import block_sums, usual_size
 from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.probes import PART, dot, parts
 
-STIR: Step = 0.94  # of the bits stay: a few ulps, which round everything on the way anew
-MANY = 2**12  # errors: one that is alone adds an eighth of itself to TAIL times their spread
-KEPT = 32  # entries of one product that are judged: the ones that are off most
+STIR: Step = 0.94  # part of the bits that stay: moves of a few ulps change every later rounding
+MANY = 2**12  # errors: a single large one adds an eighth of itself to TAIL times their spread
+KEPT = 32  # the most entries of one product that are judged, the worst first
 
 
 def few_ulps(dtype: str) -> float:
-    """The part of itself by which a number moves to have everything on the way rounded anew."""
+    """The relative move of a few ulps, which makes every operation round differently."""
     return float(2.0 ** -round(STIR * FORMATS[dtype].bits))
 
 
@@ -55,13 +55,15 @@ class RoundingOutliers:
 
 
 class Errors:
-    """The errors of row @ J by one leaf in a narrow dtype, in which its entries are `mine`, while
-    they are `right` in the highest precision: the `largest` in ulps, and how many entries (`count`)
-    are off by more than FEW_ULPS. An entry of a product that cancels to nothing is measured against
-    the `usual` size of entries. Of the arrays only the entries at `worse` are kept, where they are
-    `mine`, and should be `right`: those that are not explained by what rounding costs an entry of
-    usual size (`cost`). `explained` is the largest error of the others. `spread` is the root of the
-    mean square of all errors."""
+    """The errors of row @ J by one leaf in a narrow dtype (`mine`), compared with the highest
+    precision (`right`).
+
+    `largest` is the largest error in ulps, `count` the number of entries off by more than FEW_ULPS.
+    An entry of a product that cancels to nothing is measured against the `usual` size of entries.
+    `worse` are the places of errors that the `cost` of rounding for an entry of usual size does not
+    explain; only there are `mine` and `right` kept. `explained` is the largest of the other errors,
+    `spread` the root mean square of all.
+    """
 
     def __init__(
         self,
@@ -103,9 +105,9 @@ class Errors:
         self.right = right[self.worse]
 
     def _large(self, off: Float, size: Float) -> Array:
-        """Places of all errors that count, or may be larger than those before, beside numbers of
-        this size, which is written to: an ulp is no less than a unit roundoff of its number, unless
-        that does not fit the format."""
+        """The places of errors that count, or may be larger than those before, for numbers of this
+        `size`, which is overwritten. An ulp is at least the unit roundoff times the number, unless
+        that is out of the format's range."""
         least = min(FEW_ULPS, self.explained) * self._fmt.unit_roundoff
         np.fmax(size, self.usual, out=size)
         np.fmin(size, self._fmt.largest, out=size)
@@ -113,18 +115,19 @@ class Errors:
         return np.flatnonzero(~(off <= size))
 
     def felt(self, mine: Float, right: Float) -> Float:
-        """The errors of some entries in ulps."""
+        """The errors of these entries in ulps."""
         off = np.abs(mine - right)
         return np.asarray(off / self._fmt.ulp(np.fmax(np.abs(right), self.usual)))
 
     def within(self, cost: Float) -> bool:
-        """Whether rounding that costs each of `worse` so much, or all the same (1,), explains
-        them."""
+        """Whether rounding at this `cost` for each entry of `worse`, or at one cost (1,) for all,
+        explains them."""
         with np.errstate(all="ignore"):
             return bool(np.all(self._explained(self.mine, self.right, cost)))
 
     def _explained(self, mine: Float, right: Float, cost: Float) -> Mask:
-        """Which entries rounding at this cost explains: none that has lost half of its digits."""
+        """A mask of the entries that rounding at this cost explains, none with half its digits
+        lost."""
         fmt = self._fmt
         off = np.abs(mine - right)
         bar = FIRST_ORDER_SLACK * ROUNDINGS * cost + FEW_ULPS * fmt.ulp(right)
@@ -134,7 +137,7 @@ class Errors:
 
 
 def _usual(right: Float) -> float:
-    """The root of the mean square of the entries that are numbers."""
+    """The root mean square of the finite entries."""
     square = dot(right, right)
     if np.isfinite(square):
         return float(np.sqrt(square / max(right.size, 1)))
@@ -142,8 +145,8 @@ def _usual(right: Float) -> float:
 
 
 class Rounding:
-    """Collects what is `off`, the largest error in `ulps` a leaf, what is a few ulps off and
-    `explained`, and how many `backward` passes of the narrow layer that took."""
+    """Collects the entries that are `off`, the largest error in `ulps` by leaf, the small errors
+    that are `explained`, and the number of `backward` passes of the narrow layer."""
 
     def __init__(self, problem: LayerProblem, narrow: Subject, truth: Projections) -> None:
         self._problem = problem
@@ -155,15 +158,15 @@ class Rounding:
         self.explained: dict[str, list[Pass]] = {name: [] for name in self._leaves}
         self.backward = 0
         self._left: list[tuple[int, dict[str, Errors], dict[str, Errors], dict[str, Float]]] = []
-        self._usual_costs: dict[str, float] = {}  # by leaf, what rounding costs a usual entry
+        self._usual_costs: dict[str, float] = {}  # by leaf, the cost of rounding a usual entry
 
     def begin(self) -> None:
-        """Forgets what was off."""
+        """Discard the entries that were off."""
         self.off.clear()
         self._left.clear()
 
     def compare(self, k: int, wide: Mapping[str, Float | None]) -> None:
-        """Remembers which entries of row k @ J are off in the narrow dtype by more than usual."""
+        """Record the entries of row k @ J that are off in the narrow dtype by more than usual."""
         row, fmt = self._truth.rows[k], FORMATS[self._problem.dtype]
         every = {
             name: Errors(mine, right, fmt, partial(self._usual, name))
@@ -177,9 +180,9 @@ class Rounding:
             self._left.append((k, left, every, sums))
 
     def settle(self) -> None:
-        """What rounding may explain where that takes further runs: no gradient is kept until
-        then, as each may be as large as the layer, and of those that follow only the entries that
-        are left."""
+        """Try to explain the remaining entries by rounding, which takes more runs. Whole gradients
+        are not kept until then, as each may be as large as the layer; only the remaining entries of
+        later ones are."""
         for k, left, every, sums in self._left:
             left = self._left_by_usual(left)
             if not left:
@@ -194,9 +197,8 @@ class Rounding:
         self._left.clear()
 
     def _usual(self, name: str, size: float) -> float:
-        """What rounding costs a usual entry of a leaf, which has this size. That of the cotangent
-        alone costs it half an ulp: its terms add up as those of the product do, along other
-        signs."""
+        """The cost of rounding an entry of usual `size`. Rounding the cotangent alone costs it half
+        an ulp: the errors add up as the terms of the product do, with other signs."""
         unit = FORMATS[self._problem.dtype].unit_roundoff
         return max(unit * size, self._usual_costs.get(name, 0.0))
 
@@ -208,9 +210,9 @@ class Rounding:
         return self._unexplained(every, costs)
 
     def _by_spread(self, name: str, errors: Errors) -> float:
-        """What rounding costs a usual entry by the errors of all entries, of which there are so
-        many that none sets their spread, where rounding explains that: as much as explains the
-        largest of them."""
+        """The cost of rounding a usual entry, estimated from the spread of all errors: as much as
+        explains the largest of them. Zero unless there are so many entries that none dominates the
+        spread, and rounding explains the spread."""
         unit = FORMATS[self._problem.dtype].unit_roundoff
         bar = FIRST_ORDER_SLACK * ROUNDINGS
         usually = self._leaves[name].size >= MANY and errors.spread <= bar * unit * errors.usual
@@ -219,7 +221,7 @@ class Rounding:
     def _costs(
         self, k: int, every: Mapping[str, Errors], sums: Mapping[str, Float]
     ) -> dict[str, Float]:
-        """What half an ulp in every number costs the entries that are left, by leaf."""
+        """The cost of half an ulp in every number for the remaining entries, by leaf."""
         unit, move = self._half_an_ulp()
         found = {}
         for name, (change, usual) in self._changes(k, every, sums, move, 0).items():
@@ -228,25 +230,25 @@ class Rounding:
         return found
 
     def _half_an_ulp(self) -> tuple[float, float]:
-        """That of the dtype, as a part of a number; and by what part of itself one is moved instead
-        in the highest precision: by so much that rounding vanishes beside it."""
+        """Half an ulp of the dtype as a part of a number, and the larger part by which a number
+        moves in the highest precision instead, so that rounding is negligible."""
         return FORMATS[self._problem.dtype].unit_roundoff, move_of(self._truth.subject.dtype)
 
     def _both(
         self, row: Float, wide: Mapping[str, Float | None]
     ) -> Iterator[tuple[str, Float, Float]]:
-        """By leaf, row @ J in the narrow dtype and in the highest precision."""
+        """For each leaf, row @ J in the narrow dtype and in the highest precision."""
         gradients = pulled(self._narrow, Call(cotangents=row[None]))
         self.backward += 1
         for name, right in wide.items():
-            mine = gradients.pop(name, None)  # not kept: each may be as large as the layer
+            mine = gradients.pop(name, None)  # freed soon: it may be as large as the layer
             if mine is not None and right is not None:
                 yield name, mine, right
 
     def _unexplained(
         self, every: Mapping[str, Errors], costs: Mapping[str, Float]
     ) -> dict[str, Errors]:
-        """Those that rounding at these costs does not explain."""
+        """The errors that rounding at these costs does not explain."""
         left = {}
         for name, errors in every.items():
             if not errors.within(costs[name]):
@@ -256,8 +258,8 @@ class Rounding:
         return left
 
     def _judge(self, k: int, name: str, errors: Errors, moved: Float, noise: Float) -> None:
-        """Keeps the entries of a leaf that are off, where rounding does not explain all of those
-        that are left, `moved` and `noise` (c,) being what it moves them by."""
+        """Keep the entries of a leaf that are off, unless rounding explains all remaining ones; it
+        moves them by `moved` in the narrow dtype, by `noise` in the highest precision (c,)."""
         fmt = FORMATS[self._problem.dtype]
         mine, right = errors.mine, errors.right
         cost, zero = self._weighed(name, self._truth.rows[k], errors, moved, noise)
@@ -277,11 +279,13 @@ class Rounding:
     def _weighed(
         self, name: str, row: Float, errors: Errors, moved: Float, noise: Float
     ) -> tuple[Float, Mask]:
-        """What rounding costs entries of row @ J, and which of them are zero in exact arithmetic.
+        """The cost of rounding the entries of row @ J, and a mask of those that are zero in exact
+        arithmetic.
 
-        Those are nothing but rounding: what that leaves in the narrow dtype is right. Elsewhere it
-        is no excuse: stable programs have less. What a few ulps move by half of the digits of a
-        derivative is no rounding either: it is another gradient next door.
+        Such entries consist of rounding alone, so any rounding residue of the narrow dtype is
+        right. Elsewhere rounding in the highest precision is no excuse: stable programs have less.
+        If a few ulps change half of a derivative's digits, the cause is not rounding: a nearby
+        point has another gradient.
         """
         fmt, wide = (FORMATS[d] for d in (self._problem.dtype, self._truth.subject.dtype))
         size = np.asarray(np.linalg.norm(row * self._truth.output))
@@ -296,14 +300,14 @@ class Rounding:
         return np.where(none, np.fmax(cost, fmt.ulp(natural)), cost), zero | none
 
     def _explain(self, name: str, rule: Rule, felt: Float) -> None:
-        """Entries with these errors pass by a rule."""
+        """Record that entries with these errors pass by a rule."""
         if felt.size:
             self.explained[name].append(Pass(rule, felt.size, float(np.max(felt))))
 
     def _keep(
         self, k: int, name: str, errors: Errors, ulps: Float, cost: Float, odd: Array
     ) -> None:
-        """Keeps the worst of the `odd` entries for the judge."""
+        """Keep the worst of the `odd` entries for the judge."""
         places = np.flatnonzero(odd)
         if not places.size:
             return
@@ -316,8 +320,8 @@ class Rounding:
     def _noise(
         self, k: int, every: Mapping[str, Errors], sums: Mapping[str, Float]
     ) -> dict[str, Float]:
-        """How far the rounding of the highest precision moves the entries that are left: the
-        largest change of STIRRED, when every number moves by a few ulps."""
+        """How far rounding in the highest precision moves the remaining entries: the largest change
+        of STIRRED runs in which every number moves by a few ulps."""
         move = few_ulps(self._truth.subject.dtype)
         found = {name: np.zeros(one.worse.size) for name, one in every.items()}
         for draw in range(STIRRED):
@@ -333,10 +337,9 @@ class Rounding:
         move: float,
         draw: int,
     ) -> dict[str, tuple[Float, float]]:
-        """How far the entries of row k @ J that are left, (c,), move when every number moves by
-        this part of itself, and how far entries of the leaf usually do, because one move along
-        random signs may leave an entry where it was. Of the gradient itself only `sums` are
-        known."""
+        """How far the remaining entries (c,) of row k @ J move when every number moves by this part
+        of itself, and how far an entry of the leaf usually moves, since a single move along random
+        signs may leave an entry where it was. Of the gradient itself only `sums` are known."""
         there = moved_row(self._truth, self._truth.rows[k], move, [self._problem.seed, 19, k, draw])
         found = {}
         for name, one in every.items():
@@ -359,8 +362,8 @@ def changes_of_row(
     move: float,
     seed: Sequence[int],
 ) -> dict[str, Float]:
-    """How far row @ J is from the `gradient` that it is here, when every number has moved by this
-    part of itself; by leaf, (n,)."""
+    """How far row @ J moves from `gradient` when every number moves by this part of itself; by
+    leaf, (n,)."""
     there = moved_row(truth, row, move, seed)
     changes = {}
     for leaf in truth.leaves:
@@ -369,7 +372,7 @@ def changes_of_row(
             changes[leaf.name] = np.zeros(leaf.size)
             continue
         with np.errstate(all="ignore"):
-            change = moved - here  # which may be in memory of the framework's own
+            change = moved - here  # not in place: the framework may own the memory
             np.abs(change, out=change)
         change[~np.isfinite(change)] = 0.0
         changes[leaf.name] = change
@@ -379,7 +382,7 @@ def changes_of_row(
 def moved_row(
     truth: Projections, row: Float, move: float, seed: Sequence[int]
 ) -> dict[str, Float | None]:
-    """row @ J when every number has moved by this part of itself; by leaf, (n,)."""
+    """row @ J after every number has moved by this part of itself; by leaf, (n,)."""
     rng = np.random.default_rng(seed)
     values = Spare({leaf.name: stirred(leaf, move, rng) for leaf in truth.leaves})
     return truth.pulled(row * (1 + move * signs(rng, row.shape)), values)
