@@ -1,7 +1,7 @@
-"""Which operation of a layer spoils a number, and on which line of the user's file it stands.
+"""Find the operation of a layer that spoils a number, and its line in the user's file.
 
-The layer runs once more and what it executes is written down (`recording`): then it is a program
-like any formula, and is explained as one.
+A run of the layer is recorded (`recording`). The recording is a program, which is explained like a
+formula.
 """
 
 from __future__ import annotations
@@ -40,19 +40,20 @@ LOSSES: tuple[CauseKind, ...] = (
     "underflow",
     "square inside the derivative",
 )
-"""What an operation loses by rounding. A kernel, a rule or a convention may be wrong as well."""
+"""Causes that are rounding. Other causes are wrong kernels, rules and conventions."""
 
 SECONDS: Seconds = 20.0
-"""For one layer at one point in one dtype: a dozen findings of small layers, one of a large one."""
+"""The time for one layer at one point in one dtype: enough for a dozen findings about a small layer
+or one about a large layer."""
 
 Find = Callable[[Finding], TracedEntry | None]
-"""From a finding to the entry that it is about."""
+"""Returns the entry that a finding is about, if any."""
 
 
 class Blame:
-    """The causes of what is unstable in a layer. `subject` is the layer in the dtype `dtype` that
-    was judged, `highest` in the highest precision that it runs in. `notes` says what was not looked
-    at, and why; `faults` are GC706, once each."""
+    """Finds the causes of instability in a layer. `subject` is the layer in the judged `dtype`,
+    `highest` in the highest precision that it runs in. `notes` says what was not traced, and why;
+    `faults` are GC706 findings, each once."""
 
     def __init__(self, subject: Subject, highest: Subject, dtype: str, find: Find) -> None:
         self._subject = subject
@@ -61,16 +62,17 @@ class Blame:
         self._find = find
         self._recorded: tuple[bytes, Recording] | None = None  # the last row that was requested
         self._until = time.perf_counter() + SECONDS
-        self._exactly: float | None = None  # of the last entry, where that is as wrong
-        self._enclosed = False  # and no operation of it was left to a kernel of float64
-        self._only_rounds = False  # it is right where operations keep digits that the dtype lacks
-        self.narrow_alone: set[str | None] = set()  # inputs that are wrong in this dtype alone
+        self._exactly: float | None = None  # the last entry, with all operations done exactly
+        self._enclosed = False  # and none of these ran in a float64 kernel instead
+        self._only_rounds = False  # more digits in its operations make it right
+        self.narrow_alone: set[str | None] = set()  # inputs with wrong gradients in this dtype only
         self.notes: dict[str, None] = {}
         self.faults: dict[str, Finding] = {}
 
     def explained(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        """The findings, with a cause where an operation is to blame; what is as wrong where the
-        same operations are done exactly is GC101, and what is right then is not."""
+        """The findings, with the operations to blame. A loss of digits becomes GC101 if exact
+        operations give the same error; a wrong gradient becomes GC301 if an exact one removes
+        it."""
         told: list[tuple[Finding, Finding]] = []
         lost: list[tuple[Finding, Finding]] = []
         for finding in findings:
@@ -117,8 +119,8 @@ class Blame:
         return replace(finding, code=Codes.WRONG_GRADIENT, severity="error", message=message)
 
     def _lost(self, finding: Finding) -> Finding:
-        """A gradient that is as wrong in another precision: GC301 where it is right as soon as an
-        operation that rounds is done exactly. What float32 absorbs float64 may absorb too."""
+        """GC301 in place of GC101 if one operation that rounds, done exactly, makes the entry
+        right. float64 may absorb what float32 absorbs, so both have the same error."""
         worst = finding.worst
         if worst is None or worst.computed is None or worst.truth is None:
             return finding
@@ -131,13 +133,13 @@ class Blame:
         return replace(finding, code=Codes.PRECISION_LOSS, message=message, cause=cause)
 
     def _shows_loss(self, cause: Cause | None) -> bool:
-        """Whether the last entry is right as soon as an operation that rounds is done exactly."""
+        """Whether one operation that rounds, done exactly, makes the last entry right."""
         if cause is None or not cause.proven or cause.repaired is None:
             return False
         return cause.kind in LOSSES or self._only_rounds
 
     def _wrong_in_highest(self, finding: Finding) -> bool:
-        """Whether the entry is as far off in the highest precision."""
+        """Whether the entry has the same error in the highest precision."""
         if self._highest is self._subject:
             return True
         worst, there = finding.entries[0], self._in_reverse(self._highest, finding)
@@ -146,7 +148,7 @@ class Blame:
         return abs(there - worst.truth) >= SAME_ERROR * abs(worst.computed - worst.truth)
 
     def _in_reverse(self, subject: Subject, finding: Finding) -> float | None:
-        """What reverse mode gives there for the worst entry, or along its direction."""
+        """The worst entry, or its sum along its direction, by reverse mode of this subject."""
         traced = self._find(finding)
         if traced is None:
             return None
@@ -159,7 +161,8 @@ class Blame:
         renamed: Sequence[tuple[Finding, Finding]],
         cause: Cause | None,
     ) -> Finding:
-        """A finding of forward mode: what is the same wrong number in reverse mode has its name."""
+        """The finding of forward mode, with the code and cause of the same wrong number in reverse
+        mode."""
         for was, now in renamed:
             if was.input == finding.input and self._is_so_in_reverse(finding):
                 proof = _in_forward_mode(now.cause)
@@ -193,7 +196,7 @@ class Blame:
     @cached_property
     def _is_another_function(self) -> bool:
         """Whether an output has lost digits, and the same operations, done exactly, give the same
-        wrong value. (Where a rule is wrong, the values are right.)"""
+        wrong value. (With a wrong rule, the values are right.)"""
         if self._highest is self._subject:
             return False
         seen, right = self._subject.value({}), self._highest.value({})
@@ -232,12 +235,12 @@ class Blame:
             if is_internal(error):
                 mistake = unexplained(finding, error)
                 self.faults[mistake.message] = mistake
-            else:  # the layer does not run while it is watched
+            else:  # the layer does not run while watched
                 self.notes[f"not traced: {one_line(error)}"] = None
         return None
 
     def _of_the_output(self, code: str) -> Cause | None:
-        """What spoils the element of the outputs that is off most."""
+        """The cause of the worst element of the outputs."""
         seen, right = self._subject.value({}), self._highest.value({})
         off = np.abs(seen - right) / FORMATS[self._dtype].ulp(right)
         place = int(np.argmax(np.where(np.isfinite(seen), np.nan_to_num(off), np.inf)))
@@ -248,7 +251,7 @@ class Blame:
         return self._blamed(replace(recording, execution=execution), code, request, 0.0, target)
 
     def _up_to_the_output(self, recording: Recording, place: int) -> Execution:
-        """The run without a derivative; its output is that which has this element, at `place`."""
+        """The run without a derivative; its output is the one with the flat element `place`."""
         for output, slot in zip(self._subject.outputs, recording.outputs, strict=True):
             if output.start <= place < output.start + output.size:
                 place -= output.start
@@ -259,7 +262,7 @@ class Blame:
         worst = finding.entries[0]
         recording = self._recording(traced.row)
         slot = recording.gradients.get(traced.leaf)
-        if slot is None:  # it is of no operation that was seen: what exact ones give is unknown
+        if slot is None:  # no recorded operation computed it
             return None
         execution = replace(recording.execution, target=slot, place=traced.flat)
         request = TraceRequest(input=traced.leaf, column=traced.flat, target=worst.truth)
@@ -290,7 +293,7 @@ class Blame:
 
 
 def _in_forward_mode(cause: Cause | None) -> Cause | None:
-    """Both modes compute the same values: what spoils one of them was proven in reverse mode."""
+    """The cause for forward mode, proven in reverse mode: both modes compute the same values."""
     if cause is None:
         return None
     return replace(cause, proven=False, repaired=None, proof=f"in reverse mode, {cause.proof}")

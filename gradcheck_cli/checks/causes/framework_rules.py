@@ -1,6 +1,5 @@
-"""Functions and operations that a layer calls, each examined by itself, at the numbers that it had;
-and the words for an operation of the framework whose own derivative is wrong, where nothing that
-the user stated is."""
+"""Examine custom functions and framework operations of a layer in isolation, at the values that
+they had, and describe an operation of the framework whose own derivative is wrong."""
 
 from __future__ import annotations
 
@@ -26,20 +25,20 @@ from gradcheck_cli.engines.layer.custom import CustomCall, IsolatedCall
 from gradcheck_cli.engines.layer.recording import Recording
 
 SECONDS: Seconds = 20.0
-"""For the calls of one layer: a hundred small functions, a few large ones."""
+"""The time for the calls of one layer: enough for a hundred small functions or a few large ones."""
 
 OWN_SECONDS: Seconds = 5.0
-"""For the framework's operations, of first order in each mode: they are right but for a few."""
+"""The time for the framework's operations in one mode: nearly all of them are right."""
 
 
 BESIDE: Step = 2.0**-20
-"""How far beside the point a comparison is made again, of the size of what is compared."""
+"""How far beside the point a comparison is repeated, relative to the compared values."""
 
 
 def in_time(
     calls: Iterable[CustomCall], notes: dict[str, None], seconds: float = SECONDS
 ) -> Iterator[CustomCall]:
-    """The calls, until the time is over: then there is a note."""
+    """The calls, until the time is over; then a note says so."""
     until = time.perf_counter() + seconds
     for done, call in enumerate(calls):
         if time.perf_counter() > until:
@@ -49,7 +48,7 @@ def in_time(
 
 
 def alone(problem: LayerProblem, dtype: str, call: CustomCall, *modes: Mode) -> LayerProblem:
-    """The call as a layer of its own; the layer itself where it is nothing else."""
+    """The call as a problem of its own, or the layer's problem if the layer is this call alone."""
     problem = replace(problem, dtype=dtype, modes=modes)
     if call.live is None:
         return problem
@@ -73,8 +72,8 @@ def alone(problem: LayerProblem, dtype: str, call: CustomCall, *modes: Mode) -> 
 
 
 def executed(recording: Recording) -> Iterator[CustomCall]:
-    """The operations of the forward pass that the outputs depend on, those first that are nearest
-    to them, as functions of their floating arguments. They give what the cotangents came to."""
+    """The operations of the forward pass that the outputs depend on, from the output backwards, as
+    functions of their floating-point arguments that return the results with a cotangent."""
     bars = recording.bars
     stated = {recording.slots[node] for node in recording.stated}
     steps, reached = _reached(recording)
@@ -86,10 +85,10 @@ def executed(recording: Recording) -> Iterator[CustomCall]:
 
 
 def _reached(recording: Recording) -> tuple[list[Ran], dict[int, frozenset[str]]]:
-    """The steps that the outputs depend on, and of every slot the leaves that it depends on."""
+    """The steps that the outputs depend on, and the leaves that each slot depends on."""
     execution, bars = recording.execution, recording.bars
     steps = [execution.steps[place] for place in execution.needed(recording.outputs)]
-    leaves_of: dict[int, frozenset[str]] = {}  # both terms of a sum have its cotangent
+    leaves_of: dict[int, frozenset[str]] = {}  # both terms of a sum share its cotangent
     for name, bar in recording.gradients.items():
         if bar is not None:
             leaves_of[bar] = leaves_of.get(bar, frozenset()) | {name}
@@ -104,14 +103,14 @@ def _reached(recording: Recording) -> tuple[list[Ran], dict[int, frozenset[str]]
 
 
 def sampler(finding: Finding, recording: Recording, names: frozenset[str]) -> Ran | None:
-    """The first of the operations with these names that the input of a finding reaches."""
+    """The first operation with one of these names that the finding's input reaches."""
     steps, reached = _reached(recording)
     mine = (step for step in steps if step.name in names)
     return next((step for step in mine if finding.input in reached[step.results[0]]), None)
 
 
 def lone_branch(finding: Finding, recording: Recording) -> Cause | None:
-    """The cause of a finding where a comparison has another result at this point alone."""
+    """The cause if a comparison has a different result at this point than on both sides."""
     execution = recording.execution
     steps, reached = _reached(recording)
     for step in steps:
@@ -138,7 +137,7 @@ def lone_branch(finding: Finding, recording: Recording) -> Cause | None:
 
 
 def cause_at(finding: Finding, name: str, place: Place | None, **words: Any) -> Cause:
-    """The cause of a finding that is an operation, at its place in the code where that is known."""
+    """The cause of a finding that is an operation, at its place in the code if known."""
     return Cause(
         op=name,
         span=place.span if place else finding.span,
@@ -197,7 +196,7 @@ def _run(step: Ran, wanted: Sequence[int], *given: Any) -> list[Any]:
 def wrong_rule(
     finding: Finding, call: CustomCall, name: str, numbers: tuple[str, str], framework: str
 ) -> Cause:
-    """The cause of a finding, for an operation that hands on `numbers` (as stated, and right)."""
+    """The cause if a framework's rule returns the first of `numbers` instead of the second."""
     stated, right = numbers
     of_it = f"{framework}'s {finding.way} mode returns {stated} for {name} of `{call.name}`"
     return _cause(
@@ -214,7 +213,7 @@ def wrong_rule(
 
 
 def convention(finding: Finding, calls: Mapping[str, CustomCall]) -> Cause:
-    """The cause of a finding where operations stand on kinks and the layer does not."""
+    """The cause of a finding if operations are at kinks but the layer has a derivative."""
     first, *_ = (call for call in calls.values())
     named = " and ".join(f"`{name}`" for name in calls)
     many = len(calls) > 1

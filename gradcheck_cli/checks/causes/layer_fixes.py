@@ -1,5 +1,5 @@
-"""What to write instead in a layer: the catalogue works on its lifted program, and what it proposes
-is written into the user's own functions and run there, at the failing point and at fresh ones."""
+"""Propose fixes for a layer. Rewrites of the lifted program are written into the user's functions
+and run there, at the failing point and at fresh points."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from gradcheck_cli.explain.fixes.user_code import Rewording, reworded
 from gradcheck_cli.formula.program import used_inputs
 from gradcheck_cli.truth.formulas.screening import screen
 
-BEYOND = 2  # points far away, at which what a name replaces has its value, too
+BEYOND = 2  # far points at which a name must equal the expression that it replaces
 
 
 def with_fixes(engine: Engine, examined: Whole, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The findings about a small layer, with fixes where its forward was lifted."""
+    """The findings about a small layer, with fixes if its forward was lifted."""
     program = examined.program
     if not findings or not isinstance(program, LiftedTruth):
         return tuple(findings)
@@ -67,7 +67,7 @@ class _LayerFixes:
     # The layer as a formula
 
     def _in_words(self, case: Case) -> Case:
-        """The case as that of the lifted program."""
+        """The case restated about the lifted program."""
         request, words = self._request, self._words
         assert case.truth is not None
         blocks = {(mode, words[name]): one for (mode, name), one in case.truth.blocks.items()}
@@ -92,7 +92,7 @@ class _LayerFixes:
         )
 
     def _lifted_cause(self, cause: Cause) -> Cause:
-        """The cause, with the node of the lifted program that stands at its place."""
+        """The cause, with the node of the lifted program at the same place."""
         nodes = self._request.program.nodes
         path = None if cause.source is None else cause.source.path
         mine = [
@@ -105,9 +105,9 @@ class _LayerFixes:
     # In the user's code
 
     def _in_user_code(self, screened: Screened) -> Screened:
-        """The trials, each with what the user would write for it where there are words for that.
-        Those come first, and of them what changes the smallest part of the code. The others are
-        formulas, which can be read where they are made of leaves alone."""
+        """The trials, with user code where it can be written. Trials with code come first, the
+        smallest change before larger ones. The others are formulas; they are kept only if leaves
+        alone appear in them, because the user can read those."""
         found = sorted(map(self._worded, screened.trials), key=self._rank)
         leaves = set(self._words.values())
         return replace(
@@ -143,8 +143,8 @@ class _LayerFixes:
         )
 
     def _seen(self, points: Sequence[Values], place: Place) -> Sequence[Sequence[Seen]]:
-        """The evaluations of an expression; none where it cannot be watched, or where the layer
-        does not run while it is."""
+        """The evaluations of an expression in runs at these points; none if the expression cannot
+        be watched or the layer does not run while watched."""
         subject = self._layer.highest
         try:
             if place not in self._expressions:
@@ -169,7 +169,7 @@ class _LayerFixes:
     # Trials
 
     def _answers(self, asked: Mapping[Tried, Problem]) -> dict[Tried, Evaluation]:
-        """What the layer gives with each candidate in it, or as it is."""
+        """Evaluations of the layer with each candidate written into it, or unchanged."""
         found: dict[Tried, Evaluation] = {}
         for number in dict.fromkeys(tried.trial for tried in asked):
             mine = {one: problem for one, problem in asked.items() if one.trial == number}
@@ -187,12 +187,12 @@ class _LayerFixes:
         empty = Evaluation(layer.name, layer.narrow.dtype, layer.problem.dtype, tried.mode)
         try:
             return self._run(tried.mode, self._moved(problem.values)) or empty
-        except Exception as error:  # a candidate may raise where the layer does not
+        except Exception as error:  # a candidate may raise although the layer does not
             raise_if_internal(error)
             return replace(empty, failure=as_failure(error))
 
     def _can_be_written(self, found: Rewording) -> bool:
-        """Whether the function can have that code: a closure holds no other variables than its
+        """Whether the code can be written into the function: a closure has no variables but its
         own."""
         try:
             with self._written(found):
@@ -205,7 +205,7 @@ class _LayerFixes:
         return self._layer.narrow.written(expression, found.code.expression, found.code.names())
 
     def _run(self, mode: Mode, moved: Values) -> Evaluation | None:
-        """The layer at other values of its leaves. Tangents are those of a layer bound there."""
+        """Evaluate the layer at other values of its leaves; forward mode binds it there."""
         bound = {} if mode == "reverse" else moved
         with self._layer.elsewhere(self._layer.narrow.dtype, bound) as there:
             if there is None:
@@ -219,7 +219,7 @@ class _LayerFixes:
 
 
 def _readable(request: TruthRequest, constants: Values) -> TruthRequest:
-    """The request about the same program as a person would write it."""
+    """The same request about a readable form of the program."""
     lifted = readable(Lifted(request.program, constants))
     own = {n: v for n, v in request.values.items() if n in lifted.program.inputs}
     bounds = {name: request.bounds[name] for name in own}

@@ -1,5 +1,5 @@
-"""One product of a large Jacobian for each leaf: enough to tell a derivative that is wrong as a
-whole from one that is right."""
+"""Compare one product of a large Jacobian for each leaf with finite differences: enough to tell a
+derivative that is wrong as a whole from a right one."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from gradcheck_cli.domain.thresholds import PRODUCT_BARS, PRODUCT_BITS, SAME_FAC
 from gradcheck_cli.engines.layer.subject import Call, Subject, output_size
 from gradcheck_cli.truth.layers.safe_values import values_of
 
-DRAWS = 2  # two ratios that agree are a factor
-LONGEST: Step = 2.0**-6  # of the size of the leaf
+DRAWS = 2  # two equal ratios make a factor
+LONGEST: Step = 2.0**-6  # relative to the size of the leaf
 SHORTEST: Step = 2.0**-24
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """row @ J_leaf @ direction: as stated by the backward, and from differences of the forward.
-    `factor` is what the first is of the second, where that is the same for all draws, with no more
-    digits than they have in common."""
+    """row @ J_leaf @ direction: `stated` by the backward, and `right` from differences of the
+    forward. `factor` is the ratio of the two if it is the same for all draws, with no more digits
+    than the draws have in common."""
 
     leaf: str
     stated: float
@@ -36,7 +36,7 @@ def wrong_products(subject: Subject, seed: int, mode: Mode) -> list[Product]:
     """The leaves whose gradient by this mode is wrong along a random direction, for a random
     cotangent.
 
-    Costs one backward pass and some twenty forward passes a leaf and draw.
+    Costs one backward pass for each draw and about twenty forward passes for each leaf and draw.
     """
     rng = generator(seed, 11)
     pairs: dict[str, list[tuple[float, float]]] = {}
@@ -56,7 +56,7 @@ def wrong_products(subject: Subject, seed: int, mode: Mode) -> list[Product]:
                 terms = np.zeros(1) if gradient is None else gradient[0] * direction.reshape(-1)
             stated = float(np.sum(terms))
             right, bar = difference(subject, leaf.name, leaf.value, direction, row)
-            size = float(np.sum(np.abs(terms)))  # of terms that may cancel, as behind a softmax
+            size = float(np.sum(np.abs(terms)))  # the terms may cancel, as after a softmax
             digits = 2.0 ** -(PRODUCT_BITS * FORMATS[subject.dtype].bits)
             if abs(stated - right) > PRODUCT_BARS * bar + digits * max(size, abs(right)):
                 wrong.add(leaf.name)
@@ -87,7 +87,7 @@ def difference(
 
 
 def entry_by_mode(subject: Subject, traced: TracedEntry, mode: Mode) -> float | None:
-    """The traced entry of the Jacobian as the framework has it; None where nothing arrives."""
+    """The traced entry of the Jacobian as the framework computes it; None if it computes none."""
     if mode == "reverse":
         gradient = subject.run(Call(cotangents=traced.row[None])).row(0)[traced.leaf]
         return None if gradient is None else traced.of(gradient)
@@ -96,7 +96,7 @@ def entry_by_mode(subject: Subject, traced: TracedEntry, mode: Mode) -> float | 
 
 
 def entry_by_differences(subject: Subject, traced: TracedEntry) -> tuple[float, float]:
-    """The traced entry of the Jacobian, and an error bar."""
+    """The traced entry of the Jacobian by finite differences, and an error bar."""
     leaf = next(leaf for leaf in subject.leaves if leaf.name == traced.leaf)
     size = scale_of(leaf.value)
     moved = size * traced.tangent(subject.leaves)[leaf.name]

@@ -1,4 +1,4 @@
-"""What makes a kink or a jump of a layer: the branch that its code takes, or an operation."""
+"""Find the cause of a kink or a jump of a layer: a branch of its code, or an operation."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ WORDS = "; next to the point the code takes another branch here"
 
 
 def with_rough_points(findings: Sequence[Finding], subject: Subject) -> tuple[Finding, ...]:
-    """The findings; those of a point without a derivative at the condition that is decided in
-    another way next to it, or else at the operation that bends or jumps there."""
+    """The findings; those about a point without a derivative get the place of the condition that
+    changes next to it, or else of the operation that has the kink or jump."""
     return tuple(_at_its_cause(finding, subject) for finding in findings)
 
 
@@ -61,7 +61,7 @@ def _of_an_operation(recording: Recording, leaf: Leaf, index: tuple[int, ...]) -
 
 
 def _axis(finding: Finding, subject: Subject) -> tuple[Leaf, tuple[int, ...]] | None:
-    """The input of the first entry, and which of its numbers; None where that is not known."""
+    """The input of the finding's first entry and the index of its number; None if unknown."""
     leaf = next((leaf for leaf in subject.leaves if leaf.name == finding.input), None)
     if leaf is None or not finding.entries:
         return None
@@ -70,7 +70,7 @@ def _axis(finding: Finding, subject: Subject) -> tuple[Leaf, tuple[int, ...]] | 
 
 
 def _moved(leaf: Leaf, index: tuple[int, ...], part: float) -> Array:
-    """The values of a leaf, one of them moved by a part of itself."""
+    """The values of a leaf with one number moved by a part of itself."""
     there = np.array(leaf.value)
     there[index] += part * (np.abs(there[index]) or scale_of(there))
     return there

@@ -1,9 +1,9 @@
-"""What to write in a hand-written derivative instead, as code of the framework at the user's line.
+"""Propose corrections of a hand-written derivative, as framework code at the user's line.
 
-The forward of the custom function is lifted; the vjp (or the jvp) of that program is what the rule
-has to return. First an edit of the user's own expression is looked for that gives it
-(`explain/fixes/edits.py`), then the derivative itself is written in the variables that stand there.
-Both are tried: the function runs with the new code at fresh points, and the layer at its own.
+The forward of the custom function is lifted; the rule must return the vjp (or jvp) of that program.
+First an edit of the user's own expression is searched for (`explain/fixes/edits.py`), then the
+derivative is written out in the variables available there. Both are tried: the function runs with
+the new code at fresh points, the layer at its own.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ from gradcheck_cli.truth.formulas.directional_program import NoDirectional
 from gradcheck_cli.truth.plain import PlainFunction
 
 FRESH = 4  # points at which the function runs with the new code
-NEAR: Step = 2.0**-4  # of every number: another point of the same branches
+NEAR: Step = 2.0**-4  # relative move to another point on the same branches
 FAR: Step = 2.0**-2
-TRIALS = 8  # corrections that are tried in the function
-LARGEST = 10_000  # entries of the output: each edit is computed with as many
+TRIALS = 8  # the most corrections that are tried in the function
+LARGEST = 10_000  # the most entries of the output, since each edit is computed for all of them
 _VARIABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """What stands at `place` becomes `code`."""
+    """Replaces the code at `place` with `code`."""
 
     place: Place
     code: Inline
@@ -69,8 +69,8 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class TriedCorrection:
-    """A correction of `expression`, with which the function was `right` at so many of the fresh
-    `points`."""
+    """A correction of `expression` that made the function right at `right` of `points` fresh
+    points."""
 
     correction: Correction
     expression: Expression
@@ -83,8 +83,8 @@ class TriedCorrection:
         return self.expression, code.expression, code.names()
 
     def fix(self, entry: Entry, value: float, dtype: str) -> Fix | None:
-        """The correction as a fix of a finding with this worst entry, which has the `value` in the
-        corrected layer; None where that is still wrong."""
+        """The correction as a fix of a finding with this worst entry, which has this `value` in the
+        corrected layer; None if the value is still wrong."""
         if entry.truth is None:
             return None
         ulps = float(abs(value - entry.truth) / FORMATS[dtype].ulp(entry.truth))
@@ -109,8 +109,8 @@ class TriedCorrection:
 
 
 class RuleFixes:
-    """Looks for what a rule has to return. `problem` is the function alone, in the mode that is
-    wrong, and `layer` what calls it."""
+    """Searches for the correction of a rule. `problem` is the function alone, in the mode that is
+    wrong; `layer` calls the function."""
 
     def __init__(self, engine: Engine, problem: LayerProblem, layer: Subject, rule: Rule) -> None:
         self._framework = engine.capabilities.name
@@ -122,8 +122,7 @@ class RuleFixes:
         self._expressions: dict[Place, Expression] = {}
 
     def tried(self) -> TriedCorrection | None:
-        """The first correction with which the function is right at all fresh points where it
-        runs."""
+        """The first correction that makes the function right at all fresh points where it runs."""
         try:
             for correction in islice(self._found(), TRIALS):
                 expression = self._expression(correction.place)
@@ -133,12 +132,11 @@ class RuleFixes:
                 if answers and all(answers):
                     return TriedCorrection(correction, expression, len(answers), len(answers))
         except NotRewritable:
-            pass  # no function of the user's returns it, as far as its source shows
+            pass  # the source shows no user function that returns it
         return None
 
     def _found(self) -> Iterator[Correction]:
-        """Expressions with which the rule returns the right numbers at two points, the smallest
-        change first."""
+        """Corrections that give the right numbers at two points, the smallest change first."""
         read = read_function(self._rule.function)
         if read is None:
             return
@@ -161,8 +159,8 @@ class RuleFixes:
         return self._expressions[place]
 
     def _program(self, subject: Subject, output: int | None) -> RuleProgram | None:
-        """What the rule has to compute, a jvp for one `output` or all; None where that is not known
-        as a program."""
+        """The derivative that the rule must compute, for a jvp of one `output` or of all; None if
+        it cannot be written as a program."""
         outputs = subject.outputs
         if sum(one.size for one in outputs) > LARGEST:
             return None
@@ -191,7 +189,7 @@ class RuleFixes:
         right = [PlainFunction(program.program, "float64")(point) for point in points]
         seen = [run.seen(expression) for run in runs]
         if all(_is(one.value, of_it) for one, of_it in zip(seen, right, strict=True)):
-            return  # another output is wrong
+            return  # this output is right
         named = named_in_all(seen)
         arrays = {
             name: values[0].shape
@@ -208,7 +206,7 @@ class RuleFixes:
                 every = [e for e, value in zip(every, tried, strict=True) if _is(value, one)]
         for edit in every:
             yield Correction(edit.place, Inline(edit.after, "", dialect.imports))
-        if program.has_sizes or program.has_shapes or is_complex:  # the program is of pairs
+        if program.has_sizes or program.has_shapes or is_complex:  # or it computes pairs
             return
         for place, own in returned.places:
             others = {name: values for name, values in named.items() if name != own}
@@ -221,8 +219,8 @@ class RuleFixes:
             return [self._moved(subject, FAR) for _ in range(FRESH)]
 
     def _is_right(self, values: Values) -> bool | None:
-        """Whether the function is right for the argument, as it now stands, or for all if it has a
-        jvp; None where it does not run."""
+        """Whether the function with the correction is right for the rule's argument, or for all
+        arguments if the rule is a jvp; None if it does not run."""
         return where_it_runs(partial(self._is_right_where_it_runs, values), None)
 
     def _is_right_where_it_runs(self, values: Values) -> bool:
@@ -246,7 +244,7 @@ class RuleFixes:
 
 
 class _Run:
-    """The rule at one point, with a random cotangent or random tangents: `point` has the inputs of
+    """The rule at one point, with a random cotangent or random tangents. `point` has the inputs of
     its program."""
 
     def __init__(self, subject: Subject, rule: Rule, rng: np.random.Generator) -> None:
@@ -272,7 +270,7 @@ class _Run:
             self._run = partial(subject.run, Call(cotangents=row[None]))
 
     def seen(self, expression: Expression, others: Sequence[str] = ()) -> Seen:
-        """The last evaluation of what is returned. Raises NotRewritable where there is none."""
+        """The last evaluation of the returned expression. Raises NotRewritable if there is none."""
         found = self._subject.seen(expression, self._run, others)
         if not found:
             raise NotRewritable("it was not evaluated in the run")

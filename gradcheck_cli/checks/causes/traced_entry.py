@@ -1,4 +1,4 @@
-"""The number that a finding is about, in terms that a layer can be asked in."""
+"""The number that a finding is about, as an entry of row @ J, which a layer can compute."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from gradcheck_cli.domain.report import Finding
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TracedEntry:
-    """An entry of row @ J: that of place `flat` of a leaf, or its sum along a `direction` (n,).
-    `row` (m,) is the cotangent of the flattened outputs."""
+    """An entry of row @ J: at place `flat` of a leaf, or summed along a `direction` (n,). `row`
+    (m,) is the cotangent of the flattened outputs."""
 
     row: Array
     leaf: str
@@ -26,7 +26,7 @@ class TracedEntry:
     direction: Array | None = None
 
     def of(self, gradient: Array) -> float:
-        """The entry, where row @ J is `gradient` (n,) for this leaf."""
+        """The entry, if row @ J is `gradient` (n,) for this leaf."""
         if self.direction is not None:
             return float(gradient @ self.direction)
         return float(gradient[self.flat])
@@ -39,8 +39,8 @@ class TracedEntry:
 
 
 def traced_entry_of(case: Case, finding: Finding) -> TracedEntry | None:
-    """The worst entry of a finding of this case; None for one that is not about an entry of a first
-    derivative."""
+    """The worst entry of a finding of this case; None if the finding is not about an entry of a
+    first derivative."""
     if not finding.entries or finding.input is None or finding.mode not in FIRST_ORDER:
         return None
     projection = case.projections[finding.mode]

@@ -1,8 +1,8 @@
-"""Why a gradient is wrong, and not by rounding: a custom function that states a wrong derivative,
-or a number that is taken out of the graph.
+"""Find why a gradient is wrong in every precision: a custom function with a wrong derivative, or a
+value detached from the graph.
 
-Each call of a custom function is a small layer: it is examined by itself, at the numbers that it
-had in the run. Where all are right, calls that cut are let through: the gradient is right then.
+Each call of a custom function is examined as a small layer, at the values that it had in the run.
+If all are right, calls that cut the graph pass gradients: the gradient must then be right.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ if TYPE_CHECKING:
 WRONG = (Codes.WRONG_GRADIENT, Codes.MISSING_GRADIENT, Codes.WRONG_SECOND_DERIVATIVE)
 
 Corrections: TypeAlias = "dict[tuple[Mode, str, str], TriedCorrection | None]"
-"""By mode, custom function and argument, what its rule has to return: it holds at every point. Of a
-jvp it is one expression for all arguments, whatever mode it is run in."""
+"""The correction of a rule, by mode, custom function and argument; it holds at every point. A jvp
+has one correction for all arguments and both modes."""
 
 DETACHED: CauseKind = "detached path"
 SOLVED: CauseKind = "iterative solution"
@@ -74,15 +74,15 @@ SAMPLED: CauseKind = "reparameterised sample"
 
 
 class Examine(Protocol):
-    """`examine.examine`, which this module is a part of."""
+    """The type of `examination.examine`, which calls this module."""
 
     def __call__(self, engine: Engine, problem: LayerProblem, *, blaming: bool) -> LayerAnswer: ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Wrong:
-    """A call whose derivative is wrong for its argument `name`: what is stated and what is right,
-    in words, and the pattern."""
+    """A call whose derivative with respect to its argument `name` is wrong: the returned and the
+    right derivative in words, and the pattern of the error."""
 
     call: CustomCall
     name: str
@@ -92,9 +92,9 @@ class _Wrong:
 
 
 class WrongGradients:
-    """What makes gradients of one layer wrong. `subject` is the layer in the precision in which
-    they are, the highest one mostly; a function is wrong that has findings with these `codes`.
-    `notes` says what was not looked at, and why; `faults` are GC706, once each."""
+    """Finds the causes of wrong gradients of one layer. `subject` is the layer in the precision
+    that is wrong, usually the highest. A function is wrong if it has findings with these `codes`.
+    `notes` says what was not examined, and why; `faults` are GC706 findings, each once."""
 
     def __init__(
         self,
@@ -124,15 +124,14 @@ class WrongGradients:
     def explained(
         self, findings: Iterable[Finding], inputs: Container[str | None] | None = None
     ) -> tuple[Finding, ...]:
-        """The findings; a gradient that is wrong (of these inputs, where given), with what makes it
-        so."""
+        """The findings; wrong gradients (with respect to `inputs`, if given) get their causes."""
         found = tuple(
             self._watched(f) if _asks(f) and (inputs is None or f.input in inputs) else f
             for f in findings
         )
         cut = {f.input: f.cause for f in found if f.cause is not None and f.cause.kind == DETACHED}
         both = (
-            replace(f, cause=cut[f.input])  # one graph has both modes
+            replace(f, cause=cut[f.input])  # both modes use one graph
             if f.mode == "forward" and f.code in WRONG and f.cause is None and f.input in cut
             else f
             for f in found
@@ -141,8 +140,8 @@ class WrongGradients:
         return tuple(map(self._as_sampled, approximate))
 
     def _as_sampled(self, finding: Finding) -> Finding:
-        """The finding about what an operation draws whose distribution the input decides: no more
-        is known to be wrong with it."""
+        """Reclassify a finding about numbers drawn from a distribution that depends on the input:
+        nothing else is known to be wrong with the gradient."""
         names, cause = self._subject.samplers, finding.cause
         about = (Codes.WRONG_GRADIENT, Codes.PRECISION_LOSS, Codes.UNDERFLOW_TO_ZERO)
         if not names or finding.code not in (*about, Codes.UNDECIDED) or finding.input is None:
@@ -167,15 +166,15 @@ class WrongGradients:
         )
 
     def _row(self, finding: Finding) -> Array:
-        """The cotangent of the entry of a finding; ones where that is not traced."""
+        """The cotangent of the finding's entry; ones if it has no traced entry."""
         traced = self._find(finding)
         size = output_size(self._subject)
         return np.ones(size) if traced is None else traced.row
 
     def _missing_if_cut(self, finding: Finding) -> Finding:
-        """GC102 in place of GC101 where nothing arrives because the graph is cut: an output that is
-        stopped has zeros in JAX and TensorFlow, and in PyTorch none at all. So it is where the
-        output has no tangent, and others have."""
+        """GC102 in place of GC101 if no gradient arrives because the graph is cut. JAX and
+        TensorFlow return zeros for a detached output, PyTorch returns None. The same holds in
+        forward mode if the output has no tangent while others have."""
         cut = finding.cause is not None and finding.cause.kind == DETACHED
         nothing = bool(finding.entries) and all(entry.computed == 0 for entry in finding.entries)
         if finding.code != Codes.WRONG_GRADIENT or not nothing:
@@ -190,12 +189,12 @@ class WrongGradients:
         if traced is not None and traced.row.tobytes() in self._of_row:
             gradient = self._of_row[traced.row.tobytes()][0].get(traced.leaf)
             if gradient is not None and np.any(gradient):
-                return finding  # something of this output does arrive
+                return finding  # some gradient of this output arrives
         message = finding.restated("no gradient arrives, but it is not zero")
         return replace(finding, code=Codes.MISSING_GRADIENT, message=message)
 
     def _lacks_tangent(self, traced: TracedEntry) -> bool:
-        """Whether no output that the entry is of has a tangent in forward mode."""
+        """Whether no output in the entry's cotangent has a tangent in forward mode."""
         tangent = traced.tangent(self._subject.leaves)
         known = where_it_runs(lambda: self._subject.tangents_of(tangent), None)
         return known is not None and not np.any(known & (traced.row != 0))
@@ -207,7 +206,7 @@ class WrongGradients:
             if is_internal(error):
                 fault = unexplained(finding, error)
                 self.faults[fault.message] = fault
-            else:  # the layer does not run while it is watched
+            else:  # the layer does not run while watched
                 self.notes[f"its custom functions could not be examined: {one_line(error)}"] = None
             return finding
 
@@ -216,25 +215,25 @@ class WrongGradients:
         if solved is not None:
             return replace(finding, cause=solved)
         for every in self._wrong(finding.way):
-            # of several arguments, the one that is called as the input is
+            # prefer the argument with the name of the input
             one = next((w for w in every if w.name == finding.input), every[0])
             if one.call.live is None:
-                # what is wrong with the layer is wrong with its only function
+                # the layer is this function alone, and is wrong
                 one = _Wrong(one.call, finding.input or "", *_numbers(finding), None)
             if one.call.live is None and finding.code not in WRONG:
-                continue  # digits may be lost in a right derivative
+                continue  # a right derivative may lose digits
             if finding.input is not None and finding.input not in one.call.reaches:
                 continue
             reaches = one.call.live is None or self._reaches(one.call, finding)
             if reaches is not False:
                 return self._with_fix(_as_wrong(finding, one, shown=bool(reaches)), one)
         if finding.code not in WRONG:
-            return finding  # digits that a right derivative has lost may be luck in another run
+            return finding  # another run may round a right derivative by luck
         cause = self._cut(finding) or self._of_the_framework(finding)
         return finding if cause is None else replace(finding, cause=cause)
 
     def _solved(self, finding: Finding) -> Cause | None:
-        """The function that iterates until its numbers are near enough, where one does."""
+        """The cause if the layer calls a solver that iterates up to a tolerance."""
         solver = min(self._subject.solvers(), default=None)
         if solver is None:
             return None
@@ -252,7 +251,7 @@ class WrongGradients:
         )
 
     def _of_the_framework(self, finding: Finding) -> Cause | None:
-        """The operation of the framework whose derivative is wrong, and reaches the entry."""
+        """The framework operation whose derivative is wrong and reaches the entry."""
         row = self._row(finding)
         mode = finding.way
         if mode not in self._own:
@@ -269,8 +268,8 @@ class WrongGradients:
         return convention(finding, on_the_way) if on_the_way else None
 
     def _own_rules(self, row: Array, mode: Mode) -> tuple[list[_Wrong], dict[str, CustomCall]]:
-        """The framework's operations whose derivatives are wrong, and those that stand on a kink:
-        wrong along a random direction, and right as far as there is a derivative."""
+        """The framework's operations with wrong derivatives, and those on a kink. Operations on a
+        kink are wrong along a random direction, but right wherever a derivative exists."""
         wrong: list[_Wrong] = []
         kinks: dict[str, CustomCall] = {}
         for call in in_time(executed(self._subject.record(row)), self.notes, OWN_SECONDS):
@@ -285,7 +284,7 @@ class WrongGradients:
         return wrong, kinks
 
     def _with_fix(self, finding: Finding, one: _Wrong) -> Finding:
-        """The finding with what the backward has to return instead, where that makes its entry
+        """The finding with a correction of the backward as its fix, if that makes the entry
         right."""
         traced, worst = self._find(finding), finding.worst
         if traced is None or worst is None:
@@ -295,7 +294,7 @@ class WrongGradients:
         own: Mode = "forward" if rule.is_jvp else mode
         key = own, one.call.name, "" if rule.is_jvp else one.name
         if key not in self._corrections:
-            # reads the frameworks' tables of operations, for which a run without a fix has no use
+            # imported here: it loads the frameworks' tables of operations
             from gradcheck_cli.checks.causes.rule_fixes import RuleFixes
 
             problem = alone(self._problem, self._subject.dtype, one.call, own)
@@ -316,15 +315,15 @@ class WrongGradients:
         return finding if fix is None else replace(finding, fix=fix)
 
     def _reaches(self, call: CustomCall, finding: Finding) -> bool | None:
-        """Whether the wrong derivative of this function reaches the entry: differences of the layer
-        change where the function moves as its backward says. A layer may never use the gradient of
-        an argument for which it is wrong, as of a buffer that it overwrites. None where that cannot
-        be seen."""
+        """Whether the wrong derivative of this function reaches the entry. If so, differences of
+        the layer change when the function moves as its backward says. A layer may never use the
+        gradient of an argument for which it is wrong, as of a buffer that it overwrites. None if
+        this cannot be decided."""
         traced, worst = self._find(finding), finding.worst
         if traced is None or worst is None or worst.truth is None or worst.computed is None:
-            return True  # it is wrong, and no entry speaks against it
+            return True  # no entry contradicts it
         if finding.mode != "reverse" or self._designs:
-            return True  # what is declared follows one backward, and one declaration
+            return True  # a subject holds one declaration of one backward
         declared = Declared({0: ByDesign("", finding.span, function=call.name)}, {}, {})
         bound = Subjects(self._engine, self._problem).bound(self._subject.dtype)
         try:
@@ -337,7 +336,7 @@ class WrongGradients:
         return None if not bar <= least else abs(found - worst.truth) > least
 
     def _wrong(self, mode: Mode) -> list[tuple[_Wrong, ...]]:
-        """The first wrong call of each function, by its arguments."""
+        """The first wrong call of each function, as one `_Wrong` for each wrong argument."""
         if mode in self._of_mode:
             return self._of_mode[mode]
         calls = self._subject.functions()
@@ -353,7 +352,7 @@ class WrongGradients:
         return self._of_mode[mode]
 
     def _cut(self, finding: Finding) -> Cause | None:
-        """The call without which the entry would be right."""
+        """The cause if the entry is right without one call that cuts the graph."""
         if finding.code == Codes.MISSING_GRADIENT:
             return self._missing(finding)
         traced = self._find(finding)
@@ -373,7 +372,7 @@ class WrongGradients:
             return abs(traced.of(gradient) - right)
 
         if not differs(plain, worst.computed) <= SAME_ERROR * off:
-            return None  # another precision has another error: it is a matter of rounding
+            return None  # the error depends on the precision: rounding causes it
         for cut in cuts:
             if differs(cut.gradients, worst.truth) <= MATCHES * off:
                 return _detached(finding, cut)
@@ -383,8 +382,8 @@ class WrongGradients:
     def _held(
         self, finding: Finding, traced: TracedEntry, cuts: Sequence[GradientBarrier]
     ) -> Cause | None:
-        """What is cut, where none of it can be let through: differences give the entry as soon as
-        every number that leaves the graph stays what it is, and not before."""
+        """The cause if values are detached, but no cut can be undone: differences give the wrong
+        entry if every value that leaves the graph is held constant, and do not otherwise."""
         worst, computed = finding.entries[0], finding.entries[0].computed
         if finding.mode != "reverse" or self._designs or computed is None:
             return None
@@ -408,8 +407,8 @@ class WrongGradients:
         return _constant(finding, next(iter(cuts), None))
 
     def _missing(self, finding: Finding) -> Cause | None:
-        """The call without which there would be a gradient, and the right one, along a random
-        direction."""
+        """The cause if one call suppresses the gradient: without the call there is a gradient, and
+        it is right along a random direction."""
         rng = generator(self._problem.seed, 13)
         subject = self._subject
         row = rng.standard_normal(output_size(subject))
@@ -425,8 +424,8 @@ class WrongGradients:
         return None
 
     def _alone(self, call: CustomCall, mode: Mode) -> tuple[_Wrong, ...]:
-        """What is wrong with the call as a layer of its own: examined where it is small, along one
-        direction where it is large."""
+        """The wrong arguments of the call as a layer of its own: examined whole if it is small,
+        else along one random direction."""
         if call.live is None:
             return (_Wrong(call, "", "", "", None),)
         problem = alone(self._problem, self._subject.dtype, call, mode)
@@ -455,7 +454,7 @@ def _of_product(call: CustomCall, product: Product) -> _Wrong:
 
 
 def _asks(finding: Finding) -> bool:
-    """Whether it may be the fault of a custom gradient: what rounding spoils is proven."""
+    """Whether a custom gradient may cause the finding. Proven causes of rounding stand."""
     if finding.code in WRONG:
         return finding.cause is None
     unproven = not (finding.cause and finding.cause.proven)
@@ -467,15 +466,15 @@ def _asks(finding: Finding) -> bool:
 
 
 def _pattern(finding: Finding, one: _Wrong) -> str | None:
-    """The whole gradient's own, or that of the function."""
+    """The pattern of the whole gradient, or else of the function's gradient."""
     if finding.pattern is not None or one.pattern is None or finding.code == Codes.MISSING_GRADIENT:
         return finding.pattern
     return f"{one.pattern}, in `{one.call.name}` for `{one.name}`"
 
 
 def _as_wrong(finding: Finding, one: _Wrong, shown: bool) -> Finding:
-    """The finding as one of a wrong rule: what a wrong derivative gives is not lost by rounding,
-    even if it is nearly right, or zero. `shown`: differences show that it reaches the entry."""
+    """The finding as one about a wrong rule: its error is not rounding, even if the number is
+    nearly right or zero. `shown`: differences show that the rule reaches the entry."""
     cause = _stated_wrong(finding, one)
     if not shown:
         proof = f"{cause.proof}; whether this makes the entry wrong could not be shown"
@@ -509,8 +508,8 @@ def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
 
 
 def _rule(call: CustomCall, name: str, mode: Mode) -> Rule:
-    """What states the derivative by an argument."""
-    of_both = call.jvp is not None and call.backward is call.jvp  # transposed in reverse mode
+    """The rule that computes the derivative with respect to an argument."""
+    of_both = call.jvp is not None and call.backward is call.jvp  # reverse mode transposes the jvp
     if mode == "forward" or of_both:
         return Rule(call.jvp, call.tangent, True, name, call.moving)
     return Rule(call.backward, call.positions.get(name, 0), False, name, call.moving)
@@ -538,7 +537,7 @@ def _detached(finding: Finding, cut: GradientBarrier) -> Cause:
 
 
 def _constant(finding: Finding, cut: GradientBarrier | None) -> Cause:
-    """`cut`: the first number that leaves the graph, where a line of the user's takes it out."""
+    """The cause for values held constant. `cut` is the first that a line of the user detaches."""
     worst = finding.entries[0]
     assert worst.truth is not None
     assert worst.computed is not None
@@ -576,8 +575,8 @@ def _sampled(finding: Finding, step: Step) -> Cause:
 
 
 def _approximate_if_unseen(finding: Finding) -> Finding:
-    """GC305 in place of GC101 where the cause is an approximation of the layer's own, whose error
-    float32 cannot see."""
+    """GC305 in place of GC101 if the layer itself approximates, by iterating or detaching, and
+    float32 cannot see the error."""
     cause = finding.cause
     if finding.code != Codes.WRONG_GRADIENT or not finding.unseen or cause is None:
         return finding
@@ -590,7 +589,7 @@ def _approximate_if_unseen(finding: Finding) -> Finding:
 
 
 def _part(finding: Finding) -> str:
-    """The largest error of the entries that are shown, as a part of the number that is right."""
+    """The largest relative error of the shown entries, in words."""
     pairs = [(one.computed, one.truth) for one in finding.entries if one.computed and one.truth]
     parts = [abs(computed - truth) / abs(truth) for computed, truth in pairs if computed and truth]
     return f" with a relative error of {max(parts):.1e}" if parts else ""
@@ -623,7 +622,8 @@ def _numbers(finding: Finding) -> tuple[str, str]:
 
 
 def _rounded(right: float, seen: float) -> float:
-    """Without the last digits, which differences do not know, where they do not matter."""
+    """`right` without the last digits, which differences do not determine, if they do not
+    matter."""
     short = float(f"{right:.9g}")
     return short if abs(short - right) <= MATCHES * abs(seen - right) else right
 

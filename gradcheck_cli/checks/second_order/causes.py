@@ -1,5 +1,5 @@
-"""Why a second derivative is wrong: the custom function on its way, and what loses terms in it; or
-the operation whose own second derivative is wrong in the framework."""
+"""Find why a second derivative is wrong: a custom function that loses terms, or an operation whose
+own second derivative is wrong in the framework."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from gradcheck_cli.engines.layer.subject import Subject, output_size
 from gradcheck_cli.engines.tracebacks import one_line, raise_if_internal
 
 BY_THEMSELVES = (Codes.WRONG_SECOND_DERIVATIVE, Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT)
-"""What an operation is looked at by itself for."""
+"""The codes for which operations are examined in isolation."""
 
 Alone = Callable[[CustomCall], LayerAnswer]
-"""Examines a call by itself, in the compositions of modes in which the layer is examined."""
+"""Examines a call in isolation, in the same compositions of modes as the layer."""
 
 Errors = frozenset[tuple[str | None, str]]
-"""The composition and the code of each."""
+"""Pairs of composition and code."""
 
 
 class SecondOrderCauses:
-    """The custom functions and operations of one layer. `notes` is given why they could not be
-    looked at."""
+    """The custom functions and operations of one layer. `notes` collects the reasons why they could
+    not be examined."""
 
     def __init__(self, subject: Subject, alone: Alone | None, notes: list[str]) -> None:
         self._subject = subject
@@ -44,9 +44,9 @@ class SecondOrderCauses:
         self._own: Sequence[tuple[CustomCall, Errors]] | None = None
 
     def named(self, finding: Finding) -> Finding:
-        """A wrong second derivative with the function that loses it, and its line; one that is
-        nan or infinite with the operations that have that by themselves; any other finding
-        unchanged."""
+        """The finding with its cause, if known: a wrong second derivative with the custom function
+        that loses it and its line; a nan or infinite one with the operations that have it in
+        isolation."""
         if finding.code not in BY_THEMSELVES:
             return finding
         if finding.code != Codes.WRONG_SECOND_DERIVATIVE:
@@ -67,7 +67,7 @@ class SecondOrderCauses:
         return replace(finding, message=message, place=returned(rule, None) or call.place)
 
     def _of_the_framework(self, finding: Finding) -> Finding:
-        """The finding with the operations that have it by themselves."""
+        """The finding with the operations that have the same error in isolation."""
         if finding.mode is None or self._alone is None:
             return finding
         error = finding.mode, finding.code
@@ -85,8 +85,8 @@ class SecondOrderCauses:
         return replace(finding, message=message, place=place)
 
     def _wrong_alone(self, alone: Alone) -> Sequence[tuple[CustomCall, Errors]]:
-        """The operations that have errors by themselves, with these. The only one of a layer has
-        those of the layer. Each is examined once, in all compositions."""
+        """The operations with errors in isolation, and these errors. If a layer has only one
+        operation, all errors are possible. Each is examined once, in all compositions."""
         if self._own is None:
             self._own = tuple(self._found_alone(alone))
         return self._own
@@ -114,7 +114,7 @@ class SecondOrderCauses:
     def _functions(self) -> Sequence[CustomCall]:
         try:
             return self._subject.functions()
-        except Exception as error:  # the layer does not run while it is watched
+        except Exception as error:  # the layer does not run while watched
             raise_if_internal(error)
             self._notes.append(f"its custom functions could not be examined: {one_line(error)}")
             return ()
@@ -132,8 +132,8 @@ def _is_on_the_way(call: CustomCall, finding: Finding) -> bool:
 
 
 def _what_loses(call: CustomCall, finding: Finding) -> tuple[str, Place | None]:
-    """Why a function has no second derivative in the composition of a finding, and where; no words
-    where nothing is known against it."""
+    """Why a function has no second derivative in the finding's composition, and where; no words if
+    no reason is known."""
     inner = _inner(finding)
     if (
         inner == "reverse"

@@ -1,5 +1,4 @@
-"""Second and third derivatives of a layer: what its backward gives when it is differentiated
-again."""
+"""Second and third derivatives of a layer: its backward, differentiated again."""
 
 from __future__ import annotations
 
@@ -75,21 +74,23 @@ UPSTREAM = (
     "the gradient itself says {}"
 )
 OF_FIRST_TERMS = "only the first and second derivatives of {} are known"
-MOST = 4096  # entries: a Hessian is as tall as there are
+MOST = 4096  # the most entries of all leaves, which is the height of the Hessian
 DRAWS = 2
 
 T = TypeVar("T")
 Named = dict[tuple[str, str], T]
-"""By mode and the name of a block."""
+"""Values by mode and name of a block."""
 
 
 class SecondOrder:
-    """Second and third derivatives of a layer by the compositions that its problem asks for.
-    `wrong` are the leaves whose first derivative is wrong, by mode: they are left out of the
-    compositions of that mode, and those by reverse mode of all, as differences of the gradient may
-    be the truth. It is the certified one about `program` where that is sure. Third derivatives have
-    no other truth; they are left out where the second one that they differentiate is wrong. `alone`
-    examines what the layer calls."""
+    """Second and third derivatives of a layer by the compositions that its problem requests.
+
+    `wrong` has, by mode, the leaves whose first derivative is wrong. They are left out of the
+    compositions with that mode, and those of reverse mode out of all, because differences of the
+    gradient may be the truth. The truth is certified from `program` where that is certain. Third
+    derivatives have no other truth; they are left out if the second derivative that they
+    differentiate is wrong. `alone` examines a call of the layer.
+    """
 
     def __init__(
         self,
@@ -108,7 +109,7 @@ class SecondOrder:
         self._causes = SecondOrderCauses(layer.narrow, alone, self.notes)
 
     def steps(self) -> Steps[None]:
-        """Examines them; a note where they are not looked at."""
+        """Examine all requested compositions; a note names those that are left out."""
         requested = [mode for mode in SECOND if mode in self._layer.problem.modes]
         if moving_size(self._layer.narrow) > MOST:
             self.notes.append(f"second derivatives of more than {MOST} numbers are not checked")
@@ -129,7 +130,7 @@ class SecondOrder:
         self.findings = tuple(without_implied(self.findings, OF_ORDERS))
 
     def _in_mode(self, mode: Mode) -> Steps[str]:
-        """Examines one composition; why it is left out, where it is."""
+        """Examine one composition. Return the reason if it is left out, else an empty string."""
         first = frozenset[str | None]().union(
             *(self._wrong.get(one, ()) for one in ("reverse", *modes_in(mode)))
         )
@@ -144,7 +145,7 @@ class SecondOrder:
             return str(error)
         except Exception as error:
             raise_if_internal(error)
-            if modes_in(mode)[-1] == "forward":  # a tangent need not have a derivative
+            if modes_in(mode)[-1] == "forward":  # tangents may not be differentiable
                 return one_line(error)
             self._not_again(error, hessian)
             return ""
@@ -165,9 +166,9 @@ class SecondOrder:
         return ""
 
     def _by_upstream(self, mode: Mode) -> Steps[None]:
-        """What a backward gives is linear in the upstream gradient, too: its derivative by that is
-        J, where a model that goes on after the layer is differentiated twice. One that stops
-        there loses these terms, although all entries of the layer's own Hessian are right."""
+        """Check the derivative of the backward by the upstream gradient. The backward is linear in
+        it, so this is J. A layer may lose these terms, which a model around it needs if it is
+        differentiated twice, although the layer's own Hessian is right."""
         subject = self._layer.highest
         if self._wrong.get(mode) or self._wrong.get("reverse") or subject.stages:
             return
@@ -199,7 +200,7 @@ class SecondOrder:
         self.findings += (self._causes.named(finding),)
 
     def _program_of(self, hessian: Hessian) -> ProgramTruth | None:
-        """The program whose Hessian is the truth, where there is one."""
+        """The program that certifies the Hessian, or None."""
         if self._program is None or not hessian.along:
             return self._program
         try:
@@ -216,7 +217,8 @@ class SecondOrder:
             self.notes.append(note)
 
     def _note_wrong(self, hessian: Hessian, lower: str) -> None:
-        """Says by which leaves there are no derivatives, as those of a `lower` order are wrong."""
+        """Note the leaves that are left out because their derivatives of `lower` order are
+        wrong."""
         checked = {leaf.name for leaf in hessian.leaves}
         left = ", ".join(f"`{leaf.name}`" for leaf in hessian.moving if leaf.name not in checked)
         order = "third" if order_of(hessian.mode) > 2 else "second"
@@ -226,7 +228,7 @@ class SecondOrder:
             self.notes.append(note)
 
     def _not_again(self, error: Exception, hessian: Hessian) -> None:
-        """The backward itself could not be differentiated."""
+        """Report that the backward could not be differentiated."""
         mode = hessian.mode
         name, problem = self._layer.name, self._layer.problem
         words = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -247,8 +249,8 @@ class SecondOrder:
 
 
 class HessianCase(LayerCase):
-    """The Hessian by one composition. Raises what the layer raises when its derivative is
-    differentiated, and Unsupported."""
+    """The Hessian by one composition. Raises Unsupported, and any exception of the layer when its
+    derivative is differentiated."""
 
     def __init__(self, hessian: Hessian, program: ProgramTruth | None = None) -> None:
         super().__init__(hessian.layer)
@@ -273,7 +275,7 @@ class HessianCase(LayerCase):
 
     @property
     def opened(self) -> str:
-        """Says where differences of the gradient stand in for what islands leave open."""
+        """A note if differences of the gradient decide entries that islands leave open, or ""."""
         program, balls = self._program, self._balls
         if program is None or not program.islands or (balls and is_settled(balls)):
             return ""
@@ -285,19 +287,19 @@ class HessianCase(LayerCase):
 
     def again(self, subject: Subject) -> Evaluations:
         blocks = where_it_runs(lambda: self._hessian.blocks(subject), None)
-        if blocks is None:  # the truth decides alone
+        if blocks is None:  # the truth then decides alone
             return {}
         return {(self.layer.name, self._mode): self._evaluation(subject, blocks)}
 
     def elsewhere(self, mode: Mode, values: Values) -> ValuesOrNone:
-        """Where JAX has nothing to differentiate it gives zeros."""
+        """The blocks at other values. JAX gives zeros if there is nothing to differentiate."""
         with self.layer.elsewhere(self.layer.narrow.dtype, values) as there:
             found = {} if there is None else self._hessian.blocks(there)
         return {block_name(key): block for key, block in found.items()}
 
     def _weights(self) -> Weights | None:
-        """How far rounding moves the second derivatives, and of which entries the gradient itself
-        is in doubt. None where the layer does not run at other numbers."""
+        """How far rounding moves the second derivatives, and the entries of the gradient itself
+        that are in doubt. None if the layer does not run at other values."""
         own = self._hessian.filled(self._entries)
         rng = generator(self.layer.problem.seed, 31)
         move = move_of(self.layer.highest.dtype)
@@ -321,8 +323,8 @@ class HessianCase(LayerCase):
     def _changes(
         self, own: Blocks, move: float, draws: int, rng: np.random.Generator
     ) -> Blocks | None:
-        """How far each block moves, (draws, ...), when all numbers move by that part of
-        themselves."""
+        """How far each block moves, (draws, ...), when all numbers move by this part of themselves.
+        None if the layer does not run there."""
         found: dict[tuple[str, str], list[Array]] = {key: [] for key in own}
         for _ in range(draws):
             values = {
@@ -369,8 +371,8 @@ class HessianCase(LayerCase):
         )
 
     def _certified(self, rows: Array | None, costs: bool) -> Truth | None:
-        """The truth about the program. Where differences could decide, one that is not sure
-        throughout is given up."""
+        """The truth of the program. An uncertain one is given up if differences can decide
+        instead."""
         hessian, program = self._hessian, self._program
         if program is None:
             return None
@@ -392,14 +394,14 @@ class HessianCase(LayerCase):
         return replace(truth, blocks=found, reasons=reasons)
 
     def _enclosed(self, program: ProgramTruth, costs: bool) -> Truth | None:
-        """The truth about the program of a large layer: what is enclosed in float64, and where that
-        is too wide, or what rounding may cost is requested, differences."""
+        """The truth of a large layer's program: float64 enclosures, and differences where these are
+        too wide or the cost of rounding is requested."""
         hessian = self._hessian
         if self._balls is None:
             self._balls = enclosed_hessian(program, hessian.row, hessian.directions)
         if not self._balls:
             return None
-        if costs:  # something is not simply right
+        if costs:  # something is suspect
             self._balls = with_more_bits(program, hessian.row, hessian.directions, self._balls)
         if hessian.along or (is_settled(self._balls) and not costs):
             blocks = {key: enclosed_alone(ball) for key, ball in self._balls.items()}
@@ -415,7 +417,7 @@ class HessianCase(LayerCase):
         blocks: Mapping[tuple[str, str], TruthBlock],
         why: Mapping[tuple[str, str], str],
     ) -> tuple[Named[TruthBlock], Named[str]]:
-        """Certified blocks, and why entries of them are undecided."""
+        """Certified blocks by mode and name, and the reasons why entries are undecided."""
         found: Named[TruthBlock] = {}
         reasons: Named[str] = {}
         for key, block in blocks.items():
@@ -427,25 +429,25 @@ class HessianCase(LayerCase):
         return found, reasons
 
     def _open_where_absorbed(self, key: tuple[str, str], block: TruthBlock) -> TruthBlock:
-        """The block, open where the truth and its error are roundings of the function itself: what
-        1 - y^2 absorbs is the same wrong number in every precision, and no operation of a second
-        derivative is traced that would tell it from a wrong rule."""
+        """The block, undecided where the truth and its error are both within the function's own
+        rounding. If 1 - y^2 absorbs terms, every precision returns the same wrong number, and no
+        traced operation of a second derivative could tell it from a wrong rule."""
         given = self._right.get(key)
         own = np.zeros_like(block.value) if given is None else given
-        natural = self._truth.natural_block(*key, most=1.0)  # what saturates does so on this scale
+        natural = self._truth.natural_block(*key, most=1.0)  # saturation happens on this scale
         if self._hessian.firsts:
             natural = np.abs(self._hessian.firsts[key[0]]) @ natural
         size = OPERATIONS * FORMATS[self.layer.highest.dtype].unit_roundoff * natural
         with np.errstate(all="ignore"):
             truth, off = np.abs(block.value), np.abs(own - block.value)
             lost = (truth > 0) & (off > SAME_STEP * truth) & (np.fmax(off, truth) <= size)
-        lost &= block.certified & (own != 0)  # a number that became zero is lost, whatever did it
+        lost &= block.certified & (own != 0)  # an entry of 0 is lost, whatever the cause
         return block.undecided_at(lost)
 
     def _differences(
         self, costs: bool
     ) -> tuple[dict[tuple[str, str], TruthBlock], dict[tuple[str, str], str]]:
-        """Every block by differences of the gradient, and why entries are undecided."""
+        """Every block by differences of the gradient, and the reasons why entries are undecided."""
         weights = self._weights() if costs else None
         return self._truth.blocks(self._hessian.filled(self._entries), weights)
 
@@ -455,8 +457,8 @@ class HessianCase(LayerCase):
         return self._truth_of(self._named(self._hessian.along_rows(entries)), self._named(reasons))
 
     def _undecided(self) -> Truth:
-        """No truth: differences of a second derivative see its rounding before they see the
-        third."""
+        """An undecided truth: differences of a second derivative show its rounding before the third
+        derivative."""
         shapes = {key: block.shape for key, block in self._hessian.filled(self._entries).items()}
         blocks = {
             key: enclosed_alone(EnclosedArray(np.zeros(shape), np.full(shape, np.inf)))

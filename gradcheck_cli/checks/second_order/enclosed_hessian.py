@@ -1,4 +1,4 @@
-"""The Hessian of a large lifted layer along directions, enclosed: in balls of float64, or with more
+"""Enclose the Hessian of a large lifted layer along directions, in float64 balls or with more
 bits."""
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from gradcheck_cli.engines.kit.walker import rounded
 from gradcheck_cli.truth.certified.enclose import certify
 from gradcheck_cli.truth.certified.enclosed_products import EnclosedArray, TooManyNumbers
 
-MODE: Mode = "reverse-over-reverse"  # of any composition, as all have the same Hessian
+MODE: Mode = "reverse-over-reverse"  # all compositions have the same Hessian
 
 EnclosedBlocks = dict[tuple[str, str], EnclosedArray]
-"""By leaf and leaf, (n, directions)."""
+"""Enclosures (n, directions) by pairs of leaves."""
 
 
 def enclosed_hessian(program: ProgramTruth, row: Array, directions: Values) -> EnclosedBlocks:
-    """The Hessian of row @ output along directions (k, n) of each leaf, with the error that is not
-    looked into; nothing where the program is too large, or stands on a jump."""
+    """The Hessian of row @ output along directions (k, n) of each leaf, with the accepted error as
+    radius; nothing if the program is too large or at a jump."""
     from reference_engine.arithmetic.arbs import NotInBalls, Undecided
 
     words, found = program.words, {}
@@ -46,10 +46,10 @@ def enclosed_hessian(program: ProgramTruth, row: Array, directions: Values) -> E
 def with_more_bits(
     program: ProgramTruth, row: Array, directions: Values, found: EnclosedBlocks
 ) -> EnclosedBlocks:
-    """The blocks that `enclosed_hessian` found, with entries of the certified Hessian in place of
-    wide ones, where few operations give it: terms that cancel leave float64 no digits, and neither
-    do they leave the differences that would be the truth instead."""
-    if is_settled(found) or program.radii:  # radii: numbers that no bits make narrower
+    """Replace wide entries of `enclosed_hessian` by entries of the certified Hessian, if the
+    program is small. Cancelling terms leave no digits in float64, nor in the finite differences
+    that would be the truth instead."""
+    if is_settled(found) or program.radii:  # more bits do not narrow radii
         return found
     projection = Projection(row[None], directions)
     request = replace(program.request({MODE: projection}, tuple(directions)), dtype="float64")
@@ -66,12 +66,12 @@ def with_more_bits(
 
 
 def is_settled(blocks: EnclosedBlocks) -> bool:
-    """Whether every entry has a narrow bar."""
+    """Whether every entry has a narrow enclosure."""
     return all(bool(np.all(_is_narrow(block))) for block in blocks.values())
 
 
 def enclosed_alone(found: EnclosedArray) -> TruthBlock:
-    """What is enclosed as the truth; undecided where its bar is wide."""
+    """The enclosure as truth; entries with wide error bars are undecided."""
     narrow = _is_narrow(found)
     kind = np.where(narrow, int(PointKind.SMOOTH), int(PointKind.UNDECIDED))
     error = np.where(narrow, found.radius, np.inf)

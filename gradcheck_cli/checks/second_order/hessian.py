@@ -1,4 +1,4 @@
-"""The Hessian of a layer, by the leaves whose first derivative is right."""
+"""The Hessian of a layer with respect to the leaves whose first derivatives are right."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ from gradcheck_cli.truth.layers.second_order import Blocks, RowGradients, Second
 
 REVERSE: Mode = "reverse-over-reverse"
 PAIRED: Mode = "forward-over-forward"
-COLUMNS = 16  # entries of all inputs for a whole Hessian; beyond that, DIRECTIONS a leaf
+COLUMNS = 16  # the most entries for a whole Hessian; beyond that, DIRECTIONS a leaf
 DIRECTIONS = 2  # one Gaussian, one of Rademacher
 
 Given = Mapping[tuple[str, str], Array | None]
-"""Blocks (first, second), d(ds/da)/db along the directions of b; None where there is none."""
+"""Blocks (a, b) of d(ds/da)/db along the directions of b; None if no derivative arrives."""
 
 
 class Hessian:
-    """The Hessian of a random product of the outputs, or of an output that is one number, by one
-    composition of modes. Of leaves whose first derivative is `wrong` (None: nobody knows of which)
-    there is no truth: differences of a wrong gradient. `leaves` are the others, `moving` all.
+    """The Hessian of a random product of the outputs, or of a single output, by one composition of
+    modes.
 
-    `directions` (k, n) of a leaf stand for its entries along the columns of a block; forward over
-    forward takes a pass a pair, so `firsts` (k, n) stand for them along its rows, too. Third order,
-    the product is differentiated `along` a direction (n,) of all `leaves` first. `of_row` has the
-    gradients of that product that other compositions asked for.
+    Leaves whose first derivative is `wrong` are left out, all of them if it contains None, because
+    differences of a wrong gradient are no truth. `leaves` are the others, `moving` all.
+    `directions` (k, n) of a leaf replace its entries as the columns of a block. Forward over
+    forward needs a pass for each pair, so `firsts` (k, n) replace the entries as rows, too. For
+    third order, the product is first differentiated `along` a direction (n,) of all `leaves`.
+    `of_row` caches the gradients of the product that other compositions computed.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Hessian:
                 )
 
     def passes(self, mode: Mode) -> int:
-        """How many passes of a first-order mode one look takes."""
+        """The number of passes of a first-order mode in one evaluation."""
         count = sum(len(directions) for directions in self.directions.values())
         if self.mode == PAIRED:
             count = len(self.keys) if self.firsts else count**2
@@ -83,26 +84,26 @@ class Hessian:
 
     @property
     def keys(self) -> list[tuple[str, str]]:
-        """The blocks that the composition computes."""
+        """The blocks that the composition computes, as pairs of leaves."""
         names = [leaf.name for leaf in self.leaves]
         return [(block.rows, block.columns) for block in blocks_in(self.mode, names)]
 
     def blocks(self, subject: Subject) -> Given:
-        """d(ds/da)/db along the directions of b, and of a where there are any; None where there is
-        none."""
+        """d(ds/da)/db along the directions of b, and along the directions of a if `firsts` has any;
+        None if no derivative arrives."""
         return (
             self._by_pairs(subject) if self.mode == PAIRED else self._by_columns(subject, self.mode)
         )
 
     def of_every_entry(self, subject: Subject) -> Given:
-        """The blocks, each with a row an entry: by reverse over reverse where the composition has
-        a row a direction."""
+        """The blocks with a row for each entry: by reverse over reverse if the composition has a
+        row for each direction."""
         return self._by_columns(subject, REVERSE) if self.firsts else self.blocks(subject)
 
     def along_rows(
         self, blocks: Mapping[tuple[str, str], TruthBlock]
     ) -> dict[tuple[str, str], TruthBlock]:
-        """The truth of what `blocks` gives, by the names of blocks."""
+        """Project the truth by entries to the rows of `blocks`, with the same keys."""
         return {
             key: transposed(projected(transposed(block), self.firsts[key[0]]))
             if self.firsts
@@ -149,7 +150,7 @@ class Hessian:
         return found
 
     def filled(self, blocks: Given) -> Blocks:
-        """Zeros where there is nothing: differences tell whether that is right."""
+        """The blocks with zeros in place of None: differences decide whether zero is right."""
         sizes = {leaf.name: leaf.size for leaf in self.leaves}
         return {
             (first, second): np.zeros((sizes[first], len(self.directions[second])))
@@ -159,33 +160,33 @@ class Hessian:
         }
 
     def truth(self) -> SecondTruth:
-        """Differences of the gradient in the highest precision."""
+        """The truth by differences of the gradient in the highest precision."""
         layer = self.layer
         return SecondTruth(
             self.of_row, self.row, self.directions, layer.bounds, layer.problem.dtype, self.along
         )
 
     def doubtful(self, truth: SecondTruth) -> dict[str, Array]:
-        """Entries of the gradient that is differentiated which are contradicted; of large layers
-        none is looked for."""
+        """Entries of the differentiated gradient that differences contradict; none for a large
+        layer, where they are not searched for."""
         return truth.doubtful(dict(self._pushed())) if self.whole else {}
 
     def _pushed(self) -> Iterator[tuple[str, Array]]:
-        """The gradient by forward mode, of the leaves that it reaches."""
+        """The gradient by forward mode, for the leaves where it runs."""
         for leaf in self.leaves:
             units = np.eye(leaf.size).reshape(leaf.size, *leaf.shape)
             parts = where_it_runs(partial(self._columns, leaf.name, units), None)
-            if parts is not None:  # without a forward mode differences of the value decide alone
+            if parts is not None:  # without forward mode, differences of the value decide alone
                 yield leaf.name, parts
 
     def _columns(self, name: str, units: Array) -> Array:
-        """row @ J along the units, (k,)."""
+        """row @ J along the unit vectors, (k,)."""
         parts = [self.layer.highest.jvp({name: unit}) for unit in units]
         return np.array([0.0 if part is None else float(self.row @ part) for part in parts])
 
 
 def plain_name(leaf: str) -> str:
-    """A block is named "a.b": the names of parameters must not have dots of their own."""
+    """The name of a leaf without dots, because a block is named "a.b"."""
     return leaf.replace(".", "_")
 
 
