@@ -1,4 +1,4 @@
-"""How a layer behaves: what needs no truth, only that it agrees with itself."""
+"""Checks of behaviour: a layer must agree with itself, so no truth is needed."""
 
 from gradcheck_cli.checks.behaviour.checks import behave
 

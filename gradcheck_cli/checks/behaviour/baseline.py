@@ -1,4 +1,4 @@
-"""What every check of behaviour starts from: one plain run, and how far others may be from it."""
+"""The baseline of the checks of behaviour: one plain run, and the tolerances of later runs."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from gradcheck_cli.truth.numerics.block_sums import LARGER, block_sums, count
 from gradcheck_cli.truth.numerics.noise import largest_of, measured_of_layer
 from gradcheck_cli.truth.numerics.probes import parts
 
-DRAWS = 2  # moves along random signs: what either does to a number is a fair sample of both
-TRIES = 4  # of other signs, where the layer refuses a point next to its own
-# Of every number: far enough to be seen, near enough to stay in the domain.
+DRAWS = 2  # moves along random signs; each is a fair sample of the effect on a number
+TRIES = 4  # draws of other signs, if the layer refuses a nearby point
+# Relative to every number: far enough to be seen, near enough to stay in the domain.
 ELSEWHERE: Step = 2.0**-6
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that a layer does and should not. `severity` where it is not that of the code;
-    `place` where it raises; `nondeterministic` as in `LayerAnswer`."""
+    """A fault in the behaviour of a layer. `severity` overrides the severity of the code; `place`
+    is where the layer raises; `nondeterministic` is as in `LayerAnswer`."""
 
     code: str
     message: str
@@ -50,8 +50,8 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """How far two runs may be apart and still agree: in every number of the output, and of the
-    gradient of each leaf."""
+    """The tolerances within which two runs agree: for each number of the output, and for each
+    number of a leaf's gradient."""
 
     output: float
     gradients: Mapping[str, float]
@@ -59,7 +59,7 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Slope:
-    """A directional derivative of the value by differences, and how far off it may be."""
+    """A directional derivative of the value by finite differences, with its error bar."""
 
     value: float
     bar: float
@@ -68,18 +68,18 @@ class Slope:
         return abs(self.value - slope) > PRODUCT_BARS * self.bar
 
     def allows(self, slope: float) -> bool:
-        """Neither, where it is no number."""
+        """Whether the difference confirms the slope. A nan neither allows nor excludes it."""
         return abs(self.value - slope) <= PRODUCT_BARS * self.bar
 
 
 OF_BEHAVIOUR = 26
-"""Forward passes that the questions about a layer with two leaves take together."""
+"""The forward passes of all checks of a layer with two leaves, for the progress bar."""
 
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Where two runs differ most: the leaf of the gradient, or None for the value. `summed`: the
-    numbers are sums over a block of entries."""
+    """The largest difference of two runs: in the gradient of `leaf`, or in the value if it is None.
+    If `summed`, the numbers are sums over a block of entries."""
 
     leaf: str | None
     before: float
@@ -96,7 +96,7 @@ class Apart:
         return f"{self._what()} is {before} in the plain run, and {after} {where}"
 
     def fault(self, code: str, message: str, run: OtherRun) -> Fault:
-        """That they differ in a run, which should not be."""
+        """A fault: the two runs differ, although they should not."""
         other_run = replace(run, of_value=self.leaf is None)
         return Fault(code, message, self.leaf, other_run=other_run)
 
@@ -118,7 +118,7 @@ def raised(
     other_run: OtherRun,
     severity: Severity | None = None,
 ) -> Fault:
-    """The layer raises in a run where it should not. Raises what began in our own code."""
+    """A fault: the layer raises in this run. Raises exceptions of gradcheck's own code."""
     raise_if_internal(error)
     words = str(error).strip().splitlines() or [""]
     message = f"{where}, the layer raises {type(error).__name__}: {words[0].strip()}"
@@ -134,11 +134,11 @@ def raised(
 
 
 class Bench:
-    """One layer, the row (m,) that its checks use as the cotangent, and its first run with it.
+    """One layer, the cotangent `row` (m,) of its checks, and its first run with it.
 
-    `fresh` binds the same layer anew, with other values of its inputs. `digits` is a dtype that has
-    all digits that numbers may be expected to agree in (None: as many as theirs). `is_summed`:
-    `block_sums` stand for the gradients of runs. Raises what the layer raises.
+    `fresh` binds the same layer again with other values of its inputs. `digits` is a dtype whose
+    precision numbers must agree to (None: their own). If `is_summed`, `block_sums` replace the
+    gradients of runs. Raises the layer's own exceptions.
     """
 
     def __init__(
@@ -159,16 +159,16 @@ class Bench:
         self.size = output_size(subject)
         self.row, self.second_row = self.draw(self.size), self.draw(self.size)
         self.first = self.run(watch=True)
-        self.walled = False  # every point next to one that was compared was refused
-        # Half of the digits: what two right ways of computing a number have in common at least. A
-        # layer may cast to a dtype that has fewer.
+        self.walled = False  # whether the layer refused every point near a compared one
+        # Two right ways to compute a number share at least half of the digits, of the narrowest
+        # dtype that the layer casts to.
         dtypes = {subject.dtype, *(output.dtype for output in subject.outputs)}
         dtypes |= {*self.first.dtypes.values(), *([digits] if digits else [])}
         self.half = max(FORMATS[dtype].half for dtype in dtypes & FORMATS.keys())
 
     def digits(self) -> str | None:
-        """The narrowest dtype that the layer casts to, if it does: seen where it does so, or known
-        by the noise of its values. Called where a fault was found."""
+        """The narrowest dtype that the layer casts to, if any: seen in a watched run, or inferred
+        from the noise of its values. Called if a fault was found."""
         casts = seen(self.subject)
         if casts:
             return narrowest(cast.dtype for cast in casts)
@@ -180,33 +180,34 @@ class Bench:
 
         try:
             _, cast = measured_of_layer(value, floats, self.first.output, False, dtype)
-        except RaisedLater:  # a fault was found, and it stands
+        except RaisedLater:  # the fault that was found stands
             return None
         return "float32" if cast else None
 
     @property
     def is_walled(self) -> bool:
-        """Whether it was, with sums or without."""
+        """Whether this bench or the one without sums was walled."""
         return self.walled or ("whole" in self.__dict__ and self.whole.walled)
 
     def settle(self) -> None:
-        """Forgets what ran elsewhere. The last call before the next check is one like the first."""
+        """Discard runs at other values and repeat the first call, so that the next check follows
+        it."""
         self.__dict__.pop("ran_elsewhere", None)
         self.run()
 
     def draw(self, size: int) -> Array:
-        """Gaussian numbers of the dtype that is checked."""
+        """Gaussian numbers rounded to the dtype that is checked."""
         return FORMATS[self.problem.dtype].round(self._rng.standard_normal(size))
 
     def run(
         self, call: Call | None = None, *, row: Array | None = None, watch: bool = False
     ) -> CallResult:
-        """A run with one cotangent: the bench's own, or `row`."""
+        """Run the layer with one cotangent: the bench's own, or `row`."""
         rows = (self.row if row is None else row)[None]
         return self.ran(self.subject, replace(call or Call(), cotangents=rows, watch=watch))
 
     def ran(self, subject: Subject, call: Call) -> CallResult:
-        """A run of the layer as one of its subjects has it."""
+        """Run one of the layer's subjects."""
         if not self.is_summed:
             return subject.run(call)
         rows = 0 if call.cotangents is None else len(call.cotangents)
@@ -216,7 +217,7 @@ class Bench:
         found = subject.run(
             replace(call, each=lambda _, gradients: every.append(self.shown(gradients)))
         )
-        if found.gradients:  # the engine does not hand them over one by one
+        if found.gradients:  # the engine returns them all at once
             every = [self.shown(found.row(place)) for place in range(rows)]
         gradients: dict[str, Array | None] = {}
         for name in every[0] if every else ():
@@ -226,37 +227,36 @@ class Bench:
         return replace(found, gradients=gradients)
 
     def shown(self, gradients: ValuesOrNone) -> dict[str, Array | None]:
-        """What runs show of gradients (n,): all numbers, or sums."""
+        """The gradients (n,) as the checks compare them: all numbers, or sums over blocks."""
         if self.is_summed:
             return {n: None if g is None else block_sums(g) for n, g in gradients.items()}
         wide = {n: None if g is None else np.asarray(g, np.float64) for n, g in gradients.items()}
         return wide
 
     def length(self, name: str) -> int:
-        """How many numbers of the gradient of a leaf are shown."""
+        """The number of compared numbers of a leaf's gradient."""
         size = self.leaves[name].size
         return count(size) if self.is_summed else size
 
     @cached_property
     def whole(self) -> Bench:
-        """The same without sums: what they show is looked at by it."""
+        """The same bench without sums, to examine a difference that sums have shown."""
         if not self.is_summed:
             return self
         return Bench(self.subject, self.fresh, self.problem)
 
     def beside(self, call: Call, row: Array | None = None) -> CallResult | None:
-        """A run at other values than its own; None where the layer refuses them. Raises
-        RaisedLater."""
+        """Run the layer at other values; None if it refuses them. Raises RaisedLater."""
         return tried(lambda: self.run(call, row=row), self.run)
 
     @property
     def elsewhere(self) -> dict[str, Array] | None:
-        """Other values of the given inputs, at which the layer has a value too, if there are."""
+        """Other values of the given inputs at which the layer has a value, or None."""
         return self.ran_elsewhere[0] if self.ran_elsewhere else None
 
     @cached_property
     def ran_elsewhere(self) -> tuple[dict[str, Array], CallResult] | None:
-        """These values, and a run there."""
+        """Other values of the given inputs and a run there, or None."""
         step = ELSEWHERE
         while step > self.half:
             moved = self.moved(step, self._rng)
@@ -267,15 +267,15 @@ class Bench:
         return None
 
     def moved(self, step: float, rng: np.random.Generator, alike: bool = False) -> dict[str, Array]:
-        """The given inputs, each number moved by this part of itself, inside their bounds; `alike`:
-        with all rows like the first, which is what can be expanded."""
+        """The given inputs with each number moved by this part of itself, inside their domains. If
+        `alike`, all rows equal the first, so that they can be expanded."""
         point = self.problem.inputs
         moved = {}
         for leaf in self.leaves.values():
             if leaf.role == "input":
                 entry, own = point[leaf.name], leaf.kept[:1] if alike and leaf.rank else leaf.kept
                 value = np.asarray(signs(rng, own.shape))
-                value *= step  # in place: further arrays of its size would be felt
+                value *= step  # in place, to save memory
                 value += 1.0
                 value *= own
                 np.clip(value, entry.low, entry.high, out=value)
@@ -283,8 +283,8 @@ class Bench:
         return moved
 
     def ran_at(self, values: Values) -> CallResult | None:
-        """A run at other values; None where the layer refuses them, or has no finite value although
-        it has one at its own: that is outside its domain, then, and no fault."""
+        """Run the layer at other values. None if it refuses them, or loses an output that is finite
+        at its own values: the values are then outside its domain, which is no fault."""
         ran = self.beside(Call(values=values))
         if ran is None:
             return None
@@ -292,9 +292,9 @@ class Bench:
         return None if np.any(lost) else ran
 
     def slope(self, values: Values, name: str, direction: Array) -> Slope | None:
-        """The slope of the value, times the row, at these values along a direction of one leaf, by
-        central differences. None where a point beside is refused or outside of the bounds, or where
-        a step rounds to none."""
+        """The derivative of row @ value at these values along a direction of one leaf, by central
+        differences. None if a nearby point is refused or out of bounds, or a step rounds to
+        zero."""
         leaf = self.leaves[name]
         at, found, largest = values.get(name, leaf.kept), [], 0.0
         unit = FORMATS[self.subject.dtype].unit_roundoff
@@ -322,18 +322,18 @@ class Bench:
 
     @cached_property
     def bars(self) -> Bars:
-        """For runs that compute the same by another way: half of the digits, and what moving every
-        number by that much does to it."""
+        """The tolerances for runs that compute the same numbers in another way: half of the digits,
+        plus the effect of moving every number by that much."""
         return self.bars_of(self.first, Call(), self.row)
 
     def bars_of(self, ran: CallResult, call: Call, row: Array) -> Bars:
-        """The bars of another run than the first. The entry that moves most speaks for its leaf:
-        of numbers that are tied, a draw moves only some apart."""
+        """The tolerances for a run other than the first. The entry that moves most decides for its
+        leaf, because a draw separates only some of several tied numbers."""
         bars = self.tight(ran)
         output, gradients = bars.output, dict(bars.gradients)
         for _ in range(DRAWS):
             there = self._moved_a_little(call, row)
-            if there is None:  # the edge of its domain, where nothing is known of its digits
+            if there is None:  # at the edge of the domain, the number of right digits is unknown
                 self.walled = True
                 return Bars(np.inf, dict.fromkeys(gradients, np.inf))
             output = output + DRAWN_SLACK * _farthest_apart(there.output, ran.output)
@@ -351,8 +351,8 @@ class Bench:
         return None
 
     def tight(self, ran: CallResult) -> Bars:
-        """For runs of the very same computation: only what parallel sums may do in another
-        order."""
+        """The tolerances for runs of the same computation, which may only add in another order in
+        parallel."""
         part = self.half / (LARGER if self.is_summed else 1.0)
         gradients = {name: part * largest_of(self.gradient(ran, name)) for name in self.leaves}
         return Bars(self.half * largest_of(ran.output), gradients)
@@ -367,8 +367,7 @@ class Bench:
         return np.asarray(numbers * (1 + self.half * signs(self._rng, numbers.shape)))
 
     def gradient(self, ran: CallResult, name: str, row: int = 0) -> Array:
-        """What is shown of the gradient of one leaf; zeros where there is none, which is as
-        good."""
+        """The compared numbers of one leaf's gradient; zeros if there is none."""
         found = ran.gradients.get(name)
         return np.zeros(self.length(name)) if found is None else found[row]
 
@@ -387,8 +386,8 @@ class Bench:
         near: Bars,
         names: tuple[str, ...] | None = None,
     ) -> Apart | None:
-        """Where two runs are `apart`. The bars, which take further runs, are made where the runs
-        differ by more than `near`, which is within them."""
+        """The largest difference of two runs beyond the bars. `bars` takes further runs, so it is
+        called only if the runs differ by more than `near`, which is at most the bars."""
         if self.apart(before, after, near, names) is None:
             return None
         return self.apart(before, after, bars(), names)
@@ -400,8 +399,8 @@ class Bench:
         bars: Bars,
         names: tuple[str, ...] | None = None,
     ) -> Apart | None:
-        """Where the value or the gradients (of `names`; None: all) differ by more than the bars, if
-        they do. What is no number in the first is reported elsewhere, and not compared."""
+        """The largest difference of the values or gradients (of `names`; None: all) beyond the
+        bars, or None. Numbers that are not finite in the first run are not compared."""
         pairs: list[tuple[str | None, Array, Array, float]] = [
             (None, before.output, after.output, bars.output)
         ]
@@ -422,8 +421,8 @@ def _farthest_apart(one: Array, other: Array) -> float:
 
 
 def farthest(one: Array, other: Array, bar: float) -> int | None:
-    """Where flat numbers are furthest beyond the bar; None where all agree. A bar as wide as the
-    largest of them leaves nothing to compare."""
+    """The index of the flat numbers that differ most beyond the bar; None if all agree. A bar
+    larger than the largest number leaves nothing to compare."""
     if np.array_equal(one, other) or not bar <= largest_of(one):
         return None
     place, most = None, -1.0

@@ -1,5 +1,5 @@
-"""Where a function of the user's may keep numbers between its calls: dictionaries, lists, names
-and attributes, and what `functools` remembers."""
+"""Find where a user's function may keep numbers between calls: dictionaries, lists, names,
+attributes and `functools` caches."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.layer.capture import global_names, is_plain, of_a_library
 
 State = Literal["empty", "not set", "deleted"]
-REACHED = 2000  # objects, at most: the user's code is among the first
+REACHED = 2000  # the most objects to visit; the user's code comes first
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A container or a name that has numbers, and can be without them: `state` is what it is then.
-    `clear` gives a function that puts back what was there; `filled` says whether a call has put
-    numbers there again, where they were: what calls do not make anew is no cache."""
+    """A container or name that holds numbers and can be cleared; `state` describes it then. `clear`
+    returns a function that restores the old content. `filled` says whether a call has put numbers
+    there again: a place that calls do not refill is no cache."""
 
     name: str
     state: State
@@ -32,8 +32,8 @@ class Place:
 
 
 def places_of(function: Any) -> Iterator[list[Place]]:
-    """The places that `function` reaches, by kind: containers; names to which its code assigns,
-    without a value; and attributes of this sort, which are missing."""
+    """The places that `function` reaches, by kind: containers to empty; names that its code
+    assigns, to set to None; and assigned attributes, to delete."""
     found = _Reached()
     if is_plain(function):
         found.walk(function)
@@ -45,7 +45,7 @@ def places_of(function: Any) -> Iterator[list[Place]]:
 
 @contextmanager
 def cleared(places: Sequence[Place]) -> Iterator[None]:
-    """Meanwhile there are no numbers in these places."""
+    """Clear these places, and restore them at the end."""
     back = [place.clear() for place in places]
     try:
         yield
@@ -56,7 +56,7 @@ def cleared(places: Sequence[Place]) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """A name or an attribute. `delete` is None where it cannot be missing."""
+    """A name or an attribute. `delete` is None if it cannot be deleted."""
 
     name: str
     get: Callable[[], Any]
@@ -83,15 +83,15 @@ class _Name:
 
 
 class _Reached:
-    """What the code of a function reaches: containers with numbers, names, and to which names it
-    assigns."""
+    """The containers with numbers and the names that the code of a function reaches, and the names
+    that it assigns."""
 
     def __init__(self) -> None:
         self.containers: list[Place] = []
         self.names: list[_Name] = []
         self.stored: set[str] = set()
-        self._seen: dict[int, Any] = {}  # they live, so no others have their ids
-        self._fresh: dict[int, Any] = {}  # by the id of what remembers, one that has not begun to
+        self._seen: dict[int, Any] = {}  # keeps objects alive, so that ids stay unique
+        self._fresh: dict[int, Any] = {}  # by id, copies of functions with empty caches
         self._pending: deque[tuple[str, Any]] = deque()
 
     def walk(self, function: Any) -> None:
@@ -179,8 +179,8 @@ class _Reached:
         self._later(*((name, value) for value in values))
 
     def _remembering(self, one: Any, put: Callable[[Any], None]) -> None:
-        """A name of what `functools` remembers. What it remembers cannot be put back, so meanwhile
-        the name has another that remembers nothing yet."""
+        """Add a name whose value is a `functools` cache. A cleared cache cannot be restored, so a
+        function with an empty cache takes its place meanwhile."""
         if isinstance(one, staticmethod | classmethod):
             self._remembering(one.__func__, lambda new: put(type(one)(new)))
         if not isinstance(one, functools._lru_cache_wrapper) or not one.cache_info().currsize:
@@ -203,7 +203,7 @@ class _Reached:
 
 @cache
 def _stores(code: types.CodeType) -> frozenset[str]:
-    """The names that outlive a call and are assigned by the code, or by a function inside it."""
+    """The names that the code, or a function inside it, assigns and that outlive a call."""
     stores = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF")
     own = {one.argval for one in dis.get_instructions(code) if one.opname in stores}
     inner = (_stores(one) for one in code.co_consts if isinstance(one, types.CodeType))
@@ -211,7 +211,7 @@ def _stores(code: types.CodeType) -> frozenset[str]:
 
 
 def _emptied(container: Any) -> Callable[[], None]:
-    """Takes the numbers out of it. Gives a function that puts everything back."""
+    """Remove the numbers from the container. Return a function that restores them."""
     before = container.copy()
     if isinstance(container, dict):
         _fill(container, {key: one for key, one in before.items() if not _is_number(one)})
@@ -226,7 +226,7 @@ def _fill(container: Any, content: Any) -> None:
 
 
 def _is_as_full(now: Any, before: Any) -> bool:
-    """Whether it has a number again where it had one."""
+    """Whether a number is again where a number was before."""
     if isinstance(before, dict):
         kept = [(now.get(key), value) for key, value in before.items()]
     else:
@@ -235,10 +235,10 @@ def _is_as_full(now: Any, before: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it is one, or has several."""
+    """Whether the value is a number or an array, or a tuple or list with one."""
     return any(map(_is_number, value)) if isinstance(value, tuple | list) else _is_one(value)
 
 
 def _is_one(value: Any) -> bool:
-    """Whether it is an array, or a float that may have been computed of one."""
+    """Whether the value is an array, or a float that may have been computed from one."""
     return isinstance(value, float) or (hasattr(value, "dtype") and hasattr(value, "shape"))

@@ -1,4 +1,4 @@
-"""All checks of behaviour of one layer, in an order in which no fault is reported twice."""
+"""Run all checks of a layer's behaviour, in an order in which no fault is reported twice."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ONE_COMPILATION = (
     "code was generated for it"
 )
 
-# Told where two runs have too few digits in common.
+# Reported if two runs agree in too few digits.
 OF_DIGITS = (
     Codes.MODES_DISAGREE,
     Codes.STATEFUL_GRADIENT,
@@ -54,10 +54,10 @@ OF_DIGITS = (
     Codes.NONLINEAR_BACKWARD,
 )
 
-# Where two equal calls differ, comparing any two calls means little.
+# If two equal calls differ, comparisons of other calls mean little.
 UNREPEATABLE = frozenset({Codes.NONDETERMINISTIC, Codes.STATEFUL_GRADIENT})
 
-# Each with the codes that, once found, make it say nothing new.
+# Each check, with the codes after which it can find nothing new.
 CHECKS: tuple[tuple[Check, frozenset[str]], ...] = (
     (remembered, frozenset({Codes.STATEFUL_GRADIENT})),
     (left_behind, UNREPEATABLE),
@@ -79,8 +79,8 @@ OF_BACKWARD = (
 
 
 def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
-    """What is wrong with how the layer behaves. Raises what the layer raises, which is one finding
-    where the checks of its gradients raise it too; mistakes of the spec are theirs alone."""
+    """Check the behaviour of a layer. Raises the layer's exceptions, which are reported once if the
+    checks of gradients raise them too. Mistakes of the spec are left to those checks."""
     inputs = problem.inputs.values()
     known = learned(problem.implementation.live).get(MOVING, 0)
     is_large = max(known, sum(entry.value.size for entry in inputs)) >= LARGE
@@ -98,7 +98,7 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
         if reason is None:
             raise
         return LayerAnswer(notes=(f"its behaviour was not checked: {reason}",))
-    if not is_large and moving_size(subject) >= LARGE:  # its parameters are
+    if not is_large and moving_size(subject) >= LARGE:  # its parameters are large
         subject.close()
         answer = _in_float32(engine, problem)
         if answer is not None:
@@ -109,8 +109,8 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
 
 
 def _in_float32(engine: Engine, problem: LayerProblem) -> LayerAnswer | None:
-    """The answer about a large layer in float32, where nothing is wrong with it: float64, which
-    takes twice the time and memory, decides where something is."""
+    """The answer about a large layer in float32, if it has no fault there. Otherwise None: float64,
+    which takes twice the time and memory, must decide."""
     if problem.dtype != "float32":
         return None
     subjects = Subjects(engine, problem)
@@ -166,15 +166,15 @@ def _faults(bench: Bench) -> list[Fault]:
 
 
 def _asked(check: Check, bench: Bench) -> list[Fault]:
-    """What a check finds. Of EVERY, it was in doubt already; sums tell of any other whether there
-    is something to find, and not what."""
+    """The faults that a check finds. A check in EVERY was in doubt already. For any other, sums
+    only tell whether there is a fault; whole gradients name it."""
     if bench.is_summed and check not in EVERY and not list(check(bench)):
         return []
     return list(check(bench.whole))
 
 
 def _of_one_call(doubts: Sequence[Doubt]) -> Iterator[Fault]:
-    """What was seen once, and not again. Raises RaisedLater."""
+    """The faults that were seen once and not again. Raises RaisedLater."""
     for doubt in doubts:
         if doubt.error is not None:
             raise RaisedLater(doubt.error, ONCE) from doubt.error
@@ -208,15 +208,15 @@ def _finding(problem: LayerProblem, fault: Fault, place: Place | None) -> Findin
 
 
 class Where:
-    """Where the faults of one bench are. The layer runs once more for them, watched; what it raises
-    then says nothing new."""
+    """Finds the places of one bench's faults. The layer runs once more for this, watched;
+    exceptions in that run are ignored."""
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
 
     def of(self, fault: Fault) -> Place | None:
-        """What raises, the write or the draw itself; else the only backward, where a gradient is
-        off."""
+        """The place of the exception, write or draw; or else the only custom backward, if a
+        gradient is off."""
         place = fault.place
         if place is not None:
             return place

@@ -1,4 +1,4 @@
-"""Whether a layer cares how its arrays lie in memory (GC606)."""
+"""Check whether results depend on the memory layout of arrays (GC606)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ WORDS: dict[Layout, str] = {
 
 
 def layouts_of(bench: Bench) -> tuple[Layout, ...]:
-    """The layouts of inputs that are tried. What is compiled is compiled for each by itself, so
-    there it is one, that all of its inputs can have."""
+    """The layouts of inputs to try. A compiled layer is compiled for each layout, so it gets only
+    one, which all its inputs can have."""
     if not bench.subject.stages:
         return tuple(WORDS)
     flat = any(leaf.role == "input" and leaf.rank < 2 for leaf in bench.leaves.values())
@@ -30,7 +30,7 @@ def layouts_of(bench: Bench) -> tuple[Layout, ...]:
 
 
 def of_upstream(bench: Bench) -> Iterator[Fault]:
-    """The upstream gradient in other layouts: a loss decides on that, not the layer."""
+    """Run the backward with other layouts of the upstream gradient, which the loss decides."""
     ones = np.ones(bench.size)
     for layout, words in WORDS.items():
         row = ones if layout == "expanded" else bench.row
@@ -49,8 +49,9 @@ def of_upstream(bench: Bench) -> Iterator[Fault]:
 
 
 def of_inputs(bench: Bench) -> Iterator[Fault]:
-    """The inputs in other layouts. To refuse one loudly is no error, as no wrong number comes of
-    it. Random numbers are drawn in the order of memory, so what draws them is not compared."""
+    """Run the layer with other layouts of its inputs. An exception is only a warning: no wrong
+    number results. Layers that draw random numbers are skipped: draws follow the order of
+    memory."""
     if bench.first.random:
         return
     for layout in layouts_of(bench):
@@ -77,8 +78,8 @@ def of_inputs(bench: Bench) -> Iterator[Fault]:
 
 
 def _of_memory(bench: Bench, ran: CallResult, values: Mapping[str, Array]) -> CallResult:
-    """The run, in which the gradients of numbers that lie in the same memory are their mean. Only
-    what these add up to means something: PyTorch's `as_strided` spreads that evenly over them."""
+    """The run with gradients of entries that share memory replaced by their mean. Only their sum is
+    defined: PyTorch's `as_strided` spreads it evenly over them."""
     gradients = dict(ran.gradients)
     for name, value in values.items():
         found = gradients.get(name)
@@ -95,14 +96,14 @@ def _of_memory(bench: Bench, ran: CallResult, values: Mapping[str, Array]) -> Ca
 def _differ(
     bench: Bench, first: CallResult, ran: CallResult, call: Call, row: Array
 ) -> Apart | None:
-    """Where a run in another layout differs from `first`, which is of that call and row."""
+    """Where a run in another layout differs from `first`, the run of the same call and row."""
     if first is bench.first:
         return bench.differ(first, ran, lambda: bench.bars, bench.near)
     return bench.differ(first, ran, lambda: bench.bars_of(first, call, row), bench.tight(first))
 
 
 def _repeated(bench: Bench) -> dict[str, Array]:
-    """The inputs with all rows like the first, which is what can be expanded."""
+    """The inputs with all rows equal to the first, so that they can be expanded."""
     return {
         leaf.name: np.broadcast_to(leaf.kept[:1].copy(), leaf.shape)
         for leaf in bench.leaves.values()

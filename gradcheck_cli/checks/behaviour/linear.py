@@ -1,4 +1,4 @@
-"""Whether the backward is linear in the upstream gradient (GC607)."""
+"""Check that the backward is linear in the upstream gradient (GC607)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gradcheck_cli.truth.numerics.probes import parts
 
 
 def linear(bench: Bench) -> Iterator[Fault]:
-    """The first way in which B(a v + b w) is not a B(v) + b B(w)."""
+    """The first violation of B(a v + b w) = a B(v) + b B(w)."""
     for check in (_of_zero, _of_multiples, _of_sums):
         faults = list(check(bench))
         if faults:
@@ -33,7 +33,8 @@ def _of_zero(bench: Bench) -> Iterator[Fault]:
 
 
 def not_zero(bench: Bench, ran: CallResult) -> Iterator[tuple[str, float]]:
-    """The leaves with a gradient where the upstream one is zero, and a number of it."""
+    """The leaves with a nonzero gradient for an upstream gradient of zero, with one number of
+    each."""
     for name in bench.leaves:
         gradient = bench.gradient(ran, name)
         usable = np.isfinite(bench.gradient(bench.first, name))
@@ -43,9 +44,9 @@ def not_zero(bench: Bench, ran: CallResult) -> Iterator[tuple[str, float]]:
 
 
 def factors(bench: Bench) -> tuple[float, float]:
-    """Powers of two, so that a linear backward gives the very same digits: one as large as loss
-    scaling makes an upstream gradient, and negative; one as small as a mean over many makes it.
-    Half precision has no room for as much."""
+    """Two factors for the upstream gradient, powers of two so that a linear backward returns the
+    same digits: one negative and as large as loss scaling, one as small as the mean of a large
+    batch. They are smaller in half precision, for its range."""
     large = 2.0**10 if FORMATS[bench.subject.dtype].max_exponent > 100 else 2.0**4
     return -large, 1 / large
 
@@ -69,7 +70,7 @@ def _bars_times(bench: Bench, factor: float) -> Bars:
 
 
 def widened(bars: Bars, factor: float) -> Bars:
-    """The bars of gradients that many times as large."""
+    """The tolerances for gradients multiplied by `factor`."""
     return Bars(bars.output, {name: abs(factor) * bar for name, bar in bars.gradients.items()})
 
 
@@ -77,8 +78,7 @@ def _of_sums(bench: Bench) -> Iterator[Fault]:
     both = bench.row + bench.second_row
     second, ran = bench.run(row=bench.second_row), bench.run(row=both)
     total = bench.added(bench.first, second)
-    # each of the three has its own share of what moving the numbers does: at first that of one of
-    # them stands for all
+    # each of the three runs has its own tolerance; at first, one of them is used for all
     tight = bench.tight(second)
     found = bench.differ(
         total,
@@ -87,7 +87,7 @@ def _of_sums(bench: Bench) -> Iterator[Fault]:
         sum_of([bench.near] * 3, tight),
     )
     if found is not None:
-        # two large rows may add up to a small one, and their roundings do not
+        # two large rows may cancel, but their rounding errors do not
         shares = [
             bench.bars_of(second, Call(), bench.second_row),
             bench.bars_of(ran, Call(), both),
@@ -104,7 +104,7 @@ def _of_sums(bench: Bench) -> Iterator[Fault]:
 
 
 def sum_of(shares: Sequence[Bars], more: Bars) -> Bars:
-    """The bars of gradients that several runs have a share in."""
+    """The tolerances for a sum of gradients from several runs."""
     gradients = {
         name: sum((one.gradients[name] for one in shares), bar)
         for name, bar in more.gradients.items()
@@ -113,8 +113,8 @@ def sum_of(shares: Sequence[Bars], more: Bars) -> Bars:
 
 
 def _grains(bench: Bench) -> Bars:
-    """What the last digits leave of upstream gradients that cancel, at the size of a derivative
-    that changes the output as a whole. A small move does not show it: g - g * p comes in steps."""
+    """The rounding error of upstream gradients that cancel, for a derivative that changes the
+    output as a whole. Small moves do not show it, because g - g * p changes in steps."""
     largest = max(largest_of(row) for row in (bench.row, bench.second_row))
     digits = ROUNDING_GRAINS * bench.half**2 * largest * largest_of(bench.first.output)
     gradients = {
@@ -124,7 +124,7 @@ def _grains(bench: Bench) -> Bars:
 
 
 def times(ran: CallResult, factor: float, largest: float) -> CallResult:
-    """The gradients times a factor; what does not fit the dtype then is not compared."""
+    """The run with its gradients times a factor; entries that overflow are inf and not compared."""
     with np.errstate(over="ignore"):
         scaled = {n: g if g is None else factor * g for n, g in ran.gradients.items()}
     for gradient in scaled.values():

@@ -1,4 +1,4 @@
-"""Whether a layer remembers earlier calls, or is not even the same twice."""
+"""Check whether a layer remembers earlier calls, or is nondeterministic."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.engines.layer.subject import Call, CallResult
 
 BETWEEN = "with another forward run between a forward and its backward"
-REPEATS = 2  # of the first run
-PLACES = 4  # where numbers may be kept, that are cleared one by one
+REPEATS = 2  # repetitions of the first run
+PLACES = 4  # the most places for kept numbers that are cleared one by one
 FIRST = (
     "for another input, the gradient of `{name}` is still that of the first input, although the "
     "slope of the value differs there: the backward does not use the input, or it uses what an "
@@ -35,7 +35,7 @@ TWICE = "called twice with the same input and the same random numbers"
 
 
 def remembered(bench: Bench) -> Iterator[Fault]:
-    """GC602 and GC605: the first way in which one call shows in another."""
+    """GC602 and GC605: the first way in which one call affects another."""
     for _ in range(REPEATS):
         found = bench.apart(bench.first, bench.run(), bench.near)
         if found is not None:
@@ -53,8 +53,8 @@ def remembered(bench: Bench) -> Iterator[Fault]:
 def kept_from_earlier(
     bench: Bench, values: Mapping[str, Array], there: CallResult
 ) -> Iterator[Fault]:
-    """GC605: what an earlier call left where new layers find it, too, shows in a call at other
-    `values`, which ran as `there`."""
+    """GC605: state of an earlier call that fresh layers share affects a call at other `values`,
+    whose run was `there`."""
     for look in (_of_the_first, _of_a_place):
         for fault in look(bench, values, there):
             yield fault
@@ -62,8 +62,9 @@ def kept_from_earlier(
 
 
 def left_behind(bench: Bench) -> Iterator[Fault]:
-    """GC605: what a call leaves in an object that is copied for every call shows in its next one,
-    where the value is the same. Gradients of its own arrays may add up, as optimisers expect."""
+    """GC605: state that a call leaves in an object affects its next call, although the value is
+    equal. (Each call has a copy of the object.) Its own gradients may add up, as optimisers
+    expect."""
     if not bench.subject.copies:
         return
     try:
@@ -87,12 +88,12 @@ def left_behind(bench: Bench) -> Iterator[Fault]:
 
 
 def different_once(found: Apart) -> Fault:
-    """GC602, where a run differed from one of the very same computation."""
+    """GC602 for a run that differed from another run of the same computation."""
     return replace(_again(found), nondeterministic=True)
 
 
 def _changing(bench: Bench, found: Apart) -> Fault:
-    """Different every time: by chance, or because calls are counted or added up?"""
+    """The fault of a layer that differs in every call: random, counting its calls, or adding up."""
     runs = [bench.run() for _ in range(3)]
     if found.leaf is not None and _adds_up(bench, runs, found.leaf):
         message = f"the gradient of `{found.leaf}` grows by the same amount at every call"
@@ -132,8 +133,8 @@ def _after_another(bench: Bench) -> Fault | None:
 
 
 def _over_one_graph(bench: Bench) -> Fault | None:
-    """Several backward passes, as of several losses. A layer that frees what it kept refuses the
-    second loudly, which is no error: no wrong number comes of it."""
+    """Run several backward passes over one graph, as several losses do. A layer that frees its
+    residuals and raises in the second pass gets only a warning, because no wrong number results."""
     rows = np.stack([bench.row, 2 * bench.row, bench.row])
     try:
         ran = bench.subject.run(Call(cotangents=rows, retained=True))
@@ -151,8 +152,8 @@ def _over_one_graph(bench: Bench) -> Fault | None:
 
 
 def _with_one_between(bench: Bench) -> Fault | None:
-    """The layer runs forward for another input before the first backward pass, as where it is used
-    twice in one model. A parameter that the forward writes to (GC603) spoils the graph anyway."""
+    """Run the layer forward at another input before the first backward pass, as a model does that
+    uses it twice. A parameter that the forward writes to (GC603) breaks the graph anyway."""
     spoilt = any(name in bench.leaves for name in bench.first.changed)
     if spoilt or bench.elsewhere is None:
         return None
@@ -165,7 +166,7 @@ def _with_one_between(bench: Bench) -> Fault | None:
 
 
 def _on_a_fresh_layer(bench: Bench) -> Fault | None:
-    """What a first call leaves behind shows in a call with another input."""
+    """Check whether state of a first call affects a call with another input."""
     if bench.ran_elsewhere is None:
         return None
     values, later = bench.ran_elsewhere
@@ -177,10 +178,10 @@ def _on_a_fresh_layer(bench: Bench) -> Fault | None:
 
 
 def _of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) -> Iterator[Fault]:
-    """What a first call leaves behind where new layers find it, too: at other `values`, where it
-    ran as `there`, the backward gives the gradient of the first input, although the value has
-    another slope there."""
-    if bench.is_summed:  # sums have no products with moves: where they agree, gradients decide
+    """GC605 if a fresh layer returns the first input's gradient at other `values` (run: `there`),
+    although the value has another slope there: an earlier call left it where fresh layers find
+    it."""
+    if bench.is_summed:  # sums have no products with moves; if some agree, whole gradients decide
         sums = ((bench.gradient(bench.first, n), bench.gradient(there, n)) for n in values)
         agree = any(np.array_equal(first, other) for first, other in sums)
         ran = bench.whole.ran_at(values) if agree else None
@@ -190,7 +191,7 @@ def _of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) 
     kept = {name: bench.gradient(bench.first, name) for name in values}
     with np.errstate(all="ignore"):
         moves = {name: value - bench.leaves[name].kept for name, value in values.items()}
-        # an infinity stays where it is
+        # infinite entries do not move
         moves = {n: np.nan_to_num(move, posinf=0.0, neginf=0.0) for n, move in moves.items()}
         known = sum(float(np.sum(kept[name] * move.ravel())) for name, move in moves.items())
         grew = float(np.sum(bench.row * (there.output - bench.first.output)))
@@ -210,12 +211,12 @@ def _of_the_first(bench: Bench, values: Mapping[str, Array], there: CallResult) 
 
 
 def _of_a_place(bench: Bench, values: Mapping[str, Array], there: CallResult) -> Iterator[Fault]:
-    """What a first call left where the layer finds it shows in a call at other `values`, which ran
-    as `there`."""
+    """GC605 if a call at other `values` (run: `there`) changes when a place where the code keeps
+    numbers is cleared first."""
 
     def without(places: Sequence[Place]) -> tuple[Sequence[Place], CallResult | None]:
-        """Which of them a call at `values` fills again, and its result; none where it fails: what
-        it needs there is its own."""
+        """The places that a call at `values` fills again after they were cleared, and its run;
+        nothing if the call fails, because the layer needs them."""
         with cleared(places):
             try:
                 with closing(bench.fresh(values)) as subject:

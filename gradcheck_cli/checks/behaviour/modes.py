@@ -1,4 +1,4 @@
-"""Whether forward mode and reverse mode are of one function: <v, J u> = <J^T v, u> (GC105)."""
+"""Check that both modes differentiate the same function: <v, J u> = <J^T v, u> (GC105)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.truth.layers.callables import own_size
 from gradcheck_cli.truth.numerics.noise import largest_of
 
-A_TERM: Residue = 0.5  # of a product that may lack one
+A_TERM: Residue = 0.5  # tolerance for a product that may lack a term
 
 
 def modes_agree(bench: Bench) -> Iterator[Fault]:
-    """GC105, where the framework's forward mode has the layer and no surrogate is declared. Of a
-    large layer each mode is compared with differences along all of it, so that nothing is left to
-    ask."""
+    """GC105 if both modes disagree. Skipped without forward mode, for declared surrogates of all
+    inputs, and for large layers, where each mode is compared with differences instead."""
     declared = {surrogate.input for surrogate in bench.problem.implementation.surrogates}
     if None in declared or "forward" not in bench.problem.modes or bench.is_summed:
         return
@@ -40,7 +39,7 @@ def modes_agree(bench: Bench) -> Iterator[Fault]:
     except Exception as error:
         yield raised(Codes.MODES_DISAGREE, "in forward mode", error, OtherRun("forward mode"))
         return
-    if pushed is None:  # which is a missing gradient, and not one that disagrees
+    if pushed is None:  # a missing gradient is another finding
         return
     by_forward = float(bench.row @ pushed)
     terms = [bench.gradient(bench.first, name) @ every[name] for name in tangents]
@@ -49,7 +48,7 @@ def modes_agree(bench: Bench) -> Iterator[Fault]:
     open_part = A_TERM if _is_below_last_digit(bench) else bench.half
     rest = open_part * float(np.abs(bench.row) @ np.abs(pushed)) + _rounding(bench, tangents)
     agree = gap <= _along(bench.near, tangents) + rest
-    agree = agree or gap <= _along(bench.bars, tangents) + rest  # which takes further runs
+    agree = agree or gap <= _along(bench.bars, tangents) + rest  # `bars` takes more runs
     if np.isfinite(by_reverse) and not agree:
         message = (
             f"<v, J u> is {by_forward:.9g} by forward mode, <J^T v, u> {by_reverse:.9g} by reverse"
@@ -58,13 +57,13 @@ def modes_agree(bench: Bench) -> Iterator[Fault]:
 
 
 def _along(bars: Bars, tangents: Values) -> float:
-    """How far products of the gradients with tangents may be apart."""
+    """How far apart products of the gradients with tangents may be."""
     return sum(bars.gradients[n] * float(np.sum(np.abs(t))) for n, t in tangents.items())
 
 
 def _is_below_last_digit(bench: Bench) -> bool:
-    """Whether all outputs are smaller than the last digit of the largest input: both modes may then
-    lack a term, and not the same one."""
+    """Whether all outputs are smaller than an ulp of the largest input. Both modes may then lack a
+    term, and not the same one."""
     output = np.where(np.isfinite(bench.first.output), bench.first.output, 0.0)
     digit = FORMATS[bench.subject.dtype].unit_roundoff
     size = max(largest_of(leaf.kept) for leaf in bench.leaves.values())
@@ -72,12 +71,12 @@ def _is_below_last_digit(bench: Bench) -> bool:
 
 
 def _rounding(bench: Bench, tangents: Values) -> float:
-    """What the roundings of derivatives of this function's size leave in <v, J u>, where the
-    derivatives themselves are far smaller: 1 - p in a softmax that is all but certain."""
+    """The rounding error of <v, J u> if the derivatives are far smaller than the terms they are
+    computed from, as 1 - p in a softmax that is nearly certain."""
     unit = OPERATIONS * FORMATS[bench.subject.dtype].unit_roundoff
     output = np.where(np.isfinite(bench.first.output), bench.first.output, 0.0)
     size = float(np.abs(bench.row) @ np.abs(output))
-    with np.errstate(over="ignore"):  # of numbers that are all but 0
+    with np.errstate(over="ignore"):  # numbers may be nearly 0
         moves = sum(
             float(np.sum(np.abs(tangent.reshape(-1)) / own_size(bench.leaves[name].value)))
             for name, tangent in tangents.items()

@@ -1,4 +1,4 @@
-"""What a layer writes to: its inputs, its parameters, the upstream gradient."""
+"""Check what a layer writes to: inputs, parameters, the upstream gradient."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from gradcheck_cli.checks.behaviour.baseline import Bench, Fault
 from gradcheck_cli.domain.behaviour import OtherRun, Way
 from gradcheck_cli.domain.codes import Codes
 
-SHOWN = 3  # names in a sentence
+SHOWN = 3  # the most names in a message
 
 
 def written(bench: Bench) -> Iterator[Fault]:
-    """GC603, GC604, and what a backward leaves behind (GC605)."""
+    """GC603, GC604, and GC605 for writes of the backward that outlive it."""
     ran, leaves = bench.first, {leaf.name: leaf for leaf in bench.subject.leaves}
     for name in ran.changed:
         leaf = leaves[name]
@@ -36,7 +36,7 @@ def written(bench: Bench) -> Iterator[Fault]:
         else:
             message = f"the backward writes to the {_what(leaf.role)} `{name}`"
             yield _written(Codes.STATEFUL_GRADIENT, message, name, "parameter written backward")
-    if ran.accumulated:  # by one call of `backward`, whatever their number
+    if ran.accumulated:  # one call of `backward` adds to all of them
         names = [f"`{name}`" for name in ran.accumulated]
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         message = (
@@ -52,7 +52,7 @@ def written(bench: Bench) -> Iterator[Fault]:
 
 
 def kept(bench: Bench) -> tuple[str, ...]:
-    """Names of the state that a forward run may change, as a batch normalisation does."""
+    """Names of the state that a forward run may change, as batch normalisation does."""
     leaves = {leaf.name: leaf for leaf in bench.subject.leaves}
     return tuple(
         name

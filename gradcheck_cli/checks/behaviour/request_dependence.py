@@ -1,4 +1,4 @@
-"""Whether what is requested changes the answer (GC608)."""
+"""Check whether the request for certain gradients or outputs changes the answer (GC608)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gradcheck_cli.engines.layer.subject import Call
 _REQUIRES_GRADIENT = re.compile(r"requires?[ _]grad")
 _REFUSAL = re.compile(r"\b(raise|assert)\b")
 
-MOST = 4  # subsets and outputs that are requested by themselves; a mistake shows in the first
+MOST = 4  # the most subsets and outputs to request alone; a mistake shows in the first few
 
 
 def requested(bench: Bench) -> Iterator[Fault]:
-    """The first answer that changes with what is differentiated."""
+    """The first answer that depends on which leaves are differentiated."""
     untracked = list(_without_gradients(bench))
     yield from untracked
     needs_graph = any(fault.severity == "note" for fault in untracked)
@@ -30,9 +30,9 @@ def requested(bench: Bench) -> Iterator[Fault]:
 
 
 def _without_gradients(bench: Bench) -> Iterator[Fault]:
-    """That the graph is missing is a note: a layer that differentiates by its inputs, registers a
-    hook or refuses to run without gradients says so itself, and none of its numbers is wrong. Any
-    other error is met by all who only evaluate the layer."""
+    """Run without gradients. A refusal because the graph is missing is a note: the layer
+    differentiates with respect to its inputs, registers a hook or checks for gradients, and returns
+    no wrong number. Any other exception hits everyone who only evaluates the layer."""
     where, other = "when no gradients are tracked", OtherRun("untracked")
     try:
         ran = bench.subject.run(Call(tracking=False))
@@ -47,12 +47,12 @@ def _without_gradients(bench: Bench) -> Iterator[Fault]:
 
 
 def _lacks_graph(error: Exception) -> bool:
-    """Whether it was raised since something does not require a gradient, as its words are."""
+    """Whether the error says that something does not require a gradient."""
     return isinstance(error, RuntimeError) and bool(_REQUIRES_GRADIENT.search(str(error)))
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Whether a statement of the user's own code raised it, and no operation that failed."""
+    """Whether a `raise` or `assert` of the user's own code raised it, not a failing operation."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -63,8 +63,8 @@ def _is_refusal(error: Exception) -> bool:
 
 
 def subsets(bench: Bench) -> list[tuple[str, ...]]:
-    """Inputs alone, parameters alone, and each of the inputs by itself; the first of these for a
-    layer that is compiled, as it is for each by itself."""
+    """Subsets of leaves to request: all inputs, all parameters, and each input alone; only the
+    first of them for a compiled layer, which is compiled for each."""
     inputs = tuple(n for n, leaf in bench.leaves.items() if leaf.role == "input")
     others = tuple(n for n in bench.leaves if n not in inputs)
     sets = [inputs, others, *((name,) for name in inputs)]
@@ -90,7 +90,7 @@ def _some_gradients(bench: Bench, needs_graph: bool) -> Iterator[Fault]:
 
 
 def used_outputs(bench: Bench) -> Iterator[Fault]:
-    """The first answer that changes with the outputs that are used."""
+    """The first answer that depends on which outputs are used."""
     outputs = bench.subject.outputs
     for output in outputs[:MOST] if len(outputs) > 1 else ():
         row = np.zeros(bench.size)

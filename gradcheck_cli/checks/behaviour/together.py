@@ -1,5 +1,5 @@
-"""A few runs that put the questions of many checks together. Most layers have no fault: where every
-answer is as it should be, no check has anything to find, and none runs by itself."""
+"""Ask the questions of many checks together in a few runs. Most layers have no fault: if every
+answer is as expected, no check needs runs of its own."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from gradcheck_cli.truth.layers.safe_values import RaisedLater
 
 Check = Callable[[Bench], Iterator[Fault]]
 EVERY: tuple[Check, ...] = (remembered, linear, of_upstream, of_inputs, requested)
-"""Whose questions are put together."""
+"""The checks whose questions are asked together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """The checks that have to put their questions by themselves. `error` is what the layer raised;
-    `again` is where two runs of one computation differ."""
+    """The checks that must run on their own. `error` is an exception of the layer; `again` is a
+    difference between two runs of the same computation."""
 
     checks: tuple[Check, ...] = EVERY
     error: Exception | None = None
@@ -44,7 +44,7 @@ class Doubt:
 
 
 def doubts_of(bench: Bench) -> list[Doubt]:
-    """What is off in these runs. Raises RaisedLater."""
+    """The doubts that these runs raise. Raises RaisedLater."""
     found: list[Doubt] = []
     try:
         found += _doubts(bench)
@@ -65,7 +65,7 @@ def _doubts(bench: Bench) -> Iterator[Doubt]:
     if any(kept_from_earlier(bench, values, there)):
         yield Doubt((remembered,))
     yield from _of_a_fresh_layer(bench, values, there)
-    del there, other  # the next passes need its memory
+    del there, other  # free their memory for the next passes
     groups, rest = _groups(bench)
     for wrt, layout in groups:
         yield from _of_backward_passes(bench, values, wrt, layout)
@@ -74,10 +74,10 @@ def _doubts(bench: Bench) -> Iterator[Doubt]:
 
 
 def _groups(bench: Bench) -> tuple[list[tuple[tuple[str, ...], Layout]], list[tuple[str, ...]]]:
-    """Leaves that are differentiated together, each with the layout of inputs then: all leaves in
-    as few groups as possible, of which each but the only one leaves some out; and others that are
-    requested by themselves, too. A layer that is compiled is compiled for each of them, and for
-    each layout, so all leaves are one group, as they are, and some are requested once more."""
+    """Groups of leaves to differentiate together, each with a layout of the inputs, and subsets to
+    request on their own as well. The groups cover all leaves, as few as possible, and no group has
+    all leaves unless it is the only one. A compiled layer is compiled for each set of leaves and
+    each layout, so all its leaves are one group, and one subset is requested besides."""
     everything, wanted = tuple(bench.leaves), subsets(bench)
     groups: list[tuple[str, ...]] = []
     for one in wanted:
@@ -92,8 +92,8 @@ def _groups(bench: Bench) -> tuple[list[tuple[tuple[str, ...], Layout]], list[tu
 
 
 def _another(bench: Bench) -> tuple[Values, CallResult] | None:
-    """Other values of the given inputs, and a run there: with equal rows, which can be expanded,
-    where the layer has a value for such."""
+    """Other values of the given inputs and a run there. The rows are equal, so that they can be
+    expanded, if the layer accepts such values."""
     for alike in (True, False):
         values = bench.moved(ELSEWHERE, generator(bench.problem.seed, 8), alike)
         ran = bench.ran_at(values)
@@ -112,10 +112,10 @@ def _of_backward_passes(
 
 
 class _Passes:
-    """Backward passes over one graph, in which the leaves `wrt` alone are differentiated, after a
-    call with other values, and with one more between the forward run and these passes. They are
-    compared one by one with what is expected of them: each may be as large as the layer. What the
-    ones give as an expanded upstream gradient is a part of a sum, of which a multiple is asked, in
+    """Backward passes over one graph in which only the leaves `wrt` are differentiated. A call with
+    other values comes before, and another one between the forward run and these passes. The results
+    are compared one by one, because each may be as large as the layer. The gradient for an expanded
+    upstream gradient of ones is a term of a sum; the last pass requests a multiple of that sum, in
     another layout."""
 
     def __init__(self, bench: Bench, wrt: tuple[str, ...], layout: Layout) -> None:
@@ -126,7 +126,7 @@ class _Passes:
         self._off: Apart | None = None
 
     def off_at(self, values: Values) -> Apart | None:
-        """What differs first, where `values` are the other ones."""
+        """The first difference, with `values` for the other calls."""
         bench = self._bench
         _, small = factors(bench)
         ones = np.ones(bench.size)
@@ -177,9 +177,9 @@ def _multiple(bench: Bench, ran: CallResult, factor: float) -> CallResult:
 
 
 def _of_a_fresh_layer(bench: Bench, values: Values, there: CallResult) -> Iterator[Doubt]:
-    """A layer that is bound anew is given other values, those with equal rows expanded, and a
-    multiple of the upstream gradient, transposed in memory. It is the same one where nothing is
-    made anew."""
+    """Bind the layer again, run it with other values (equal rows expanded) and with a multiple of
+    the upstream gradient, transposed in memory. Use the same layer if fresh ones would be
+    identical."""
     negative, _ = factors(bench)
     call = Call(
         values=values,
@@ -200,9 +200,9 @@ def _of_a_fresh_layer(bench: Bench, values: Values, there: CallResult) -> Iterat
 
 
 def _of_requests(bench: Bench, wanted: Sequence[tuple[str, ...]]) -> Iterator[Doubt]:
-    """Without gradients; with some or all of them, where inputs are transposed in memory. Of a
-    layer that is compiled this is one run, up to the stage at which its compiler would write code
-    for it alone."""
+    """Run without gradients, and with some or all of them while inputs are transposed in memory.
+    For a compiled layer this is one run, up to the stage before its compiler would generate code
+    for it."""
     untracked = partial(bench.subject.run, Call(tracking=False))
     yield from _compared(bench, bench.first, untracked, (requested,), bench.near, ())
     stage = bench.subject.traced_stage
@@ -217,7 +217,7 @@ def _of_requests(bench: Bench, wanted: Sequence[tuple[str, ...]]) -> Iterator[Do
 
 
 def _laid_out(bench: Bench, layout: Layout) -> Layout:
-    """The layout for a run that asks other questions as well: a compiled layer keeps its own."""
+    """The layout for a run that also asks other questions: a compiled layer keeps its own."""
     return "contiguous" if bench.subject.stages else layout
 
 
@@ -229,8 +229,8 @@ def _compared(
     near: Bars,
     names: tuple[str, ...] | None = None,
 ) -> Iterator[Doubt]:
-    """A doubt where a run differs from what is expected of it (`first`) by more than `near`;
-    `again`, if it does not once more."""
+    """A doubt if a run differs from `first`, the expected result, by more than `near`; with `again`
+    if a second run does not differ."""
     found = bench.apart(first, run(), near, names)
     if found is not None:
         yield Doubt(checks, again=None if bench.apart(first, run(), near, names) else found)

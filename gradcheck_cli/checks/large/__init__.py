@@ -1,1 +1,1 @@
-"""Gradients too large for every entry: random directions, and which errors those find."""
+"""Check large gradients along random directions, and say which errors these find."""

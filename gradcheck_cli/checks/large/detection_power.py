@@ -1,4 +1,4 @@
-"""What a check along random directions was certain to find."""
+"""The promise of a check along random directions: the errors that it was certain to find."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from gradcheck_cli.truth.numerics.probes import (
 )
 from gradcheck_cli.truth.numerics.verify_first import Probe
 
-# Of a direction, whose differences and tangents take more passes than a cotangent's gradient.
+# Of a direction, in cotangents: its differences and tangents take more passes than a gradient.
 DIRECTION: Cost = 4.0
-# Times the widest bar so far: bars of other cotangents, which may be a little wider.
+# Other cotangents may have bars this much wider than the widest so far.
 WIDER: Cost = 1.25
-SHOWN = 4  # names of inputs and parameters in a sentence
+SHOWN = 4  # the most names of leaves in a message
 
 
 class Promise:
-    """Of the `looks` by number of their direction. `squares` (2,) are the mean squares of the
-    norms of cotangent @ J, scaled by leaf and by entry. `why`: entries are not looked at one by
-    one."""
+    """The errors that random directions are certain to find. `looks` has comparisons by the number
+    of their direction; `squares` (2,) are the mean squares of the norms of cotangent @ J, scaled by
+    leaf and by entry; `why` says why entries are not checked one by one."""
 
     def __init__(self, truth: Projections, looks: Mapping[int, Probe | None]) -> None:
         self._truth = truth
@@ -40,12 +40,12 @@ class Promise:
         self.squares: Float = np.zeros(2)
 
     def needed(self, directions: int, power: float) -> float:
-        """The bar, as a part of the gradient, with which so many directions keep the promise."""
+        """The error bar, relative to the gradient's norm, with which so many directions suffice."""
         return self._truth.target / (SHOWS * smallest(directions, self._truth.drawn, power))
 
     def more(self, power: float) -> tuple[int, int]:
-        """How many cotangents and directions keep the promise with bars as wide as those so far,
-        in the least time; one direction more than there are, where none of a few do."""
+        """The numbers of cotangents and directions that keep the promise in the least time, if
+        error bars stay as wide as so far; one more direction if no small number does."""
         directions, drawn = len(self._looks), self._truth.drawn
         bar = WIDER * self._part(power) / smallest(directions, drawn, power)
         counts = range(drawn, COTANGENTS + 1) if drawn else [0]
@@ -59,17 +59,17 @@ class Promise:
         return min(pairs, key=lambda pair: pair[0] + DIRECTION * pair[1], default=last)
 
     def kept(self, power: float) -> bool:
-        """Whether an error of the `target` of the gradient, whatever its pattern, would have been
+        """Whether an error of `target` times the gradient's norm, in any pattern, would have been
         found with this probability."""
         return self._part(power) <= self._truth.target
 
     def says_nothing(self, power: float) -> bool:
-        """Whether values have so few digits that a gradient which has nothing in common with the
-        right one might not be found."""
+        """Whether values have so few digits that a gradient unrelated to the right one might not be
+        found."""
         return self.norm() > 0 and self._part(power) > 1
 
     def caught(self, power: float) -> dict[str, float]:
-        """By leaf, the error of a single entry that would have been found with this
+        """For each leaf, the error of a single entry that would have been found with this
         probability."""
         single = self._single(power) * self._output()
         draws, moving = self._truth.draws, self._moving()
@@ -77,7 +77,7 @@ class Promise:
         return {leaf.name: single / draws.least_scale(leaf) for leaf in leaves}
 
     def words(self, name: str, dtype: str, power: float) -> Iterator[str]:
-        """The promise as a sentence about the layer in `dtype`."""
+        """The promise about the layer in `dtype`, as a sentence."""
         count = len(self._truth.rows)
         if self.norm() == 0:
             return
@@ -98,21 +98,21 @@ class Promise:
         )
 
     def _size(self) -> str:
-        """`1,010,000 entries of `x`, `weight` and 3 more`, of those that move."""
+        """The entries that move, such as `1,010,000 entries of `x`, `weight` and 3 more`."""
         moving = self._moving()
         names = [f"`{name}`" for name in moving]
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         return f"{sum(moving.values()):,} entries of {', '.join(names[:SHOWN])}{more}"
 
     def _moving(self) -> dict[str, int]:
-        """How many entries of each leaf move."""
+        """The number of entries that move, for each leaf that has any."""
         counts = {
             leaf.name: int(np.count_nonzero(~self._truth.mask(leaf))) for leaf in self._truth.leaves
         }
         return {name: count for name, count in counts.items() if count}
 
     def _part(self, power: float) -> float:
-        """The error in any pattern that would have been found, as a part of the gradient."""
+        """The error in any pattern that would have been found, relative to the gradient's norm."""
         norm = self.norm()
         if norm == 0:
             return 0.0
@@ -123,18 +123,18 @@ class Promise:
         return smallest_single(self._limits(), self._truth.drawn, power)
 
     def _limits(self) -> Float:
-        """What shows in each product, (cotangents, directions)."""
+        """The smallest error that shows in each product, (cotangents, directions)."""
         bars = [look.estimate.error for look in self._looks.values() if look is not None]
         return SHOWS * np.stack(bars, axis=1)
 
     def norm(self) -> float:
-        """The norm of all of J. Its squared products with cotangents are SQUARE times as large in
-        the mean, but for the only cotangent of a single number."""
+        """The Frobenius norm of J. The mean square of its products with cotangents is SQUARE times
+        its square, except for a single output, whose only cotangent is 1."""
         found = float(self.squares[int(self._truth.draws.by_entry)])
         return math.sqrt(found / SQUARE if self._truth.drawn else found)
 
     def _output(self) -> float:
-        """The largest of several outputs, whose cotangents are that much smaller."""
+        """The largest of several outputs; their cotangents are smaller by this factor."""
         outputs, values = self._truth.subject.outputs, self._truth.output
         if len(outputs) == 1:
             return 1.0
@@ -142,8 +142,8 @@ class Promise:
 
 
 class EntryPromise(Promise):
-    """Of every entry of the products of cotangents with J, beside what is enclosed of it. `limits`
-    by leaf (n,) are the largest errors of an entry that would not have shown in one of them."""
+    """The promise if every entry of cotangents @ J is compared with its enclosure. `limits` (n,)
+    are by leaf the largest errors of an entry that would not have shown in one product."""
 
     def __init__(self, truth: Projections, limits: Mapping[str, Float], squares: Float) -> None:
         super().__init__(truth, {})
@@ -151,12 +151,12 @@ class EntryPromise(Promise):
         self.squares = squares
 
     def says_nothing(self, power: float) -> bool:
-        """Bars are narrow, or nothing is compared entry by entry."""
+        """False: enclosures are narrow, or not compared."""
         return False
 
     def caught(self, power: float) -> dict[str, float]:
-        """By leaf, the error of a single entry that would have been found for certain: cotangents
-        are no smaller than LEAST."""
+        """For each leaf, the error of a single entry that would certainly have been found: entries
+        of cotangents are at least LEAST."""
         shown = self._output() / (LEAST if self._truth.drawn else 1.0)
         return {
             name: float(np.max(self._of_entries[name], initial=0.0)) * shown
@@ -175,9 +175,10 @@ class EntryPromise(Promise):
         )
 
     def _part(self, power: float) -> float:
-        """An error whose columns e_j have a norm e shows, if |e_j| > f limit_j for some j: the
-        product of a cotangent with e_j is within t of 0 with a chance of CLOSE t / |e_j| at most,
-        and that of each cotangent must be. No j is such if e > f |limits| cannot hold."""
+        """The error e of J that would have been found, relative to the norm of J. Let the columns
+        of the error be e_j. It shows if |e_j| > f limit_j for some j: the product of a random
+        cotangent with e_j is within t of 0 with a chance of at most CLOSE t / |e_j|, and it would
+        have to be so for every cotangent. If e > f |limits|, there is such a j."""
         norm = self.norm()
         if norm == 0:
             return 0.0

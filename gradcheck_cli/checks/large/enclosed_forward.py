@@ -1,4 +1,4 @@
-"""Forward mode of a large layer whose program is enclosed: J @ direction, output by output."""
+"""Compare forward mode of a large layer with enclosures of J @ direction, output by output."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from gradcheck_cli.truth.numerics.probes import LEAST
 
 @dataclass
 class EnclosedForward(Forward):
-    """`rows` has what is enclosed along each direction. `limits` (m,) are the largest errors of an
-    output that would not have shown along one of them."""
+    """Forward mode compared with the enclosures in `rows` along each direction. `limits` (m,) are
+    the largest errors of an output that would not have shown along one of them."""
 
     rows: EnclosedRows = field(kw_only=True)
     limits: Float | None = None
@@ -47,8 +47,8 @@ class EnclosedForward(Forward):
             yield from self._lost(number, pushed, wide)
 
     def _compared(self, mine: Float, right: EnclosedArray) -> Compared:
-        """What is less than half of the digits of the largest entry may be rounding: beside a
-        saturated 1 - tanh(x)^2 nothing tells it from a mistake."""
+        """Compare with the enclosure. Errors below half of the digits of the largest entry may be
+        rounding: next to a saturated 1 - tanh(x)^2, nothing tells it from a mistake."""
         used = np.any(self.truth.rows != 0, axis=0)
         found = compared(mine, right, used, lambda: np.zeros(mine.shape), np.asarray(0.0))
         with np.errstate(all="ignore"):
@@ -58,8 +58,8 @@ class EnclosedForward(Forward):
         return replace(found, off=off, worst=places[np.argsort(-apart[places], kind="stable")])
 
     def _note_lost(self, mine: Float, right: EnclosedArray) -> None:
-        """Says where no digit is right, and rounding beside the largest entry is an excuse; once,
-        along the first direction that shows it."""
+        """Note entries without a right digit that rounding at the size of the largest entry
+        excuses; once, along the first direction that shows any."""
         used = np.any(self.truth.rows != 0, axis=0)
         with np.errstate(all="ignore"):
             part = np.abs(right.value) / np.max(np.abs(right.value), initial=0.0)
@@ -74,7 +74,7 @@ class EnclosedForward(Forward):
             )
 
     def _off(self, number: int, along: Mapping[str, Float]) -> Iterator[Finding]:
-        """By the leaves along which it is off by itself; where there are none, all together."""
+        """Findings about the leaves that are off on their own, or about all together if none is."""
         told = False
         for name, part in along.items():
             found = self._of_leaves(number, {name: part}, name)
@@ -102,8 +102,8 @@ class EnclosedForward(Forward):
         return self._finding(Codes.WRONG_GRADIENT, message, name)
 
     def caught(self) -> dict[str, float]:
-        """By leaf, the error of a single entry that would have been found for certain: directions
-        move each by LEAST of the least scale at least."""
+        """For each leaf, the error of a single entry that would certainly have been found:
+        directions move each entry by at least LEAST times the least scale."""
         if self.limits is None:
             return {}
         shown = float(np.max(self.limits, initial=0.0)) / LEAST
@@ -112,6 +112,6 @@ class EnclosedForward(Forward):
 
 
 def _half(right: EnclosedArray) -> Float:
-    """Half of the digits of the largest entry: what rounding may cost any of them."""
+    """Half of the digits of the largest entry, which rounding may cost any entry."""
     largest = np.asarray(np.max(np.abs(right.value), initial=0.0))
     return np.asarray(FORMATS["float64"].half * largest)

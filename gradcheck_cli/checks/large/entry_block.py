@@ -1,4 +1,4 @@
-"""Some entries of a large Jacobian, for the judge: those that a search has named."""
+"""Judge the entries of a large Jacobian that a search has named."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ OF_THE_ENGINE = (
 
 @dataclass
 class Columns:
-    """Entries of one leaf: their places (c,), and what is known of the derivative along each:
-    slopes of the part's rows, or the right gradient itself with what rounding costs, (r, c)."""
+    """Entries of one leaf: their places (c,), and for each either the slope of the part's rows
+    along it, or the right gradient and the cost of rounding, (r, c)."""
 
     leaf: Leaf
     flat: list[int]
@@ -57,13 +57,13 @@ class Columns:
     looked_at: tuple[int, int] | None = None
     alike: int = 0
     whole: tuple[float, float] | None = None
-    """What the gradient gives along a direction of all entries, and what differences do."""
+    """The product with a direction of all entries: by the gradient, and by differences."""
 
 
 @dataclass
 class Part:
-    """`rows` (r, m) are unit vectors of the outputs `outputs`, or (outputs None) a cotangent.
-    Slopes are those of differences, or of a program that was enclosed, whose `origin` is named."""
+    """Part of a Jacobian. `rows` (r, m) are unit vectors of `outputs`, or a cotangent if it is
+    None. Slopes are finite differences, or come from an enclosed program named by `origin`."""
 
     rows: Float
     outputs: list[int] | None
@@ -72,7 +72,7 @@ class Part:
 
     @classmethod
     def of_search(cls, search: Search, outputs: list[int], origin: str = "") -> Part:
-        """What a search has found, in these outputs; in the cotangent where there are none."""
+        """The columns that a search has found, in these outputs, or else in its cotangent."""
         size = search.row.size
         rows = np.zeros((len(outputs), size))
         rows[np.arange(len(outputs)), outputs] = 1.0
@@ -96,7 +96,7 @@ class Part:
 
     @classmethod
     def of_entries(cls, truth: Projections, leaf: Leaf, flat: Array) -> Part:
-        """Some entries of a leaf, with careful differences, in the first cotangent."""
+        """Some entries of a leaf with careful differences, for the first cotangent."""
         rows = truth.rows[:1]
         slopes = [truth.column(leaf, int(place), rows) for place in flat]
         columns = Columns(leaf, [int(place) for place in flat], slopes)
@@ -118,7 +118,7 @@ class Part:
 
 
 def _product(slope: Slope, row: Float) -> Slope:
-    """The slope of row @ F from that of F, where F is smooth."""
+    """The slope of row @ F from the slope of F, which must be smooth."""
     found = at_rows(slope, [0])
     found.estimate.value[:] = row @ slope.estimate.value
     found.estimate.error[:] = np.abs(row) @ slope.estimate.error
@@ -128,9 +128,9 @@ def _product(slope: Slope, row: Float) -> Slope:
 
 @dataclass
 class JudgedPart:
-    """What a part shows: findings, with indices and counts of the whole gradient; by finding, the
-    entry that it is about; by leaf, the rules by which entries passed. `harmless`: all that was
-    found are kinks and the like that are taken care of."""
+    """The result of judging a part: `findings` with the indices and counts of the whole gradient,
+    the entry that each finding is about (`traced`), and by leaf the rules by which entries passed.
+    `harmless`: all findings are kinks and the like, which are handled elsewhere."""
 
     findings: list[Finding] = field(default_factory=list)
     traced: dict[Finding, TracedEntry] = field(default_factory=dict)
@@ -144,7 +144,8 @@ class JudgedPart:
 
 
 def judged_part(layer: BoundLayer, part: Part, more: bool, many: int | None = None) -> JudgedPart:
-    """The part's entries against their truth; `more`: there may be others, `many` are wrong."""
+    """Judge the part's entries. `more`: others may be wrong, too; `many` is their number, if
+    known."""
     narrow = _gradients(layer.narrow, part)
     wide, again, dtype = _in_other_precisions(layer, part, narrow)
     blocks = {
@@ -170,8 +171,8 @@ def judged_part(layer: BoundLayer, part: Part, more: bool, many: int | None = No
 def _in_other_precisions(
     layer: BoundLayer, part: Part, narrow: dict[str, Float]
 ) -> tuple[dict[str, Float], dict[str, Float], str]:
-    """The part's gradients in the highest precision, and in one that tells an error from rounding,
-    which is named; where there is no other, everything is rounded anew."""
+    """The part's gradients in the highest precision; and in one that tells an error from rounding,
+    which is named. If there is no other, they are computed after moves of a few ulps."""
     if _is_known(part):
         right = {name: c.right for name, c in part.columns.items() if c.right is not None}
         return right, right, layer.highest.dtype
@@ -186,14 +187,14 @@ def _in_other_precisions(
 
 
 def _is_known(part: Part) -> bool:
-    """Whether the gradient was confirmed already, and only rounding is in question."""
+    """Whether the gradient is already confirmed and only rounding is in question."""
     return all(columns.right is not None for columns in part.columns.values())
 
 
 def _with_never_filled(
     layer: BoundLayer, part: Part, narrow: Mapping[str, Float], blocks: Mapping[str, TruthBlock]
 ) -> dict[str, TruthBlock]:
-    """The blocks with 0 as what the layer states where its backward has it wherever one looks."""
+    """The blocks with 0 as the layer's derivative (`stated`) where its backward is always 0."""
     zeros = {name: suspicious(g, blocks[name]) for name, g in narrow.items()}
     zeros = {name: zero for name, zero in zeros.items() if np.any(zero)}
     if not zeros:
@@ -210,8 +211,8 @@ def _with_never_filled(
 
 
 def _gradients(subject: Subject, part: Part, values: Values | None = None) -> dict[str, Float]:
-    """rows @ J at the part's entries, (r, c) a leaf; zeros where there is none. `values` has the
-    leaves that are not at their own."""
+    """rows @ J at the part's entries, (r, c) for each leaf; zeros if there is no gradient. `values`
+    has other values for some leaves."""
     if _is_known(part):
         return {
             name: columns.narrow
@@ -219,7 +220,7 @@ def _gradients(subject: Subject, part: Part, values: Values | None = None) -> di
             if columns.narrow is not None
         }
     found = {name: np.zeros((len(part.rows), len(c.flat))) for name, c in part.columns.items()}
-    for place, row in enumerate(part.rows):  # one by one: a row of a large leaf is large
+    for place, row in enumerate(part.rows):  # one by one, because each may be large
         ran = subject.run(Call(values or {}, row[None]))
         for name, columns in part.columns.items():
             gradient = ran.gradients.get(name)
@@ -279,8 +280,8 @@ def _case(
     again: Mapping[str, Float],
     dtype: str,
 ) -> Case:
-    """The part as a problem of its own: flat leaves with only these entries, one output a row.
-    `again` is the same in `dtype`."""
+    """The part as a case of its own, with flat leaves that have only these entries, and one output
+    for each row. `again` has the gradients in `dtype`."""
     problem = layer.problem
     count = len(part.rows)
     shapes = {name: (len(columns.flat),) for name, columns in part.columns.items()}
@@ -329,7 +330,7 @@ def _as_of_the_whole(
     more: bool,
     many: int | None,
 ) -> Finding:
-    """The finding with the indices of the whole Jacobian, and what it is a part of."""
+    """The finding with the indices of the whole Jacobian, and a message about the part examined."""
     assert finding.input is not None
     columns = part.columns[finding.input]
     leaf = columns.leaf
@@ -369,7 +370,7 @@ def _as_of_the_whole(
 
 
 def _pattern(layer: BoundLayer, columns: Columns, g: Float, right: Float) -> str | None:
-    """The pattern of the probed entries, where all others have it, too."""
+    """The pattern of the examined entries, if the sum over all other entries has it, too."""
     fmt, count = FORMATS[layer.problem.dtype], len(columns.flat)
     sizes = axis_sizes({leaf.name: leaf.shape for leaf in layer.narrow.leaves})
     if columns.whole is not None:
@@ -405,7 +406,7 @@ def _index(
 
 
 def output_findings_of(layer: BoundLayer, value: Float, right: Float) -> Iterator[Finding]:
-    """What there is to say of the value alone; `right` is that in the highest precision."""
+    """Findings about the value alone; `right` is the value in the highest precision."""
     problem = layer.problem
     evaluation = Evaluation(layer.name, problem.dtype, problem.dtype, "reverse", output=value)
     truth = Truth(

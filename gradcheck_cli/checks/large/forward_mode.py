@@ -1,5 +1,5 @@
-"""Forward mode of a layer whose Jacobian is too large to be computed: J @ direction against the
-differences that were taken along it, as a whole and then leaf by leaf."""
+"""Check forward mode of a layer with a large Jacobian: compare J @ direction with finite
+differences, for all leaves together and then leaf by leaf."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ State = Literal["checked", "left out", "failed"]
 
 @dataclass
 class Forward:
-    """Forward mode of a layer, whose differences are those of `truth`, `seen` along the directions
-    of these numbers; `moved` says what moved along each. `looks` are what was looked at, each with
-    bars that allow for the rounding of forward mode; `notes` say where there is no such mode."""
+    """Forward mode, compared with the differences of `truth` that were `seen` along directions by
+    number, along which `moved` moved. `looks` are finished comparisons, with error bars that
+    include the rounding of forward mode; `notes` say if there is no such mode."""
 
     layer: BoundLayer
     truth: Projections
@@ -46,7 +46,7 @@ class Forward:
     notes: list[str] = field(default_factory=list)
 
     def findings(self) -> Iterator[Finding]:
-        """What is wrong along the first direction that shows something."""
+        """The errors along the first direction that shows any."""
         for number, moving in self.moved.items():
             try:
                 found = list(self._along(number, self._drawn(number, moving)))
@@ -62,7 +62,7 @@ class Forward:
                 return
 
     def _drawn(self, number: int, moving: Moving) -> dict[str, Float]:
-        """What moves along a direction, (n,) by leaf."""
+        """The direction of this number, (n,) for each leaf that moves."""
         with self.truth.as_at(moving):
             drawn = self.truth.narrow_direction(number)
         return {name: weights for name, weights in drawn.items() if moves(weights)}
@@ -95,12 +95,12 @@ class Forward:
             yield from self._lost(number, pushed, wide)
 
     def _wide(self, along: dict[str, Float]) -> Spare:
-        """The same in float64, and in no other memory; it is drawn anew where it is needed."""
+        """The same direction in float64, in the same memory; it is drawn again if needed."""
         self.truth.let_go()
         return Spare({name: np.asarray(along.pop(name), np.float64) for name in list(along)})
 
     def _pushed(self, subject: Subject, along: Mapping[str, Float]) -> Float:
-        """J @ direction, (m,); zeros where the output itself is no number."""
+        """J @ direction, (m,); zero for outputs that are not finite."""
         shapes = {leaf.name: leaf.shape for leaf in subject.leaves}
         kind = Spare if isinstance(along, Spare) else dict
         pushed = subject.jvp(kind((n, part.reshape(shapes[n])) for n, part in along.items()))
@@ -110,8 +110,8 @@ class Forward:
     def _widened(
         self, seen: Probe, along: Mapping[str, Float], mine: Float, pushed: Float
     ) -> Probe:
-        """With what rounding leaves open of J @ direction, where it is off by less than half of its
-        digits: how far it moves when all numbers move by a few ulps."""
+        """Widen the error bars by what rounding leaves open of J @ direction, where it is off by
+        less than half of its digits: its change when all numbers move by a few ulps."""
         highest, rows = self.truth.subject, self.truth.rows
         near = FORMATS[highest.dtype].half * np.sqrt(rows**2 @ pushed**2)
         within = np.abs(mine - seen.estimate.value) <= near
@@ -125,8 +125,8 @@ class Forward:
         return replace(seen, estimate=Estimate(seen.estimate.value, error))
 
     def caught(self) -> dict[str, float]:
-        """By leaf, the error of a single entry that would have been found; nothing where no look
-        was finished."""
+        """For each leaf, the error of a single entry that would have been found; nothing if no
+        comparison was finished."""
         if not self.looks:
             return {}
         return Promise(self.truth, self.looks).caught(self.layer.problem.power)
@@ -136,7 +136,7 @@ class Forward:
     def _wrong(
         self, number: int, seen: Probe, k: int, along: Mapping[str, Float]
     ) -> Iterator[Finding]:
-        """The leaves along which it is wrong by itself; where there are none, all together."""
+        """Findings about the leaves that are wrong on their own, or else about all together."""
         row, highest = self.truth.rows[k], self.truth.subject
         half = FORMATS[highest.dtype].half
         told = False
@@ -165,7 +165,7 @@ class Forward:
     def _no_number(
         self, number: int, along: Mapping[str, Float], pushed: Float
     ) -> Iterator[Finding]:
-        """Where outputs have a tangent that is no number, by the leaves that make it so."""
+        """Findings about outputs with a tangent that is not finite, by the leaves that cause it."""
         alone = {
             name: self._pushed(self.layer.narrow, {name: part}) for name, part in along.items()
         }
@@ -183,8 +183,8 @@ class Forward:
             yield self._finding(code, message, name)
 
     def _lost(self, number: int, pushed: Float, wide: Float) -> Iterator[Finding]:
-        """What the narrow dtype makes of a product that is right in the highest precision: half of
-        its digits may be lost by rounding; nothing more is said of them here."""
+        """GC301 if the narrow dtype loses more than half of the digits of a product that is right
+        in the highest precision; smaller losses are not reported here."""
         rows, dtype = self.truth.rows, self.layer.problem.dtype
         mine, right = rows @ pushed, rows @ wide
         allowed = FORMATS[dtype].half * np.sqrt(rows**2 @ wide**2)

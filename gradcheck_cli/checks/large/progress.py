@@ -1,4 +1,4 @@
-"""How far the examination of a large layer is, told to whoever waits for it."""
+"""Report the progress of an examination of a large layer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _hear: Hear | None = None
 
 @contextmanager
 def told_to(hear: Hear) -> Iterator[None]:
-    """Calls `hear` with the progress of this process until the context ends."""
+    """Call `hear` with the progress of this process until the context ends."""
     global _hear
     before, _hear = _hear, hear
     try:
@@ -24,6 +24,6 @@ def told_to(hear: Hear) -> Iterator[None]:
 
 
 def tell(what: str, done: int, expected: int) -> None:
-    """Tells which question is asked, and how many forward passes of about so many are done."""
+    """Report the current question, and the number of forward passes done, of about `expected`."""
     if _hear is not None:
         _hear(LayerProgress(what, done, expected))

@@ -1,5 +1,5 @@
-"""A layer whose Jacobian is too large to be computed whole: random products of it against
-differences, the wrong entries behind a product that is off, and what was certain to be found."""
+"""Examine a layer whose Jacobian is too large to compute whole: compare random products with
+differences, find the wrong entries, and state which errors were certain to be found."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from gradcheck_cli.truth.layers.projections import Projections
 from gradcheck_cli.truth.numerics.verify_first import FIRST_LEVEL
 
 WIDE = "its float64 enclosures are wider than finite-difference error bars should be"
-DIFFERENCES = 12  # forward passes along one direction, mostly, with those at the point itself
-STRANGE = 4  # entries without a number that get a difference each
+DIFFERENCES = 12  # usual forward passes along one direction, including those at the point itself
+STRANGE = 4  # the most nonfinite entries that are compared with differences
 
 
 @dataclass
 class Projected:
-    """The layer of one problem, looked at along random directions."""
+    """The examination of one problem's layer along random directions."""
 
     layer: BoundLayer
     lifted: LiftedTruth | None = None
@@ -64,13 +64,13 @@ class Projected:
         self._still = StillEntries()
         self._caught: dict[str, float] = {}
         self._promised: list[str] = []
-        self._forward: list[Forward] = []  # where its products were looked at
+        self._forward: list[Forward] = []  # its finished comparisons
         self._asked = "reverse mode"
         if sum(leaf.size for leaf in self._truth.leaves) >= LARGE:
             self._truth.ran = self._tell
 
     def judged(self) -> Steps[tuple[tuple[Check, ...], tuple[Finding, ...]]]:
-        """Checks and findings."""
+        """Examine the layer. Return its checks and findings."""
         started = time.perf_counter()
         layer, problem = self.layer, self.layer.problem
         value = layer.value(layer.narrow)
@@ -95,7 +95,7 @@ class Projected:
         return checks, tuple(self._findings)
 
     def _tell(self) -> None:
-        """How far this is."""
+        """Report the progress."""
         truth, rows = self._truth, len(self._truth.rows)
         done = truth.forward + 2 * (truth.backward + self._rounding.backward)
         modes = 2 if "forward" in self.layer.problem.modes else 1
@@ -103,7 +103,7 @@ class Projected:
         tell(self._asked, done, 3 * rows * dtypes + DIFFERENCES + 3 * (modes - 1) * dtypes)
 
     def _forward_mode(self) -> None:
-        """Of what is enclosed, then of what was looked at along random directions."""
+        """Check forward mode: first against enclosures, then along random directions."""
         self._asked = "forward mode"
         self._truth.ran()
         every: list[Forward] = []
@@ -121,13 +121,13 @@ class Projected:
 
     @property
     def is_enclosed(self) -> bool:
-        """Whether what is enclosed of the lifted layer is what the layer computes."""
+        """Whether enclosures of the lifted layer decided, and its gradient agrees with them."""
         return self._enclosed is not None and self._sound
 
     # Products
 
     def _confirm(self) -> Steps[bool]:
-        """Whether differences agree with every product; what does not is located and reported."""
+        """Whether every product is right; wrong entries are located and reported."""
         if not self._leaves:
             return False
         along, rows = self._along, self._enclosed
@@ -147,7 +147,7 @@ class Projected:
         return sound
 
     def _by_differences(self, count: int) -> Steps[bool]:
-        """Whether differences along random directions agree with the gradient of what moves."""
+        """Whether differences along random directions agree with the gradient of moving entries."""
         self._asked = "differences"
         agree = yield from self._along.agree(count)
         self._findings += self._along.findings
@@ -156,7 +156,7 @@ class Projected:
         return agree
 
     def _promise_kept(self, promise: Promise) -> None:
-        """What was certain to be found of the entries that move now."""
+        """Record the errors that were certain to be found in the entries that move now."""
         layer, power = self.layer, self.layer.problem.power
         self._caught = _larger_of([self._caught, promise.caught(power)])
         self._promised += promise.words(layer.name, layer.narrow.dtype, power)
@@ -176,8 +176,8 @@ class Projected:
         return None
 
     def _is_enclosed(self, rows: EnclosedRows, count: int) -> Steps[bool]:
-        """Whether what is enclosed of the products, and along `count` directions, can decide about
-        entries; a note says why where it cannot."""
+        """Whether the enclosures of products, and along `count` directions, can decide about
+        entries; a note says why if not."""
         with rows.aside():
             if "forward" in self.layer.problem.modes:
                 rows.push(range(count))
@@ -195,7 +195,7 @@ class Projected:
         return True
 
     def _of_entries(self, rows: EnclosedRows) -> bool:
-        """Whether something was found."""
+        """Whether entries beyond their enclosures gave findings."""
         before = len(self._findings)
         self._asked = "single entries"
         for off in rows.off:
@@ -206,20 +206,20 @@ class Projected:
             columns = part.columns[off.leaf.name]
             columns.whole, columns.cost = rows.whole(off, gradient), off.cost
             judged = self._kept(judged_part(self.layer, part, more, off.count))
-            # what is too small for its bar was seen beside others: the promise says so
+            # the promise covers entries that are too small for their error bars
             self._findings += [one for one in judged if one.code != Codes.UNDECIDED]
         return len(self._findings) > before
 
     def _kept(self, judged: JudgedPart) -> list[Finding]:
-        """The findings about a part; which entries they are about, and by which rules others
-        passed, is kept."""
+        """The findings about a part. Its entries and the rules by which others passed are
+        recorded."""
         self.traced |= judged.traced
         for name, passes in judged.passed.items():
             self._passed[name] += passes
         return judged.findings
 
     def _of_missing(self) -> Iterator[Finding]:
-        """No gradient at all is right only where nothing changes along the whole leaf."""
+        """GC102 for leaves without a gradient, unless differences along the whole leaf are zero."""
         truth = self._truth
         for name in sorted(self._along.missing):
             mask = truth.excluded[name]
@@ -232,7 +232,7 @@ class Projected:
                 yield by_a_difference(self.layer, Codes.MISSING_GRADIENT, message, name)
 
     def _of_strange(self) -> Iterator[Finding]:
-        """Entries that are nan or infinite, against careful differences along some of them."""
+        """Findings about nan and infinite entries, with careful differences for some of them."""
         for name, mask in self._along.strange.items():
             leaf = self._leaves[name]
             part = Part.of_entries(self._truth, leaf, np.flatnonzero(mask)[:STRANGE])
@@ -240,7 +240,7 @@ class Projected:
             yield from self._kept(judged_part(self.layer, part, False, many))
 
     def _of_rounding(self) -> Iterator[Finding]:
-        """The first product that is off in a leaf speaks for it."""
+        """Findings about rounding, from the first product that is off in each leaf."""
         told: set[str] = set()
         for off in self._rounding.off:
             if off.leaf.name in told:
@@ -253,7 +253,7 @@ class Projected:
             yield from found
 
     def _passed_by(self, name: str, mode: Mode) -> Iterator[Pass]:
-        """By which rules the entries of a leaf pass, each rule once."""
+        """The rules by which the entries of a leaf pass, each once."""
         compared = self._sound or (mode != self.layer.narrow.mode and bool(self._forward))
         certified = self._certified(name)
         if certified:
@@ -264,12 +264,12 @@ class Projected:
             yield from merged([*self._rounding.explained[name], *self._passed[name]])
 
     def _certified(self, name: str) -> int:
-        """How many entries of the leaf were compared with what is enclosed."""
+        """The number of entries of the leaf that were compared with enclosures."""
         open_ = None if self._enclosed is None else self._enclosed.open[name]
         return 0 if open_ is None else int(np.count_nonzero(~open_))
 
     def _source_of(self, name: str, failed: bool) -> str:
-        """Where the truth about a leaf comes from."""
+        """The source of the truth about a leaf."""
         if self._enclosed is not None and self._certified(name):
             return self._enclosed.source
         if any(f.code == Codes.UNDECIDED for f in self._findings):
@@ -310,7 +310,7 @@ class Projected:
 
 
 def _larger_of(every: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """The largest number by each name."""
+    """For each name, the largest of its numbers."""
     found: dict[str, float] = {}
     for one in every:
         for name, number in one.items():

@@ -1,5 +1,5 @@
-"""A large gradient along random directions, compared with differences; where a product is off, the
-wrong entries behind it."""
+"""Compare a large gradient with finite differences along random directions, and find the wrong
+entries behind a product that is off."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.probes import MOST_DIRECTIONS, dot
 from gradcheck_cli.truth.numerics.verify_first import FEWER, FIRST_LEVEL, LEVELS, Probe
 
-PART: Step = 0.37  # of a cotangent: no power of two, so that everything is rounded anew
-SEARCHES = 4  # that end with nothing but kinks
+PART: Step = 0.37  # scales a cotangent; not a power of two, so that everything rounds differently
+SEARCHES = 4  # the most searches that end with nothing but kinks
 
 
 class Comparison(Protocol):
-    """Of the gradient in the highest precision, cotangent by cotangent."""
+    """A comparison of the gradient in the highest precision, cotangent by cotangent."""
 
     def begin(self) -> None:
-        """Forgets all that was compared."""
+        """Discard the results of all comparisons."""
 
     def compare(self, k: int, gradient: Mapping[str, Float | None]) -> None:
-        """Compares row k of the cotangents times J."""
+        """Compare `gradient`, row k of the cotangents times J."""
 
 
 @dataclass
 class RandomDirections:
-    """The gradient in the highest precision along the directions of `truth`. `keep` is given what
-    was found of entries. `missing` are the leaves without a gradient, `strange` masks (n,) of
-    entries that are no numbers: neither moves. `looks` by number of their direction are what
-    differences say, `moved` is what moved at each. `only_wide`: the gradient is wrong in the
-    highest precision alone."""
+    """Compares the gradient in the highest precision with differences along the directions of
+    `truth`. `keep` receives the results about single entries. `missing` are the leaves without a
+    gradient, `strange` masks (n,) of entries that are not finite; neither moves. `looks` are the
+    differences by the number of their direction, `moved` the entries that moved along each.
+    `only_wide`: the gradient is wrong in the highest precision alone."""
 
     layer: BoundLayer
     truth: Projections
@@ -64,17 +64,16 @@ class RandomDirections:
 
     def __post_init__(self) -> None:
         self.promise = Promise(self.truth, self.looks)
-        self._expected: dict[tuple[int, bool], Float] = {}  # by number, and whether by entry
-        self._squares = 0.0  # of the last sweep, their sum over all rows
+        self._expected: dict[tuple[int, bool], Float] = {}  # by number, and whether scaled by entry
+        self._squares = 0.0  # squared norm of all rows of the last sweep
         self._searches = 0
 
     def agree(self, count: int) -> Steps[bool]:
-        """Whether differences along random directions, `count` at first, agree with all products of
-        what moves."""
+        """Whether differences along random directions, `count` of them at first, agree with all
+        products of the entries that move."""
         first, contradicted = self.truth.at_once(0, self._of(0))
         if first is None and not contradicted:
-            # kinks or poles are near some entries: do steps in proportion to each stay clear of
-            # them?
+            # some entries are near kinks or poles: try steps in proportion to each entry
             draws = self.truth.draws
             draws.by_entry = True
             first, _ = self.truth.at_once(0, self._of(0))
@@ -93,8 +92,8 @@ class RandomDirections:
         return True
 
     def _draw_more(self, cotangents: int, count: int) -> None:
-        """So many cotangents and directions. What hides from the only cotangent does so along all
-        directions; of what new ones show, nothing is known but which steps are short enough."""
+        """Draw more cotangents and directions. An error that hides from one cotangent does so along
+        all directions, so new cotangents repeat all differences and keep only the step level."""
         before = len(self.truth.rows)
         if cotangents <= before:
             self.sweep(range(len(self.looks), count))
@@ -113,20 +112,20 @@ class RandomDirections:
         self.moved[number] = self.truth.moving()
 
     def _of(self, number: int) -> Float:
-        """The products of the gradient with a direction, (k,)."""
+        """The products (k,) of the gradient with a direction."""
         scaled = self.truth.draws.by_entry
         if (number, scaled) not in self._expected:
             self._sweep_again()
         return self._expected[number, scaled]
 
     def _sweep_again(self) -> None:
-        """All products once more, with what moves now."""
+        """Compute all products again, with the entries that move now."""
         count = 1 + max(number for number, _ in self._expected)
         self._expected.clear()
         self.sweep(range(count))
 
     def count(self) -> int:
-        """As many as the power that was requested takes, if the bars are as usual."""
+        """The number of directions that the requested power takes, if error bars are as usual."""
         needed = partial(self.promise.needed, power=self.layer.problem.power)
         counts = range(1, MOST_DIRECTIONS)
         count = next((n for n in counts if needed(n) >= USUAL), MOST_DIRECTIONS)
@@ -134,11 +133,11 @@ class RandomDirections:
         return count
 
     def sweep(self, numbers: range, comparisons: Sequence[Comparison] = (), first: int = 0) -> None:
-        """All products of the gradient with these directions; `comparisons` see each row of it.
-        Those of the rows before the `first` are known."""
+        """Compute all products of the gradient with these directions; `comparisons` see each row of
+        the gradient. Products of the rows before `first` are known."""
         truth = self.truth
         before = -1
-        while before != self._odd():  # what is no number must not move in any product
+        while before != self._odd():  # nonfinite entries must not move in any product
             first = first if before < 0 else 0
             if before >= 0:
                 self._expected.clear()
@@ -151,15 +150,15 @@ class RandomDirections:
                 one.begin()
             gradients = truth.products_of_rows(first)
             for k in range(first, len(truth.rows)):
-                truth.let_go()  # the gradients need its memory
+                truth.let_go()  # frees its memory for the gradients
                 gradient = next(gradients)
                 self._set_aside(gradient)
                 for one in comparisons:
                     one.compare(k, gradient)
-                for number in reversed(numbers):  # the first is requested next
+                for number in reversed(numbers):  # the first is needed next
                     found[number][k] = truth.product_along(gradient, number)
                 squares += truth.square(gradient)
-                del gradient  # the next one needs its memory
+                del gradient  # frees its memory for the next one
             scaled = truth.draws.by_entry
             self._expected.update({(number, scaled): of for number, of in found.items()})
             self._squares = squares
@@ -170,7 +169,8 @@ class RandomDirections:
         return sum(int(np.count_nonzero(mask)) for mask in self.truth.excluded.values())
 
     def _set_aside(self, gradient: Mapping[str, Float | None]) -> None:
-        """Leaves without a gradient and entries that are no numbers are looked at by themselves."""
+        """Exclude leaves without a gradient and nonfinite entries, which are examined
+        separately."""
         for leaf in self.truth.leaves:
             name, values = leaf.name, gradient[leaf.name]
             if values is None:
@@ -204,9 +204,9 @@ class RandomDirections:
         return (yield from self._locate(number, found, expected))
 
     def _allow_for_rounding(self, number: int, found: Probe, expected: Float) -> None:
-        """Widens the bars of what is off by less than half of its digits by what rounding leaves
-        open of the gradient: how far it moves when all numbers move by a few ulps and the
-        cotangent, of which it is linear, is another part of itself."""
+        """Widen the error bars of products that are off by less than half of their digits, by the
+        rounding of the gradient: its change when all numbers move by a few ulps and the cotangent,
+        in which the gradient is linear, is scaled."""
         truth, fmt = self.truth, FORMATS[self.layer.highest.dtype]
         apart = np.abs(found.estimate.value - expected)
         off = ~found.agrees & (apart <= fmt.half * np.abs(expected))
@@ -219,12 +219,12 @@ class RandomDirections:
     # What is wrong
 
     def _locate(self, number: int, found: Probe, expected: Float) -> Steps[bool]:
-        """Names the entries; whether nothing but kinks was in the way."""
+        """Find the wrong entries. Return whether only kinks were in the way."""
         yield from self.layer.doubt()
         apart = found.estimate.value - expected
         with np.errstate(all="ignore"):
             k = int(np.argmax(np.abs(apart) / found.estimate.error))
-        if found.agrees[k]:  # kinks alone, at which all is well along this direction
+        if found.agrees[k]:  # only kinks, and the product agrees
             k = int(np.argmax(found.sides.kind))
         row = self.truth.rows[k]
         gradient = self.truth.pulled(row)
@@ -249,7 +249,7 @@ class RandomDirections:
         if self._searches == SEARCHES:
             self.findings.append(undecided(self.layer, "too many entries are at kinks"))
             return False
-        # what stands on kinks is right, and has been set aside: once more without it
+        # entries on kinks are right and set aside: compare again without them
         self._sweep_again()
         for again in list(self.looks):
             if not (yield from self._look(again)):
@@ -257,7 +257,7 @@ class RandomDirections:
         return True
 
     def _only_in_float64(self, found: Probe, part: Part) -> bool:
-        """Whether the gradient is wrong in the highest precision alone: differences decide then."""
+        """Whether only the highest precision is wrong; then differences check the narrow dtype."""
         if self.layer.narrow is self.layer.highest or not part.columns:
             return False
         self.only_wide = True
@@ -269,11 +269,11 @@ class RandomDirections:
         return True
 
     def _unlocated(self, number: int, k: int, found: Probe, expected: Float) -> Iterator[Finding]:
-        """By leaf, as far as one is wrong by itself."""
+        """Findings about each leaf that is wrong on its own, or about all together if none is."""
         truth, row = self.truth, self.truth.rows[k]
         gradient = truth.pulled(row)
         told = False
-        with truth.as_at(self.moved[number]):  # what was looked at since moves again
+        with truth.as_at(self.moved[number]):  # entries examined since then move again
             for name, part in truth.direction(number).items():
                 mine = truth.product(gradient, {name: part})
                 apart, bar = truth.glance({name: part}, row, mine, found.level)
@@ -297,12 +297,12 @@ class RandomDirections:
 
 
 def by_a_difference(layer: BoundLayer, code: str, message: str, name: str | None = None) -> Finding:
-    """A finding about a leaf of a large layer, from differences."""
+    """A finding about a leaf of a large layer, decided by differences."""
     found = layer.finding(code, message, layer.narrow.mode)
     return replace(found, input=name, truth_source="finite-difference")
 
 
 def undecided(layer: BoundLayer, reason: str) -> Finding:
-    """What differences could not decide."""
+    """A finding that differences could not decide."""
     found = by_a_difference(layer, Codes.UNDECIDED, f"undecided: {reason}")
     return replace(found, engine=None, mode=None)
