@@ -1,5 +1,5 @@
-"""Absorption in intermediate numbers: (x + 1e16) - 1e16 has lost x, and differences of such values
-belong to a different function."""
+"""Absorption in intermediate numbers: (x + 1e16) - 1e16 has lost x, and differences of its values
+belong to another function."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ ABSORBED = (
     "need; they contradict the gradient"
 )
 
-UNEXPLAINED = 4  # rows; what is simply wrong is not written down for every one of its outputs
-REPLAYS = 8  # their mean square is within a factor of 3 of its own mean, nearly always
+UNEXPLAINED = 4  # rows after which no more are recorded: the gradient is simply wrong
+REPLAYS = 8  # their mean square is nearly always within a factor of 3 of its expectation
 
 
 def absorbed(
@@ -33,11 +33,11 @@ def absorbed(
     difference: Array,
     contradicted: Array,
 ) -> Array:
-    """Which of the `contradicted` entries (m, n) of a `gradient`, rows (m, k) @ J, are explained by
-    the roundings of the numbers on the way: over the longest step of a difference, from inputs of
-    these `sizes` (n,), they change the value by as much as the `difference` is off.
+    """Mark the `contradicted` entries (m, n) of a `gradient`, rows (m, k) @ J, that rounding of
+    intermediate numbers explains: over the longest step of a difference, from inputs of these
+    `sizes` (n,), it changes the value by as much as the `difference` is off.
 
-    One run of the layer is written down for each row that holds a contradicted entry.
+    One run of the layer is recorded for each row that has a contradicted entry.
     """
     found = np.zeros(contradicted.shape, dtype=np.bool_)
     left = UNEXPLAINED
@@ -53,11 +53,11 @@ def absorbed(
 
 
 def rounding_on_the_way(subject: Subject, row: Array) -> float | None:
-    """What rounding the numbers on the way changes row @ y by: the root mean square over REPLAYS
-    runs of the forward, in which each number that an operation gives is moved at random by two unit
-    roundoffs, up or down (Parker, Monte Carlo Arithmetic, 1997). None where the run cannot be
-    written down. Cotangents on the way would say the same, but a custom gradient hides them, and
-    may be wrong."""
+    """How much rounding of intermediate numbers changes row @ y; None if the run cannot be
+    recorded. This is the root mean square over REPLAYS runs of the forward, in which the result of
+    each operation moves at random by two unit roundoffs, up or down (Parker, Monte Carlo
+    Arithmetic, 1997). Intermediate cotangents would say the same, but a custom gradient hides them
+    and may be wrong."""
 
     def noise() -> float:
         replay = _Replay(subject.record(row), FORMATS[subject.dtype].unit_roundoff)
@@ -68,7 +68,7 @@ def rounding_on_the_way(subject: Subject, row: Array) -> float | None:
 
 
 class _Replay:
-    """The forward pass of a recording, run again with other roundings."""
+    """The recorded forward pass, run again with other roundings."""
 
     def __init__(self, recording: Recording, unit: float) -> None:
         self._execution = recording.execution
@@ -79,7 +79,7 @@ class _Replay:
         self._plain = self._output(lambda result: result)
 
     def change(self) -> Array:
-        """What the outputs (m,) change by."""
+        """The change of the outputs, (m,)."""
         with np.errstate(all="ignore"):
             return self._output(self._nudged) - self._plain
 
@@ -95,7 +95,7 @@ class _Replay:
         return np.concatenate([part.reshape(-1) for part in parts])
 
     def _nudged(self, result: Native) -> Native:
-        """The array, its floating numbers moved by two unit roundoffs."""
+        """The array with its floating numbers moved by two unit roundoffs, up or down at random."""
         values = self._execution.conversions.numpy(result)
         if values.dtype.kind != "f":
             return result

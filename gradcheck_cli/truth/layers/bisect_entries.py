@@ -1,5 +1,5 @@
-"""Which entries of a large gradient are wrong: a few are examined, then the support of the
-direction that shows the error is bisected, then that of the cotangent."""
+"""Find the wrong entries of a large gradient: look at a few, then bisect the support of the
+direction that shows the error, then the support of the cotangent."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from gradcheck_cli.truth.numerics.directions import Slope
 
 FORWARDS = 400  # for the whole search: one entry of a million takes 200
 BACKWARDS = 12  # for the rows of all columns together: one row of a million outputs takes 20
-COLUMNS = 8  # that are named; a finding shows ten entries
-SAMPLES = 3  # of a leaf with a wrong entry: are most of its entries wrong?
-MOST = 2  # of these are wrong, where most of the leaf's are
-OUTPUTS = 2**17  # above that many, columns are known along the cotangents only
+COLUMNS = 8  # entries to name; a finding shows ten
+SAMPLES = 3  # entries of a leaf with a wrong entry, to see whether most of its entries are wrong
+MOST = 2  # wrong samples from which on most entries of the leaf count as wrong
+OUTPUTS = 2**17  # with more outputs, columns are known along the cotangents only
 
 
 @dataclass
 class Column:
-    """An entry of a leaf along which differences were taken carefully. `alike` is how many entries
-    of the leaf hold the same number and were not looked at for that."""
+    """An entry of a leaf along which careful differences were taken. `alike` counts the entries of
+    the leaf that hold the same number and were therefore not looked at."""
 
     leaf: Leaf
     flat: int
@@ -42,8 +42,8 @@ class Column:
 
 @dataclass
 class Search:
-    """Looks for the entries that make product `row` @ J @ direction `number` differ from what
-    differences say by `apart`; they were good from `level` on. `gradient` is row @ J."""
+    """A search for the entries that make the product `row` @ J @ direction `number` differ by
+    `apart` from the difference. Differences were good from `level` on. `gradient` is row @ J."""
 
     projections: Projections
     row: Float
@@ -53,9 +53,9 @@ class Search:
     apart: float
     columns: list[Column] = field(default_factory=list)
     dense: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Leaves of which most entries are wrong: how many of how many that were looked at."""
+    """By leaf of which most entries are wrong: the wrong samples, and all samples."""
     complete: bool = False
-    """Whether everything that was not named is right along the direction."""
+    """Whether all entries that are not named are right along the direction."""
 
     def __post_init__(self) -> None:
         self._start = self.projections.forward
@@ -64,7 +64,7 @@ class Search:
         self._sampled: set[str] = set()
 
     def run(self) -> None:
-        """Fills `columns`, `dense` and `complete`."""
+        """Fill `columns`, `dense` and `complete`."""
         apart = self.apart
         while len(self.columns) < COLUMNS and self._left():
             leaf, apart = self._leaf(apart)
@@ -85,8 +85,8 @@ class Search:
                 return
 
     def whole(self, leaf: Leaf) -> tuple[float, float] | None:
-        """What the gradient gives along the part of the direction that belongs to the leaf, and
-        what differences do; None where they tell nothing."""
+        """The gradient's product with the leaf's part of the direction, and the difference along
+        it; None if no difference could be taken."""
         along = {leaf.name: self._whole[leaf.name]}
         apart, bar = self._difference(along)
         given = self.projections.product(self.gradient, along)
@@ -101,8 +101,8 @@ class Search:
         return self.projections.glance(along, self.row, expected, self.level, wanted)
 
     def _leaf(self, apart: float) -> tuple[Leaf | None, float]:
-        """The leaf that is left when, again and again, the half of them without a difference is let
-        go, and the difference it shows; what one half shows tells what the other one does."""
+        """The leaf with the wrong entry, found by bisection, and the error along it. The error of
+        one half of the leaves tells the error of the other."""
         leaves = [leaf for leaf in self.projections.leaves if np.any(self._along[leaf.name])]
         while len(leaves) > 1:
             if not self._left():
@@ -116,7 +116,7 @@ class Search:
         return (leaves[0] if leaves else None), apart
 
     def _halved(self, leaf: Leaf, apart: float) -> int | None:
-        """The entry of the leaf that is left in the same way."""
+        """The wrong entry of the leaf, found by bisection like the leaf itself."""
         low, high = 0, leaf.size
         weights = self._along[leaf.name]
         while high - low > 1:
@@ -135,13 +135,13 @@ class Search:
         return low
 
     def _take(self, column: Column) -> None:
-        """Keeps the column; it does not move any more."""
+        """Keep the column and exclude its entry from all further directions."""
         leaf = column.leaf
         mask = self.projections.mask(leaf)
         self.columns.append(column)
         mask[column.flat] = True
         if column.rough:
-            # where one entry stands on a kink, those that hold the same number do, too
+            # if one entry is on a kink, entries that hold the same number are, too
             flat = leaf.kept.reshape(-1)
             alike = ~mask & (flat == flat[column.flat])
             column.alike = int(np.count_nonzero(alike))
@@ -153,8 +153,8 @@ class Search:
         return Column(leaf, flat, self.projections.column(leaf, flat, rows, self.level))
 
     def _sample(self, leaf: Leaf) -> bool:
-        """Whether some of a few entries of the leaf are wrong. Where most are, none of the leaf
-        moves any more."""
+        """Check whether some of a few entries of the leaf are wrong. If most are, exclude the whole
+        leaf from further directions."""
         if leaf.size <= SAMPLES or leaf.name in self._sampled:
             return False
         self._sampled.add(leaf.name)
@@ -202,8 +202,8 @@ class Search:
         return list(found), more
 
     def _steepest_row(self, number: int) -> int | None:
-        """The output that the column moves most, where it is wrong in that one: then it mostly is
-        in others, too."""
+        """The output that the column moves most, if its derivative is wrong; others mostly are
+        then, too."""
         slope = self.columns[number].slope.estimate
         row = int(np.nanargmax(np.where(np.isfinite(slope.error), np.abs(slope.value), -1.0)))
         unit = np.zeros(self.row.size)
@@ -214,7 +214,7 @@ class Search:
     def _wrong_row(
         self, number: int, known: dict[tuple[int, int], Float]
     ) -> tuple[int | None, bool]:
-        """An output, and whether the column is wrong in others, too."""
+        """An output with a wrong derivative along the column, and whether there are others."""
         column = self.columns[number]
         value, error = column.slope.estimate.value, column.slope.estimate.error
         entry = self._entries(self.gradient)[number]

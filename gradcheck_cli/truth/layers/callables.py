@@ -1,5 +1,5 @@
 """The truth of a callable that is known only by its values: finite differences in the highest
-precision that it runs in, and the gradient in that precision if they confirm it."""
+precision that it runs in, and its gradient in that precision if they confirm it."""
 
 from __future__ import annotations
 
@@ -58,21 +58,22 @@ from gradcheck_cli.truth.numerics.noise import BESIDE, from_size, largest_of, me
 from gradcheck_cli.truth.numerics.verify_first import Quick
 from gradcheck_cli.truth.subdifferential import steady
 
-DRAWS = 4  # of random signs, along which inputs are moved to see how far the gradient moves
+DRAWS = 4  # moves of the inputs along random signs, to see how far the gradient moves
 FEW = 4  # entries that get a difference each at once: two directions would cost half of that
-STIR: Step = 8.0  # roundings by which numbers are moved to have everything rounded anew
+STIR: Step = 8.0  # roundings by which the inputs move, so that every operation rounds anew
 STIRRED = 3  # times; the largest change of three is seldom below the usual one
 
 
 @dataclass
 class CallableTruth:
-    """What is known of the whole Jacobian of one subject at its own leaves.
+    """The truth about the whole Jacobian of one subject at its own leaves.
 
-    `dtype` is the one that is judged; the subject runs in its own. `ran` is its run with all unit
-    cotangents, when it is first asked for, which took so many `seconds`; `gradients` are those,
-    (m, n) a leaf; zeros where the layer gives none: differences tell. `unsure`: a first look at
-    values did not confirm them. `searches`: it is known to be a search, of whose stairs no one is
-    its derivative. `coarser` gives it in a narrower dtype, or None where it runs in none.
+    `dtype` is the judged dtype; the subject runs in its own. `ran` is a run with all unit
+    cotangents, made when it is first needed; it took `seconds`. `gradients` are its gradients, (m,
+    n) a leaf, with zeros where the layer returns none: differences show whether zero is right.
+    `unsure`: a first look at values did not confirm the gradients. `searches`: the layer is known
+    to be a search, so the slope of one of its stairs is not its derivative. `coarser` opens the
+    layer in a narrower dtype, or gives None if the layer does not run in one.
     """
 
     subject: Subject
@@ -91,17 +92,17 @@ class CallableTruth:
         self.cotangents = np.eye(size)
         self.seconds = 0.0
         self.unsure = False
-        self.notes: dict[str, None] = {}  # what its differences leave unsaid
-        self.cast = False  # to float32 on its way, as far as noise was measured
+        self.notes: dict[str, None] = {}  # sentences about limits of the differences
+        self.cast = False  # whether the measured noise shows a cast to float32 inside the layer
         self._spread: Callable[[str, str], Array] | None = None
         self._noise: dict[str, Array] | None = None
         self._found: dict[str, Differences] | None = None
-        self.doubt = ""  # why differences that contradict the gradient may be misled
-        self.stairs: dict[tuple[str, int], Stairs] = {}  # by entries of leaves
+        self.doubt = ""  # why differences that contradict the gradient may be wrong
+        self.stairs: dict[tuple[str, int], Stairs] = {}  # by leaf and entry
 
     @cached_property
     def ran(self) -> CallResult:
-        """Raises what the layer raises."""
+        """The run with all unit cotangents. Raises what the layer raises."""
         started = time.perf_counter()
         found = self._run({}, self.cotangents)
         self.seconds = time.perf_counter() - started
@@ -116,7 +117,8 @@ class CallableTruth:
         return self._filled(self.ran, len(self.cotangents))
 
     def some_rows(self, asked: Array) -> tuple[Array, dict[str, Array]]:
-        """The output, and the gradients by leaf; rows that are not `asked` (m,) may be nan."""
+        """The output (m,) and the gradients (m, n) by leaf. Rows that are not `asked` (m,) may be
+        nan."""
         if "ran" in vars(self) or asked.all():
             return self.output, self.gradients
         output, some = self._pulled({}, self.cotangents[asked])
@@ -142,8 +144,8 @@ class CallableTruth:
         return ran.output, self._filled(ran, len(rows))
 
     def truth(self, names: Mapping[Mode, Mapping[str, Array] | None], costs: bool) -> Truth:
-        """Blocks of every mode. The value is the directions of forward mode by leaf, (k, n), or
-        None for the whole Jacobian; `costs` asks for C as well."""
+        """Return the blocks of every mode. `names` maps a mode to the directions of forward mode by
+        leaf, (k, n), or to None for the whole Jacobian; `costs` requests C as well."""
         started = time.perf_counter()
         blocks: dict[tuple[str, str], TruthBlock] = {}
         reasons: dict[tuple[str, str], str] = {}
@@ -178,7 +180,8 @@ class CallableTruth:
         )
 
     def _hulls(self, blocks: Mapping[str, TruthBlock]) -> tuple[Hull, ...]:
-        """The slope where all entries at kinks grow together, if there are several."""
+        """The slope along the direction in which all entries at kinks grow together, if there are
+        several."""
         tied = {n: np.any(block.kind == PointKind.KINK, axis=0) for n, block in blocks.items()}
         if sum(map(np.count_nonzero, tied.values())) < 2:
             return ()
@@ -198,8 +201,8 @@ class CallableTruth:
         return np.asarray(self._several([at])[0])
 
     def _least_noise(self) -> Float:
-        """The rounding of the value at its size, and one rounding of every input on its way: near
-        a root the value is small, and what it is computed of is not."""
+        """The rounding of the value at its size, plus one rounding of every input. Near a root the
+        value is small, although the numbers that it is computed from are not."""
         dtype = self.subject.digits
         noise = from_size(self.output, OPERATIONS, dtype)
         square = np.zeros(self.output.size)
@@ -210,7 +213,7 @@ class CallableTruth:
         return noise + from_size(np.sqrt(square), 1, dtype)
 
     def _quick(self, exact: bool) -> Quick:
-        """For steps that are taken exactly, or for steps that are rounded."""
+        """A first look at differences whose steps are `exact` or rounded."""
         zero, dtype = self.output, self.subject.dtype
         least = self._least_noise()
         floats = {n: v for n, v in self.values.items() if v.dtype.kind == "f"}
@@ -227,7 +230,7 @@ class CallableTruth:
         return quick_of(self._several, self.values, self.bounds, zero, least, measure, dtype)
 
     def differences(self) -> dict[str, Differences]:
-        """Every entry's own, or along directions over all of them where those confirm the
+        """The differences of every entry, or along directions over all entries if those confirm the
         gradient."""
         if self._found is None:
             self._found = self._taken()
@@ -250,8 +253,8 @@ class CallableTruth:
         return result
 
     def _slope(self, exact: Quick, name: str, column: int, gradient: Array) -> Slope:
-        """A difference by one entry; over steps that are longer than the stairs in which the value
-        rises, where it does."""
+        """The difference along one entry. If the value rises in stairs, the steps are longer than
+        the stairs."""
         slope = exact.along_entry(name, column, gradient)
         off = np.abs(slope.estimate.value - gradient) > slope.estimate.error
         ends = (off | self.searches) & np.isfinite(slope.reach)
@@ -275,15 +278,15 @@ class CallableTruth:
         value = np.where(followed, stairs.slope.value, searched.estimate.value)
         error = np.where(followed, stairs.slope.error, searched.estimate.error)
         tells = (np.abs(value) > error) | (off & (np.abs(value - gradient) <= error))
-        if not np.any(tells & (stairs.heights > 0)):  # the teeth of a saw lead nowhere
+        if not np.any(tells & (stairs.heights > 0)):  # a sawtooth has no slope over long steps
             return slope
         self.stairs[name, column] = stairs
         return replace(searched, estimate=Estimate(value, error))
 
     @staticmethod
     def _needs_its_own(gradient: Array, found: Differences, column: int) -> bool:
-        """Not taken yet; or small beside its neighbours, so that a direction over all of them says
-        little about it."""
+        """Check whether an entry needs its own difference: none was taken yet, or the entry is so
+        small that a direction over all entries says little about it."""
         if not np.any(found.vouched[:, column]):
             return bool(np.all(np.isinf(found.error[:, column])))
         small = found.error[:, column] > VAGUE_BAR * np.abs(gradient)
@@ -299,8 +302,8 @@ class CallableTruth:
 
     def noise(self) -> dict[str, Array]:
         """How far the subject's own rounding moves the gradient, by leaf (m, n): the largest change
-        when every number moves by a few ulps, which rounds everything on the way anew. An entry
-        that is zero in exact arithmetic, as that of a bias before a batch norm, is nothing else."""
+        when every number moves by a few ulps, so that every operation rounds anew. An entry that is
+        zero in exact arithmetic, like a bias before a batch norm, consists of nothing else."""
         if self._noise is None:
             rng = generator(self.seed, 7)
             move = STIR * FORMATS[self.subject.dtype].unit_roundoff
@@ -316,15 +319,15 @@ class CallableTruth:
 
     @cached_property
     def _scattered(self) -> dict[str, Array]:
-        """How far apart rounding leaves the gradients at points nearby, by leaf (m, n); 0 where
-        that is no more than a smooth derivative changes, and where they agree. What contracts its
-        input, as a saturated function does, is not rounded anew by a few ulps of it: the moves here
-        are about halfway, in bits, to those that show how the gradient changes."""
+        """How far rounding spreads the gradients at points nearby, by leaf (m, n); 0 where the
+        spread is no larger than the change of a smooth derivative. A few ulps of the input do not
+        round a contracting function anew, such as a saturated one. The moves here are about
+        halfway, in bits, to the moves that show how the gradient changes."""
         rng = generator(self.seed, 19)
         unit = FORMATS[self.subject.dtype].unit_roundoff
         move = float(np.sqrt(STIR * unit * move_of(self.subject.dtype)))
         many = []
-        for size in (move / 4, move, 4 * move):  # what few roundings decide takes few values
+        for size in (move / 4, move, 4 * move):  # a few roundings can produce only a few values
             moved = {leaf.name: stirred(leaf, size, rng) for leaf in self.moving}
             many.append(self._pulled(moved, self.cotangents)[1])
         costs, found = self.costs(), {}
@@ -339,7 +342,8 @@ class CallableTruth:
 
     @property
     def _is_as_good_as_its_dtype(self) -> bool:
-        """Where values have fewer digits, a difference that agrees says little."""
+        """Whether values have all digits of their dtype. If not, agreement with a difference says
+        little."""
         return self.subject.digits == self.subject.dtype
 
     def _block(self, name: str, found: Differences, costs: bool) -> tuple[TruthBlock, str]:
@@ -373,11 +377,11 @@ class CallableTruth:
         )
 
         def settled(merged: Merged) -> Merged:
-            # a little way off others have no digits left, and next to stairs are other stairs
+            # other dtypes have no digits for steps so short, and stairs are beside other stairs
             if self.subject.digits == "float64" and not self.stairs:
                 at, seed = self.values, self.seed
                 merged = cornered(merged, gradient, found, self._several, at, name, seed)
-            # what every rounding changes altogether, of a value that never moves, is no lost term
+            # a gradient that is all rounding, of a value that never moves, has lost no term
             still = (found.value == 0) & (np.abs(gradient) <= ROUNDINGS * rounding.noise)
             below = self._in_last_digit(name, found) & ~still
             merged = blurred(merged, gradient, found, below)
@@ -396,14 +400,14 @@ class CallableTruth:
         return weighed(gradient, found, rounding, scale, self.subject.dtype, self.dtype, settled)
 
     def _rounding_on_the_way(self) -> float:
-        """How large the last digits are of numbers as large as the inputs, the outputs, or 1: no
-        stairs are shorter."""
+        """The size of the last digit of numbers as large as the inputs, the outputs or 1, times a
+        safety factor: stairs are longer than that."""
         largest = max(map(largest_of, (self.output, *self.values.values())))
         unit = FORMATS[self.subject.digits].unit_roundoff
         return ROUNDING_GRAINS * unit * max(1.0, largest)
 
     def _unresolved(self, merged: Merged, name: str, found: Differences) -> Array:
-        """Which contradicted entries (m, n) are of a value that no step resolves."""
+        """Mark the contradicted entries (m, n) whose value changes too fast for any step."""
         gradient = self.gradients[name]
         off = contradicted(merged, gradient, found)
         if self.subject.digits != "float64" or not np.any(off):
@@ -411,8 +415,9 @@ class CallableTruth:
         return unresolved(self._several, self.values, name, gradient, self.output, off)
 
     def _in_last_digit(self, name: str, found: Differences) -> Array:
-        """Which outputs (m, n) are below the last digit of the largest input, both here and where
-        one number of this leaf moves by its size: from a root a value rises at once."""
+        """Mark the entries (m, n) whose output is below the last digit of the largest input, also
+        after one number of this leaf moves by its own size. (A value that is zero only at a root
+        rises at once.)"""
         sizes = [np.max(np.abs(v), initial=0.0, where=np.isfinite(v)) for v in self.values.values()]
         digit = FORMATS[self.subject.digits].unit_roundoff * max(sizes, default=0.0)
         with np.errstate(all="ignore"):
@@ -421,8 +426,8 @@ class CallableTruth:
         return np.asarray(np.fmax(np.abs(self.output)[:, None], rise) <= digit)
 
     def _scale(self, name: str, found: Differences) -> Array:
-        """How large a derivative is on any scale near the point: the steepest difference, or one as
-        large as the function itself. A tiny number is as good as a zero here."""
+        """The size of a derivative on any scale near the point: the steepest difference, or the
+        size of the function over the size of the input. A tiny input counts as zero here."""
         outputs = np.abs(self.output[np.isfinite(self.output)])
         size = own_size(self.values[name])
         natural = np.max(outputs, initial=0.0) / np.where(size < BESIDE, 1.0, size)
@@ -430,8 +435,8 @@ class CallableTruth:
 
 
 def open_at_infinity(block: TruthBlock, gradient: Array, at: Array) -> TruthBlock:
-    """The block (m, n) with nothing known of derivatives by infinite numbers, next to which nothing
-    lies: whatever is finite there is as good as anything else."""
+    """The block (m, n) with nothing known about derivatives by infinite inputs. Such an input has
+    no neighbours, so any finite derivative is accepted."""
     infinite = np.broadcast_to(~np.isfinite(at.reshape(-1)), block.value.shape)
     if not np.any(infinite):
         return block
@@ -448,8 +453,9 @@ def quick_of(
     measure: Callable[[], Float],
     dtype: str,
 ) -> Quick:
-    """`several` around `values`, where it is `zero` (m,): its rounding is `least` until `measure`
-    says more, and grows with its change. `dtype` is what it computes in."""
+    """A `Quick` of the function `several` around `values`, where the function is `zero` (m,). The
+    noise is `least` until `measure` is called, and grows with the change of the value. `dtype` is
+    what the function computes in."""
 
     def noise_of(at: Values, y: Float) -> Float:
         with np.errstate(all="ignore"):
@@ -468,10 +474,10 @@ def moved_gradients(
     pulled: Callable[[Values, Array], tuple[Array, Mapping[str, Array]]],
     seed: int,
 ) -> Callable[[str, str], Array]:
-    """How far the gradients (m, n) move with half an ulp of a dtype in every number: the root of
-    the mean square over moves of all leaves and cotangents along random signs, by leaf and dtype;
-    0 where that is no number. The moves are large enough for the subject's own rounding to vanish
-    beside them."""
+    """Return a function of leaf and dtype: how far half an ulp of the dtype in every number moves
+    the gradients (m, n). This is the root mean square over moves of all leaves and cotangents along
+    random signs; 0 where it is not finite. The moves are so large that the subject's own rounding
+    is negligible."""
     rng = generator(seed, 5)
     rows = np.eye(output_size(subject))
     moving = [leaf for leaf in subject.leaves if leaf.differentiable]
@@ -492,26 +498,27 @@ def moved_gradients(
 
 
 def natural_size(output: Array, value: Array) -> Array:
-    """How large a derivative is that changes the output, (..., 1), as a whole while the input
-    changes as a whole: (..., n)."""
+    """The size (..., n) of a derivative if the output (..., 1) changes by its own size while the
+    input changes by its own size."""
     return np.asarray(np.abs(output) / own_size(value))
 
 
 def own_size(value: Array) -> Array:
-    """How large every number is, (n,); 1 for a zero."""
+    """The size of every number, (n,); 1 for a zero."""
     size = np.abs(value.reshape(-1))
     return np.where(size == 0, 1.0, size)
 
 
 def ulp_perturbed(subject: Subject, seed: int = 0) -> dict[str, Array]:
-    """Values of the leaves that are a few ulps away: everything on the way is rounded anew."""
+    """The values of the leaves moved by a few ulps, so that every operation rounds anew."""
     rng = generator(seed, 37)
     move = 8 * FORMATS[subject.dtype].unit_roundoff
     return {leaf.name: stirred(leaf, move, rng) for leaf in subject.leaves if leaf.differentiable}
 
 
 def stirred(leaf: Leaf, part: float, rng: np.random.Generator) -> Array:
-    """Its values, each moved by this part of itself, up or down, and inside its domain."""
+    """The leaf's values, each moved by this part of itself at random up or down, inside the
+    domain."""
     moved = signs(rng, leaf.shape)
     moved *= part  # in place: further arrays of its size would be felt
     moved += 1.0
@@ -521,13 +528,13 @@ def stirred(leaf: Leaf, part: float, rng: np.random.Generator) -> Array:
 
 
 def transposed(block: TruthBlock) -> TruthBlock:
-    """Rows for columns."""
+    """The block with rows and columns exchanged."""
     return TruthBlock(*(np.transpose(getattr(block, one.name)) for one in fields(block)))
 
 
 def projected(block: TruthBlock, directions: Array) -> TruthBlock:
-    """The block (m, n) times directions (k, n): (m, k). Entries that are not smooth make every
-    product with them as rough as they are."""
+    """The block (m, n) times directions (k, n): (m, k). A product has the kind of the least smooth
+    entry that it contains."""
     turned, size = directions.T, np.abs(directions.T)
     moved = block.kind[:, :, None] * (turned[None] != 0)
     kind = np.max(moved, axis=1, initial=PointKind.SMOOTH).astype(block.kind.dtype)

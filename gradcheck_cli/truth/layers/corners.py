@@ -1,10 +1,11 @@
-"""Kinks of a layer that show along no axis: differences next to the point, where no tie is left.
+"""Kinks of a layer that show along no axis, found by differences beside the point, where the tie is
+broken.
 
-At a tie of three or more numbers, as in a median, every partial derivative may exist and say
-nothing of the function; and where there is a kink along an axis, too, its two sides need not be all
-limits. Where a gradient contradicts them, slopes are taken a little way off in
-directions drawn at random: those that stay apart as the way becomes shorter are limits of the
-gradient, and their hull is Clarke's generalised gradient.
+At a tie of three or more numbers, as in a median, every partial derivative may exist and yet say
+nothing about the function. If there is a kink along an axis, too, its two sides need not be all
+limits of the gradient. For entries where a gradient contradicts the differences, slopes are taken a
+short way from the point in random directions. Slopes that stay apart as this way becomes shorter
+are limits of the gradient, and their hull is Clarke's generalised gradient.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from gradcheck_cli.truth.numerics.differences import moved_entry
 from gradcheck_cli.truth.numerics.noise import typical
 
 SAMPLES = 24
-MOST = 32  # columns that are looked at: what is wrong in more of them is no tie of a few numbers
-AWAY: Step = 2.0**-12  # of its size each number moves, and a sixteenth of that
-NEARER: Step = 2.0**-4
-STEP: Step = 2.0**-10  # of the way: few steps lead across another tie
+MOST = 32  # columns at most: an error in more of them is not a tie of a few numbers
+AWAY: Step = 2.0**-12  # part of its size by which each number moves
+NEARER: Step = 2.0**-4  # times that for the second look
+STEP: Step = 2.0**-10  # part of the way to that point: few steps cross another tie
 
 
 def cornered(
@@ -38,10 +39,11 @@ def cornered(
     name: str,
     seed: int,
 ) -> Merged:
-    """The block of leaf `name` where smooth entries (m, n) that contradict the `gradient`, and
-    those of the same outputs, turn out to be kinks: between their limits, or without bounds where
-    not every limit was met twice. At kinks that contradict it, the limits that were met widen the
-    bounds. `several` are the outputs (k, m) at several inputs."""
+    """The block of leaf `name`, with entries at a tie turned into kinks. These are smooth entries
+    (m, n) with several limits that contradict the `gradient`, or share an output with one that
+    does. A kink lies between its limits, or is unbounded if some limit was met only once. The
+    limits also widen the bounds of a kink that the gradient contradicts. `several` gives the
+    outputs (k, m) at several inputs."""
     off, kinks = _contradicted(merged, gradient, found)
     columns = np.flatnonzero(np.any(off, axis=0))
     if not 0 < len(columns) <= MOST:
@@ -79,20 +81,21 @@ def cornered(
 
 
 def _contradicted(merged: Merged, gradient: Array, found: Differences) -> tuple[Array, Array]:
-    """The entries that are looked at, and those of them at kinks."""
+    """The entries to look at, and which of them are kinks already."""
     with np.errstate(all="ignore"):
         apart = np.abs(gradient - found.value) > found.error
         outside = np.fmax(merged.lower - gradient, gradient - merged.upper) > merged.error
     kinks = (merged.kind == PointKind.KINK) & outside
     smooth = (merged.kind == PointKind.SMOOTH) & np.isfinite(gradient)
     off = smooth & ~merged.confirmed & apart | kinks & np.isfinite(gradient)
-    tied = off | smooth & np.any(off, axis=1)[:, None]  # what fits may be a part of the same tie
+    tied = off | smooth & np.any(off, axis=1)[:, None]  # a right entry may belong to the same tie
     few = np.count_nonzero(np.any(tied, axis=0)) <= MOST
     return (tied if few else off), kinks
 
 
 def _direction(values: Values, rng: np.random.Generator) -> dict[str, Array]:
-    """A move of every floating number by about its own size, or by that of its neighbours."""
+    """A random move of every floating number by about its own size; a zero by the size of its
+    neighbours."""
     return {
         name: rng.normal(size=value.shape) * np.where(value == 0, typical(value), np.abs(value))
         for name, value in values.items()
@@ -123,7 +126,7 @@ def _slopes(
 
 
 def _met(limits: Array, alike: float) -> bool:
-    """Whether every limit was met at least twice (as in `limiting`)."""
+    """Check whether every limit was met at least twice (as in `limiting`)."""
     ordered = np.sort(limits)
     groups = np.split(ordered, np.flatnonzero(np.diff(ordered) > alike) + 1)
     return all(len(group) > 1 and group[-1] - group[0] <= 2 * alike for group in groups)

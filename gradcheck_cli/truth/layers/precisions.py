@@ -1,7 +1,7 @@
-"""What another precision says of differences: a layer that loses digits on its way, as
-(1 - cos(x)) / x near 0 does, is another function on short steps, and a smooth one. Only a run in
-another precision shows that the steps, dead zones and lines which its values have there are
-rounding and not the function."""
+"""Compare a layer with itself in another precision, to see whether its differences show rounding. A
+layer that loses digits in intermediate numbers, like (1 - cos(x)) / x near 0, is another function
+on short steps, and a smooth one. Only a run in another precision shows that the steps, dead zones
+and straight lines of its values are rounding and do not belong to the function."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ LOST = (
 ROUGH = (PointKind.KINK, PointKind.JUMP, PointKind.UNDEFINED)
 
 LEVELS = 20  # from steps near 1 down to 4e-7
-SPARSE = 4  # steps, of which one is asked for in both precisions
-UNEXPLAINED = 2  # columns; what is simply wrong is not looked at for every one of its inputs
+SPARSE = 4  # one step of so many is evaluated in both precisions
+UNEXPLAINED = 2  # columns after which no more are examined: the gradient is simply wrong
 
 
 def without_rounded(
@@ -49,14 +49,17 @@ def without_rounded(
     coarser: Callable[[], AbstractContextManager[Subject | None]],
     rows: Array,
 ) -> Merged:
-    """The block (r, n) of rows (r, m) @ J `at` a leaf and flat places (n,) in it. Undecided are
-    entries of the `gradient` that differences contradict, find rough or confirm on short steps
-    alone, because of rounding: differences over longer steps have the gradient, within half of what
-    both are apart by, or, at a rough point, have one slope there, or contradict what is confirmed;
-    and somewhere around the point `coarser`, which is the layer in a narrower dtype, differs from
-    it by much more than rounding the results and the inputs explains.
+    """The block (r, n) of rows (r, m) @ J `at` a leaf and flat places (n,) in it, with entries
+    undecided whose difference is spoilt by rounding.
 
-    Costs LEVELS evaluations a column that holds such an entry, and 2 LEVELS more where the
+    These are entries of the `gradient` that differences contradict, find rough or confirm on short
+    steps alone. Two conditions must hold. First, differences over longer steps agree with the
+    gradient, with an error bar below half of the discrepancy; at a rough point they show a single
+    slope, and for an entry that was confirmed they contradict it. Second, `coarser`, the layer in a
+    narrower dtype, differs from the layer somewhere around the point by much more than rounding the
+    results and the inputs explains.
+
+    Costs LEVELS evaluations for each column with an entry in question, and 2 LEVELS more if the
     precisions differ.
     """
     rough = np.isin(merged.kind, ROUGH)
@@ -75,7 +78,7 @@ def without_rounded(
 
 @dataclass(frozen=True, slots=True)
 class _Precisions:
-    """A layer in two precisions, of whose outputs (m,) `rows` (r, m) are looked at."""
+    """A layer in two precisions, seen through `rows` (r, m) of its outputs (m,)."""
 
     fine: Subject
     coarse: Subject
@@ -90,7 +93,7 @@ class _Precisions:
         rough: Array,
         bubble: Array,
     ) -> Array:
-        """Which of the entries that are `off` (r, n) rounding explains."""
+        """Mark the entries among `off` (r, n) that rounding explains."""
         name, places = at
         leaf = next(one.value for one in self.fine.leaves if one.name == name)
         flat = leaf.reshape(-1)
@@ -124,8 +127,8 @@ class _Precisions:
         return hidden
 
     def _differ(self, many: Sequence[Values], terms: Float) -> Array:
-        """Rows (r,) in which the precisions differ at the same numbers by more than rounding the
-        results, and the inputs whose `terms` (r,) are in them."""
+        """Mark the rows (r,) in which the precisions differ at the same numbers by more than
+        rounding the results, and the inputs whose terms in the row have the size `terms` (r,)."""
         dtype = self.coarse.digits
         fmt = FORMATS[dtype]
         own = {leaf.name: leaf.value for leaf in self.fine.leaves if leaf.differentiable}

@@ -1,4 +1,4 @@
-"""A gradient too large to be checked entry by entry: its products with random directions, against
+"""Products of a gradient that is too large to be checked by entry with random directions, and the
 differences of the output along them."""
 
 from __future__ import annotations
@@ -38,32 +38,33 @@ from gradcheck_cli.truth.numerics.verify_first import (
 
 FLOAT64 = np.dtype(np.float64)
 TOGETHER = 2**18  # entries of all inputs that are moved in one call to the layer
-# Of an entry of ordinary size: what steps are refined for, where rounding lets them.
+# Part of an entry of ordinary size: the bar for which steps are refined, if rounding permits.
 TARGET: Enough = 1e-6
-# Of the norm of a gradient with MANY entries: a fifth of one entry of ordinary size among 1e7.
+# Part of the norm of a gradient with MANY entries: a fifth of one ordinary entry among 1e7.
 TARGET_OF_MANY: Enough = 2.0**-14
 
-# Of a product: what bars are where nothing is in the way of long steps.
+# Part of a product: the usual bar if nothing prevents long steps.
 USUAL: Enough = 2.0**-36
 
-# Where a layer takes long, the first look is at steps so short that FEWER of them do: their
+# For a slow layer, the first look uses steps so short that FEWER of them are enough: their
 # truncation, O(h^4) as far as their bars know, is then about as small as their rounding, u / h.
 SHORT_LEVEL = FIRST_LEVEL + 4
 
-FEW_OUTPUTS = 32  # entries for each of them: their values at six points take little memory beside
+FEW_OUTPUTS = 32  # entries per output: the outputs at six points then take little extra memory
 
 Excluded = dict[str, Array]
 """By leaf, a mask (n,) of entries that do not move."""
 Moving = tuple[Excluded, bool]
-"""What directions depend on: entries that do not move, and whether they are scaled by entry."""
+"""What directions depend on: the excluded entries, and whether each entry has a scale of its
+own."""
 
 
 @dataclass
 class Projections:
-    """One subject at its own leaves, where it has this `output` (m,): 0 from now on where that is
-    no number. `rows` (k, m) are the cotangents, 0 there; `forward` and `backward` count what was
-    run. Bars are to be no wider than this part of the gradient, which has this `norm`, that is
-    `wanted`. The gradient itself is never kept."""
+    """One subject at its own leaves, where its output is `output` (m,), with 0 in place of elements
+    that are not finite. `rows` (k, m) are the cotangents, which are 0 there. `forward` and
+    `backward` count the passes that were run. Error bars should be no wider than the part `wanted`
+    of the gradient, whose norm is `norm`. The gradient itself is never kept."""
 
     subject: Subject
     output: Float
@@ -83,11 +84,11 @@ class Projections:
         self._places = {leaf.name: place for place, leaf in enumerate(self.leaves)}
         entries = sum(leaf.size for leaf in self.leaves)
         self._is_many = entries > MANY
-        self.level = FIRST_LEVEL  # where steps begin: kinks are about as far along all directions
-        # whether outputs are looked at one by one; None: where their sums show kinks
+        self.level = FIRST_LEVEL  # of the first step: kinks are as far away in all directions
+        # whether outputs are looked at one by one; None: only if their sums show kinks
         few = entries >= FEW_OUTPUTS * self.output.size
-        # those that may be needed later, where they take little memory: differences of single
-        # outputs are those of sums with all of them
+        # all cotangents that may be needed, if they take little memory: differences of single
+        # outputs serve the sums with all of them
         self._ahead = self._cotangents(1 if self._is_many and not few else COTANGENTS)
         known = np.isfinite(self.output)
         if not np.all(known):
@@ -96,7 +97,7 @@ class Projections:
         self.rows = self._ahead[: 1 if self._is_many else COTANGENTS]
         self.target = TARGET_OF_MANY if self._is_many else TARGET
         self._sifts = (True if few else None) if self._is_many else False
-        self._sift_level = SHORT_LEVEL  # kinks are about as far along all directions
+        self._sift_level = SHORT_LEVEL  # kinks are as far away in all directions
         self._measured: Float | None = None
         self._known: dict[tuple[int, bool], dict[float, Float]] = {}
         self._sums: dict[tuple[int, bool], Sums] = {}  # of `_ahead`
@@ -109,11 +110,11 @@ class Projections:
 
     @property
     def drawn(self) -> int:
-        """How many cotangents are drawn: none for a single number."""
+        """The number of random cotangents: none for a single output."""
         return len(self.rows) if self.output.size > 1 else 0
 
     def draw_more(self, count: int) -> None:
-        """So many cotangents in all; new ones are 0 where the others are."""
+        """Draw cotangents until there are `count`. The new ones are 0 where all others are."""
         if len(self._ahead) < count:
             self._ahead = self._cotangents(count) * np.any(self.rows != 0, axis=0)
         self.rows = self._ahead[:count]
@@ -122,7 +123,7 @@ class Projections:
     # The layer
 
     def value(self, values: Values) -> Float:
-        """The outputs; nan where the layer refuses a point beside its own."""
+        """The outputs (m,); nan if the layer refuses a point beside its own."""
         self.forward += 1
         found: Float
         if values:
@@ -133,7 +134,7 @@ class Projections:
         return found
 
     def pulled(self, row: Float, values: Values | None = None) -> dict[str, Float | None]:
-        """row @ J by leaf, each (n,), or None where there is no gradient."""
+        """row @ J by leaf, each (n,); None for a leaf without a gradient."""
         self.forward += 1
         self.backward += 1
         found = pulled(self.subject, Call({} if values is None else values, row[None]))
@@ -142,8 +143,8 @@ class Projections:
         return {n: None if g is None else np.asarray(g, np.float64) for n, g in gradients.items()}
 
     def products_of_rows(self, first: int = 0) -> Iterator[dict[str, Float | None]]:
-        """`pulled` for one cotangent after the other from the `first` on; in one run where that
-        takes little memory."""
+        """Yield `pulled` for each cotangent from number `first` on; in one run if that takes little
+        memory."""
         rows = self.rows[first:]
         if len(rows) * sum(leaf.size for leaf in self.leaves) > TOGETHER:
             for row in rows:
@@ -160,12 +161,12 @@ class Projections:
     # Directions
 
     def mask(self, leaf: Leaf) -> Array:
-        """Entries of the leaf that do not move, (n,), as a copy."""
+        """The excluded entries of the leaf as a mask (n,), a copy."""
         known = self.excluded.get(leaf.name)
         return np.zeros(leaf.size, dtype=bool) if known is None else known.copy()
 
     def exclude(self, name: str, mask: Array | None) -> None:
-        """These entries of the leaf do not move from now on; None: all move."""
+        """Exclude these entries of the leaf from all further directions; None: no entry of it."""
         self.let_go()
         self._known.clear()
         self._sums.clear()
@@ -174,12 +175,12 @@ class Projections:
             self.excluded[name] = mask
 
     def moving(self) -> Moving:
-        """What moves now, and how."""
+        """The current state of directions, for `as_at`."""
         return dict(self.excluded), self.draws.by_entry
 
     @contextmanager
     def as_at(self, moving: Moving) -> Iterator[None]:
-        """Directions as they were when `moving` was taken."""
+        """Use directions as they were when `moving` was taken."""
         now = self.moving()
         if now[0].keys() | moving[0].keys():
             self.let_go()
@@ -192,12 +193,12 @@ class Projections:
             self.excluded, self.draws.by_entry = now
 
     def direction(self, number: int) -> dict[str, Float]:
-        """Direction `number` by leaf, (n,), with zeros where entries are excluded."""
+        """Direction `number` by leaf, (n,), with zeros for excluded entries."""
         return {leaf.name: self._part(number, leaf, False) for leaf in self.leaves}
 
     def narrow_direction(self, number: int) -> dict[str, Float]:
-        """The same, a large leaf in float32 where that holds its numbers; not to be written to. The
-        last one that is narrow is kept, as it is requested several times."""
+        """Direction `number`, read-only, with large leaves in float32 if the numbers fit. The last
+        one is kept, because it is requested several times."""
         if self.draws.by_entry:
             return self.direction(number)
         if self._last is None or self._last[0] != number:
@@ -206,7 +207,7 @@ class Projections:
         return self._last[1]
 
     def let_go(self) -> None:
-        """Keeps no direction in memory."""
+        """Free the direction that is kept."""
         self._last = None
 
     def _part(self, number: int, leaf: Leaf, narrow: bool) -> Float:
@@ -216,8 +217,7 @@ class Projections:
         return drawn
 
     def product(self, gradient: Mapping[str, Float | None], along: Mapping[str, Float]) -> float:
-        """<gradient, direction>; entries that do not move count for nothing, even if they are
-        nan."""
+        """<gradient, direction>. Entries that do not move do not count, even if they are nan."""
         total = 0.0
         for name, weights in along.items():
             values = gradient[name]
@@ -231,8 +231,8 @@ class Projections:
         return total
 
     def product_along(self, gradient: Mapping[str, Float | None], number: int) -> float:
-        """The product with direction `number`, which is not kept if its entries have scales of
-        their own: it is as large as the layer, in float64."""
+        """The product with direction `number`. A direction with a scale for each entry is not kept:
+        it is as large as the layer, in float64."""
         if not self.draws.by_entry:
             return self.product(gradient, self.narrow_direction(number))
         total = 0.0
@@ -248,7 +248,7 @@ class Projections:
         return total
 
     def square(self, gradient: Mapping[str, Float | None]) -> float:
-        """The square of the norm of the gradient, scaled as directions are."""
+        """The square of the norm of the gradient, scaled like the directions."""
         total = 0.0
         for leaf in self.leaves:
             values = gradient[leaf.name]
@@ -271,12 +271,12 @@ class Projections:
         return replace(line, known=known)
 
     def line(self, along: Mapping[str, Float], rows: Float | None) -> Line:
-        """rows @ F along a direction, or along a part of one; F itself where there are no rows."""
+        """rows @ F along a direction or a part of one; F itself without `rows`."""
         noise = self.noise(rows)
         moved = {n: w for n, w in along.items() if moves(w)}
         low, high = room(self.bounds, {name: self._leaf(name).kept for name in moved}, moved)
         together = TOGETHER // max(sum(w.size for w in moved.values()), 1)
-        used: dict[str, Array] = {}  # memory of the last point, where points come one by one
+        used: dict[str, Array] = {}  # memory of the last point, reused if points come one by one
 
         def at(step: float) -> dict[str, Array]:
             found = Spare()
@@ -313,8 +313,8 @@ class Projections:
     # Noise
 
     def noise(self, rows: Float | None) -> Float:
-        """The rounding of rows @ F, (k,): of terms that round independently, and of moved inputs;
-        that of F, (m,), where there are no rows."""
+        """The rounding of rows @ F, (k,), as a sum of terms that round independently; the rounding
+        of F, (m,), without `rows`."""
         dtype = self.subject.digits
         with np.errstate(all="ignore"):
             if self._measured is None:
@@ -326,11 +326,11 @@ class Projections:
 
     @property
     def unsure(self) -> bool:
-        """Whether a first look did not confirm the gradient somewhere."""
+        """Whether some first look did not confirm the gradient."""
         return self._measured is not None
 
     def measure(self) -> None:
-        """Noise as it is, where it may be larger than the output's size tells."""
+        """Measure the noise, which may be larger than the size of the output suggests."""
         if self._measured is not None:
             return
         floats = {leaf.name: leaf.value for leaf in self.subject.leaves if leaf.is_floating}
@@ -347,20 +347,20 @@ class Projections:
     # Looks
 
     def confirmed(self, number: int, expected: Float) -> Probe | None:
-        """What differences along direction `number` say about the products (k,) of the gradient
-        with it; noise is measured where they seem to contradict each other, or to agree on short
-        steps alone: what was float32 on its way is a flight of stairs."""
+        """Compare the products (k,) of the gradient and direction `number` with differences. The
+        noise is measured if these seem to contradict each other, or agree on short steps alone: a
+        layer that casts to float32 is a flight of stairs."""
         relative = self._relative()
         with np.errstate(all="ignore"):
             if self._sifts:
                 found = self._sifted(number, expected)
                 if found is not None and found.confirmed:
                     return found
-            if self._is_many and self._measured is None:  # what may take many steps
+            if self._is_many and self._measured is None:  # many steps may follow
                 self.measure()
                 shortest = FIRST_STEP * 2.0 ** (1 - SHORT_LEVEL - FEWER)
                 if np.any(self.noise(self.rows) > relative * shortest * np.abs(expected)):
-                    self.level = FIRST_LEVEL  # shorter ones would drown
+                    self.level = FIRST_LEVEL  # rounding would hide shorter steps
             line, level = self.along(number), self.level
             found = descend(line, expected, relative, level)
             at_first = found is not None and found.confirmed and found.level < level + LEVELS
@@ -372,8 +372,9 @@ class Projections:
         return found
 
     def at_once(self, number: int, expected: Float) -> tuple[Probe | None, bool]:
-        """A look that confirms the products; without one, whether two looks at long steps with
-        narrow bars contradict them and not each other: no kink or pole does that."""
+        """A look that confirms the products, or None. In the latter case, the second result says
+        whether two looks at long steps with narrow bars contradict the products and agree with each
+        other: no kink or pole does that."""
         with np.errstate(all="ignore"):
             if self._is_many:
                 short = self._short_look(number, expected)
@@ -395,8 +396,8 @@ class Projections:
         return None, same_story(*found)
 
     def _short_look(self, number: int, expected: Float) -> Probe | None:
-        """At SHORT_LEVEL, and at shorter steps for outputs that have kinks there; None where
-        differences of single outputs do not say how near those are."""
+        """A look at SHORT_LEVEL, and at shorter steps for outputs with kinks there; None if
+        differences of single outputs do not show how near the kinks are."""
         if self._sifts:
             return self._sifted(number, expected)
         found = look(self.along(number), expected, SHORT_LEVEL, FEWER)
@@ -425,9 +426,9 @@ class Projections:
         return bool(np.all(found.estimate.error <= self._relative() * sizes))
 
     def _relative(self) -> float:
-        """What steps are refined for: products are larger than an entry by the root of the number
-        of entries. No more than what bars usually are."""
-        if self._is_many:  # what is wanted of the whole is all that can be had
+        """The relative error bar for which steps are refined. Products are larger than one entry by
+        the square root of the number of entries. It is no narrower than bars usually are."""
+        if self._is_many:  # nothing narrower than `wanted` can be reached
             return min(RELATIVE, self.wanted)
         entries = sum(leaf.size for leaf in self.leaves)
         each = TARGET / (4 * math.sqrt(max(entries * self.output.size, 1)))
@@ -441,9 +442,9 @@ class Projections:
         level: int,
         wanted: float = math.inf,
     ) -> tuple[float, float]:
-        """By how much row @ F differs from what is expected along a direction, and the bar of
-        that: a few steps, where it is known from which level on they are good, and one more where
-        the bar would hide a difference that is `wanted`."""
+        """By how much row @ F along a direction differs from the expected derivative, and the error
+        bar of this difference. A few steps are taken from `level` on, where they are known to be
+        good, and one more if the bar would hide a difference of `wanted`."""
         line = self.line(along, row[None])
         apart, bar = 0.0, np.inf
         for start in range(level, level + 3 * LEVELS, LEVELS):
@@ -460,9 +461,9 @@ class Projections:
         return apart, bar
 
     def column(self, leaf: Leaf, flat: int, rows: Float | None, level: int | None = None) -> Slope:
-        """The derivative of every output (of the products with `rows`, where given) along one
-        entry: by one look where it is known from which level on they are good, and where that is
-        no such, as carefully as that of a small layer."""
+        """The derivative along one entry of every output, or of the products with `rows`. One look
+        is enough if steps are known to be good from `level` on. If this fails, differences are as
+        careful as for a small layer."""
         self.measure()
         found = None if level is None else self._seen_from(level, leaf, flat, rows)
         return self._careful(leaf.name, flat, rows) if found is None else found
@@ -499,8 +500,8 @@ class Projections:
 
 
 def pulled(subject: Subject, call: Call) -> dict[str, Float | None]:
-    """The gradients (n,) of the only cotangent of a call, by leaf. Those of a large layer are in
-    its dtype, in the memory that the framework has made for them."""
+    """The gradients (n,) of the only cotangent of a call, by leaf. For a large layer they have the
+    layer's dtype and use the framework's memory."""
     found: dict[str, Float | None] = {}
     if sum(leaf.size for leaf in subject.leaves) >= LARGE:
         call = replace(call, each=lambda _, gradients: found.update(gradients))

@@ -1,5 +1,5 @@
-"""What no difference resolves: a function that changes as much from one float to the next as it
-does anywhere around the point, as a period shorter than an ulp of the input makes it do."""
+"""Functions that no difference resolves: the value changes as much from one float to the next as
+anywhere around the point, because its period is shorter than an ulp of the input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNRESOLVED = (
     "differences contradict the gradient"
 )
 
-NEXT = (1, 2, 3, 5)  # ulps of the input: at one of them a short period is met at another phase
+NEXT = (1, 2, 3, 5)  # ulps of the input: at least one meets a short period at another phase
 AWAY: tuple[Step, ...] = (0.125, 2.0**-10, 2.0**-20, 2.0**-30)  # of the size of the input
 
 
@@ -29,12 +29,12 @@ def unresolved(
     zero: Float,
     contradicted: Array,
 ) -> Array:
-    """Which of the `contradicted` entries (m, n) of a float64 `gradient` by the input `name` are of
-    such a function, which is `zero` (m,) at `values`. What the gradient says must be as large: that
-    one float further the value is another one. A value whose changes are its own last digits is
-    not meant: that is rounding, beside which differences say enough.
+    """Mark the `contradicted` entries (m, n) of a float64 `gradient` by the input `name` that
+    belong to an unresolved function, which is `zero` (m,) at `values`. The gradient must be steep
+    enough to change the value from one float to the next. A value that changes only in its last
+    digits is not meant: this is rounding, and differences allow for it.
 
-    Costs 16 evaluations a column that holds a contradicted entry.
+    Costs 16 evaluations for each column with a contradicted entry.
     """
     found = np.zeros(contradicted.shape, dtype=np.bool_)
     at = np.asarray(values[name], np.float64)
@@ -59,7 +59,7 @@ def _range(
     steps: Sequence[float],
     zero: Float,
 ) -> Float:
-    """The largest change (m,) of the value at these steps, to both sides."""
+    """The largest change (m,) of the value over these steps, in both directions."""
     both = (*steps, *(-step for step in steps))
     moved = [{**values, name: moved_entry(values[name], k, step)} for step in both]
     with np.errstate(all="ignore"):

@@ -1,5 +1,5 @@
-"""Calls of a layer next to its point, where it may have no value; what it raises for another reason
-than the point is raised."""
+"""Calls of a layer beside its point, where it may have no value. An exception that the point does
+not cause is raised."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ HERE = "in a later call at the given point, where it ran before"
 
 
 class RaisedLater(EngineFault):
-    """The layer raises in some calls, and its point is not the reason. The message says in
-    which."""
+    """The layer raises in some calls for a reason other than the point. The message says in which
+    calls."""
 
     def __init__(self, error: Exception, which: str) -> None:
         failure = as_failure(error)
@@ -31,10 +31,10 @@ class RaisedLater(EngineFault):
 
 
 def tried(there: Callable[[], Answer], here: Callable[[], object]) -> Answer | None:
-    """What a call next to the layer's point gives; None where the layer refuses that point: it
-    raises there twice, and the same call at its own point (`here`) runs.
+    """The result of the call `there`, beside the layer's point; None if the layer refuses that
+    point. It does if it raises there twice, while the same call at its own point (`here`) runs.
 
-    Raises RaisedLater, and what gradcheck's own code raises.
+    Raises RaisedLater, and exceptions of gradcheck's own code.
     """
     try:
         return there()
@@ -44,7 +44,7 @@ def tried(there: Callable[[], Answer], here: Callable[[], object]) -> Answer | N
     try:
         there()
     except Exception:
-        pass  # as before: now its own point decides
+        pass  # as before: the layer's own point decides
     else:
         raise RaisedLater(first, ONCE) from first
     try:
@@ -55,13 +55,14 @@ def tried(there: Callable[[], Answer], here: Callable[[], object]) -> Answer | N
 
 
 def moved_inside(subject: Subject, values: Values) -> Values:
-    """The values next to the subject's own, with moves that leave a domain taken the other way."""
+    """The values beside the subject's own, with each move that leaves the domain taken the other
+    way."""
     leaves = {leaf.name: leaf for leaf in subject.leaves}
     return {n: leaves[n].inside(v) if n in leaves else v for n, v in values.items()}
 
 
 def is_inside(subject: Subject, values: Values) -> bool:
-    """Whether all of them are in their domains."""
+    """Check whether all values are in their domains."""
     return _inside(subject, [values])[0]
 
 
@@ -73,8 +74,8 @@ def _inside(subject: Subject, many: Sequence[Values]) -> list[bool]:
 
 
 def values_of(subject: Subject, many: Sequence[Values], count: int) -> Array:
-    """The flattened outputs at several points, (k, count); nan outside of the domain, where the
-    layer is not called, and where it refuses a point. Raises what `tried` raises."""
+    """The flattened outputs at several points, (k, count); nan at points outside the domain, where
+    the layer is not called, and at points that the layer refuses. Raises what `tried` raises."""
     inside = _inside(subject, many)
     if all(inside):
         return _values_of(subject, many, count)

@@ -1,8 +1,8 @@
-"""Second derivatives of a callable: differences of its gradient, in the highest precision that it
-runs in, and its own second derivative where they confirm it.
+"""Second derivatives of a callable: differences of its gradient in the highest precision that it
+runs in, and its own second derivatives if these differences confirm them.
 
-A difference is as good as the gradient that it is taken of: one that forward mode or a difference
-of the value contradicts says nothing about its own derivative.
+A difference is only as good as the gradient that it is taken from. A gradient that forward mode or
+a difference of the value contradicts says nothing about its own derivative.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gradcheck_cli.truth.numerics.pieces import Crossings
 from gradcheck_cli.truth.numerics.verify_first import Quick
 
 Blocks = dict[tuple[str, str], Array]
-"""By leaf and leaf: d(ds/da)/db along directions of b, (n of a, directions of b)."""
+"""By two leaves a and b: d(ds/da)/db along directions of b, (size of a, directions of b)."""
 
 DOUBTFUL = (
     "the gradient to differentiate is itself contradicted, by forward mode or by differences of "
@@ -38,9 +38,10 @@ DOUBTFUL = (
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What is known of rounding, by block: `costs` is how far half an ulp of the judged dtype in
-    every number moves second derivatives, `noise` how far the subject's own roundings do. By leaf,
-    `doubtful` entries of the first gradient (n,): differences of them are no truth."""
+    """The effect of rounding on second derivatives. By block: `costs` is how far half an ulp of the
+    judged dtype in every number moves them, `noise` how far the subject's own rounding does. By
+    leaf: `doubtful` marks entries of the first gradient (n,) whose differences are not used as
+    truth."""
 
     costs: Blocks
     noise: Blocks
@@ -48,15 +49,15 @@ class Weights:
 
 
 class RowGradients:
-    """The gradient of s = row @ F of a subject; each is computed once, whatever composition of
-    modes is compared with its differences."""
+    """The gradient of s = row @ F of a subject at several points. Each is computed once for all
+    compositions of modes."""
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
         self._known: dict[tuple[bytes, ...], Mapping[str, Array | None]] = {}
 
     def at(self, row: Float, moved: Values) -> Mapping[str, Array | None]:
-        """By leaf (n,), with some leaves at values that are not their own."""
+        """The gradients by leaf, (n,), with some leaves `moved` to other values."""
         parts = (part for name in moved for part in (name.encode(), moved[name].tobytes()))
         key = (row.tobytes(), *parts)
         if key not in self._known:
@@ -67,8 +68,8 @@ class RowGradients:
 @dataclass
 class SecondTruth:
     """The Hessian of s = row @ F at the subject's own leaves, along `directions` (k, n) of every
-    leaf that is requested, one leaf at a time; third order, of the derivative of s `along` a
-    direction (n,) a leaf. `unsure`: a first look did not confirm it."""
+    requested leaf, one leaf at a time. For third order, the Hessian of the derivative of s `along`
+    a direction (n,) a leaf. `unsure`: a first look did not confirm it."""
 
     of_row: RowGradients
     row: Float
@@ -87,7 +88,7 @@ class SecondTruth:
         self.rows = rows_by_input(self.sizes)  # of the gradient
 
     def _gradient(self, at: Values) -> Float:
-        """The gradient of s, all leaves one after the other; nan outside of the domain."""
+        """The gradient of s, all leaves one after the other; nan outside the domain."""
         if not is_inside(self.subject, at):
             return np.full(sum(self.sizes.values()), np.nan)
         moved = {name: v for name, v in at.items() if v is not self.values[name]}
@@ -103,8 +104,8 @@ class SecondTruth:
 
     def _quick(self) -> Quick:
         zero = self._gradient({})
-        # entries that cancel are as noisy as the others; where all vanish, as 1 - y^2 does, terms
-        # as large as the value have cancelled
+        # entries that cancel are as noisy as the others; if all vanish, like 1 - y^2, terms as
+        # large as the value have cancelled
         usual = np.sqrt(np.mean(np.square(zero[np.isfinite(zero)])))
         terms = np.concatenate([self._natural(name, least=1.0) for name in self.sizes])
         size = np.fmax(np.fmax(np.abs(zero), usual), terms)
@@ -133,9 +134,9 @@ class SecondTruth:
     # Whether the gradient is one
 
     def doubtful(self, pushed: Mapping[str, Float]) -> dict[str, Array]:
-        """By leaf, the entries of the gradient (n,) that differences of the value contradict, or
-        forward mode where those do not tell which of both is right. `pushed` has the same entries
-        by forward mode, where there is one."""
+        """By leaf, mark the entries of the gradient (n,) that differences of the value contradict.
+        Entries that forward mode contradicts are marked, too, unless the differences vouch for
+        them. `pushed` has the gradient by forward mode, if there is one."""
         gradient = self._gradient({})
         noise = np.fmax(self._quick().measure(), 4 * FORMATS[self.subject.dtype].ulp(gradient))
         found = {}
@@ -157,8 +158,8 @@ class SecondTruth:
 
     @cached_property
     def _slopes(self) -> dict[str, list[Slope]]:
-        """Of the value along every entry, by leaf. A few steps that confirm the gradient would not
-        do: they confirm the 0 that an even kink has."""
+        """The differences of the value along every entry, by leaf. A short look that confirms the
+        gradient would not do: it also confirms the 0 at an even kink."""
         gradient, quick = self._gradient({}), self._quick_of_value()
         value = Sampled(
             quick.function,
@@ -174,7 +175,7 @@ class SecondTruth:
         }
 
     def _quick_of_value(self) -> Quick:
-        """The scalar itself."""
+        """A `Quick` of the scalar s itself."""
 
         def several(many: Sequence[Values]) -> Float:
             own = self.values
@@ -193,7 +194,7 @@ class SecondTruth:
         self, own: Blocks, weights: Weights | None
     ) -> tuple[dict[tuple[str, str], TruthBlock], dict[tuple[str, str], str]]:
         """The truth of every block, and why entries are undecided. `own` are the subject's second
-        derivatives; no `weights`: nobody has looked at rounding."""
+        derivatives. Without `weights`, the effect of rounding is unknown."""
         quick = self._quick()
         rows = self.rows
         found: dict[tuple[str, str], Differences] = {}
@@ -207,7 +208,8 @@ class SecondTruth:
                 taken.put(number, slope)
             found |= {(first, second): taken.rows(mine) for first, mine in rows.items()}
         if weights:
-            # it may have met one piece of several; of large layers no jump is looked for
+            # a difference may have met only one of several pieces; jumps of large layers are
+            # not searched for
             entries = all(len(self.directions[name]) == n for name, n in self.sizes.items())
             crossings = Crossings(quick, rows, entries, self.subject.digits)
             for key, off in _off(own, found).items():
@@ -233,8 +235,8 @@ class SecondTruth:
             blind = self.subject.digits != self.subject.dtype
             natural = self.natural_block(*key)
             rounding = Rounding(weights.costs[key], weights.noise[key], natural, blind)
-        # an entry that cancels has no slope of its own; that of the others is its scale, or what is
-        # natural for this function
+        # an entry that cancels has no slope of its own; its scale is the slope of the others, or
+        # the natural size for this function
         scale = np.fmax(np.max(found.steepest, axis=0), self.natural_block(*key))
         dtype = self.subject.dtype
         block, reason = weighed(own, found, rounding, scale, dtype, self.dtype, unconstrained)
@@ -246,7 +248,7 @@ class SecondTruth:
 
     @cached_property
     def _size(self) -> float:
-        """How large s may be: no smaller than its terms. Third order, its derivative."""
+        """How large s may be: no smaller than its terms. For third order, the derivative of s."""
         with np.errstate(all="ignore"):
             size = float(np.abs(self.row) @ np.abs(self.subject.value({})))
             if self.along:
@@ -255,12 +257,12 @@ class SecondTruth:
         return size if np.isfinite(size) else 0.0
 
     def _natural(self, name: str, least: float = 0.0, most: float = np.inf) -> Float:
-        """How large a derivative is that changes s as a whole while the input, at least `least` and
-        at most `most` of it, changes as a whole, (n,)."""
+        """The size (n,) of a derivative if s changes by its own size while the input changes by its
+        own size, clipped to `least` and `most`."""
         return np.asarray(self._size / self._sizes(name, least, most))
 
     def _sizes(self, name: str, least: float = 0.0, most: float = np.inf) -> Float:
-        """How large the numbers of an input are, (n,): 1 in place of 0."""
+        """The sizes of the numbers of an input, (n,); 1 for a 0."""
         sizes = np.clip(np.abs(np.reshape(self.values[name], -1)), least, most)
         return np.where(sizes == 0, 1.0, sizes)
 
@@ -274,7 +276,7 @@ class SecondTruth:
 
 
 def _off(own: Blocks, found: Mapping[tuple[str, str], Differences]) -> Blocks:
-    """Entries of smooth points that differences contradict."""
+    """Mark the smooth entries that differences contradict."""
     with np.errstate(all="ignore"):
         return {
             key: (np.abs(own[key] - block.value) > block.error) & (block.kind == PointKind.SMOOTH)

@@ -1,11 +1,11 @@
-"""Stairs: a value that is a line next to the point and jumps again and again a little way off.
+"""Stairs: a value that is a straight line beside the point and jumps repeatedly a short way off.
 
-What a search ends with (bisection, golden section, an iteration that stops at a tolerance) depends
-on its inputs through comparisons: the derivative of what ran is that of one stair, flat or as the
-bracket moves, and not that of the number that was searched for. Where the stairs are fine beside
-the input, one of them is a rounding that the layer does itself; differences over longer steps, and
-the curve that the stairs follow, have the derivative that is meant, as far as stairs so high let
-them tell.
+The result of a search (bisection, golden section, an iteration that stops at a tolerance) depends
+on its inputs through comparisons. The derivative of the program that ran is the slope of one stair,
+which is flat or moves with the bracket; it is not the derivative of the number that was searched
+for. If the stairs are short compared with the input, one stair is a rounding that the layer makes
+itself. Differences over longer steps, and the curve that the stairs follow, then show the intended
+derivative, as precisely as the height of the stairs permits.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ from gradcheck_cli.domain.thresholds import CHOICES, FINE_STAIRS, OPERATIONS, ST
 from gradcheck_cli.truth.numerics.differences import Estimate, moved_entry
 from gradcheck_cli.truth.numerics.noise import from_size
 
-POINTS = 49  # on a stretch, of which stairs have three or more each
-FEWEST = 4  # jumps on it: a kink or two are none
-SHORTEST: Step = 8.0  # times the way to the first jump, which may be near by chance
+POINTS = 49  # on a stretch: three or more on each stair
+FEWEST = 4  # jumps on a stretch of stairs: one or two kinks are not stairs
+SHORTEST: Step = 8.0  # times the distance to the first jump, which may be near by chance
 LONGER = 4  # times the stretch before: between four and sixteen stairs are seen on a stretch
 STRETCHES = 12
-FITTED = 4  # stretches, from that on which stairs are seen
+FITTED = 4  # stretches that are fitted, from the first one with stairs
 HALVINGS = 12
-OFF: Step = 0.38197  # of a stretch lies below the point, so that no stairs are met in step
+OFF: Step = 0.38197  # part of a stretch below the point, so that points and stairs are not in step
 STEPS = np.divide(np.arange(POINTS), POINTS - 1) - OFF
 
 
 @dataclass(frozen=True, slots=True)
 class Stairs:
-    """How high the highest is, (m,), 0 for outputs without any; on what part of the entry several
-    were seen; and the slope of the curve that they follow."""
+    """Stairs along an entry: the height of the highest, (m,), 0 for outputs without stairs; the
+    part of the entry within which several were seen; and the slope of the curve that they
+    follow."""
 
     heights: Array
     part: float
@@ -47,9 +48,9 @@ class Stairs:
 
 
 def searches(program: Program, moving: Collection[str]) -> bool:
-    """Whether a program chooses, and again by what was chosen, as often as a search does: by
-    comparisons and signs of what depends on inputs that are `moving`. Roundings in a row, as of
-    numbers of eight bits, are none."""
+    """Check whether a program makes as many choices in a row as a search does, each depending on
+    the one before. Choices are comparisons and signs of values that depend on inputs that are
+    `moving`. Successive roundings, as of eight-bit numbers, do not count."""
     moved = {program.inputs[name] for name in moving if name in program.inputs}
     in_a_row: dict[int, int] = {}  # choices before each node that moves
     for index, node in enumerate(program.nodes):
@@ -71,9 +72,9 @@ def stairs_along(
     reach: float,
     longest: float = FINE_STAIRS,
 ) -> Stairs | None:
-    """The stairs in which the outputs that `several` gives rise where one entry of the input
-    `name` moves by the `longest` part of itself at most; None where there are none. None jumps
-    within `reach`."""
+    """The stairs in which the outputs of `several` rise while one entry of the input `name` moves
+    by at most the part `longest` of itself; None if there are none. No output jumps within
+    `reach`."""
     start = np.asarray(values[name], np.float64)
     size = abs(float(start.reshape(-1)[column])) or 1.0
 
@@ -100,9 +101,9 @@ def stairs_along(
 
 
 def _fitted(length: float, rows: Array) -> Estimate:
-    """The slope (m,) at the point of the parabola that is nearest to the values (points, m) on a
-    stretch. They lie within some distance of it: twice what a curve that stays within that can
-    change its slope by is the bar; infinite where not all are finite."""
+    """The slope (m,) at the point of the parabola that fits the values (points, m) on a stretch
+    best. The error bar is twice the slope that a curve within the largest residual can have; it is
+    infinite if a value is not finite."""
     powers = np.vander(STEPS, 3, increasing=True)
     weights = np.linalg.pinv(powers)
     with np.errstate(all="ignore"):
@@ -114,8 +115,8 @@ def _fitted(length: float, rows: Array) -> Estimate:
 
 
 def _stays(at: Callable[[Sequence[float]], Array], steps: Array, values: Array, row: int) -> bool:
-    """Whether the largest change of an output from one step to the next is as large between steps
-    that are closer: it shrinks on a ramp, and grows at a pole."""
+    """Check whether the largest change of an output between two steps stays as large between closer
+    steps. It does at a jump; it shrinks on a ramp and grows at a pole."""
     k = int(np.argmax(np.abs(np.diff(values))))
     low, high = (float(steps[k]), values[k]), (float(steps[k + 1]), values[k + 1])
     first = abs(high[1] - low[1])
@@ -130,9 +131,9 @@ def _stays(at: Callable[[Sequence[float]], Array], steps: Array, values: Array, 
 
 
 def _heights(rows: Array) -> Array:
-    """The highest stair (m,) among values (points, m); 0 where they are no lines with jumps between
-    them. At a jump, two second differences are as high as it is and of either sign; at a kink they
-    are of one, and where a function bends neighbours are alike."""
+    """The highest stair (m,) among values (points, m); 0 if they are not straight lines with jumps
+    between them. A jump gives two second differences of its height with opposite signs; those of a
+    kink have one sign, and those of a bending function resemble their neighbours."""
     with np.errstate(all="ignore"):
         bends = np.diff(rows, 2, axis=0)
         highest = np.max(np.abs(bends), axis=0)
@@ -146,7 +147,7 @@ def _heights(rows: Array) -> Array:
 
 
 def words_of_stairs(stairs: Mapping[tuple[str, int], Stairs]) -> Iterator[str]:
-    """A sentence about entries of leaves along which values rise in stairs."""
+    """Yield a sentence about entries of leaves along which values rise in stairs."""
     if stairs:
         highest = max(one.height for one in stairs.values())
         names = ", ".join(dict.fromkeys(f"`{name}`" for name, _ in stairs))

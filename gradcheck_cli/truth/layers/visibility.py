@@ -1,5 +1,5 @@
-"""What differences leave unsaid of a gradient that they do not contradict: it may be invisible
-beside the value, hold on a tiny stretch around the point alone, or be zero as nothing moves."""
+"""Limits of differences that do not contradict a gradient: the gradient may be too small to show in
+the value, hold only very near the point, or be zero because nothing moves."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from gradcheck_cli.domain.truth import PointKind
 from gradcheck_cli.engines.layer.subject import Output
 from gradcheck_cli.truth.blocks import Differences
 
-HALF: Residue = 2.0**-26  # of the digits of float64
+HALF: Residue = 2.0**-26  # half of the digits of float64
 NO_EFFECT = "the output does not depend on `{}`: {}, so its gradient is zero"
 
 
 def unseen_rows(gradients: Mapping[str, Array], found: Mapping[str, Differences]) -> Array:
-    """The error (m,) that would not show in the largest derivative of each output, where that is
-    larger than the derivative itself; 0 elsewhere. `gradients` are (m, n) a leaf. A derivative of 0
-    is seen where the value never changes, and as far as slopes nearby have more digits than that.
-    """
+    """The error (m,) in the largest derivative of each output that differences would not show, if
+    it is larger than the derivative itself; 0 otherwise. `gradients` are (m, n) a leaf. A
+    derivative of 0 is seen if the value never changes, or if the error bar is below half of the
+    digits of slopes nearby."""
     if not gradients:
         return np.zeros(0)
     own = np.concatenate([np.abs(g) for g in gradients.values()], axis=1)
@@ -43,8 +43,8 @@ def unseen_rows(gradients: Mapping[str, Array], found: Mapping[str, Differences]
 
 
 def words_of_unused(name: str, gradient: Array, found: Differences) -> Iterator[str]:
-    """A sentence about a leaf along which the value never changes, and whose `gradient` (m, n) says
-    so: one that is not zero may be too small to show."""
+    """Yield a sentence about a leaf along which the value never changes and whose `gradient` (m, n)
+    is zero: a derivative that is not zero may be too small to show."""
     still = (found.value == 0) & (found.steepest == 0) & (found.kind == PointKind.SMOOTH)
     still &= gradient == 0
     if still.size and np.all(still):
@@ -52,7 +52,7 @@ def words_of_unused(name: str, gradient: Array, found: Differences) -> Iterator[
 
 
 def words_of_unseen(unseen: Array, outputs: Sequence[Output]) -> Iterator[str]:
-    """A sentence about the outputs with such rows."""
+    """Yield a sentence about the outputs with an error bar in `unseen` (m,)."""
     names = {o.name: None for o in outputs if np.any(unseen[o.start : o.start + o.size])}
     if names:
         listed = ", ".join(f"`{name}`" for name in names)
@@ -64,7 +64,8 @@ def words_of_unseen(unseen: Array, outputs: Sequence[Output]) -> Iterator[str]:
 
 
 def words_of_bubbles(name: str, value: Array, gradient: Array, found: Differences) -> Iterator[str]:
-    """A sentence about the derivatives (m, n) by the leaf `name` that other ones surround."""
+    """Yield a sentence about derivatives (m, n) by the leaf `name` that hold only very near the
+    point."""
     bubble = bubbles(value, gradient, found)
     if np.any(bubble):
         count, reach = int(np.sum(bubble)), float(np.max(found.reach[bubble]))
@@ -76,7 +77,7 @@ def words_of_bubbles(name: str, value: Array, gradient: Array, found: Difference
 
 
 def bubbles(value: Array, gradient: Array, found: Differences) -> Array:
-    """Which derivatives (m, n) by the numbers `value` (n,) hold next to them alone."""
+    """Mark the derivatives (m, n) by the numbers `value` (n,) that hold only very near these."""
     sizes = np.abs(value.reshape(-1))
     scale = np.where(sizes == 0, 1.0, sizes)
     with np.errstate(all="ignore"):

@@ -1,5 +1,5 @@
-"""Derivatives of a callable in the highest precision that it runs in, put together with
-differences and with what rounding may have done to them."""
+"""The truth of a block from the callable's own derivatives in its highest precision, differences,
+and the effect of rounding on both."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from gradcheck_cli.domain.thresholds import (
 from gradcheck_cli.domain.truth import PointKind, TruthBlock
 from gradcheck_cli.truth.blocks import Differences, Merged, merge
 
-# Of a derivative. Two modes may be apart by 2 FIRST_ORDER_SLACK floors, so by half of what a hidden
-# term leaves, which is as far as differences of blurred values may be off.
+# Part of a derivative. Two modes may differ by 2 FIRST_ORDER_SLACK floors, so by half of a hidden
+# term: differences of blurred values may be off by as much.
 HIDDEN_PART: Residue = 0.5 / (2 * FIRST_ORDER_SLACK)
-MOVE: Step = 0.375  # of the bits stay as they are: in float64, moves of 2^-20 bend no layer
+MOVE: Step = 0.375  # part of the bits that stay: in float64, moves of 2^-20 bend no layer
 
 BLURRED = (
     "the value is smaller than the last digit of the inputs, so its differences may lack a term; "
@@ -41,14 +41,14 @@ UNSEEN = (
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """What rounding does to a block, every array (m, n).
+    """The effect of rounding on a block, every array (m, n).
 
-    cost      how far it moves with half an ulp of the judged dtype in every number
-    noise     how far the roundings of the subject's own dtype move it, as a few ulps show
-    natural   how large a derivative of this function is
-    blind     values have fewer digits than their dtype, so that a difference that agrees says
+    cost      how far half an ulp of the judged dtype in every number moves the block
+    noise     how far rounding in the subject's own dtype moves it, measured by moves of a few ulps
+    natural   the size of a derivative of this function
+    blind     values have fewer digits than their dtype, so that agreement with a difference says
               little
-    scattered the same as `noise`, as longer moves show: wherever they lead, it is another number
+    scattered like `noise`, measured by longer moves, which reach other roundings
     """
 
     cost: Array
@@ -68,8 +68,8 @@ def weighed(
     settle: Callable[[Merged], Merged] = lambda merged: merged,
 ) -> tuple[TruthBlock, str]:
     """The truth of a block (m, n) from the subject's `own` derivatives in the dtype `subject` and
-    differences, with costs in the dtype `judged`; and why entries are undecided. `settle` decides
-    on kinds before anything is confirmed."""
+    from differences, with costs in the dtype `judged`; also why entries are undecided. `settle` may
+    change kinds before anything is confirmed."""
     cost = _steady(own, found, rounding, subject, judged)
     ratio = FORMATS[subject].unit_roundoff / FORMATS[judged].unit_roundoff
     inner = cost * ratio  # what rounding costs in the subject's own precision
@@ -81,23 +81,23 @@ def weighed(
     merged = settle(first)
     hidden = (merged.kind == PointKind.UNDECIDED) & (first.kind != PointKind.UNDECIDED)
     if not rounding.blind:
-        # where the subject's own is no number, the difference is all that is known
+        # if the subject's own derivative is not finite, the difference is all that is known
         known = np.where(np.isfinite(own), own, found.value)
         smooth = merged.kind == PointKind.SMOOTH
         believed = merged.confirmed | (~np.isfinite(own) & smooth)
         merged = left_open(merged, believed & unseen(known, found, scale, subject), UNSEEN)
     agreed = merged.confirmed & (merged.kind == PointKind.SMOOTH)
-    # where a difference agrees, what is left open is how the derivative was rounded
+    # if a difference agrees, only the rounding of the derivative is left open
     error = merged.error
     if not rounding.blind:
         error = np.where(agreed, np.minimum(error, spread + 4 * inner + noise), error)
-    # what differences cannot tell from zero, and small moves change altogether, is rounding that is
-    # there at every move: of a sum, say, that should be 1 and is not
+    # a derivative that differences cannot distinguish from zero, and that small moves change
+    # altogether, is rounding that persists at every move, as of a sum that should be 1 and is not
     none = agreed & (np.abs(own) <= found.error)
     relative = cost / FORMATS[judged].unit_roundoff
     none &= without_digits(own, relative, rounding.natural, subject)
     error = np.where(none, np.fmax(error, np.abs(own)), error)
-    noise = np.where(none, np.fmax(noise, ROUNDINGS * np.abs(own)), noise)  # it is one of it
+    noise = np.where(none, np.fmax(noise, ROUNDINGS * np.abs(own)), noise)  # a sample of the noise
     block = merged.block(
         found,
         error=error,
@@ -111,8 +111,8 @@ def weighed(
 
 
 def _of_another_mode(hidden: Array, own: Array, found: Differences) -> Array:
-    """By how much another mode may be off: what hides a term from differences hides it from that,
-    too; and where the difference sees the term, a mode that does so is as far off as it is."""
+    """How far off another mode may be. A term that is hidden from differences is hidden from that
+    mode, too; if the difference sees the term, a mode that sees it is off by as much."""
     part = np.where(hidden, HIDDEN_PART * np.abs(own), 0.0)
     with np.errstate(all="ignore"):
         sees = hidden & (np.abs(found.value) > found.error)
@@ -121,9 +121,10 @@ def _of_another_mode(hidden: Array, own: Array, found: Differences) -> Array:
 
 
 def _steady(own: Array, found: Differences, rounding: Rounding, subject: str, judged: str) -> Array:
-    """The cost; 0 where a few ulps move a derivative as far as a millionth does, by half of its
-    digits or more: that is no rounding, but another derivative next door, and excuses nothing. One
-    that may be zero is nothing but rounding, and keeps its own."""
+    """The cost; 0 where a few ulps move a derivative as far as a millionth of the input does, by
+    half of its digits or more. Then the change is another derivative beside the point and no
+    rounding, so it excuses nothing. A derivative that may be zero is all rounding and keeps its
+    cost."""
     change = rounding.cost / FORMATS[judged].unit_roundoff * move_of(subject)
     half = FORMATS[subject].half * np.abs(own)
     with np.errstate(all="ignore"):
@@ -134,9 +135,10 @@ def _steady(own: Array, found: Differences, rounding: Rounding, subject: str, ju
 
 
 def unseen(own: Array, found: Differences, scale: Array, subject: str) -> Array:
-    """Entries (m, n) of which a difference says nothing: its bar leaves no digit of the derivative
-    `own`, and is wider than half of the digits of the steepest slope around, beside which an entry
-    may be as good as zero. A derivative of zero of what never changes is seen."""
+    """Mark the entries (m, n) about which a difference says nothing: its error bar leaves no digit
+    of the derivative `own`, and exceeds half of the digits of the steepest slope around, compared
+    with which an entry may be as good as zero. A derivative of zero counts as seen if the value
+    never changes."""
     half = FORMATS[subject].half
     with np.errstate(all="ignore"):
         wide = found.error > np.fmax(A_DIGIT * np.abs(own), half * scale)
@@ -145,10 +147,11 @@ def unseen(own: Array, found: Differences, scale: Array, subject: str) -> Array:
 
 
 def blurred(merged: Merged, own: Array, found: Differences, below: Array) -> Merged:
-    """The block where a difference contradicts the subject's `own` derivative by no more than half
-    of it, or sees none, and the values that it is taken of lie `below` the last digit of the
-    inputs: there a term may be lost in the value alone, as 1 - p in a softmax, and it does not
-    show. What else contradicts is left open too: it is a difference of that same value."""
+    """The block with entries left open because a term may be lost in the value alone, like 1 - p in
+    a softmax. In these entries the values lie `below` the last digit of the inputs, and a
+    difference contradicts the subject's `own` derivative by at most half of it, or sees none. Other
+    contradicted entries of the same output are left open, too: they are differences of the same
+    value."""
     with np.errstate(all="ignore"):
         small = np.abs(own - found.value) <= np.abs(own) / 2
         small |= np.abs(found.value) <= found.error
@@ -159,7 +162,8 @@ def blurred(merged: Merged, own: Array, found: Differences, below: Array) -> Mer
 
 
 def contradicted(merged: Merged, own: Array, found: Differences) -> Array:
-    """Where a difference contradicts the subject's `own` derivative, at a kink it may be, too."""
+    """Mark the entries whose difference contradicts the subject's `own` derivative, also at
+    kinks."""
     with np.errstate(all="ignore"):
         apart = np.abs(own - found.value) > found.error
     convicts = np.isin(merged.kind, (PointKind.SMOOTH, PointKind.KINK))
@@ -167,17 +171,17 @@ def contradicted(merged: Merged, own: Array, found: Differences) -> Array:
 
 
 def left_open(merged: Merged, entries: Array, reason: str) -> Merged:
-    """The block with these entries undecided."""
+    """The block with these entries undecided for this reason."""
     if not np.any(entries):
         return merged
     return replace(merged.at(entries, kind=PointKind.UNDECIDED, error=np.inf), reason=reason)
 
 
 def without_digits(gradient: Array, cost: Array, natural: Array, dtype: str) -> Array:
-    """Entries (..., n) of a gradient in `dtype` that are nothing but rounding: moves of `move_of`
-    leave nothing of them, or all n are roundings of the `natural` size.
+    """Mark the entries (..., n) of a gradient in `dtype` that are nothing but rounding: moves of
+    `move_of` leave no digit of them, or all n are roundings of the `natural` size.
 
-    `cost` is how far the gradient moves per part of itself that every number moves.
+    `cost` is the change of the gradient divided by the relative move of every number.
     """
     size = np.abs(gradient)
     roundings = OPERATIONS * FORMATS[dtype].unit_roundoff * natural
@@ -188,6 +192,6 @@ def without_digits(gradient: Array, cost: Array, natural: Array, dtype: str) -> 
 
 
 def move_of(dtype: str) -> float:
-    """The part of themselves by which numbers move to see how far that moves a gradient: large
-    enough for the rounding of `dtype` to vanish beside it."""
+    """The relative move of numbers that shows how far it moves a gradient: so large that the
+    rounding of `dtype` is negligible."""
     return float(2.0 ** -round(MOVE * FORMATS[dtype].bits))
