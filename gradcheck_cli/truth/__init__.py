@@ -1,5 +1,5 @@
-"""The true gradient: finite differences with error bars, and the float64 gradient that they
-confirm."""
+"""The true gradient: certified enclosures, finite differences with error bars, and the float64
+gradient that these confirm."""
 
 from gradcheck_cli.truth.formulas.compute import compute
 

@@ -1,8 +1,8 @@
-"""A program for many points at once: every array has one more axis in front, of N points.
+"""Run a program at many points at once: every array has one more axis in front, of N points.
 
-`Batch` takes a program and N, and gives the program for (N, *shape) arrays, which any engine can
-run: a call of NumPy, or a step of a tape, takes as long for eight numbers as for one. An operation
-that has no rule here cannot be batched: the points are run one by one then.
+`Batch` takes a program and N, and makes the program for (N, *shape) arrays, which any engine can
+run. A call of NumPy, or a step of a tape, takes as long for eight numbers as for one. A program
+with an operation that has no rule here cannot be batched; its points are run one by one.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
 
 _ALONG_AXES = frozenset(("reductions", "neural", "statistics", "norms", "cumulative", "ordering"))
 _STACKED = frozenset(("inv", "det", "slogdet_sign", "slogdet_logabs", "logdet", "cholesky"))
-"""Rows that take a stack of matrices as they are."""
+"""Rows that accept a stack of matrices."""
 
 _TERMS = frozenset(("bce_terms", "logistic_terms", "kl_terms"))
-"""Rows of losses that work element by element."""
+"""Rows of losses that work elementwise."""
 _OF_ONE_NUMBER = frozenset(("sum", "mean", "prod", "max", "min", "logsumexp"))
-"""Reductions that give a number as it is."""
+"""Reductions that return a number unchanged."""
 
 
 class NotBatched(Exception):
-    """The message names the operation."""
+    """The program cannot be batched. The message names the operation."""
 
 
 class Batch:
-    """A batched program, and by node of the program for one point its place in it. The inputs
-    `names` have the new axis: the floating ones unless given. Raises NotBatched."""
+    """A batched program, and `places`, the place in it of each node of the program for one point.
+    The inputs `names` have the new axis: the floating ones by default. Raises NotBatched."""
 
     def __init__(self, program: Program, count: int, names: Collection[str] | None = None) -> None:
         batching = _Batching(program, count, names)
@@ -43,7 +43,7 @@ class Batch:
 
 
 def batched(program: Program, count: int) -> Program:
-    """The program of `count` points, as a `Batch` has it. Raises NotBatched."""
+    """The program of `count` points, as in `Batch`. Raises NotBatched."""
     return Batch(program, count).program
 
 
@@ -51,7 +51,7 @@ def batched(program: Program, count: int) -> Program:
 def batch_of_few(
     program: Program, count: int, most: int, names: tuple[str, ...] | None = None
 ) -> Batch | None:
-    """A Batch; None where an operation cannot be batched, or nodes have more than `most` numbers on
+    """A Batch; None if an operation cannot be batched, or nodes have more than `most` numbers on
     average."""
     numbers = [math.prod(node.shape) for node in program.nodes]
     if sum(numbers) > most * len(numbers):
@@ -120,24 +120,25 @@ class _Batching:
     def _like(
         self, node: Node, args: Sequence[int], keywords: Mapping[str, Any] | None = None
     ) -> Node:
-        """The same row of arguments that have the new axis, with other keywords where given."""
+        """The same row, applied to arguments that have the new axis, with other keywords if
+        given."""
         keywords = node.keywords if keywords is None else keywords
         return replace(node, args=tuple(args), keywords=keywords, shape=(self._count, *node.shape))
 
     def _of_one(self, node: Node, keywords: Mapping[str, Any]) -> Node:
-        """A row of one array."""
+        """A row of one array, with these keywords."""
         if len(node.args) != 1:
             raise NotBatched(node.op)
         return self._like(node, [self.places[node.args[0]]], keywords)
 
     def _ranks(self, node: Node) -> tuple[int, ...]:
-        """Of the arguments, for one point."""
+        """The ranks of the arguments for one point."""
         return tuple(len(self._program.nodes[i].shape) for i in node.args)
 
     # Rows of several arrays.
 
     def _along_axis(self, node: Node) -> Node:
-        """Arrays of one rank, and an axis of theirs."""
+        """A row of arrays of one rank along an axis."""
         axis = {"axis": node.keywords["axis"] % self._ranks(node)[0] + 1}
         return self._like(node, [self._spread(i) for i in node.args], axis)
 
@@ -147,7 +148,7 @@ class _Batching:
         return self._like(node, [self._spread(i) for i in node.args], axis)
 
     def _taken(self, node: Node) -> Node:
-        """With indices that are the same for every point."""
+        """`take` with indices that are the same for every point."""
         if self._has_axis[node.args[1]]:
             raise NotBatched(node.op)
         axis = {"axis": (node.keywords["axis"] or 0) % self._ranks(node)[0] + 1}
@@ -164,7 +165,7 @@ class _Batching:
         return self._like(replace(node, op="multiply"), [rows, columns])
 
     def _dot(self, node: Node) -> Node:
-        """It scales by a number, and multiplies matrices; other arrays have no rule."""
+        """`dot`, which scales by a number or multiplies matrices; other arrays have no rule."""
         ranks = [len(self._program.nodes[i].shape) for i in node.args]
         if min(ranks) == 0:
             return self._moving(replace(node, op="multiply"))
@@ -173,8 +174,8 @@ class _Batching:
         return self._product(replace(node, op="matmul"))
 
     def _product(self, node: Node) -> Node:
-        """A product of matrices; a vector is a matrix of one row, or of one column. Stacks of
-        matrices meet behind the new axis as they did without it."""
+        """A product of matrices; a vector is a matrix of one row or one column. Stacks of matrices
+        are broadcast behind the new axis as they are without it."""
         first, second = shapes = [self._program.nodes[i].shape for i in node.args]
         left = first if len(first) > 1 else (1, *first)
         right = second if len(second) > 1 else (*second, 1)
@@ -193,7 +194,7 @@ class _Batching:
         return self._arranged("reshape", made, whole, node)
 
     def _solved(self, node: Node) -> Node:
-        """Equations of matrices; a vector is a matrix of one column."""
+        """Linear equations with a matrix; a vector is a matrix of one column."""
         ranks = self._ranks(node)
         if ranks[0] != 2 or ranks[1] > 2:
             raise NotBatched(node.op)
@@ -207,7 +208,7 @@ class _Batching:
     # Rows of one array.
 
     def _norm(self, node: Node) -> Node:
-        """Without an axis, of all elements in a row."""
+        """`norm`; without an axis, all elements are put in one row."""
         (rank,) = self._ranks(node)
         if node.keywords.get("axis") is not None or rank < 2 or node.shape:
             return self._of_one(node, {**node.keywords, "axis": self._axes(node)})
@@ -253,7 +254,7 @@ class _Batching:
         return self._of_one(node, node.keywords)
 
     def _axes(self, node: Node) -> int | tuple[int, ...]:
-        """Its axes, counted from behind the new one."""
+        """The axes of the node, with the new axis counted."""
         axis, rank = node.keywords.get("axis"), self._ranks(node)[0]
         if axis is None:
             if (node.op in ("norm", "argmax", "argmin") and rank != 1) or not rank:
@@ -264,7 +265,7 @@ class _Batching:
         return int(axis) % rank + 1
 
     def _aligned(self, index: int, rank: int) -> int:
-        """The argument, with axes of length 1 behind the new one up to this rank."""
+        """The argument with axes of length 1 after the new one, up to this rank."""
         node, place = self._program.nodes[index], self.places[index]
         if not self._has_axis[index] or len(node.shape) == rank:
             return place
@@ -272,7 +273,8 @@ class _Batching:
         return self._made("reshape", place, shape, node)
 
     def _spread(self, index: int) -> int:
-        """The argument with the new axis; the same numbers for each point where it has none."""
+        """The argument with the new axis; an argument that does not move is repeated for each
+        point."""
         if self._has_axis[index]:
             return self.places[index]
         node = self._program.nodes[index]
@@ -282,7 +284,7 @@ class _Batching:
         return self._append(self._arranged(op, place, shape, like))
 
     def _arranged(self, op: str, place: int, shape: tuple[int, ...], like: Node) -> Node:
-        """The numbers of a node in this shape."""
+        """A node that gives the numbers of another one this shape."""
         kind = self._nodes[place].kind
         made = Node(op, (place,), {"shape": shape}, like.span, like.text, shape=shape, kind=kind)
         return replace(made, wants=(kind,))
@@ -311,16 +313,16 @@ _RULES: dict[str, Callable[[_Batching, Node], Node]] = {
     "flip": _Batching._flipped,
     **dict.fromkeys(_STACKED, _Batching._stacked),
 }
-"""By row; without one, a reduction or the like along axes has that of its family."""
+"""By row. A reduction or similar row along axes without a rule here has the rule of its family."""
 
 
 def _behind(axes: int | tuple[int, ...], rank: int) -> tuple[int, ...]:
-    """Axes of an array of this rank, counted from behind a new one in front."""
+    """The axes of an array of this rank, counted with a new axis in front."""
     return tuple(axis % rank + 1 for axis in (axes if isinstance(axes, tuple) else (axes,)))
 
 
 def _with_axis(subscripts: str, ranks: tuple[int, ...]) -> Mapping[str, Any]:
-    """An einsum of arrays that all have one more axis in front."""
+    """The keywords of an einsum whose arrays all have one more axis in front."""
     from reference_engine.ops.linalg import explicit
 
     given, result = explicit(subscripts, ranks)
@@ -329,7 +331,7 @@ def _with_axis(subscripts: str, ranks: tuple[int, ...]) -> Mapping[str, Any]:
 
 
 def tiled(values: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """Floating arrays of one point, repeated for `count` points; other arrays as they are."""
+    """Floating arrays of one point, repeated for `count` points; other arrays unchanged."""
     return {
         name: np.broadcast_to(array, (count, *np.shape(array))).copy()
         if np.asarray(array).dtype.kind == "f"

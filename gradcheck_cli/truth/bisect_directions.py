@@ -1,4 +1,4 @@
-"""Confirms a float64 gradient of many entries along random directions, and bisects where this
+"""Confirm a float64 gradient of many entries along random directions, and bisect where this
 fails."""
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from gradcheck_cli.truth.numerics.directions import Sampled, Slope
 
 ENTRY_LIMIT = 256  # entries that get a difference each: 14 to 84 evaluations of the program for one
 LEAF = 4  # entries of a failing support that get a difference each
-BUDGET = 400  # directional differences in all; what is left then is undecided
+BUDGET = 400  # directional differences in all; the entries that are left are undecided
 TOO_MANY = f"too many entries need their own difference; only {BUDGET} were taken"
 
 
 @dataclass(slots=True)
 class _Entries:
-    """Flat positions over several inputs: which input, which entry of it."""
+    """Flat positions over several inputs, by input and entry."""
 
     names: list[str]
     sizes: list[int]
@@ -49,11 +49,11 @@ def confirm(
 ) -> None:
     """Fill `differences` (rows, columns by input) so that `merge` decides every entry.
 
-    Where <gradient, d> lies within the error bar of the difference along d, for one Gaussian and
-    one Rademacher direction d over a set of entries, the difference vouches for every entry there,
-    with the bar that a single entry would need to be found: an error of entry j shows along d as
-    error * d_j. Where it does not, the set is halved, down to differences of single entries;
-    `everywhere`: nor where the derivative holds on some stretch alone.
+    Two directions d over a set of entries are tried, one Gaussian and one Rademacher. If <gradient,
+    d> lies within the error bar of the difference along both, the differences vouch for every entry
+    of the set. The bar of entry j is the smallest error that would have been found, since it shows
+    along d as error * d_j. Otherwise the set is halved, down to differences of single entries.
+    `everywhere`: the set is also halved if the derivative holds only on a short stretch.
     """
     entries = _Entries(list(gradient), [g.shape[1] for g in gradient.values()])
     rng = generator(seed, 3)
@@ -102,8 +102,8 @@ def _holds(
             size = np.abs(value.reshape(-1)[columns])
             draw = draws.direction(rng, columns.size, turn)
             weights = np.zeros(value.size)
-            # each entry moves in proportion to its size, so that none leaves its own scale; what
-            # is infinite does not move
+            # each entry moves in proportion to its size, so that none leaves its own scale; an
+            # infinite entry does not move
             size = np.where(size > 0, size, 1.0)
             weights[columns] = draw * np.where(np.isfinite(size), size, 0.0)
             direction[name] = weights.reshape(value.shape)

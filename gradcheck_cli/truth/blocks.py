@@ -1,5 +1,4 @@
-"""Finite differences for a whole block, and the entries where they and the float64 gradient confirm
-each other."""
+"""Finite differences of a whole block, and their combination with the float64 gradient."""
 
 from __future__ import annotations
 
@@ -28,11 +27,11 @@ TOO_FAST = "the function changes faster than any step in float64 can resolve"
 
 @dataclass(slots=True)
 class Differences:
-    """Finite differences of one block, every array (rows, columns). `kind` holds PointKinds;
-    entries that were not taken one by one are nan, with an infinite error unless a directional
-    difference over many entries `vouched` for them: then the error is what it would have shown.
-    `reach` is the longest step that shows the value, inf where a few steps did. `reason` says why
-    some were not taken at all, if that is not the function's doing."""
+    """Finite differences of one block, every array (rows, columns). `kind` holds PointKinds. An
+    entry without a difference of its own is nan, with an infinite error; but if a directional
+    difference over many entries `vouched` for it, the error is the smallest that would have been
+    found. `reach` is the longest step that shows the value, inf if only a few steps were taken.
+    `reason` says why some differences were not taken at all, if the function is not the reason."""
 
     value: Array
     error: Array
@@ -76,20 +75,21 @@ class Differences:
         self.side_error[:, column] = np.fmax(sides.above.error, sides.below.error)
 
     def rows(self, rows: slice) -> Differences:
-        """Those of some rows."""
+        """The differences of some rows."""
         names = (field.name for field in fields(self) if field.name != "reason")
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
 
 def rows_by_input(counts: Mapping[str, int]) -> dict[str, slice]:
-    """The rows of every input, of which there are so many, where they follow one another."""
+    """The rows of every input, from the number of its rows, if inputs follow one another."""
     ends = np.cumsum([*counts.values()])
     return {n: slice(int(end) - counts[n], int(end)) for n, end in zip(counts, ends, strict=True)}
 
 
 @dataclass(slots=True)
 class Merged(Entries):
-    """T, dT, kinds and the one-sided interval of a block; why entries are undecided."""
+    """The truth of a block: value, error, kind and one-sided interval of each entry, and why
+    entries are undecided."""
 
     value: Array
     error: Array
@@ -100,7 +100,7 @@ class Merged(Entries):
     reason: str
 
     def block(self, found: Differences, **known: Array) -> TruthBlock:
-        """The truth as the judge is given it, with the differences that it was made of."""
+        """The truth in the form that the judge takes, with the differences behind it."""
         merged = {
             "difference": found.value,
             "difference_error": np.where(np.isnan(found.value), np.nan, found.error),
@@ -122,15 +122,15 @@ def merge(
     *,
     stairs: bool = False,
 ) -> Merged:
-    """Truth of a block from the float64 gradient (rows, columns) and the differences.
+    """Return the truth of a block from the float64 gradient (rows, columns) and the differences.
 
-    Where both agree, T is the gradient: the difference's own bar bounds its error, and so does what
-    rounding may cost in float64. `spread` is how far two ways to the gradient are apart;
-    `structural` entries hang on an operation that stands exactly on a kink of its own, where the
-    gradient is a convention; on `stairs` it is the slope of one side, so that a difference which
-    contradicts it has met several steps of the stairs, and is no truth either. `ulp` is
-    that of the judged dtype around the gradient; `rounding` gives C and R in float64, requested
-    only where they matter.
+    If both agree, the truth is the gradient, and its error is bounded by the difference's bar and
+    by the cost of rounding in float64. `spread` is the distance between two ways to compute the
+    gradient. `structural` entries depend on an operation that is exactly on a kink of its own,
+    where the gradient is a convention. On `stairs`, that gradient is the slope of one side: a
+    difference that contradicts it has met several steps of the stairs, and is not the truth either.
+    `ulp` is the ulp of the judged dtype around the gradient. `rounding` returns C and R in float64
+    and is called only if needed.
     """
     structural = np.broadcast_to(np.asarray(structural, np.bool_), gradient.shape)
     kind = _settle_kinds(gradient, spread, differences, structural, stairs)
@@ -174,9 +174,9 @@ def merge(
 def _by_rounding(
     off: Array, gap: Array, differences: Differences, condition: Array, by_rounding: Array
 ) -> tuple[Array, Array]:
-    """Which of the entries that are `off` by a gap rounding explains, and of which of these the
-    difference knows more. A function so steep that half an ulp of its input explains the gap is
-    not resolved by a difference either, however narrow its bar."""
+    """Mark the entries among `off` whose gap rounding explains, and those of them for which the
+    difference is more accurate. A function so steep that half an ulp of its input explains the gap
+    is not resolved by a difference either, however narrow its bar."""
     with np.errstate(all="ignore"):
         explained = off & (gap <= differences.error + by_rounding)
         resolved = gap > differences.error + FIRST_ORDER_SLACK * condition
@@ -186,9 +186,10 @@ def _by_rounding(
 def _settle_kinds(
     gradient: Array, spread: Array, differences: Differences, structural: Array, stairs: bool
 ) -> Array:
-    """Kinds after asking the program: without an operation that stands on its own kink, what looks
-    rough is a kink nearby, closer than the steps, if the gradient is the slope of one side, else a
-    function that changes too fast for them; so is a kink of stairs of which it is none."""
+    """The kinds, after considering the program. Without an operation on a kink of its own, a point
+    that looks rough is a kink nearby, closer than the steps, if the gradient is the slope of one
+    side; otherwise the function changes too fast for the steps. A kink of stairs whose gradient is
+    neither slope also changes too fast."""
     kind = differences.kind.copy()
     if np.all(structural) and not stairs:
         return kind
@@ -226,15 +227,14 @@ def _with_sides(
 
 
 def unconstrained(merged: Merged) -> Merged:
-    """For second derivatives: where the gradient has a kink or a jump, any value is as good as
-    another."""
+    """For second derivatives: accept any value where the gradient has a kink or a jump."""
     rough = np.isin(merged.kind, (PointKind.KINK, PointKind.JUMP, PointKind.UNDEFINED))
     return merged.at(rough, kind=PointKind.KINK, lower=-np.inf, upper=np.inf)
 
 
 def on_a_kink(program_nodes: list[Array], program: Program, wrt: Iterable[str]) -> set[str]:
-    """The operations on what depends on `wrt` that stand exactly on a kink, tie or jump of their
-    own row."""
+    """The operations that depend on `wrt` and are exactly on a kink, tie or jump of their own
+    row."""
     from reference_engine.traced import ROWS
 
     moved = moving(program, wrt)

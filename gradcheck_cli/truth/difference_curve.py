@@ -1,4 +1,4 @@
-"""Finite differences at many steps, each compared with the truth."""
+"""The error of finite differences at many steps, compared with the truth."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PER_DECADE = 4
 
 def curve(request: CurveRequest) -> Curve:
     """The error of the gradient for both schemes, for steps from the size of the input down to
-    where the dtype sees none. Its `note` says why there are no lines, where there are none."""
+    below the resolution of the dtype. If there are no lines, the `note` says why."""
     asked, engine = request.truth, FiniteDifferenceEngine()
     engine.load()
     mode = asked_mode(asked.projections)
@@ -57,13 +57,14 @@ def curve(request: CurveRequest) -> Curve:
 
 
 def asked_mode(projections: Mapping[Mode, Projection]) -> Mode | None:
-    """A mode whose numbers are derivatives along inputs, as those of differences are."""
+    """A requested mode with derivatives along inputs, like those of differences; None if there is
+    none."""
     modes = (mode for mode in reversed(FIRST_ORDER) if mode in projections)
     return next((mode for mode in modes if projections[mode].rows is None), None)
 
 
 def _known(request: CurveRequest, mode: Mode) -> dict[str, tuple[Array, Array]]:
-    """The truth of each input, and where it is a number."""
+    """The truth of each input, and a mask of the entries with a finite derivative."""
     blocks = {name: request.known.blocks[mode, name] for name in request.truth.wrt}
     return {
         name: (block.value, (block.kind == PointKind.SMOOTH) & np.isfinite(block.value))
@@ -77,7 +78,7 @@ def _largest(values: Array) -> float:
 
 def _steps(dtype: str, largest: float) -> tuple[float, ...]:
     """Powers of ten, PER_DECADE a decade, from a tenth of eps to 1, times the power of ten of the
-    largest number, where that is more than 1."""
+    largest number if that exceeds 1."""
     lowest = np.floor(np.log10(2 * FORMATS[dtype].unit_roundoff)) - 1
     highest = np.floor(np.log10(largest)) if 1 < largest < np.inf else 0.0
     count = round(-lowest * PER_DECADE) + 1
@@ -85,7 +86,7 @@ def _steps(dtype: str, largest: float) -> tuple[float, ...]:
 
 
 def _error(answer: Evaluation, right: dict[str, tuple[Array, Array]], size: float) -> float | None:
-    """The largest error relative to the largest entry; None where one is no number."""
+    """The largest error relative to the largest entry; None if it is not finite."""
     worst = 0.0
     for name, (value, at) in right.items():
         found = answer.gradients[name].values

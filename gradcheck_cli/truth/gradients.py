@@ -19,8 +19,8 @@ from gradcheck_cli.truth.plain import inlined
 @dataclass(frozen=True, slots=True)
 class Float64Gradients:
     """Blocks by (mode, name), shape (rows, columns): `true` is the derivative of the forward,
-    `stated` follows the custom gradients, `spread` is how far two ways of computing `true` are
-    apart."""
+    `stated` follows the custom gradients, `spread` is the distance between two ways of computing
+    `true`."""
 
     true: Mapping[tuple[Mode, str], Array]
     stated: Mapping[tuple[Mode, str], Array]
@@ -30,7 +30,7 @@ class Float64Gradients:
 
 
 def float64_gradients(request: TruthRequest, engine: ReferenceEngine) -> Float64Gradients:
-    """Every block that will be judged, by the reference engine in float64."""
+    """Return every block to be judged, computed by the reference engine in float64."""
     program = inlined(request.program)
     plain = replace(request, program=program)
     answers = {mode: _evaluate(plain, mode, engine) for mode in request.projections}
@@ -57,7 +57,7 @@ def _evaluate(request: TruthRequest, mode: Mode, engine: ReferenceEngine) -> Eva
 def _blocks(
     answers: Mapping[Mode, Evaluation], request: TruthRequest
 ) -> dict[tuple[Mode, str], Array]:
-    """The blocks of every answer; an input that the output does not depend on has zeros."""
+    """The blocks of every answer, with zeros for an input that the output does not depend on."""
     blocks: dict[tuple[Mode, str], Array] = {}
     for mode, answer in answers.items():
         shapes = block_shapes(request, mode)
@@ -73,13 +73,13 @@ def _blocks(
 
 
 def numbers_asked(mode: Mode, projection: Projection) -> object:
-    """A key that modes share where they are requested the same numbers of one request."""
+    """A key that two modes share if they are requested the same derivatives."""
     parts = (projection.rows, projection.columns, projection.firsts)
     return mode in SECOND, *map(id, parts)
 
 
 def block_shapes(request: TruthRequest, mode: Mode) -> dict[str, tuple[int, int]]:
-    """(rows, columns) of every block of a mode."""
+    """The shape (rows, columns) of every block of a mode."""
     projection = request.projections[mode]
     columns = counts(request, projection.columns)
     if mode in SECOND:
@@ -91,7 +91,7 @@ def block_shapes(request: TruthRequest, mode: Mode) -> dict[str, tuple[int, int]
 
 
 def counts(request: TruthRequest, directions: Mapping[str, Array] | None) -> dict[str, int]:
-    """How many directions there are of each input, or else entries."""
+    """The number of directions of each input, or of its entries if no directions are given."""
     given = directions or {}
     return {n: len(given[n]) if n in given else np.size(request.values[n]) for n in request.wrt}
 
@@ -111,7 +111,7 @@ PARTNERS: dict[Mode, Mode] = {
 def _spread(
     key: tuple[Mode, str], true: Mapping[tuple[Mode, str], Array], request: TruthRequest
 ) -> Array:
-    """Distance to the other mode's block where both were computed whole, and a few ulps anyway."""
+    """The distance to the other mode's block if both were computed whole, plus a few ulps."""
     mode, name = key
     mine = true[key]
     few = 4 * FORMATS["float64"].ulp(mine)
@@ -124,7 +124,7 @@ def _spread(
 
 
 def _same_part(mode: Mode, request: TruthRequest) -> bool:
-    """Whether both modes were requested the whole Jacobian, entry by entry."""
+    """Check whether both modes were requested the whole Jacobian, entry by entry."""
     one, other = request.projections[mode], request.projections[PARTNERS[mode]]
     if mode in ("reverse", "forward"):
         parts = (one.rows, one.columns, other.rows, other.columns)

@@ -1,4 +1,4 @@
-"""A program as a plain float64 function, for differences: no tape, custom gradients ignored."""
+"""A program as a plain float64 function for differences, without a tape or custom gradients."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _FROZEN = "stop_gradient:{}"
 
 
 def elementwise(op: str) -> bool:
-    """Whether an element of this row's result comes from the elements of the arguments that meet
-    it by broadcasting, and from no others."""
+    """Check whether an element of this row's result depends only on the elements of the arguments
+    that broadcasting pairs with it."""
     from reference_engine.traced import ROWS
 
     return op in ROWS and ROWS[op].elementwise
 
 
 def inlined(program: Program, names: Container[str] | None = None) -> Program:
-    """The program with every custom gradient (or those of these `names`) replaced by its
-    forward: what truth differentiates."""
+    """The program with every custom gradient (or those in `names`) replaced by its forward. The
+    truth differentiates this program."""
     if not program.has_custom_gradient:
         return program
     copy = ProgramCopy(program)
@@ -46,10 +46,10 @@ def inlined(program: Program, names: Container[str] | None = None) -> Program:
 def frozen(
     program: Program, values: Mapping[str, Array], rounding: str
 ) -> tuple[Program, dict[str, Array]]:
-    """Turn every `stop_gradient` into an input that stays at the value it has at this point.
+    """Turn every `stop_gradient` into an input that keeps its value at this point.
 
-    A difference of the result is then the derivative that the declaration asks for. Returns the
-    program and the values of all its inputs, the new ones included.
+    A difference of the result is then the derivative that the user asked for with `stop_gradient`.
+    Returns the program and the values of all its inputs, including the new ones.
     """
     if not any(node.op == STOP for node in program.nodes):
         return program, dict(values)
@@ -65,7 +65,7 @@ def frozen(
 
 
 def moving(program: Program, wrt: Iterable[str]) -> frozenset[int]:
-    """The nodes that depend on an input of `wrt`: on kinks of others nothing hangs."""
+    """The nodes that depend on an input of `wrt`. Kinks of other nodes do not matter."""
     reached = {program.inputs[name] for name in wrt}
     for index, node in enumerate(program.nodes):
         if node.op != STOP and not reached.isdisjoint(node.args):
@@ -74,7 +74,7 @@ def moving(program: Program, wrt: Iterable[str]) -> frozenset[int]:
 
 
 def constant(node: Node, fmt: FloatFormat) -> Any:
-    """The value of a constant of the formula: rounded to `fmt` where it is a floating number."""
+    """The value of a constant of the formula; a floating number is rounded to `fmt`."""
     if node.kind == "float":
         assert node.value is not None
         return fmt.round(float(node.value))[()]
@@ -83,7 +83,8 @@ def constant(node: Node, fmt: FloatFormat) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Roundings:
-    """Factors near 1 for the numbers of some nodes, all in one flat array, each in its `places`."""
+    """Factors near 1 for the numbers of some nodes, in one flat array, with the `places` of each
+    node."""
 
     factors: Array
     places: Mapping[int, slice]
@@ -113,7 +114,7 @@ class PlainFunction:
         self, values: Mapping[str, Array], altered: Callable[[int, Any], Any] | None = None
     ) -> list[Any]:
         """The value of every node. Overflow, invalid operations and the like give inf and nan.
-        What is used of a node is `altered` of its index and its value."""
+        Later nodes use `altered(index, value)` in place of the value of a node."""
         slots = self._start.copy()
         for name, index in self._program.inputs.items():
             slots[index] = values[name] if altered is None else altered(index, values[name])
@@ -128,8 +129,8 @@ class PlainFunction:
     def roundings(
         self, wrt: Iterable[str], rng: np.random.Generator, draws: int | None = None
     ) -> Roundings:
-        """By how much the inputs `wrt`, and every number that depends on them, are moved: by an
-        ulp, up or down at random; of several draws, a row for each."""
+        """Random factors that move the inputs `wrt`, and every number that depends on them, by an
+        ulp up or down; with `draws`, a row of factors for each draw."""
         key = tuple(wrt)
         if key not in self._places:
             nodes = self._program.nodes
@@ -147,8 +148,8 @@ class PlainFunction:
     def rounded_anew(
         self, values: Mapping[str, Array], wrt: Iterable[str], rng: np.random.Generator
     ) -> Array:
-        """The value with `roundings`: its distance to the value is a sample of what rounding does
-        (Parker, "Monte Carlo Arithmetic", 1997)."""
+        """The value with `roundings`. Its distance to the plain value is a sample of the effect of
+        rounding (Parker, "Monte Carlo Arithmetic", 1997)."""
         roundings = self.roundings(wrt, rng)
 
         def moved(index: int, numbers: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A small program at several points, in one evaluation where its operations allow that."""
+"""A small program at several points, in one evaluation if its operations allow that."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gradcheck_cli.truth.batching import Batch, batch_of_few
 from gradcheck_cli.truth.plain import plain_function
 
 FEW = 512
-"""Numbers that a node may have on average where points are evaluated together: with more, arrays of
-all points would be felt, and little time is saved."""
+"""The average size of a node up to which points are evaluated together. For larger nodes the arrays
+of all points take too much memory, and little time is saved."""
 
 Points = Sequence[Mapping[str, Array]]
 
 
 class SeveralPoints:
     """`program` in float64, its constants rounded to `rounding`, at several points, which are the
-    first axis of every result. They differ in floating inputs alone."""
+    first axis of every result. The points differ in floating inputs alone."""
 
     def __init__(self, program: Program, rounding: str) -> None:
         self._program = program
@@ -39,7 +39,7 @@ class SeveralPoints:
     def values_and_rounded_anew(
         self, points: Points, near: Points, wrt: Iterable[str], rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """The values at all points, and `PlainFunction.rounded_anew` at those that are `near`."""
+        """The values at all points, and `PlainFunction.rounded_anew` at the points `near`."""
         wrt, count = tuple(wrt), len(points)
         batch = batch_of_few(self._program, count + len(near), FEW)
         if batch is None:

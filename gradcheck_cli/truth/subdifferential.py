@@ -17,9 +17,9 @@ from gradcheck_cli.truth.numerics.classify import Sides
 from gradcheck_cli.truth.numerics.directions import Sampled
 
 PIECES = 16  # points around a tie: one of three pieces is missed by all of them once in 700 ties
-AWAY: Step = 2.0**-12  # of the numbers, so far off: beside it, steps are short
-STEP: Step = 2.0**-20
-RANDOM_DIRECTIONS = 5  # beside the one that moves every tied entry together
+AWAY: Step = 2.0**-12  # part of the numbers by which these points are away
+STEP: Step = 2.0**-20  # short compared with that
+RANDOM_DIRECTIONS = 5  # besides the one that moves every tied entry together
 
 
 def hulls_of(
@@ -29,12 +29,12 @@ def hulls_of(
     seed: int,
     limits: Limiting | None = None,
 ) -> tuple[Hull, ...]:
-    """Hulls along all tied entries at once and along seeded random signs of them.
+    """Return hulls along all tied entries at once and along seeded random signs of them.
 
-    The one-sided derivatives bound <g, d> where the function bends the same way in every direction,
-    like a maximum or a norm (Clarke 1983, proposition 2.3.6: there its generalised directional
-    derivative is the one-sided one). relu(x) - relu(y) and the median do not: there the `limits` of
-    the gradient bound it, where all of them are known, and other rows are left unbounded.
+    The one-sided derivatives bound <g, d> if the function bends the same way in every direction,
+    like a maximum or a norm. (There the generalised directional derivative is the one-sided one;
+    Clarke 1983, proposition 2.3.6.) The functions relu(x) - relu(y) and median do not. There the
+    `limits` of the gradient bound <g, d> if all of them are known; other rows are left unbounded.
     """
     tied = {name: np.any(block.kind == PointKind.KINK, axis=0) for name, block in blocks.items()}
     rng = generator(seed, 2)
@@ -46,7 +46,7 @@ def hulls_of(
     bends += [_bend(differences[n]) * (b.kind == PointKind.KINK) for n, b in blocks.items()]
     bend = np.concatenate(bends, axis=1)
     one_way = np.all(bend >= 0, axis=1) | np.all(bend <= 0, axis=1)
-    one_way &= np.any(bend != 0, axis=1)  # a kink that shows in no direction bends in none
+    one_way &= np.any(bend != 0, axis=1)  # a kink without a visible bend has no known sign
     hulls = (_hull(d, sides) for d, sides in zip(directions, along, strict=True))
     bounded = (_bounded(hull, one_way) for hull in hulls)
     return tuple(bounded if limits is None else (_limited(hull, limits) for hull in bounded))
@@ -60,13 +60,13 @@ def steady(
     size: float,
     seed: int,
 ) -> Hull:
-    """The slope along all `tied` entries at once, by input (columns,), of a function of which
-    nothing is known but its values: in rows where it is the same at the point, on both sides, and
-    at points all around, which are in other pieces. Then every limit of the gradient has it, and
-    with them every generalised one. Other rows are left unbounded.
+    """The slope along all `tied` entries at once, by input (columns,), of a function that is known
+    only by its values.
 
-    `steepest` has the size of each entry (rows, columns), `several` the values at points; steps are
-    parts of `size`.
+    A row is bounded if its slope is the same at the point, on both sides, and at points all around,
+    which lie in other pieces. Then every limit of the gradient has this slope, and so has every
+    generalised gradient. Other rows are left unbounded. `steepest` has the size of each entry
+    (rows, columns), `several` returns the values at points; steps are parts of `size`.
     """
     rng = generator(seed, 3)
     direction = {name: mask.astype(np.float64) for name, mask in tied.items()}
@@ -104,7 +104,7 @@ def steady(
 
 
 def _limited(hull: Hull, limits: Limiting) -> Hull:
-    """The hull between the limits of the gradient, in the rows of which all limits are known."""
+    """The hull bounded by the limits of the gradient, in rows where all limits are known."""
     names = hull.direction.keys()
     along = sum(limits.gradients[name] @ hull.direction[name] for name in names)
     size = sum(np.abs(limits.gradients[name]) @ np.abs(hull.direction[name]) for name in names)
@@ -127,7 +127,7 @@ def _sides(direction: Mapping[str, Array], sampled: Sampled) -> Sides:
 
 def _bend(sides: Sides | Differences) -> Array:
     """+1 where the slope grows from below to above (convex), -1 where it falls, 0 within the error
-    bars; an unknown slope bends neither way."""
+    bars. An unknown slope does not bend."""
     if isinstance(sides, Differences):
         above, below, error = sides.above, sides.below, 2 * sides.side_error
     else:
@@ -148,7 +148,7 @@ def _hull(direction: Mapping[str, Array], sides: Sides) -> Hull:
 
 
 def _bounded(hull: Hull, rows: Array) -> Hull:
-    """The hull without its bounds but in these rows."""
+    """The hull with its bounds in these rows alone."""
     return replace(
         hull,
         lower=np.where(rows, hull.lower, -np.inf),

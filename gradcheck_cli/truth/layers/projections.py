@@ -197,8 +197,8 @@ class Projections:
         return {leaf.name: self._part(number, leaf, False) for leaf in self.leaves}
 
     def narrow_direction(self, number: int) -> dict[str, Float]:
-        """Direction `number`, read-only, with large leaves in float32 if the numbers fit. The last
-        one is kept, because it is requested several times."""
+        """Direction `number`, read-only, with large leaves in float32 unless each entry has a scale
+        of its own. The last one is kept, because it is requested several times."""
         if self.draws.by_entry:
             return self.direction(number)
         if self._last is None or self._last[0] != number:

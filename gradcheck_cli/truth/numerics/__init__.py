@@ -1,1 +1,1 @@
-"""One number with its error bar: differences, their noise, and the kind of point that they show."""
+"""Finite differences along one line: derivatives with error bars, noise, and kinds of points."""

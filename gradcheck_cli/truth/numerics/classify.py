@@ -1,9 +1,10 @@
-"""Smooth point, kink, jump or vertical tangent: what one-sided differences say.
+"""Decide from one-sided differences whether a point is smooth, a kink, a jump or a vertical
+tangent.
 
-The increments of a one-sided difference quotient q(h) = (g(h) - g(0)) / h, as h is halved, shrink
-by 1/2 where g has a second derivative on that side, stay as they are for h log h, grow by sqrt(2)
-for sqrt(h) and double for a jump. That ratio needs no tolerance and no knowledge of g; it is the
-exponent test p = log2(J(h) / J(h/2)) of the second difference, read on each side by itself.
+As h is halved, the increments of a one-sided difference quotient q(h) = (g(h) - g(0)) / h shrink by
+1/2 if g has a second derivative on that side, stay the same for h log h, grow by sqrt(2) for
+sqrt(h) and double at a jump. This ratio needs no tolerance and no knowledge of g. It is the
+exponent test p = log2(J(h) / J(h/2)) of the second difference, applied to each side separately.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ RUN = 5  # consecutive halvings that must agree, at the deep end of the ladder
 
 @dataclass(slots=True)
 class Sides:
-    """Kinds (m,), and the one-sided derivatives with their error bars; an infinite derivative
-    (a vertical tangent) is inf with error 0, a missing side nan with error inf. Where an output has
-    a value at the point and at none next to it, it is `isolated` (m,)."""
+    """The kind of each output (m,), and the one-sided derivatives with their error bars. An
+    infinite derivative (a vertical tangent) is inf with error 0; a missing side is nan with error
+    inf. An output is `isolated` (m,) if it has a value at the point and none beside it."""
 
     kind: npt.NDArray[np.int64]
     above: Estimate
@@ -32,7 +33,7 @@ class Sides:
 
 
 def classify(ladder: Ladder) -> Sides:
-    """What the function does at t = 0, for each of its m outputs."""
+    """Return the kind of the point t = 0 for each of the m outputs."""
     above, below = one_sided(ladder, +1), one_sided(ladder, -1)
     kind = np.full(ladder.zero.size, int(PointKind.SMOOTH))
     with np.errstate(all="ignore"):
@@ -54,10 +55,10 @@ def classify(ladder: Ladder) -> Sides:
 
 
 def _stays(ladder: Ladder, gap: Float) -> npt.NDArray[np.bool_]:
-    """Outputs (m,) whose one-sided quotients stay half of the `gap` apart as steps are halved, as
-    they do at a kink. Elsewhere their distance is a h + b h^3 + ..., of which both are taken out
-    here. The bars of a few long steps may promise too much, and this does not ask them. True where
-    rounding drowns the answer."""
+    """Mark the outputs (m,) whose one-sided quotients stay half of the `gap` apart as steps are
+    halved, as at a kink. At other points their distance is a h + b h^3 + ..., and both of these
+    terms are eliminated here. Error bars, which may be too narrow for a few long steps, are not
+    used. True if rounding hides the answer."""
     used = ladder.h > 0
     h = ladder.h[used][:, None]
     if len(h) < 3:
@@ -74,7 +75,7 @@ def _stays(ladder: Ladder, gap: Float) -> npt.NDArray[np.bool_]:
 
 
 def _nowhere(ladder: Ladder, values: Float) -> npt.NDArray[np.bool_]:
-    """Outputs (m,) without a value on any of the last RUN steps of a side."""
+    """Mark the outputs (m,) without a value on any of the last RUN steps of a side."""
     used = ladder.h > 0
     deepest = values[used][-RUN:]
     enough = len(deepest) == RUN
@@ -82,9 +83,9 @@ def _nowhere(ladder: Ladder, values: Float) -> npt.NDArray[np.bool_]:
 
 
 def _growth(ladder: Ladder, side: int) -> tuple[Float, Float]:
-    """The smallest ratio of successive increments over the deepest RUN halvings that do not drown
-    in rounding, and the sign of the quotient; 0 where values are missing, or where increments that
-    went on like this would be seen on the next smaller step, and are not."""
+    """The smallest ratio of successive increments over the deepest RUN halvings that rounding does
+    not hide, and the sign of the quotient. Both are 0 if values are missing, or if the next smaller
+    step does not show the increment that this ratio predicts."""
     values = ladder.plus if side > 0 else ladder.minus
     used = ladder.h > 0
     h, size = ladder.h[used][:, None], ladder.zero.size

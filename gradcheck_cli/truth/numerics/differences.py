@@ -1,9 +1,9 @@
 """Numerical derivatives with an error bar, of any function of one real step.
 
-Central differences on a ladder of steps, extrapolated by Romberg's scheme (Ridders 1982, "Accurate
-computation of F'(x) and F'(x) F''(x)"; the selection per output follows numdifftools and
-FiniteDifferences.jl: each output takes the window of the ladder whose own error estimate is
-smallest). Truncation of a window of j + 1 steps is O(h^(2j + 2)), rounding O(noise / h).
+Central differences on a ladder of steps are extrapolated by Romberg's scheme (Ridders 1982,
+"Accurate computation of F'(x) and F'(x) F''(x)"). Each output takes the window of the ladder with
+the smallest error estimate, as in numdifftools and FiniteDifferences.jl. Truncation of a window of
+j + 1 steps is O(h^(2j + 2)), rounding O(noise / h).
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from gradcheck_cli.domain.thresholds import DIFFERENCE_SAFETY, Enough, Step
 
 Float = npt.NDArray[np.float64]
 
-# Of the scale; no simple fraction, so that a periodic function is not sampled in step.
+# Part of the scale; no simple fraction, so that a periodic function is not sampled in step.
 FIRST_STEP: Step = 0.21823
 BATCH = 7  # levels evaluated at once: enough for a window of order 12 and its error estimate
-DEEPEST = 42  # 2^-42 of the scale: below that a step has few digits left in float64
+DEEPEST = 42  # levels: below 2^-42 of the scale a step has few digits left in float64
 WINDOW = 6  # a longer window gains nothing: its rounding grows as its truncation vanishes
-# Times the noise: about what the rounding at steps near 1 leaves as an error bar.
+# Times the noise: about the error bar that rounding leaves at steps near 1.
 NOTHING_TO_GAIN: Enough = 40.0
 # Times noise / largest step: a window that begins there ends 1 to 3 levels below it.
 AT_THE_FLOOR: Enough = 8.0
 # Relative error bar below which no further levels are taken: far below 2^-24 (float32).
 GOOD: Enough = 2.0**-33
-# Of the function and its derivatives: the bar of what second ones of both sides are apart.
+# Part of the function and its derivatives: the bar of the gap between second ones of both sides.
 SAME_ON_BOTH_SIDES: Enough = 2.0**-10
 
 
 @dataclass(slots=True)
 class Ladder:
-    """Values of a function g(t) with m outputs on steps t = +-h: h (k,), plus and minus (k, m),
-    the rounding error of one of them, noise (k, m), and zero (m,) at t = 0. A side that the domain
-    forbids is nan."""
+    """Values of a function g(t) with m outputs at t = +-h: h (k,), plus and minus (k, m), the
+    rounding error of one value, noise (k, m), and zero (m,) at t = 0. A side outside the domain is
+    nan."""
 
     h: Float
     plus: Float
@@ -48,13 +48,13 @@ class Ladder:
     zero: Float
 
     def of(self, outputs: slice | Array) -> Ladder:
-        """Some of the outputs."""
+        """The ladder of some of the outputs."""
         plus, minus, noise = (x[:, outputs] for x in (self.plus, self.minus, self.noise))
         return Ladder(self.h, plus, minus, noise, self.zero[outputs])
 
     def sums(self, weights: Float) -> Ladder:
-        """Sums of the outputs with weights (m, k), whose rounding errors add up as independent ones
-        do."""
+        """The ladder of sums of the outputs with weights (m, k), whose rounding errors are
+        independent."""
         plus, minus, zero = (x @ weights for x in (self.plus, self.minus, self.zero))
         noise = np.sqrt(np.square(self.noise) @ np.square(weights))
         return Ladder(self.h, plus, minus, noise, zero)
@@ -62,7 +62,8 @@ class Ladder:
 
 @dataclass(slots=True)
 class Estimate:
-    """A derivative and its error bar per output, shape (m,); error inf where there is none."""
+    """A derivative and its error bar for each output, shape (m,); the error is inf without an
+    estimate."""
 
     value: Float
     error: Float
@@ -80,16 +81,16 @@ def climb(
     expected: Float | None = None,
     thorough: bool = False,
 ) -> tuple[Ladder, Estimate]:
-    """Evaluate `function` on +-h, h shrinking by 2 from `scale`, until every output's central
-    difference has a good error bar or smaller steps can only add rounding; then, where that was not
-    enough, steps near 1 (for points close to 0 in a function that varies on the scale of 1).
+    """Evaluate `function` at +-h, with h halved from `scale` down, until every output's central
+    difference has a good error bar or smaller steps can only add rounding. If that is not enough,
+    try steps near 1 (for a point close to 0 and a function that varies on the scale of 1).
 
-    `noise` (m,) is the rounding error of one value of g; `low` <= t <= `high` is the domain;
-    `base` is where g's argument stands, so that steps can be chosen that it can take exactly.
-    `noise_at` tells the noise at other steps. Where the estimate contradicts `expected` (m,), the
-    steps go on to shrink until rounding is as large as the contradiction: of two steps much longer
-    than the period of a function, some agree by accident. `thorough` goes on to the smallest step.
-    Returns the ladder and the best estimate.
+    `noise` (m,) is the rounding error of one value of g; `low` <= t <= `high` is the domain; `base`
+    is the argument of g at t = 0, so that steps can be chosen that are exact. `noise_at` returns
+    the noise at other steps. If the estimate contradicts `expected` (m,), the steps shrink until
+    rounding is as large as the contradiction: estimates at steps much longer than the period of a
+    function may agree by accident. `thorough` goes on to the smallest step. Returns the ladder and
+    the best estimate.
     """
     empty = np.empty((0, zero.size))
     ladder = Ladder(np.empty(0), empty, empty, empty, zero)
@@ -115,7 +116,7 @@ def climb(
 
 
 def _contradiction(best: Estimate, expected: Float | None) -> Float:
-    """How far the estimate is from what is expected, 0 where its bar allows for that."""
+    """How far the estimate is from the expected derivative; 0 within its error bar."""
     if expected is None:
         return np.zeros_like(best.value)
     with np.errstate(all="ignore"):
@@ -124,7 +125,7 @@ def _contradiction(best: Estimate, expected: Float | None) -> Float:
 
 
 def _at_the_floor(best: Estimate, ladder: Ladder) -> npt.NDArray[np.bool_]:
-    """Whether the error bar is what rounding leaves at the largest step; smaller ones have more."""
+    """Whether the error bar is the rounding at the largest step; smaller steps have more."""
     with np.errstate(all="ignore"):  # steps may be subnormal, or vanish
         return np.asarray(best.error <= AT_THE_FLOOR * ladder.noise[0] / ladder.h[0])
 
@@ -132,8 +133,8 @@ def _at_the_floor(best: Estimate, ladder: Ladder) -> npt.NDArray[np.bool_]:
 def _growing(
     noise: Float, noise_at: Callable[[float], Float] | None, steps: Float
 ) -> Callable[[float], Float]:
-    """The noise as a function of the step: it may vanish at 0 (where a square has its minimum) and
-    grow in proportion to the step. One look, at the smallest of the steps, tells how fast."""
+    """The noise as a function of the step. It may vanish at 0 (where a square has its minimum) and
+    grow in proportion to the step; its growth is measured at the smallest step."""
     smallest = float(steps[-1])
     if noise_at is None or smallest == 0:
         return lambda _: noise
@@ -152,8 +153,7 @@ def _from_afar(
     base: float,
     noise_at: Callable[[float], Float] | None,
 ) -> Estimate:
-    """Better estimates from steps near 1, where those do not contradict the best of the steps near
-    0."""
+    """The best estimate, improved by steps near 1 where these do not contradict steps near 0."""
     steps = FIRST_STEP * np.ldexp(1.0, -np.arange(2 * BATCH))
     empty = np.empty((0, near.zero.size))
     far = Ladder(np.empty(0), empty, empty, empty, near.zero)
@@ -172,8 +172,8 @@ def _from_afar(
     with np.errstate(all="ignore"):
         fits = np.abs(there.value - best.value) <= there.error + best.error
         near_0 = (near.plus - near.minus) / (2 * near.h[:, None])
-    # no bar from steps near 0 may mean that rounding drowns them, but not that they overflow: a
-    # pole next to 0 is not seen from afar
+    # steps near 0 may have no bar because rounding hides the derivative, but not because they
+    # overflow: steps near 1 do not see a pole beside 0
     drowned = ~np.isfinite(best.error) & np.all(np.isfinite(near_0), axis=0)
     better = (there.error < best.error) & (fits | drowned)
     return Estimate(
@@ -184,8 +184,8 @@ def _from_afar(
 def _may_gain(
     best: Estimate, ladder: Ladder, noise: Float, noise_at: Callable[[float], Float] | None
 ) -> npt.NDArray[np.bool_]:
-    """Whether steps near 1 may do better: where rounding alone spoils the largest step near 0, so
-    that the function does not bend on that scale, and would not drown them as well."""
+    """Whether steps near 1 may improve an estimate: rounding spoils even the largest step near 0,
+    so the function does not bend on that scale, and would not spoil steps near 1 as well."""
     drowned = ~_settled(best) & (_at_the_floor(best, ladder) | ~np.isfinite(best.error))
     if not np.any(drowned):
         return np.asarray(drowned)
@@ -194,12 +194,12 @@ def _may_gain(
 
 
 def exact_steps(steps: npt.NDArray[np.floating[Any]], base: float) -> Float:
-    """Steps next to these that `base` + step represents exactly (base + h rounds otherwise)."""
+    """The nearest steps that `base` + step represents exactly (base + h rounds otherwise)."""
     return np.asarray((abs(base) + steps) - abs(base), dtype=np.float64)
 
 
 def moved_entry(values: npt.NDArray[Any], flat: int, step: float) -> Float:
-    """The numbers in float64, of which one, at this place of the flattened ones, has moved."""
+    """The numbers in float64, with the number at this flat place moved by `step`."""
     there = np.array(values, np.float64)
     there.reshape(-1)[flat] += step
     return there
@@ -233,7 +233,7 @@ def _extend(
 
 
 def central(ladder: Ladder) -> Estimate:
-    """The best extrapolated central difference of each output."""
+    """The best extrapolated central difference of each output, (m,)."""
     return _uncontradicted(central_of_levels(ladder))
 
 
@@ -245,9 +245,9 @@ def central_of_levels(ladder: Ladder) -> Estimate:
 
 
 def second(ladder: Ladder) -> Estimate:
-    """The best extrapolated second difference of each output, of steps in units of its scale. There
-    is no error bar where the function is not seen to have the same one on both sides, as x |x| has
-    not at 0."""
+    """The best extrapolated second difference of each output, (m,), for steps in units of its
+    scale. The error bar is inf if the second differences of both sides are not seen to agree, as
+    for x |x| at 0."""
     h, at_zero = ladder.h[:, None], _nearest_known(ladder.noise)
     slope = central(ladder)
     with np.errstate(all="ignore"):
@@ -263,7 +263,8 @@ def second(ladder: Ladder) -> Estimate:
 
 
 def one_sided(ladder: Ladder, side: int) -> Estimate:
-    """The best extrapolated one-sided difference of each output, from above (+1) or below (-1)."""
+    """The best extrapolated one-sided difference of each output, from above (+1) or below (-1),
+    (m,)."""
     return _uncontradicted(one_sided_of_levels(ladder, side))
 
 
@@ -282,7 +283,7 @@ def quotients_of(ladder: Ladder, side: int) -> Float:
 
 
 def _nearest_known(noise: Float) -> Float:
-    """Of each column the last number that is finite; inf where none is."""
+    """The last finite number of each column; inf if there is none."""
     known = np.isfinite(noise)
     last = len(noise) - 1 - np.argmax(known[::-1], axis=0)
     picked = np.take_along_axis(noise, last[None], axis=0)[0]
@@ -291,10 +292,11 @@ def _nearest_known(noise: Float) -> Float:
 
 def _extrapolate(quotients: Float, h: Float, noise: Float, power: int) -> Estimate:
     """Romberg's tableau over quotients (k, m) whose error expands in powers of h^power: the best
-    estimate that begins at each level, (k, m); `_uncontradicted` chooses among them.
+    estimate that begins at each level, (k, m). `_uncontradicted` chooses among them.
 
-    Entry (i, j) uses levels i .. i + j. Its error is the larger distance to the two entries that
-    it was made from, times SAFETY, plus the rounding of its smallest step. `noise` is (k, m).
+    Entry (i, j) uses levels i .. i + j. Its error is the larger distance to the two entries from
+    which it was computed, times DIFFERENCE_SAFETY, plus the rounding of its smallest step. `noise`
+    is (k, m).
     """
     count, m = quotients.shape
     values, errors = np.full((count, m), np.nan), np.full((count, m), np.inf)
@@ -305,7 +307,7 @@ def _extrapolate(quotients: Float, h: Float, noise: Float, power: int) -> Estima
             finer, coarser = table[1:], table[:-1]
             ratio = 2.0 ** (power * j)
             new = finer + (finer - coarser) / (ratio - 1)
-            # what the weights of all values in one window sum to
+            # the sum of the weights of all values in one window
             amplification *= (ratio + 1) / (ratio - 1)
             loudest = np.maximum(loudest[:-1], noise[j:])
             spread = np.maximum(np.abs(new - finer), np.abs(new - coarser))
@@ -319,17 +321,17 @@ def _extrapolate(quotients: Float, h: Float, noise: Float, power: int) -> Estima
 
 
 def _uncontradicted(levels: Estimate) -> Estimate:
-    """Per output, the estimate with the smallest error that no finer level contradicts.
+    """For each output, the estimate with the smallest error that no finer level contradicts.
 
-    At steps longer than the period of a function two entries may agree by accident; shorter steps
-    then tell another story, within error bars that exclude the first.
+    At steps longer than the period of a function two entries may agree by accident. Shorter steps
+    then give another derivative, with error bars that exclude the first.
     """
     values, errors = levels.value, levels.error
     with np.errstate(all="ignore"):
         known = np.isfinite(errors)
         low = np.where(known, values - errors, -np.inf)
         high = np.where(known, values + errors, np.inf)
-        # what all finer levels leave open: running bounds from the last level up
+        # the interval that all finer levels allow: running bounds from the last level up
         floor, ceiling = low.copy(), high.copy()
         floor[:-1] = np.maximum.accumulate(low[:0:-1], axis=0)[::-1]
         ceiling[:-1] = np.minimum.accumulate(high[:0:-1], axis=0)[::-1]

@@ -1,4 +1,4 @@
-"""Directional differences of a program: along one entry of one input, or along a whole vector."""
+"""Differences of a function along one entry of one input, or along a whole vector."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from gradcheck_cli.truth.numerics.differences import (
 )
 from gradcheck_cli.truth.numerics.noise import POINTS, in_differences, typical
 
-LEFT: Residue = 2.0**-8  # of the steepest quotient: x^3 at 0 has 2^-8 of it left four halvings on
+LEFT: Residue = 2.0**-8  # part of the steepest quotient that x^3 at 0 has left after four halvings
 CLOSER: Step = 2.0**-DEEPEST  # where the steps from `typical` end
 
-ROUNDS = 8  # of contradictions
-# Of a step, from the first to the last of the points where noise is looked for: a bend or a jump is
-# within that of one step and not of the next one, which is half as long.
+ROUNDS = 8  # of contradictions at most
+# Part of a step from the first to the last point where noise is measured: a bend or a jump is that
+# near to one step and not to the next one, which is half as long.
 AROUND: Step = 0.6
-BENT: Enough = 2.0  # times what the longest step bends by: a shorter one does by its square
+BENT: Enough = 2.0  # times the bend over the longest step, which shrinks with the step's square
 
 
 @dataclass(slots=True)
 class Slope:
-    """A derivative along one direction for m outputs: the central (or, at an edge of the domain,
-    one-sided) estimate, what the point is, the one-sided derivatives, and the steepest one-sided
-    quotient on any step (m,), which is how large a derivative of this function may be. `reach` (m,)
-    is the longest step up to which central quotients show this derivative, inf where only a few
-    steps were taken."""
+    """A derivative along one direction for m outputs. `estimate` is central or, at an edge of the
+    domain, one-sided; `sides` has the kind of the point and the one-sided derivatives; `steepest`
+    (m,) is the steepest one-sided quotient on any step, the largest size of a derivative of this
+    function. `reach` (m,) is the longest step up to which central quotients show this derivative;
+    inf if only a few steps were taken."""
 
     estimate: Estimate
     sides: Sides
@@ -52,11 +52,12 @@ class Slope:
 
 @dataclass(slots=True)
 class Sampled:
-    """A function of the inputs with m outputs to be differentiated at `values`.
+    """A function of the inputs with m outputs that is differentiated at `values`.
 
-    `noise` (m,) is the rounding error of one of its values there, `noise_of` that of a value at
-    other inputs, called with these and the value, `bounds` the domain of each input. Where it
-    should be `smooth`, a point that looks rough gets a closer look: there may be a kink very near.
+    `noise` (m,) is the rounding error of one of its values there. `noise_of` returns the rounding
+    error at other inputs, from these and the value. `bounds` has the domain of each input.
+    `smooth`: the function should be smooth, so a point that looks rough is examined closely for a
+    kink very near.
     """
 
     function: Callable[[Values], Float]
@@ -68,8 +69,8 @@ class Sampled:
     smooth: bool = False
 
     def along_entry(self, name: str, flat: int, expected: Float | None = None) -> Slope:
-        """The derivative along entry `flat` of input `name`, by steps that the entry takes
-        exactly; a closer look where it is not the `expected` (m,)."""
+        """The derivative along entry `flat` of input `name`, by steps that are exact for the entry.
+        If it is not the `expected` one (m,), shorter steps are tried."""
         start = np.asarray(self.values[name], dtype=np.float64)
         base = float(start.reshape(-1)[flat])
         low, high = self.bounds.get(name, (-np.inf, np.inf))
@@ -84,17 +85,17 @@ class Sampled:
         scale = typical(start)
         slope = self._slope(moved, scale, low, high, base, expected)
         if expected is not None and not np.all(_agrees(slope, expected)):
-            # next to 0 any step can be taken exactly: x / (|x| + 1e-12) is a line up to 1e-12 only
+            # beside 0 every step is exact: x / (|x| + 1e-12) is a line up to 1e-12 only
             closer = self._slope(moved, scale * CLOSER, low, high, base, expected)
             if _vindicates(closer, slope, expected):
                 return closer
         return slope
 
     def along(self, direction: Mapping[str, Array], expected: Float | None = None) -> Slope:
-        """The derivative along `direction`, input -> weights of the input's shape; a closer look
-        where it is not the `expected` (m,)."""
+        """The derivative along `direction`, input -> weights of the input's shape. If it is not the
+        `expected` one (m,), more steps are tried."""
 
-        # a step moves entries by rounded amounts; that noise is the caller's, as part of `noise`
+        # a step moves entries by rounded amounts; the caller includes this in `noise`
         def moved(step: float) -> Values:
             there = {
                 name: self.values[name] + step * weights for name, weights in direction.items()
@@ -105,7 +106,7 @@ class Sampled:
         return self._slope(moved, self._scale(direction), low, high, 0.0, expected)
 
     def _scale(self, direction: Mapping[str, Array]) -> float:
-        """The t at which some entry has moved by its own size: steps must stay below that."""
+        """The t at which the first entry has moved by its own size: steps must stay below it."""
         scale = np.inf
         for name, weights in direction.items():
             value = np.abs(np.asarray(self.values[name], dtype=np.float64))
@@ -131,7 +132,7 @@ class Sampled:
             return known[step]
 
         def noise_at(step: float) -> Float:
-            # the noisier of both sides; a side outside the domain has no values to be noisy
+            # the noisier of both sides; a side outside the domain has no values
             sides = [
                 np.where(np.isfinite(at(t)), self.noise_of(moved(t), at(t)), np.nan)
                 for t in (step, -step)
@@ -174,13 +175,14 @@ def _agrees(slope: Slope, expected: Float) -> npt.NDArray[np.bool_]:
 
 
 def _vindicates(closer: Slope, slope: Slope, expected: Float) -> bool:
-    """Whether shorter steps show what is expected, and where longer ones do not, more sharply."""
+    """Check whether shorter steps show the expected derivative, and more sharply than longer ones
+    that do not."""
     sharper = closer.estimate.error < slope.estimate.error
     return bool(np.all(_agrees(closer, expected) & (sharper | _agrees(slope, expected))))
 
 
 def _unknown(m: int) -> Slope:
-    """Where no step can be taken."""
+    """The slope at a point where no step can be taken."""
     nothing = Estimate(np.full(m, np.nan), np.full(m, np.inf))
     kind = np.full(m, int(PointKind.SMOOTH))
     return Slope(nothing, Sides(kind, nothing, nothing, np.zeros(m, np.bool_)), np.zeros(m))
@@ -195,9 +197,9 @@ def steepest_of(ladder: Ladder) -> Float:
 
 
 def reach_of(ladder: Ladder, slope: Float) -> Float:
-    """The longest step (m,) of which no shorter one has a central quotient that is another number
-    than this slope: by half of it, or by what is left of the steepest one where that is more. inf
-    where none is, nan where the shortest is."""
+    """The longest step (m,) up to which all central quotients show this slope; inf if all of them
+    do, nan if the shortest does not. A quotient is another one if it differs by half of the slope,
+    or of what LEFT leaves of the steepest quotient if that is more."""
     h = ladder.h[:, None]
     with np.errstate(all="ignore"):
         apart = np.abs((ladder.plus - ladder.minus) / (2 * h) - slope)
@@ -210,13 +212,14 @@ def reach_of(ladder: Ladder, slope: Float) -> Float:
 def louder_near_zero(
     ladder: Ladder, function: Callable[[float], Float], low: float, high: float
 ) -> bool:
-    """Raises the noise of a ladder, in place, where short steps contradict the long ones and are
-    noisier than they were said to be; whether there are such. `where(x == 0, 1, sin(x) / x)` has no
-    rounding at 0; its derivative has u / x of it nearby, until the numerator vanishes.
+    """Raise the noise of a ladder, in place, where short steps contradict the long ones and are
+    noisier than was assumed; return whether any noise was raised. `where(x == 0, 1, sin(x) / x)`
+    has no rounding at 0; its derivative has u / x of it nearby, until the numerator vanishes.
 
-    Only where the shortest step has the value of the point on both sides. Noise is believed that
-    two steps in a row show; shorter ones have more in proportion, as of what is divided by the
-    step. A function that is flat next to the point contradicts long steps, too, but without noise.
+    Noise is raised only if the shortest step has the value of the point on both sides, and only to
+    a level that two successive steps show. Shorter steps get proportionally more, as after a
+    division by the step. A function that is flat beside the point contradicts long steps, too, but
+    without noise.
     """
     raised = False
     h = ladder.h[:, None]
@@ -242,8 +245,8 @@ def louder_near_zero(
 
 
 def _first_contradiction(ladder: Ladder) -> tuple[int, npt.NDArray[np.bool_]]:
-    """The first level whose central quotient excludes the sharpest estimate of longer steps, and
-    the outputs (m,) of which it does."""
+    """The first level with a central quotient that excludes the sharpest estimate of longer steps,
+    and a mask (m,) of the outputs where this happens."""
     levels = central_of_levels(ladder)
     best = np.argmin(levels.error, axis=0)[None]
     value, error = (np.take_along_axis(of, best, axis=0) for of in (levels.value, levels.error))
@@ -260,7 +263,7 @@ def _first_contradiction(ladder: Ladder) -> tuple[int, npt.NDArray[np.bool_]]:
 def _around(
     step: float, function: Callable[[float], Float], low: float, high: float, zero: Float
 ) -> Float:
-    """The noise (m,) of values about a step, on a side inside the domain."""
+    """The noise (m,) of values around a step, on a side inside the domain."""
     around = step * (1 + AROUND * (np.arange(POINTS + 1) / POINTS - 0.5))
     if max(around) > high:
         around = -around

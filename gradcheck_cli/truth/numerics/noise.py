@@ -1,4 +1,5 @@
-"""How much rounding there is in one float64 value of a function."""
+"""The rounding error in one float64 value of a function, from its operations, its size, or
+measured."""
 
 from __future__ import annotations
 
@@ -21,31 +22,31 @@ from gradcheck_cli.truth.numerics.probes import parts
 Function = Callable[[Values], Float]
 """From inputs by name to all outputs, (m,)."""
 
-# Part of the inputs' bits that stay as they are when these move: they move by far more than an ulp,
-# and by so little that no function changes its shape (2^-40 of themselves in float64).
+# Part of the inputs' bits that stay when these move: they move by far more than an ulp, and by so
+# little that no function changes its shape (2^-40 of themselves in float64).
 KEPT: Step = 0.75
 UNEVEN: Step = 1.2345678901234567  # times that, so that the inputs are rounded too
-# Times that, where the inputs are not rounded: times any power of two, either is a fifth or more
-# from a whole number, so that no number on the way is rounded alike at all points, as 1 + x is
-# where x moves by whole ulps of 1. A constant in a function may undo one of them.
+# Times that, if the inputs are not rounded. Multiplied by any power of two, both are a fifth or
+# more from a whole number. So no intermediate number is rounded alike at all points, as 1 + x would
+# be if x moved by whole ulps of 1. A constant in a function may undo one of the two.
 SPREAD: Step = 1.3
 AGAIN: Step = 1.7
 POINTS = 7
-ORDERS = (3, 4, 5)  # of differences in which nothing but noise is left
+ORDERS = (3, 4, 5)  # of differences in which only noise is left
 LONGER = 12  # moves for a value that stays the same
-GROWTH: Step = 8.0  # from one to the next: up to 2^-4 of the inputs in float64
-NEAR_0: Step = 2.0**-32  # of the neighbours' size: how far a zero moves, in units of their moves
+GROWTH: Step = 8.0  # from one move to the next: up to 2^-4 of the inputs in float64
+NEAR_0: Step = 2.0**-32  # part of the neighbours' size that stands for the size of a zero
 BESIDE: Step = 2.0**-20
 """How far from a zero the noise is measured once more, in units of its neighbours."""
 FAR: Step = 0.21823  # about where differences take their longest steps
-# Ulps of float32 from point to point, to see whether values were float32 on their way; with no
-# fractions that come back after a few points, or grow evenly.
+# Ulps of float32 from point to point, to detect casts to float32 inside the function; their
+# fractions neither return after a few points nor grow evenly.
 CASTS: tuple[Step, ...] = (4.382, 13.618, 43.854)
 
 
 def from_sums(zero: Float, sums: Float, unknown: Float | float) -> Float:
-    """Noise (m,) of values `zero` (m,) whose operations' roundings sum to `sums` (m,); `unknown`
-    where those are not finite, as on a vertical tangent."""
+    """The noise (m,) of values `zero` (m,) whose operations' roundings add up to `sums` (m,);
+    `unknown` if that is not finite, as at a vertical tangent."""
     u = FORMATS["float64"].unit_roundoff
     with np.errstate(all="ignore"):
         noise = FIRST_ORDER_SLACK * (sums + u * np.abs(zero))
@@ -53,7 +54,8 @@ def from_sums(zero: Float, sums: Float, unknown: Float | float) -> Float:
 
 
 def from_size(zero: Float, operations: int, dtype: str = "float64") -> Float:
-    """Noise (m,) when only the size of the values is known: every operation rounds at that size."""
+    """The noise (m,) if only the size of the values is known: every operation rounds at that
+    size."""
     u = FORMATS[dtype].unit_roundoff
     size = np.where(np.isfinite(zero), np.abs(zero), 0.0)
     return np.asarray(FIRST_ORDER_SLACK * u * size * np.sqrt(max(operations, 1)))
@@ -67,15 +69,15 @@ def measured(
     dtype: str = "float64",
     grains: bool = False,
 ) -> Float:
-    """Noise (m,) from the values at points next to `values`, where `function` is `zero` (m,); with
-    that of inputs that are rounded to these points unless they are taken exactly. `dtype` is what
-    `function` computes in.
+    """The noise (m,) from the values at points beside `values`, where `function` is `zero` (m,). It
+    includes the rounding of the inputs at these points, unless they are `exact`. `dtype` is the
+    dtype in which `function` computes.
 
     High differences of values that lie close together are noise; the k-th has (2k)! / (k!)^2 times
-    the variance of one value (Hamming; Moré and Wild 2011, "Estimating computational noise").
-    Costs POINTS evaluations, however many outputs there are. `grains`: a value that stays the very
-    same there, or moves evenly, may be what two large numbers leave, in units of their last digit;
-    that is looked for too, with other moves and longer ones.
+    the variance of one value (Hamming; Moré and Wild 2011, "Estimating computational noise"). Costs
+    POINTS evaluations for all outputs. `grains`: a value that stays the same at these points, or
+    moves evenly, may be the difference of two large numbers and change by their last digit. This is
+    looked for with other and longer moves.
     """
     step = 2.0 ** -round(KEPT * FORMATS[dtype].bits)
     factor = _representable(step * SPREAD, dtype) if exact else step * UNEVEN
@@ -109,9 +111,8 @@ def measured_of_layer(
     dtype: str,
     least: Float | float = 0.0,
 ) -> tuple[Float, bool]:
-    """Noise (m,) of a function of which nothing is known, with grains and no less than `least`
-    (m,), and whether it is the noise of values which were float32 on their way although `dtype` is
-    float64."""
+    """The noise (m,) of an unknown function, with grains and no less than `least` (m,), and whether
+    it comes from a cast to float32 inside a function of dtype float64."""
     noise = np.fmax(least, measured(function, values, zero, exact, dtype, grains=True))
     if any(np.any(np.abs(value) < BESIDE) for value in values.values()):
         noise = np.fmax(noise, _beside_zeros(function, values, dtype))
@@ -131,7 +132,7 @@ def _representable(factor: float, dtype: str) -> float:
 
 
 def _table(function: Function, values: Values, zero: Float, factor: float) -> Float:
-    """The values (POINTS + 1, m) at evenly spaced points, the first of which is here."""
+    """The values (POINTS + 1, m) at evenly spaced points, beginning here."""
     shifts = {name: _shift(value, factor) for name, value in values.items()}
     moves = (
         {name: value + k * shifts[name] for name, value in values.items()}
@@ -141,7 +142,7 @@ def _table(function: Function, values: Values, zero: Float, factor: float) -> Fl
 
 
 def in_differences(table: Float) -> Float:
-    """The noise (m,) that its differences of ORDERS say there is."""
+    """The noise (m,) that the differences of ORDERS show."""
     noise = np.zeros(table.shape[1:])
     with np.errstate(all="ignore"):
         for order in ORDERS:
@@ -152,9 +153,9 @@ def in_differences(table: Float) -> Float:
 
 
 def _heard_afar(function: Function, values: Values, zero: Float, noise: Float) -> Float:
-    """The noise (m,) as far as points that lie apart show it too: rounding is as large at any
-    distance. What a pole or a jump does next to the point is gone there. Where values are not
-    finite, the noise stays as it is."""
+    """The noise (m,), limited to the noise at points far apart: rounding is as large there, but the
+    effect of a pole or jump beside the point is gone. The noise is unchanged if a value is not
+    finite."""
     table = [zero]
     for k in range(1, POINTS + 1):
         away = {name: _away(value, k * FAR / POINTS) for name, value in values.items()}
@@ -168,18 +169,18 @@ def _away(value: Array, part: float) -> Array:
     """A value moved by a part of its own size, and a small one by a part of 1."""
     if value.dtype.kind != "f":
         return value
-    with np.errstate(all="ignore"):  # an infinite one is nowhere else
+    with np.errstate(all="ignore"):  # an infinite value does not move
         return value + part * np.fmax(np.abs(value), 1.0)
 
 
 def _of_casts(function: Function, values: Values, zero: Float, known: Float) -> Float:
-    """Noise (m,) of values that were float32 on their way (`x.float()`), 0 where there is none
-    beyond what is `known`.
+    """The noise (m,) of values that were cast to float32 (`x.float()`); 0 where there is none
+    beyond the `known` noise.
 
-    Points that lie less than an ulp of float32 apart do not show it. Farther points do: rounding is
-    as large at any distance, and what the function itself does there grows with it. (One distance
-    may happen to be whole ulps of a number on the way.) No more than some roundings of float32 are
-    believed.
+    Points that lie less than an ulp of float32 apart do not show a cast. Farther points do:
+    rounding is as large at any distance, while the change of the function itself grows with it.
+    (One distance may happen to be whole ulps of an intermediate number.) Noise above some roundings
+    of float32 is not taken for a cast.
     """
     unit = FORMATS["float32"].unit_roundoff
     shown: list[Float] = []
@@ -193,10 +194,10 @@ def _of_casts(function: Function, values: Values, zero: Float, known: Float) -> 
         seen[-1] <= ROUNDING_GRAINS * unit * sizes
     )
     is_rounding &= seen[-1] > NOISE_GROWS * known
-    # steps of a function, as of floor(x) at 1e9, are smaller than a rounding of all that it is of
+    # the steps of a function, as of floor(x) at 1e9, are smaller than the rounding of its inputs
     inputs = max(map(largest_of, values.values()), default=0.0)
     is_rounding &= NOISE_GROWS * seen[-1] >= unit * np.fmin(np.abs(zero), inputs)
-    if np.any(is_rounding):  # a function that is steep here alone, as a square root at 0, is not so
+    if np.any(is_rounding):  # unless the function is steep here alone, like a square root at 0
         there = _a_little_way_off(values)
         value = function(there)
         shown = [_at_ulps_of_float32(function, there, value, ulps) for ulps in CASTS]
@@ -211,8 +212,8 @@ def _at_ulps_of_float32(function: Function, values: Values, zero: Float, ulps: f
 
 
 def _a_little_way_off(values: Values) -> dict[str, Array]:
-    """The values with floating numbers moved by a part of themselves, and zeros by that part of
-    their neighbours."""
+    """The values with floating numbers moved by the part BESIDE of themselves; zeros, of their
+    neighbours."""
     return {
         name: value + BESIDE * np.where(value == 0, typical(value), value)
         if value.dtype.kind == "f"
@@ -224,9 +225,9 @@ def _a_little_way_off(values: Values) -> dict[str, Array]:
 def _grain(
     function: Function, values: Values, zero: Float, factor: float, wanted: Array, limit: float
 ) -> Float:
-    """Half of the first change that a value makes (m,) on ever longer moves, 0 where it makes none:
-    log(1 + exp(x)) - x at 20 comes in steps of an ulp of 20. Moves go both ways: (1 + erf(x)) / 2
-    at -8 changes towards 0 only. A first change beyond `limit` is none of rounding."""
+    """Half of the first change (m,) that a value makes on ever longer moves; 0 if it never changes.
+    For example, log(1 + exp(x)) - x at 20 changes in steps of an ulp of 20. Moves go both ways: (1
+    + erf(x)) / 2 at -8 changes towards 0 only. A first change beyond `limit` is not rounding."""
     found = np.zeros(zero.shape)
     for _ in range(LONGER):
         factor *= GROWTH
@@ -242,17 +243,17 @@ def _grain(
 
 
 def _afar(function: Function, values: Values) -> Float:
-    """The values (m,) where numbers move by their own size, and small ones by about 1: what is
-    small here may be what two numbers of that size leave."""
+    """The values (m,) where numbers move by their own size, and small ones by about 1. A value that
+    is small here may be the difference of two numbers of that size."""
     return function({name: _away(value, FAR) for name, value in values.items()})
 
 
 def _beside_zeros(function: Function, values: Values, dtype: str) -> Float:
-    """Noise (m,) a little way off, where zeros are BESIDE in units of their neighbours. At the zero
-    itself there may be none: x / max(|x|, 1e-15) * log(1 + |x|) is a line there, and has the
-    roundings of 1 + |x| beyond. Nor is there any at a tiny number, for which 1 - x is 1 at all
-    steps that it takes: such numbers go to BESIDE. What the size of the value there explains is not
-    the noise of a value here."""
+    """The noise (m,) a short way off, where zeros are BESIDE in units of their neighbours. At the
+    zero itself there may be none: x / max(|x|, 1e-15) * log(1 + |x|) is a line there, and has the
+    roundings of 1 + |x| beyond. Tiny numbers move to BESIDE, too, because 1 - x is 1 at all of
+    their own steps. Noise that the size of the value there explains is not the noise of a value
+    here."""
     step = UNEVEN * 2.0 ** -round(KEPT * FORMATS[dtype].bits)
     sizes = {
         name: np.where(
@@ -276,7 +277,7 @@ def _beside_zeros(function: Function, values: Values, dtype: str) -> Float:
 
 
 def largest_of(values: Array) -> float:
-    """The largest finite size among numbers, 0 where there is none."""
+    """The largest finite size among numbers; 0 if there is none."""
     flat = np.asarray(values, dtype=np.float64).reshape(-1)
     largest = 0.0
     for inside in parts(flat.size):
@@ -289,9 +290,9 @@ def largest_of(values: Array) -> float:
 
 
 def _shift(value: Array, factor: float) -> Array:
-    """Powers of two, so that nothing is rounded, times `factor`, away from 0 where that is
-    positive; equal entries stay equal. A zero moves by far less than its neighbours: next to it any
-    step can be taken exactly, and x / (|x| + 1e-12) is a line up to 1e-12 only."""
+    """`factor` times powers of two, so that nothing is rounded; away from 0 if `factor` is
+    positive. Equal entries stay equal. A zero moves by far less than its neighbours, because every
+    step beside it is exact: x / (|x| + 1e-12) is a line up to 1e-12 only."""
     value = np.asarray(value)
     if value.dtype.kind != "f":
         return np.zeros((), dtype=value.dtype)

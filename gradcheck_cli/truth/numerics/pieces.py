@@ -1,6 +1,6 @@
-"""Whether steps along a direction cross a kink that meets the point, though the point may see none
-of it: x sees none of max(x^2, y^2) at 0. A framework puts second derivatives together from all
-pieces around, and a difference has met one of them."""
+"""Decide whether steps along a direction cross a kink that passes through the point, even if the
+function has no kink at the point itself, like max(x^2, y^2) at 0. A framework combines second
+derivatives from all pieces around the point, and a difference may have met only one of them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from gradcheck_cli.truth.numerics.differences import Float
 from gradcheck_cli.truth.numerics.directions import Sampled
 from gradcheck_cli.truth.numerics.noise import from_size
 
-PAIRS = 3  # of points around; one tells two pieces of alike entries apart
+PAIRS = 3  # of points around; one pair distinguishes two pieces of equal entries
 LENGTHS: Spread = (
-    4.0  # entries of a displacement are apart by up to two to this power: pieces are wedges
+    4.0  # entries of a displacement differ by up to two to this power: pieces are wedges
 )
 BEYOND: Step = 2.0  # times the longest displacement: steps from there reach the pieces around
-# Times: the step of a kink stays; what a smooth function changes by shrinks as much, and what a
-# division by the distance leaves of rounding grows.
+# Ratio of two distances: the step of a kink stays the same, the change of a smooth function
+# shrinks by this ratio, and rounding that is divided by the distance grows by it.
 CLOSER: Step = 16.0
 
 
 class Crossings:
-    """Of second derivatives, those that cross a kink of the gradient, which is `sampled` with these
-    rows of every input. By an input along which the gradient jumps, as the value has a kink there,
-    there is not even a first derivative: jumps are looked for where rows are `entries`, of which
-    there are few. `digits` is the dtype that the gradient is computed in."""
+    """The second derivatives that cross a kink of the gradient, which `sampled` computes with these
+    rows for every input. If the gradient jumps along an input, because the value has a kink there,
+    not even a first derivative exists. Jumps are looked for only if rows are `entries`, because
+    there are few. `digits` is the dtype in which the gradient is computed."""
 
     def __init__(
         self, sampled: Sampled, rows: Mapping[str, slice], entries: bool, digits: str
@@ -42,8 +42,8 @@ class Crossings:
         self._jumped: dict[str, Array] = {}
 
     def of_block(self, first: str, second: str, directions: Array, tied: Array) -> Array:
-        """The `tied` entries (rows, k) of d(gradient by first)/d(second along k directions) that
-        cross one."""
+        """Mark the `tied` entries (rows, k) of d(gradient by first)/d(second along k directions)
+        that cross a kink."""
         found = np.zeros_like(tied)
         for k in np.flatnonzero(np.any(tied, axis=0)):
             free = self._along(second, directions[k])[self._rows[first]]
@@ -54,7 +54,7 @@ class Crossings:
         return found
 
     def _along(self, name: str, direction: Array) -> Array:
-        """The rows of all inputs that cross a kink."""
+        """Mark the rows of all inputs that cross a kink."""
         key = name, direction.tobytes()
         if key not in self._crossed:
             along = {name: np.reshape(direction, np.shape(self._sampled.values[name]))}
@@ -62,7 +62,7 @@ class Crossings:
         return self._crossed[key]
 
     def _jumps(self, name: str) -> Array:
-        """The entries of an input along which their own derivative jumps."""
+        """Mark the entries of an input along which their own derivative jumps."""
         if not self._entries:
             return np.zeros(1, np.bool_)
         if name not in self._jumped:
@@ -74,16 +74,17 @@ class Crossings:
 def crosses_kinks(
     sampled: Sampled, along: Mapping[str, Array], names: Sequence[str], digits: str
 ) -> npt.NDArray[np.bool_]:
-    """Which outputs (m,) have a kink that meets the point and that steps `along` a direction cross:
-    their derivatives, along any direction, are not the same at both ends and in the middle of lines
-    around the point, however near these are. y crosses none of |x| y at x = 0, and x does. `names`
-    are the inputs that are moved, `digits` the dtype that the function computes in.
+    """Mark the outputs (m,) with a kink that passes through the point and that steps `along` a
+    direction cross. Their derivatives along any direction differ between the ends and the middle of
+    lines around the point, however near the lines are. Steps along y do not cross the kink of |x| y
+    at x = 0; steps along x do. `names` are the inputs to move, `digits` is the dtype in which the
+    function computes.
 
-    The lines are as far away as leaves room for the step of a central difference between rounding,
+    The distance of the lines leaves room for the step of a central difference between rounding,
     u^(1/2) of the inputs' size, and the pieces, u^(1/3).
     """
     unit = FORMATS[digits].unit_roundoff
-    # what is 0 moves alike in all inputs: there most ties are
+    # zeros of all inputs move alike: most ties are there
     scales = {name: _scales(sampled.values[name]) for name in names}
     length = max(float(np.max(np.abs(w) / scales[name])) for name, w in along.items())
     line = {name: w / length for name, w in along.items()}
@@ -93,7 +94,7 @@ def crosses_kinks(
 
 
 def jumps(sampled: Sampled, name: str, digits: str) -> npt.NDArray[np.bool_]:
-    """Which outputs (m,) jump along an entry of an input (n,), (m, n)."""
+    """Mark the outputs that jump along an entry of an input (n,): shape (m, n)."""
     value = np.asarray(sampled.values[name], np.float64)
     found = []
     for unit, scale in zip(np.eye(value.size), np.ravel(_scales(value)), strict=True):
@@ -122,10 +123,10 @@ def _distances(unit: float) -> tuple[float, float]:
 def _stays(
     looks: Sequence[Array], size: Float, digits: str, step: float = 1.0
 ) -> npt.NDArray[np.bool_]:
-    """Whether the largest of what is apart (k, m), far off and near, does not shrink with the
-    distance, nor grow with its inverse, and is more than rounding of values of this `size` (m,)
-    over a `step`. What is not finite is apart. Of few lines that alone grow, a step has met a jump:
-    they say nothing, whereas rounding grows on most."""
+    """Check whether the largest gap (k, m), at a long and a short distance, neither shrinks with
+    the distance nor grows with its inverse, and exceeds the rounding of values of this `size` (m,)
+    over a `step`. An infinite gap counts. If only a few lines grow, a step has met a jump, and
+    these lines are ignored; rounding grows on most lines."""
     lines = [np.where(np.isfinite(look), look, np.inf) for look in looks]
     grown = lines[1] >= np.max(lines[0], axis=0) * np.sqrt(CLOSER)
     met = grown & np.isfinite(lines[1]) & (2 * np.sum(grown, axis=0) < len(grown))
@@ -144,8 +145,8 @@ def _slopes(
     distance: float,
     step: float,
 ) -> tuple[Array, Float]:
-    """Derivatives at both ends and in the middle of lines, (lines, 3, m), and how large the values
-    are, at most (m,)."""
+    """The derivatives at both ends and in the middle of lines, (lines, 3, m), and the largest size
+    of the values, (m,)."""
     rng = generator(0, 37)
     values = sampled.values
     shapes = {name: np.shape(values[name]) for name in scales}
@@ -158,7 +159,7 @@ def _slopes(
         turns = {name: scales[name] * signs(rng, shape) for name, shape in shapes.items()}
         lengths = {name: rng.uniform(-LENGTHS, 0.0, shape) for name, shape in shapes.items()}
         tangent = {name: scales[name] * signs(rng, shape) for name, shape in shapes.items()}
-        # of two pieces one is seen by a displacement, the other by that of the inverse lengths
+        # a displacement sees one of two pieces, and the one with inverse lengths sees the other
         for bits in (lengths, {name: -LENGTHS - bits for name, bits in lengths.items()}):
             away = {name: turns[name] * np.exp2(bits[name]) for name in scales}
             middle = moved(values, distance, away)

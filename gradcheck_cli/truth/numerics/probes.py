@@ -1,4 +1,4 @@
-"""Random directions and cotangents in place of a whole Jacobian, and what they promise to find."""
+"""Random directions and cotangents that replace a whole Jacobian, and the errors that they find."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from gradcheck_cli.truth.numerics.differences import Float
 COTANGENTS = 4
 MANY = 2**21  # entries of leaves: for so many a second cotangent takes as long as all differences
 MOST_DIRECTIONS = 8
-# Numbers are drawn evenly from -1 .. 1 and moved away from 0 by LEAST: none hides an entry. They
-# have a density, so that no combination of them cancels but by chance.
+# Numbers are drawn evenly from -1 .. 1 and moved away from 0 by LEAST, so that none hides an entry.
+# They have a density, so a combination of them cancels only by chance.
 LEAST: Spread = 0.5
 DENSITY: Spread = 0.5
 SQUARE: Spread = 13 / 12  # their mean square
@@ -29,15 +29,15 @@ SQUARE: Spread = 13 / 12  # their mean square
 # densities"; Ball 1986, "Cube slicing in R^n"): the chance to be within t of 0 is at most CLOSE t.
 CLOSE: Spread = 2 * math.sqrt(2) * DENSITY
 PART = 2**15  # entries that are worked on at once
-REMEMBERED = 2**17  # numbers of a direction that are drawn once: they are requested a dozen times
+REMEMBERED = 2**17  # numbers of a direction that is kept: it is requested a dozen times
 
 
 class Draws:
-    """Seeded directions over all leaves and cotangents over all outputs, drawn again whenever they
-    are requested: one of a million entries is not worth its memory. Signs and sizes of all entries
-    are random, sizes between LEAST and 3 LEAST. A leaf's part is as large as the leaf by a power of
-    two (`by_entry`: each of its entries as large as itself), an output's part as the inverse of
-    that output."""
+    """Seeded directions over all leaves and cotangents over all outputs. Large ones are drawn again
+    for each request, because one of a million entries is not worth its memory. Signs and sizes of
+    all entries are random, with sizes between LEAST and 3 LEAST. A leaf's part is scaled by the
+    leaf's size as a power of two (`by_entry`: each entry by its own size), an output's part by the
+    inverse of the output's size."""
 
     def __init__(self, seed: int, fmt: FloatFormat) -> None:
         self._seed = seed
@@ -47,8 +47,8 @@ class Draws:
         self.by_entry = False
 
     def direction(self, number: int, leaf: Leaf, place: int, narrow: bool = False) -> Float:
-        """The part of direction `number` that belongs to a leaf, the `place`-th of all, flat; where
-        it may be `narrow` in float32, if that holds it."""
+        """The flat part of direction `number` for a leaf, the `place`-th of all; in float32 if it
+        may be `narrow`, the leaf is large and all of its entries move alike."""
         is_narrow = narrow and leaf.size > REMEMBERED and not self.by_entry
         found: Any = np.empty(leaf.size, np.float32 if is_narrow else np.float64)
         for inside, drawn in self.unscaled(number, leaf, place):
@@ -57,7 +57,7 @@ class Draws:
         return given
 
     def unscaled(self, number: int, leaf: Leaf, place: int) -> Iterator[tuple[slice, Float]]:
-        """The direction before it is scaled, part by part; not to be written to."""
+        """Yield the direction before scaling, part by part. Read-only."""
         key, seed = (number, place), [self._seed, 11, number, place]
         if leaf.size > REMEMBERED:
             yield from self._parts_drawn(seed, leaf.size)
@@ -68,18 +68,17 @@ class Draws:
             yield inside, self._drawn_before[key][inside]
 
     def scales(self, leaf: Leaf, inside: slice = slice(None)) -> Float:
-        """How far the entries of a leaf move, by the size of what is drawn for each: (n,), or (1,)
-        where all move alike."""
+        """How far each entry of a leaf moves per unit drawn: (n,), or (1,) if all move alike."""
         return self.entry_scales(leaf, inside) if self.by_entry else np.array([self.size(leaf)])
 
     def size(self, leaf: Leaf) -> float:
-        """How far its entries move where all move alike."""
+        """How far the entries of a leaf move if all move alike."""
         if leaf.name not in self._sizes:
             self._sizes[leaf.name] = scale_of(leaf.kept)
         return self._sizes[leaf.name]
 
     def entry_scales(self, leaf: Leaf, inside: slice) -> Float:
-        """How far they move where each moves by its own size."""
+        """How far the entries move if each moves by its own size."""
         found = np.abs(leaf.kept.reshape(-1)[inside], dtype=np.float64)
         found[found == 0] = self.size(leaf)
         return found
@@ -89,14 +88,14 @@ class Draws:
         return float(self.scales(leaf, slice(flat, flat + 1))[0])
 
     def least_scale(self, leaf: Leaf) -> float:
-        """The smallest of them."""
+        """The smallest move of an entry of the leaf; inf for a leaf without entries."""
         if not self.by_entry:
             return self.size(leaf) if leaf.size else np.inf
         sizes = (float(np.min(self.scales(leaf, inside))) for inside in parts(leaf.size))
         return min(sizes, default=np.inf)  # of a leaf without entries
 
     def cotangents(self, outputs: Sequence[Output], values: Float, count: int) -> Float:
-        """The first cotangents, (count, m); of a single output there is but one, 1."""
+        """The first `count` cotangents, (count, m); for a single output the cotangent 1 alone."""
         if values.size == 1:
             return np.ones((1, 1))
         rows = np.empty((count, values.size))
@@ -128,31 +127,33 @@ class Draws:
 
 
 def dot(one: Float, other: Float) -> float:
-    """By NumPy alone: BLAS would have threads wait for each other over so little."""
+    """The dot product by NumPy alone: the threads of BLAS would wait for each other over so little
+    work."""
     return float(np.einsum("i,i", one, other))
 
 
 def moves(direction: Float) -> bool:
-    """Whether any of its entries is not zero."""
+    """Check whether any entry of the direction is not zero."""
     return any(np.any(direction[inside]) for inside in parts(direction.size))
 
 
 def parts(size: int) -> Iterator[slice]:
-    """Slices of as many entries as fit a processor's cache."""
+    """Yield slices of so many entries as fit a processor's cache."""
     for start in range(0, size, PART):
         yield slice(start, min(start + PART, size))
 
 
 def _all_small(limit: float, directions: int, cotangents: int) -> float:
-    """A bound of the probability that an error of norm 1, whatever its pattern E, shows in no
-    product with so many cotangents and directions by more than `limit`.
+    """A bound on the probability that an error of norm 1 with any pattern E shows in no product of
+    these cotangents and directions by more than `limit`.
 
     Given the cotangents v, the product v^T E u is within `limit` of 0 with a chance of at most
-    CLOSE limit / |v^T E|, in each direction u anew. Each |v^T E|^2 is a mean of squares (v^T e)^2
-    over normed columns e, so that E h(|v^T E|^2) is at most E h((v^T e)^2) for convex h; with h
-    linear from 3 t^2 down, and 0 beyond, |v^T E| <= t has a chance of at most sqrt(3) CLOSE t. The
-    largest of all |v^T E| is then no smaller than the largest of as many even draws x from 0 .. 1
-    over sqrt(3) CLOSE. For a single number none is drawn: it is 1, and |v^T E| is the norm.
+    CLOSE limit / |v^T E|, independently in each direction u. Each |v^T E|^2 is a mean of squares
+    (v^T e)^2 over normed columns e, so E h(|v^T E|^2) is at most E h((v^T e)^2) for convex h. With
+    h linear from 3 t^2 down, and 0 beyond, |v^T E| <= t has a chance of at most sqrt(3) CLOSE t.
+    The largest of all |v^T E| is then no smaller than the largest of as many even draws x from 0 ..
+    1 over sqrt(3) CLOSE. For a single output no cotangent is drawn: it is 1, and |v^T E| is the
+    norm.
     """
     if cotangents == 0:
         return float(min(1.0, CLOSE * limit) ** directions)
@@ -164,9 +165,9 @@ def _all_small(limit: float, directions: int, cotangents: int) -> float:
 
 @cache
 def smallest(directions: int, cotangents: int, power: float) -> float:
-    """The norm of the smallest error that is missed with a probability of no more than
-    1 - `power`, in units of the tolerance. So many `cotangents` are drawn: none for a single
-    number."""
+    """The norm of the smallest error that is missed with a probability of at most 1 - `power`, in
+    units of the tolerance. `cotangents` is the number of random cotangents: none for a single
+    output."""
     low, high = 0.0, 40.0  # as a power of two
     for _ in range(24):
         middle = (low + high) / 2
@@ -178,11 +179,11 @@ def smallest(directions: int, cotangents: int, power: float) -> float:
 
 
 def smallest_single(limits: Float, cotangents: int, power: float) -> float:
-    """The smallest error of a single entry that is missed with a probability of no more than
-    1 - `power`, where its product with cotangent k and direction d shows beyond limits[k, d].
+    """The smallest error of a single entry that is missed with a probability of at most 1 -
+    `power`. Its product with cotangent k and direction d shows beyond limits[k, d].
 
-    Directions move the entry by LEAST at least, so that it is missed where no v_k, which are drawn
-    evenly from LEAST on, is beyond the least limit of its products. Where no `cotangents` are drawn
+    Directions move the entry by LEAST at least. So it is missed only if no v_k, which are drawn
+    evenly from LEAST on, exceeds the least limit of its products. Without `cotangents`, the
     directions take their place.
     """
     reach = np.min(limits, axis=1) / LEAST if cotangents else limits[0]

@@ -1,10 +1,10 @@
-"""Differences of weighted sums of many outputs, some of which have kinks nearby: each output is
-taken at the longest steps that cross none of its own, on both sides of the point or on one.
+"""Differences of weighted sums of many outputs, some of which have kinks nearby. Each output is
+taken at the longest steps that cross none of its own kinks, on both sides of the point or on one.
 
 In a layer of ReLUs, a step of 2^-9 crosses the kinks of a few outputs in a thousand; behind a
-hidden layer, those of most. Steps that cross none at all are so short that the rounding of all
-outputs together drowns the sums; that of the few outputs which need such steps does not. Of kinks
-at random places few outputs have one on either side, so that few have to wait.
+hidden layer, the kinks of most. Steps that cross no kink at all are so short that the rounding of
+all outputs together hides the sums. The rounding of the few outputs that need such steps does not.
+Kinks at random places are on both sides of only a few outputs, so few outputs need shorter steps.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ from gradcheck_cli.truth.numerics.verify_first import (
 
 STRIDE = 5  # levels from one look to the next, which leave 1 of 32 kinks
 BY_CHANCE = 8  # outputs that may all have to wait once more
-# Of the slope of an output, more than bending leaves of it (5e-9 was the most of 25,000 outputs of
+# Part of the slope of an output: more than its bending leaves (at most 5e-9 for 25,000 outputs of
 # a tanh). Kinks that move a quotient by less are rare, and the bars of the sums account for them.
 SETTLED: Enough = 2.0**-26
-# Times noise / smallest step: more than rounding leaves, even of long sums. Shorter steps, on which
-# it is larger, would gain nothing.
+# Times noise / smallest step: more than rounding leaves, even in long sums. Shorter steps, on which
+# rounding is larger, would gain nothing.
 DROWNED: Enough = 128.0
-# Times the noise of a central difference: that of one from one side (`differences`).
+# The noise of a one-sided difference, in units of that of a central one (`differences`).
 LOUDER: Enough = 9.0
-# Levels from where the next look would begin to a step that 1 of 32 kinks is within. It is 5 levels
-# below the shortest one that outputs were held from: rounding is 32 times as large beside it, of
-# which LOUDER * DROWNED leaves four times what `bends` hears.
+# Levels from the start of the next look to a step that 1 of 32 kinks is within. It is 5 levels
+# below the shortest step of outputs that are held back: rounding is 32 times as large there, so
+# LOUDER * DROWNED leaves four times what `bends` detects.
 BESIDE = 2
 NEITHER = 2  # of the sides of an output
 
 
 @dataclass(slots=True)
 class Sums:
-    """The derivatives (k,) of weighted sums of outputs, their bars, and the steepest quotients;
-    `level` is where the last look began that was needed, `usual` where the first one did at which
-    most outputs were smooth."""
+    """The derivatives (k,) of weighted sums of outputs, their error bars, and the steepest
+    quotients. `level` is the level where the last look began, `usual` that of the first look at
+    which most outputs were smooth."""
 
     value: Float
     error: Float
@@ -66,14 +66,14 @@ class Sums:
     usual: int
 
     def add(self, ladder: Ladder, side: int) -> None:
-        """Those of further outputs, by central differences or (1, -1) from one side."""
+        """Add the sums of further outputs, by central differences (0) or from one side (1, -1)."""
         found = one_sided(ladder, side) if side else central(ladder)
         self.value += found.value
         self.error += found.error
         self.steepest += steepest_of(ladder)
 
     def probe(self, expected: Float) -> Probe:
-        """What the first of them say about what is expected."""
+        """Compare the first sums with the expected derivatives."""
         first = slice(len(expected))
         estimate = Estimate(self.value[first].copy(), self.error[first].copy())
         agrees = np.abs(estimate.value - expected) <= estimate.error
@@ -82,10 +82,10 @@ class Sums:
 
 
 def sifted(line: Line, rows: Float, level: int) -> Sums | None:
-    """What FEWER steps say about the derivatives of `rows` (k, m) @ F, from `level` on for outputs
-    that are smooth there, and STRIDE levels further down for the others; `line` is of F itself.
-    None where a step leaves the domain, a value is not finite, or outputs are left that bend on any
-    step: what has a kink at the point itself is not sifted."""
+    """The derivatives of `rows` (k, m) @ F by FEWER steps: from `level` on for outputs that are
+    smooth there, and STRIDE levels further down for the others. `line` is a line of F itself. None
+    if a step leaves the domain, a value is not finite, or some outputs bend on every step: a kink
+    at the point itself cannot be sifted."""
     nothing = np.zeros(len(rows))
     total = Sums(nothing, nothing.copy(), nothing.copy(), level, level)
     waiting = np.flatnonzero(np.any(rows != 0, axis=0))
@@ -130,31 +130,31 @@ def sifted(line: Line, rows: Float, level: int) -> Sums | None:
 
 
 def _is_drowned(ladder: Ladder, outputs: Array) -> bool:
-    """Whether the rounding of these outputs leaves too little of all quotients."""
+    """Check whether rounding leaves too little of the quotients of these outputs."""
     slopes = steepest_of(ladder)[outputs]
     return bool(np.all(ladder.noise[-1][outputs] > VAGUE_BAR * ladder.h[-1] * slopes))
 
 
 @dataclass(slots=True)
 class _OneSided:
-    """Outputs (their places, (m,)) that are smooth on one `side` on the steps of a ladder."""
+    """Outputs (places, (m,)) that are smooth on one `side` on the steps of a ladder."""
 
     outputs: Array
     side: int
     ladder: Ladder
 
     def of(self, chosen: Array) -> _OneSided:
-        """Some of them."""
+        """Some of the outputs."""
         return _OneSided(self.outputs[chosen], self.side, self.ladder.of(chosen))
 
     def settled(self, near: Ladder, rows: Float, total: Sums) -> Array:
-        """Which of them (m,) have no kink at the point itself, as the shortest step of `near`
-        crosses none on either side; adds their sums. On that step, `bends` would hear no more
-        rounding than is `enough` on those of the ladder."""
+        """Mark the outputs (m,) without a kink at the point itself, because the shortest step of
+        `near` crosses none on either side, and add their sums to `total`. On that step, `bends`
+        would detect no more rounding than is `enough` on the steps of the ladder."""
         step, quotients = near.h[-1], quotients_of(self.ladder, self.side)
         apart = np.abs(near.plus[-1] - 2 * near.zero + near.minus[-1]) / step
-        # the quotients of both sides part by the second derivative times the step, and those of one
-        # side grow by half of that
+        # the quotients of both sides differ by the second derivative times the step, and those of
+        # one side grow by half of that
         bent = 2 * np.abs(quotients[0] - quotients[-1]) / (self.ladder.h[0] - self.ladder.h[-1])
         enough = _enough(self.ladder, np.abs(quotients[-1]), LOUDER)
         clear: Array = apart <= np.maximum(BENDING * bent * step, enough)
@@ -165,17 +165,17 @@ class _OneSided:
 
 
 def _noise(noise: Float, rows: Float) -> Float:
-    """That of each output (m,), no less than is usual for its part of the sums: where terms cancel
-    in one output, its size says too little."""
+    """The noise of each output (m,), no less than is usual for its part of the sums: where terms
+    cancel in one output, its size says too little."""
     weights = np.abs(rows[0])
     usual = np.sqrt(np.mean(np.square(weights * noise)))
     return np.asarray(np.maximum(noise, usual / weights))
 
 
 def _smooth_sides(ladder: Ladder) -> Array:
-    """By output (m,), where it does not bend and has a bar that is narrow beside the slopes of all:
-    0 on both sides, 1 above alone, -1 below, or NEITHER. What is smooth on each side, and not on
-    both, has a kink next to the point."""
+    """The sides (m,) on which each output does not bend and has a bar that is narrow compared with
+    the slopes of all: 0 for both, 1 for above alone, -1 for below alone, or NEITHER. An output that
+    is smooth on each side, but not on both together, has a kink beside the point."""
     slopes = np.abs(ladder.plus[-1] - ladder.minus[-1]) / (2 * ladder.h[-1])
     usual = float(np.sqrt(np.mean(np.square(slopes)))) if slopes.size else 0.0
     found = np.empty(slopes.size, dtype=np.int8)

@@ -1,5 +1,5 @@
-"""Directional differences of a function whose derivative is known already, if it is right: a few
-steps where they confirm it, and more only where they do not."""
+"""Directional differences of a function with an expected derivative: a few steps if they confirm
+it, more steps only if they do not."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from gradcheck_cli.truth.numerics.differences import (
 from gradcheck_cli.truth.numerics.directions import Sampled, Slope, steepest_of
 
 FIRST_LEVEL = 3  # the first step is an eighth of `climb`'s: four levels from there reach rounding
-LEVELS = 4  # at once: truncation O(h^8), so 1e-14 for what bends on the scale of its inputs
-FEWER = 3  # of them without the longest: O(h^6), which is enough for bars of RELATIVE, mostly
+LEVELS = 4  # at once: truncation O(h^8), so 1e-14 if the function bends on the scale of its inputs
+FEWER = 3  # of these, without the longest: O(h^6), mostly enough for bars of RELATIVE
 RELATIVE: Enough = 2.0**-30  # a bar below this part of the slope is narrow enough to go on with
-# Times noise / smallest step: what all levels leave of the noise, and no bending.
+# Times noise / smallest step: the noise that all levels leave, without any bending.
 FLOOR: Enough = 32.0
 
 
 @dataclass(slots=True)
 class Probe:
-    """What a few steps say: the estimate (k,) with its bars, what the point is, and whether the
-    expected derivative lies within every bar. Where one-sided quotients stay `apart` as steps
-    shrink, and are no kink, these steps are too few to say what the point is. `level` is where the
-    steps began, `levels` how many there were."""
+    """The result of a few steps: the estimate (k,) with its bars, the kind of the point, and
+    whether the expected derivative lies within every bar. `apart`: one-sided quotients stay apart
+    as steps shrink, so these steps are too few to tell the kind of the point. `level` is the level
+    of the first step, `levels` the number of steps."""
 
     estimate: Estimate
     sides: Sides
@@ -59,9 +59,10 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A function of one step t with k outputs: `many` gives their values (steps, k) at several
-    steps, `zero` (k,) that at 0; `noise` (k,) is the rounding of one value. Steps are taken from
-    `scale` down, inside `low` .. `high`, and exactly at `base`; none is taken twice."""
+    """A function of one step t with k outputs. `many` returns the values (steps, k) at several
+    steps, `zero` (k,) is the value at 0, `noise` (k,) the rounding of one value. Steps are taken
+    from `scale` down, inside `low` .. `high`, and are exact at `base`. No step is evaluated
+    twice."""
 
     many: Callable[[Sequence[float]], Float]
     zero: Float
@@ -73,7 +74,7 @@ class Line:
     known: dict[float, Float] = field(default_factory=dict)
 
     def at(self, steps: Sequence[float]) -> Float:
-        """The values (steps, k)."""
+        """The values at these steps, (steps, k)."""
         new = [float(step) for step in steps if float(step) not in self.known]
         if new:
             self.known.update(zip(new, self.many(new), strict=True))
@@ -81,7 +82,7 @@ class Line:
 
 
 def look(line: Line, expected: Float, level: int, levels: int = LEVELS) -> Probe | None:
-    """`levels` central differences, from one level of `climb` down; None where there is no
+    """Take `levels` central differences, from this level of `climb` down; None if there is no
     ladder."""
     ladder = laddered(line, level, levels)
     if ladder is None:
@@ -100,8 +101,9 @@ def laddered(
     outputs: Array | slice | None = None,
     noise: Float | None = None,
 ) -> Ladder | None:
-    """`levels` steps of both signs, from one level of `climb` down; of these outputs, which have
-    this noise (None: of all). None where a step leaves the domain or a value is not finite."""
+    """The ladder of `levels` steps of both signs, from this level of `climb` down; of these
+    `outputs`, whose noise is `noise` (None: all outputs). None if a step leaves the domain or a
+    value is not finite."""
     steps = FIRST_STEP * line.scale * np.ldexp(1.0, -np.arange(level, level + levels))
     h = exact_steps(steps, line.base)
     if h[-1] <= 0 or h[0] > min(line.high, -line.low):
@@ -109,7 +111,7 @@ def laddered(
     zero = line.zero
     if outputs is None:
         values = line.at([*h, *-h])
-    else:  # of many, which are not kept
+    else:  # of many outputs the values are not kept
         values, zero = line.many([*h, *-h])[:, outputs], zero[outputs]
     if not np.all(np.isfinite(values)):
         return None
@@ -118,8 +120,8 @@ def laddered(
 
 
 def first_look(line: Line, expected: Float, relative: float, level: int) -> Probe | None:
-    """A look at LEVELS steps; without the longest of them where bars are as narrow as is wanted
-    even so."""
+    """A look at LEVELS steps, without the longest of them if the bars are narrow enough without
+    it."""
     found = None
     if relative >= RELATIVE:
         found = look(line, expected, level + LEVELS - FEWER, FEWER)
@@ -129,9 +131,9 @@ def first_look(line: Line, expected: Float, relative: float, level: int) -> Prob
 
 
 def long_look(line: Line, expected: Float, relative: float, level: int) -> Probe | None:
-    """A look that goes on to shorter steps, one level at a time, while it is confirmed and they
-    narrow its bars, until these are `relative` to the slope; a first look where that does not make
-    them narrow enough."""
+    """A look that adds shorter steps, one level at a time, while it is confirmed and they narrow
+    its bars, until the bars are `relative` to the slope. If the bars do not become narrow enough, a
+    first look."""
     found = look(line, expected, level + LEVELS - FEWER, FEWER)
     while found is not None and found.confirmed:
         bars = found.estimate.error
@@ -147,8 +149,9 @@ def long_look(line: Line, expected: Float, relative: float, level: int) -> Probe
 
 
 def bends(ladder: Ladder, least: Float | float = 0.0) -> npt.NDArray[np.bool_]:
-    """Outputs (k,) whose one-sided quotients stay apart by more than the `least` as steps shrink,
-    as at a kink: their distance is in proportion to the step where there is a second derivative."""
+    """Mark the outputs (k,) whose one-sided quotients stay apart by more than `least` as steps
+    shrink, as at a kink. If there is a second derivative, their distance is in proportion to the
+    step."""
     apart = np.abs(ladder.plus - 2 * ladder.zero + ladder.minus) / ladder.h[:, None]
     heard = 8 * ladder.noise[-1] / ladder.h[-1]  # 4 roundings a step, twice that to be sure
     smooth = BENDING * apart[0] * (ladder.h[-1] / ladder.h[0])
@@ -156,28 +159,29 @@ def bends(ladder: Ladder, least: Float | float = 0.0) -> npt.NDArray[np.bool_]:
 
 
 def even(estimate: Estimate) -> Sides:
-    """A smooth point: both sides have the slope of the whole."""
+    """The sides of a smooth point: both have the slope of the whole."""
     smooth = np.full(estimate.value.size, int(PointKind.SMOOTH))
     return Sides(smooth, estimate, estimate, np.zeros(estimate.value.size, dtype=np.bool_))
 
 
 def narrow(found: Probe, line: Line, expected: Float, relative: float) -> bool:
-    """Whether the bars say enough: beside the slope, or as much as rounding lets any say."""
+    """Check whether the bars are narrow enough: compared with the slope, or as narrow as rounding
+    permits."""
     last = FIRST_STEP * line.scale * 2.0 ** (1 - found.level - found.levels)
     enough = np.maximum(relative * _size(found, expected), FLOOR * line.noise / last)
     return bool(np.all(found.estimate.error <= enough))
 
 
 def _size(found: Probe, expected: Float) -> Float:
-    """How large the slope is on any step, (k,)."""
+    """The size of the slope on any step, (k,)."""
     return np.maximum(np.abs(expected), found.steepest)
 
 
 def descend(line: Line, expected: Float, relative: float, level: int = FIRST_LEVEL) -> Probe | None:
-    """Looks at ever smaller steps until bars are narrow and hold what is expected, until two looks
-    in a row contradict it and not each other, or until rounding is larger than all contradictions.
-    Kinks that are near, but not at the point, are left behind like this. None: no look was
-    possible."""
+    """Take looks at ever smaller steps until the bars are narrow and contain the expected
+    derivative, until two successive looks contradict it and not each other, or until rounding is
+    larger than all contradictions. This leaves kinks behind that are near the point but not at it.
+    None if no look was possible."""
     last: Probe | None = None
     while level < DEEPEST:
         found = long_look(line, expected, relative, level)
@@ -189,7 +193,7 @@ def descend(line: Line, expected: Float, relative: float, level: int = FIRST_LEV
                 return found
             if last is not None and same_story(last, found):
                 return found
-            level = found.level + 1  # rounding soon hides what was seen: half the steps at once
+            level = found.level + 1  # rounding soon hides a contradiction: halve the steps once
         last = found
         apart = np.abs(found.estimate.value - expected)
         smallest = FIRST_STEP * line.scale * 2.0 ** -(found.level + LEVELS)
@@ -199,7 +203,8 @@ def descend(line: Line, expected: Float, relative: float, level: int = FIRST_LEV
 
 
 def same_story(one: Probe, other: Probe) -> bool:
-    """Both contradict what was expected, and their bars meet, where either does."""
+    """Check whether both looks contradict the expected derivative somewhere, and their bars meet
+    wherever either does."""
     off = ~(one.agrees & other.agrees)
     gap = np.abs(one.estimate.value - other.estimate.value)
     meet = gap <= one.estimate.error + other.estimate.error
@@ -208,9 +213,9 @@ def same_story(one: Probe, other: Probe) -> bool:
 
 @dataclass(slots=True)
 class Quick(Sampled):
-    """A `Sampled` that believes the expected derivative where one look confirms it. `many` are the
-    values at several inputs, (k, m); `measure` finds the noise better, and is asked once, before
-    the first slope that needs it."""
+    """A `Sampled` that accepts the expected derivative if one look confirms it. `many` returns the
+    values at several inputs, (k, m). `measure` returns a better estimate of the noise; it is called
+    once, before the first slope that needs it."""
 
     many: Callable[[Sequence[Values]], Float] = field(kw_only=True)
     measure: Callable[[], Float] = field(kw_only=True)
