@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gradcheck_cli.cli.one_file import read_specs, show_mistakes
-from gradcheck_cli.cli.option_types import Engines
+from gradcheck_cli.cli.option_types import Engines, Number
 from gradcheck_cli.cli.streams import color_option, prepare_streams
 from gradcheck_cli.domain.errors import UsageError
 
@@ -26,12 +26,20 @@ if TYPE_CHECKING:
     type=click.Path(dir_okay=False),
     help="Also write a script that reproduces the finding with the framework alone.",
 )
+@click.option(
+    "--budget",
+    type=Number(min=0),
+    default=300.0,
+    metavar="SECONDS",
+    help="When to stop and print the smallest one so far; default: 300.",
+)
 @color_option
 def command(
     path: str,
     code: str | None,
     engine: tuple[str, ...] | None,
     repro: str | None,
+    budget: float,
     color: str | None,
 ) -> int:
     """Shrink the formula or layer of a finding, and print it as a spec.
@@ -51,14 +59,16 @@ def command(
         return USAGE
     if len(specs) != 1:
         raise UsageError(f"{path} has {len(specs)} specs, but `gradcheck reduce` takes one")
-    found = reduce(specs[0], code, RunOptions(engines=Layered(override=engine)))
+    found = reduce(specs[0], code, RunOptions(engines=Layered(override=engine)), budget)
     if found is None:
         click.echo(f"{path}: nothing to reduce: no such finding", err=True)
         return NOTHING_CHECKED
     click.echo(_spec(found), nl=False)
     if found.reason:
         click.echo(f"{path}: the operations of the layer stay: {found.reason}", err=True)
-    if not found.is_smaller:
+    if found.stopped:
+        click.echo(f"{path}: stopped after {found.tried} tries; more may be removed", err=True)
+    elif not found.is_smaller:
         click.echo(f"{path}: nothing could be removed without losing the finding", err=True)
     if repro is not None:
         _write(found, Path(repro))

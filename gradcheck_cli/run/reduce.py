@@ -10,6 +10,8 @@ formula that keeps the finding replaces the current one, until there is none.
 from __future__ import annotations
 
 import ast
+import math
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
@@ -31,9 +33,6 @@ from gradcheck_cli.run.lift import inputs_of, lift
 from gradcheck_cli.run.session import run
 from gradcheck_cli.run.workers.pool import Pool
 
-MOST_TRIED = 400
-"""Formulas that are run before the smallest so far is given."""
-
 TOGETHER = 4
 """The most formulas that are run at once; of those that keep the finding, the first is taken. After
 a step that was taken it is one, as the next one often is, too, and what is compiled costs seconds;
@@ -46,7 +45,8 @@ _DIGITS = (1, 2, 4)
 class Reduced:
     """A formula as `text`, its spec, and its finding. `tried` formulas were run. If a layer cannot
     become a formula, the text is empty and `reason` says why. `is_smaller`: something was removed.
-    `is_alone`: no other engine, dtype or mode has the finding."""
+    `is_alone`: no other engine, dtype or mode has the finding. `stopped`: the time was over before
+    every step was tried."""
 
     text: str
     spec: Spec
@@ -55,11 +55,15 @@ class Reduced:
     reason: str = ""
     is_smaller: bool = False
     is_alone: bool = True
+    stopped: bool = False
 
 
-def reduce(spec: Spec, code: str | None, options: RunOptions) -> Reduced | None:
-    """The smallest formula or layer that has the first finding of `spec` with this code (None: its
-    first error). None if there is no such finding."""
+def reduce(
+    spec: Spec, code: str | None, options: RunOptions, budget: float = math.inf
+) -> Reduced | None:
+    """The smallest formula or layer found within `budget` seconds that has the first finding of
+    `spec` with this code (None: its first error). None if there is no such finding."""
+    until = time.monotonic() + budget
     pool = Pool()
     try:
         whole = replace(spec, allow=(), train=None, points=spec.points[:1], pointed=False)
@@ -71,10 +75,10 @@ def reduce(spec: Spec, code: str | None, options: RunOptions) -> Reduced | None:
         text = "" if spec.implementations else folded_statements(spec.program)
         start = Reduced(text, whole, found, 2, is_alone=is_alone)
         if not is_alone:
-            return _smallest(start, options, pool)
+            return _smallest(start, options, pool, until)
         if spec.implementations and found.engine is not None:
             start = _as_formula(start, same, pool)
-        return _smallest(start, same, pool)
+        return _smallest(start, same, pool, until)
     finally:
         pool.kill()
 
@@ -98,14 +102,17 @@ def _as_formula(layer: Reduced, options: RunOptions, pool: Pool) -> Reduced:
     return replace(layer, reason="its lifted formula does not have the finding")
 
 
-def _smallest(best: Reduced, options: RunOptions, pool: Pool) -> Reduced:
-    """Makes `best` smaller as long as a step keeps its finding."""
+def _smallest(best: Reduced, options: RunOptions, pool: Pool, until: float) -> Reduced:
+    """Makes `best` smaller as long as a step keeps its finding and `time.monotonic` is below
+    `until`."""
     tried, seen = best.tried, {best.text}
     while True:
         steps = (made for made in smaller(best.text, best.spec) if _key(made) not in seen)
         taken, together = None, 1
-        while taken is None and tried < MOST_TRIED:
+        while taken is None:
             batch = list(islice(steps, together))
+            if batch and time.monotonic() >= until:
+                return replace(best, tried=tried, stopped=True)
             if not batch:
                 break
             together = min(2 * together, TOGETHER)

@@ -72,6 +72,16 @@ def test_a_layer_without_numbers_is_reduced_too(tmp_path: Path) -> None:
     assert "modes:" not in _spec(found)
 
 
+def test_when_the_time_is_over_what_has_the_finding_is_given_as_it_is() -> None:
+    spec = spec_of(TEXT, {"x": [200.0, 1.0], "y": [1.0, 2.0]})
+    found = reduce(spec, "GC201", OPTIONS, budget=0)
+    assert found is not None
+    assert (found.finding.code, found.stopped, found.is_smaller) == ("GC201", True, False)
+    whole = reduce(spec, "GC201", OPTIONS)
+    assert whole is not None
+    assert (whole.stopped, whole.is_smaller) == (False, True)
+
+
 def test_a_second_derivative_stays_one() -> None:
     path = PLANTED.with_name("GC106.yaml")
     (spec,), _ = read(str(path), path.read_text("utf-8"))
