@@ -2,7 +2,9 @@
 
 A choice is made only where the balls tell, else Undecided is raised. Two balls are equal where both
 are exact and the same, or where they are one and the same object: an element that was chosen from
-an array is still that element. A choice between equal numbers is a tie, which `noting_ties` sees.
+an array is still that element. A choice between equal numbers is a tie, which `noting_ties` sees,
+but for one between an element and itself: that is the same whatever moves, like one between the
+zeros that `relu` makes of negative numbers.
 """
 
 from __future__ import annotations
@@ -55,6 +57,7 @@ class Nothing(arb):
 
 
 NOTHING = Nothing(0)
+ZERO = arb(0)
 
 
 def note_tie(kind: str) -> None:
@@ -79,7 +82,7 @@ def order(a: Any, b: Any) -> int:
 
 def _noted(kind: str, a: Any, b: Any) -> int:
     way = order(a, b)
-    if way == 0:
+    if way == 0 and a is not b:
         note_tie(kind)
     return way
 
@@ -139,8 +142,12 @@ def smaller(a: Any, b: Any) -> Any:
 
 def _clip(x: Any, min: Any = None, max: Any = None) -> Any:
     if min is not None:
-        x = np.frompyfunc(lambda one: larger(one, arb(min)), 1, 1)(x)
-    return x if max is None else np.frompyfunc(lambda one: smaller(one, arb(max)), 1, 1)(x)
+        low = arb(min)
+        x = np.frompyfunc(lambda one: larger(one, low), 1, 1)(x)
+    if max is None:
+        return x
+    high = arb(max)
+    return np.frompyfunc(lambda one: smaller(one, high), 1, 1)(x)
 
 
 def lines(x: Objects, axis: Any) -> tuple[Objects, tuple[int, ...]]:
@@ -179,7 +186,7 @@ def best_of(row: Sequence[Any], way: int) -> int:
         found = order(row[i], row[best])
         if found == way:
             best, ties = i, False
-        elif found == 0:
+        elif found == 0 and row[i] is not row[best]:
             ties = True
     if ties:
         note_tie("extreme")
@@ -290,7 +297,7 @@ CHOICES: dict[str, Callable[..., Any]] = {
     "maximum": np.frompyfunc(larger, 2, 1),
     "minimum": np.frompyfunc(smaller, 2, 1),
     "abs": np.frompyfunc(_absolute, 1, 1),
-    "relu": np.frompyfunc(lambda x: x if _sign_of(x) > 0 else arb(0), 1, 1),
+    "relu": np.frompyfunc(lambda x: x if _sign_of(x) > 0 else ZERO, 1, 1),
     "clip": _clip,
     "hardtanh": lambda x, min=-1.0, max=1.0: _clip(x, min, max),
     "leaky_relu": _leaky,

@@ -178,11 +178,11 @@ class _Ziv(ABC):
         if any(np.isnan(x).any() for x in self._xs):
             return STRANGE
         cost = operations(self._function.program) * self._passes()
-        bits, spent = FIRST_BITS, 0.0
+        bits, spent, entries = FIRST_BITS, 0.0, None
         while bits <= MOST_BITS:
             spent += cost * bits / FIRST_BITS
             if spent > budget:
-                return TOO_MUCH
+                return self._settled_beside(entries, TOO_MUCH)
             try:
                 with precision(bits):
                     entries = self._enclosed()
@@ -203,7 +203,30 @@ class _Ziv(ABC):
             if not finite and bits > ABSORBED:
                 return DOMAIN
             bits *= 2
-        return WIDE
+        return self._settled_beside(entries, WIDE)
+
+    def _settled_beside(self, entries: Mapping[str, Any] | None, reason: str) -> str:
+        """Keeps what cancels: balls around 0, which no precision narrows beside a number that is 0.
+        Beside the largest entry they are narrow: by the square of float64's unit roundoff, far
+        below what rounding leaves of such terms. Gives `reason` where other entries are open.
+        """
+        from reference_engine.arithmetic.balls import rounded_up
+
+        if entries is None:
+            return reason
+        sizes = [np.abs(self._value[name][self._sure[name]]) for name in self._shapes]
+        largest = max(float(np.max(one, initial=0.0, where=np.isfinite(one))) for one in sizes)
+        limit = largest * 2.0 ** (-2 * FORMATS["float64"].bits)
+        for name in self._shapes:
+            value, radius = (part[name].reshape(-1) for part in (self._value, self._radius))
+            sure = self._sure[name].reshape(-1)
+            balls = np.reshape(np.asarray(entries[name], dtype=object), -1)
+            for i in np.flatnonzero(~sure & ~self._tied[name].reshape(-1)):
+                size = rounded_up(abs(balls[i]))
+                if balls[i].contains(0) and size <= limit:
+                    value[i], radius[i], sure[i] = 0.0, size, True
+        done = all((self._sure[name] | self._tied[name]).all() for name in self._shapes)
+        return "" if done and not any(tied.any() for tied in self._tied.values()) else reason
 
     def _hanging_on(self, row: str | None) -> dict[str, Array]:
         """Which numbers depend on a jump of a row: all, as far as is known."""

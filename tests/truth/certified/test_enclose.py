@@ -454,3 +454,22 @@ def test_rows_that_are_pulled_back_at_once_are_those_of_a_pass_each(
         for name in ("value", "radius", "sure", "nowhere", "tied"):
             np.testing.assert_array_equal(getattr(mine, name), getattr(expected, name))
         assert mine.reason == expected.reason
+
+
+def test_what_cancels_is_zero_to_far_below_what_rounding_leaves_when_the_budget_ends() -> None:
+    """A shift that the mean takes away: no precision narrows a ball beside 0."""
+    formula = "h = x + b\nd = h - mean(h)\nd / sqrt(mean(d * d) + 0.1)"
+    inputs = {"x": [0.3, 1.7, -0.4], "b": 0.25}
+    found = certificates(formula, inputs, budget=600)
+    assert found["reverse", "x"].sure.all()
+    cancelled = found["reverse", "b"]
+    assert cancelled.sure.all()
+    assert not cancelled.value.any()
+    assert 0 < np.max(cancelled.radius) < 1e-30
+
+
+def test_what_is_small_beside_other_entries_is_inside_its_radius_when_the_budget_ends() -> None:
+    (_, found) = certificates("x + y + 1e-40 * y - y", {"x": 0.3, "y": 1.7}, budget=4).values()
+    assert abs(found.value.item() - 1e-40) <= found.radius.item()
+    (_, found) = certificates("x + y + 1e-40 * y - y", {"x": 0.3, "y": 1.7}).values()
+    assert found.value.item() == 1e-40

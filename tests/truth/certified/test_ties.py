@@ -71,6 +71,30 @@ def test_what_hangs_on_a_tie(
         assert not np.any(np.isfinite(block.value[np.isin(expected, (JUMP, UNDEFINED))]))
 
 
+@pytest.mark.parametrize(
+    "formula",
+    [
+        *("max(relu(x))", "min(-relu(x))", "sum(sort(relu(x)))", "sum(cummax(relu(x)))"),
+        *("sum(topk_values(relu(x), k=1))", "sum(maximum(relu(x), relu(2 * x)))"),
+        *("max(maximum(x, 0))", "max(clip(x, 0, 1))", "max(hardtanh(x))", "max(relu6(x))"),
+        *("max(where(x > 0, x, 0))", "max(maximum(x, x))", "max(stack([x, x]))"),
+        "sum(max_pool2d(reshape(relu(x), (1, 1, 2, 2)), kernel_size=2))",
+    ],
+)
+def test_a_choice_among_what_is_the_same_everywhere_is_no_tie(formula: str) -> None:
+    """A window of zeros that relu has made of negative numbers, after every convolution."""
+    truth = truth_of(formula, {"x": np.array([-1.5, -2.0, -3.0, -1.25])})
+    block = truth.blocks["reverse", "x"]
+    assert block.certified.all()
+    assert (block.kind == SMOOTH).all()
+
+
+@pytest.mark.parametrize("x", [[0.0, -1.0], [1.0, 1.0]])
+def test_a_choice_among_what_moves_apart_is_a_tie(x: list[float]) -> None:
+    block = truth_of("max(relu(x))", {"x": np.array(x)}).blocks["reverse", "x"]
+    assert block.kind[0, 0] == KINK
+
+
 def test_one_jump_leaves_what_a_short_period_hides_from_differences() -> None:
     """Every step is longer than the period, so that a difference sees saw-teeth."""
     inputs = {"x": np.array([-0.8715, 2.0]), "y": np.array([1e-30, 1.0])}
