@@ -1,4 +1,4 @@
-"""Functions whose derivative the user states."""
+"""Functions with a derivative that the user writes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Function = Callable[..., Value]
 
 
 class Stated:
-    """A derivative in the user's words, as `custom_gradient` takes it."""
+    """A derivative written by the user, as `custom_gradient` takes it."""
 
     def __init__(self, name: str, vjp: Function, jvp: Function | None) -> None:
         self.name = name

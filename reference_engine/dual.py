@@ -47,7 +47,8 @@ class Dual(Traced):
 
 
 def fit_tangent(y_dot: Value, y: Value) -> Value:
-    """The tangent in the shape and dtype of y, to which it may only be broadcastable yet."""
+    """The tangent in the shape and dtype of y. Before, it may only be broadcastable to that
+    shape."""
     if shape_of(y_dot) != y.shape:
         y_dot = ROWS["broadcast_to"](y_dot, shape=y.shape)
     return y_dot if y_dot.dtype == y.dtype else ROWS["astype"](y_dot, dtype=y.dtype)

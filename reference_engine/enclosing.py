@@ -1,6 +1,6 @@
-"""Derivatives of functions on balls: enclosures of the exact ones, at the precision in force.
+"""Derivatives of functions on balls: enclosures of the exact derivatives, at the current precision.
 
-The same tapes, dual numbers and rules as in floats, one level above balls.
+They use the same tapes, dual numbers and rules as floats, one level above balls.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def ball_vjp(f: Callable[..., Value], xs: Sequence[Any]) -> tuple[Objects, Pull]
 
 
 def _ball(x: Any) -> Traced:
-    """A traced value as it is; numbers exactly."""
+    """A traced value unchanged; numbers as exact balls."""
     return x if isinstance(x, Traced) else exactly(x)
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions that name the operation and the shapes."""
+"""The exceptions of this package, which name the operation and the shapes."""
 
 from __future__ import annotations
 

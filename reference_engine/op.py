@@ -23,7 +23,7 @@ from reference_engine.traced import ROWS, Traced, Use, Value, shape_of
 
 
 class _Required:
-    """Stands where a keyword has no default."""
+    """The default of a keyword that has none."""
 
     def __repr__(self) -> str:
         return "REQUIRED"

@@ -1,7 +1,8 @@
-"""What a derivative reads: which parameters occur in the code of a function.
+"""The values that a derivative reads: which parameters occur in the code of a function.
 
-The tape keeps an argument's array for the reverse pass only where the rule looks at it; `g * y` for
-exp needs no x. The rule's own code says so, and a second statement beside it could drift.
+The tape keeps an argument's array for the reverse pass only if the rule reads it; `g * y` for exp
+does not need x. This is read from the code of the rule, because a separate declaration could become
+wrong.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ RESULT = -1
 
 
 class AllBut:
-    """The positions of all arguments and the result, but for some."""
+    """The positions of all arguments and the result, except some."""
 
     def __init__(self, *left_out: int) -> None:
         self._left_out = left_out
@@ -52,8 +53,9 @@ def parameters_read(function: Callable[..., Any]) -> Positions:
 
 
 def positions_read(functions: Iterable[Callable[..., Any] | None], first: int) -> Positions:
-    """What any of the functions reads; their parameter number `first` is position 0, and the one
-    before it y, if it is not parameter 0, which is the cotangent. None reads nothing."""
+    """The positions that any of the functions reads. Their parameter number `first` is position 0,
+    and the parameter before it is y, unless it is parameter 0, which is the cotangent. None reads
+    nothing."""
     read: set[int] = set()
     for function in functions:
         found = NOTHING if function is None else parameters_read(function)

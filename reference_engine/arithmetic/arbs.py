@@ -1,7 +1,7 @@
-"""Arrays of `flint.arb`, the numbers with an error bound on which the enclosures work.
+"""Arrays of `flint.arb`, numbers with an error bound, on which the enclosures work.
 
-They know no order where they overlap: an operation that must decide raises Undecided, and the
-caller raises the precision. Numbers that are exact are compared exactly.
+Overlapping balls have no order: an operation that must decide raises Undecided, and the caller
+raises the precision. Exact numbers are compared exactly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Objects = np.ndarray[Any, np.dtype[Any]]
 
 
 class Undecided(ArithmeticError):
-    """Balls overlap where an operation must know which number is larger; more bits may help."""
+    """Balls overlap although an operation must know which number is larger. More bits may help."""
 
 
 class NotInBalls(NotImplementedError):
@@ -31,11 +31,12 @@ class NotInBalls(NotImplementedError):
 
 
 class DecidedByRounding(NotInBalls):
-    """An operation has another value, and another derivative, wherever rounding decides so."""
+    """An operation has another value and another derivative, depending on how its input is
+    rounded."""
 
 
 def objects(values: Any) -> Objects:
-    """An array of `arb` of the same shape; nothing is rounded."""
+    """An array of `arb` with the same shape. Nothing is rounded."""
     if type(values) in (int, float):
         return alone(arb(values))
     values = np.asarray(values)
@@ -64,7 +65,7 @@ def _number(x: Any) -> Any:
 
 
 def unwrap(x: Value) -> Objects:
-    """What an enclosure works on: an array of `arb`; booleans stay as they are."""
+    """The array of `arb` that an enclosure works on. Booleans are returned unchanged."""
     if isinstance(x, Constant):
         return alone(x.ball())
     if isinstance(x, Traced):  # a Ball: what stands above balls was taken off before
@@ -76,7 +77,7 @@ def unwrap(x: Value) -> Objects:
 
 
 class precision:
-    """Inside the block, results of operations are rounded to so many bits."""
+    """Inside the block, results of operations are rounded to this many bits."""
 
     __slots__ = ("_before", "_bits")
 

@@ -1,4 +1,4 @@
-"""Enclosures of sums, products, contractions and of what moves elements."""
+"""Enclosures of sums, products, contractions, and operations that move elements."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ ADDING = (
 
 
 def by_own_value(name: str) -> Callable[..., Objects]:
-    """The row's value, whose operators are those of the balls; zeros of NumPy become balls."""
+    """The value function of the row itself, whose operators work on balls. Zeros of NumPy become
+    balls."""
     row: Op = ROWS[name]
 
     def value(*xs: Any, **keywords: Any) -> Objects:
@@ -47,7 +48,7 @@ def by_own_value(name: str) -> Callable[..., Objects]:
 
 
 def _scatter(g: Objects, shape: tuple[int, ...], index: Any) -> Any:
-    """As the row does; what no element is added to is nothing, rather than 0."""
+    """The same as the row. Elements that nothing is added to become Nothing instead of 0."""
     x = np.full(shape, NOTHING, dtype=object)
     ROWS["getitem"].add_to(x, g if g.ndim else g.item(), index=index)
     return x
@@ -80,7 +81,7 @@ def _var(x: Objects, axis: Any = None, correction: float = 0, keepdims: bool = F
 
 
 def _lengths(squares: Any) -> Any:
-    """Square roots; a length of 0 is a kink."""
+    """Square roots of sums of squares. A length of 0 is a kink."""
 
     def root(one: Any) -> Any:
         if one == 0:
@@ -117,13 +118,13 @@ def _powers(x: Any, n: Any) -> Any:
 
 
 def _extreme_size(x: Objects, way: int, axis: Any, keepdims: bool) -> Any:
-    """The largest or smallest |x|; an element of x that is positive stays the same object, so that
-    it is found again."""
+    """The largest or smallest |x|. A positive element of x stays the same object, so that it is
+    recognised later."""
     return CHOICES["max" if way > 0 else "min"](CHOICES["abs"](x), axis, keepdims)
 
 
 def _shift(row: Sequence[Any]) -> Any:
-    """An exact number near the largest, to be taken off before exponentials are."""
+    """An exact number near the largest, to subtract before exponentials are taken."""
     finite = [one.mid() for one in row if one.is_finite()]
     return max(finite) if finite else arb(0)
 
@@ -180,7 +181,7 @@ def _matmul(a: Objects, b: Objects) -> Any:
 
 
 def stacked(function: Callable[[Objects, Objects], Objects], a: Objects, b: Objects) -> Objects:
-    """A function of two matrices on stacks of them, which broadcast."""
+    """A function of two matrices, applied to stacks of matrices that broadcast."""
     if a.ndim == b.ndim == 2:
         return function(a, b)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])

@@ -1,10 +1,8 @@
-"""Comparisons of balls, and the operations that choose by them.
+"""Comparisons of balls, and the operations that choose by comparisons.
 
-A choice is made only where the balls tell, else Undecided is raised. Two balls are equal where both
-are exact and the same, or where they are one and the same object: an element that was chosen from
-an array is still that element. A choice between equal numbers is a tie, which `noting_ties` sees,
-but for one between an element and itself: that is the same whatever moves, like one between the
-zeros that `relu` makes of negative numbers.
+A choice requires that the balls decide it; otherwise Undecided is raised. Two balls are equal if
+both are exact and the same, or if they are the same object: an element that was chosen from an
+array is still that element. A choice between equal numbers is a tie, which `noting_ties` collects.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ _ties: ContextVar[set[str] | None] = ContextVar("rows that stood on a tie or a k
 
 @contextmanager
 def noting_ties() -> Iterator[set[str]]:
-    """Inside the block, the kinds of choices that met an exact tie are collected."""
+    """Inside the block, collects the kinds of choices that met an exact tie."""
     found: set[str] = set()
     token = _ties.set(found)
     try:
@@ -36,8 +34,8 @@ def noting_ties() -> Iterator[set[str]]:
 
 
 class Nothing(arb):
-    """The 0 of a path that was not taken, or of an element that was not. Times nan or inf it is
-    still nothing, where a 0 that was computed gives nan."""
+    """The 0 of a path that was not taken, or of an element that was not chosen. Its product with
+    nan or inf is still nothing, whereas a computed 0 gives nan."""
 
     def __mul__(self, other: Any) -> Any:
         return NotImplemented if isinstance(other, np.ndarray) else self
@@ -61,14 +59,14 @@ ZERO = arb(0)
 
 
 def note_tie(kind: str) -> None:
-    """Tell `noting_ties` of a place without a derivative that is no choice."""
+    """Tells `noting_ties` about a point without a derivative that is not a choice."""
     found = _ties.get()
     if found is not None:
         found.add(kind)
 
 
 def order(a: Any, b: Any) -> int:
-    """-1, 0 or 1 as a < b, a = b, a > b. Raises Undecided where the balls do not tell."""
+    """-1, 0 or 1 for a < b, a = b, a > b. Raises Undecided if the balls do not decide."""
     if a is b:
         return 0
     if a < b:
@@ -97,7 +95,7 @@ def _sign_of(x: Any) -> int:
 
 
 def truths(x: Any) -> Any:
-    """Which numbers are not 0; a boolean array stays as it is."""
+    """Which numbers are not 0. A boolean array is returned unchanged."""
     x = np.asarray(x)
     if x.dtype != object:
         return x.astype(np.bool_)
@@ -117,7 +115,7 @@ def _rounded(towards: str) -> Callable[[Any], Any]:
 
 
 def _nearest(x: Any) -> Any:
-    """To nearest, ties to even, as np.rint."""
+    """Rounds to the nearest integer, ties to even, as np.rint."""
     below = (x + 0.5).floor()
     if not below.is_exact():
         raise Undecided("a ball holds a number halfway between two whole ones")
@@ -128,7 +126,7 @@ def _nearest(x: Any) -> Any:
 
 
 def floor_of_quotient(a: Any, b: Any) -> Any:
-    """The whole number of times that b goes into a."""
+    """How many whole times b goes into a."""
     return _rounded("floor")(a / b)
 
 
@@ -151,8 +149,8 @@ def _clip(x: Any, min: Any = None, max: Any = None) -> Any:
 
 
 def lines(x: Objects, axis: Any) -> tuple[Objects, tuple[int, ...]]:
-    """The elements that are reduced together as rows of (n, length); the shape with those axes at
-    length 1."""
+    """The elements that are reduced together, as rows of an array (n, length); and the shape of the
+    result with the reduced axes kept at length 1."""
     from reference_engine.rules import axes_of
 
     axes = axes_of(axis, x.ndim)
@@ -166,7 +164,7 @@ def lines(x: Objects, axis: Any) -> tuple[Objects, tuple[int, ...]]:
 def reduced(
     x: Objects, axis: Any, keepdims: bool, function: Callable[[Sequence[Any]], Any]
 ) -> Objects:
-    """`function` of the elements that are reduced together."""
+    """`function` applied to the elements that are reduced together."""
     from reference_engine.rules import axes_of
 
     rows, kept = lines(x, axis)
@@ -177,7 +175,7 @@ def reduced(
 
 
 def best_of(row: Sequence[Any], way: int) -> int:
-    """The index of the largest (way 1) or smallest (way -1) element, of several the first."""
+    """The index of the largest (way 1) or smallest (way -1) element; the first of several."""
     if not len(row):
         raise ValueError("the extreme of no elements")
     best = 0
@@ -213,7 +211,7 @@ def _compared(a: Any, b: Any) -> int:
 
 
 def argsort(x: Objects, axis: int = -1, descending: bool = False) -> Any:
-    """The indices that sort x, stable. Raises Undecided where the balls do not tell."""
+    """The indices that sort x, stable. Raises Undecided if the balls do not decide."""
     moved = np.moveaxis(x, axis, -1)
     rows = moved.reshape(int(np.prod(moved.shape[:-1])), moved.shape[-1])
     found = np.empty(rows.shape, np.int64)
@@ -263,7 +261,7 @@ def _running(way: int) -> Callable[..., Any]:
 
 
 def choose(condition: Any, a: Any, b: Any) -> Any:
-    """a where the condition holds, else b. A Python number 0, as rules write it, is nothing."""
+    """a where the condition holds, b elsewhere. A Python number 0, as in rules, becomes Nothing."""
     a, b = (NOTHING if type(x) is float and x == 0 else unwrap(x) for x in (a, b))
     return np.where(truths(unwrap(condition)), a, b)
 

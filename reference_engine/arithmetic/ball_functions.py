@@ -1,7 +1,7 @@
-"""Enclosures of the smooth elementwise rows, by their formulas.
+"""Enclosures of the smooth elementwise rows, computed by their formulas.
 
-Nothing here needs a stable form: where digits cancel, the radius shows it, and the caller takes
-more bits. Exact zeros keep the conventions of the rows (0 log 0 = 0).
+No stable forms are needed: cancellation shows in the radius, and the caller uses more bits. Exact
+zeros follow the conventions of the rows (0 log 0 = 0).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _each(function: Callable[..., Any], count: int = 1) -> Callable[..., Any]:
 
 
 def _with(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
-    """An enclosure with keywords, which `function` takes after the number."""
+    """An enclosure with keywords, which are passed to `function` after the number."""
 
     def value(x: Objects, **keywords: Any) -> Any:
         given = [keywords[name] for name in names]
@@ -35,8 +35,9 @@ def _with(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
 
 
 def _beside_0(x: Any) -> Any:
-    """What a square root is taken of. A ball that holds 0 and more says nothing of a derivative,
-    nor that there is none; 0 itself does, and what has no value keeps none."""
+    """The argument of a square root. If a ball contains 0 and positive numbers, it is not known
+    whether the derivative exists, and Undecided is raised; an exact 0 and negative numbers are
+    passed on."""
     if x.contains(0) and not (
         x == 0 or x.is_nan()
     ):  # of a ball with a radius neither != nor == is certain

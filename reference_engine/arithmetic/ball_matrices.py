@@ -1,8 +1,8 @@
-"""Enclosures of linear algebra: by Arb's own solvers, or by elementary algorithms on balls.
+"""Enclosures of linear algebra, by Arb's own solvers or by elementary algorithms on balls.
 
-A matrix that is singular has no inverse; one that may be singular for all that its balls tell
-raises Undecided, as do eigenvalues that may be equal. (Arb's eigenvalues and eigenvectors: Rump,
-Computational error bounds for multiple or nearly multiple eigenvalues, 2001.)
+A singular matrix has no inverse. If the balls allow a singular matrix or equal eigenvalues,
+Undecided is raised. (Arb's eigenvalues and eigenvectors: Rump, Computational error bounds for
+multiple or nearly multiple eigenvalues, 2001.)
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FEW_ROUNDINGS = 2.0**-51
 
 
 def each(function: Callable[[Objects], Any]) -> Callable[..., Objects]:
-    """A function of one matrix, on stacks."""
+    """A function of one matrix, applied to stacks."""
 
     def value(x: Objects) -> Objects:
         batch = x.shape[:-2]
@@ -61,7 +61,8 @@ def _square(x: Objects) -> None:
 
 
 def _determinant(x: Objects) -> Any:
-    """By Arb, whose elimination finds no zero of a singular matrix; of integers that is exact."""
+    """By Arb, whose elimination cannot prove that a singular matrix has determinant 0; exact for
+    integers."""
     _square(x)
     if x.shape[0] == 2:
         return x[0, 0] * x[1, 1] - x[0, 1] * x[1, 0]
@@ -92,7 +93,7 @@ def _columns_of(function: Callable[..., Objects]) -> Callable[..., Objects]:
 
 
 def _substituted(a: Objects, b: Objects, lower: bool = True) -> Objects:
-    """Row by row, reading one triangle."""
+    """Forward or backward substitution, row by row, which reads one triangle."""
     n = len(a)
     y = np.empty(b.shape, dtype=object)
     for i in range(n) if lower else reversed(range(n)):
@@ -118,7 +119,7 @@ def _cholesky(x: Objects) -> Objects:
 
 
 def _qr(x: Objects) -> tuple[Objects, Objects]:
-    """Gram and Schmidt's; the diagonal of r is positive."""
+    """Gram-Schmidt orthogonalisation. The diagonal of r is positive."""
     m, n = x.shape
     k = min(m, n)
     q, r = objects(np.zeros((m, k))), objects(np.zeros((k, n)))
@@ -143,7 +144,7 @@ def _log(x: Objects) -> Any:
 
 
 def _cofactors(x: Objects) -> Objects:
-    """Determinants of what is left without a row and a column."""
+    """The determinants of the matrix without one row and one column."""
     _square(x)
     n = len(x)
     result = objects(np.ones((n, n)))
@@ -166,8 +167,9 @@ def _frechet(x: Objects, e: Objects) -> Objects:
 
 
 def _require_distinct(row: str, values: Any, equal: str) -> None:
-    """Raises NotInBalls where two of these float64 numbers, in order, are equal but for their
-    rounding: Arb then looks for a long time, with more bits each time, and in vain if they are."""
+    """Raises NotInBalls if two of these sorted float64 numbers are equal up to their rounding
+    errors. Arb would search for a long time with more and more bits, and in vain if they are
+    equal."""
     size = np.max(np.abs(values), initial=0.0)
     if np.any(np.abs(np.diff(values)) <= len(values) * FEW_ROUNDINGS * size):
         raise NotInBalls(row, f"{equal}, but for rounding")
@@ -229,8 +231,8 @@ def _eigenvectors(x: Objects) -> Objects:
 
 
 def _singular(x: Objects) -> tuple[Objects, Objects, Objects]:
-    """u, s and v, by the eigenvalues of the smaller one of x^T x and x x^T; it takes more bits to
-    enclose small ones."""
+    """u, s and v, from the eigenvalues of the smaller of x^T x and x x^T. Small singular values
+    need more bits."""
     if x.shape[0] < x.shape[1]:
         v, s, u = _singular(x.T)
     else:
@@ -251,9 +253,9 @@ def _product(a: Objects, b: Objects) -> Objects:
 
 
 def _pseudoinverse(x: Objects, rtol: float | None = None) -> Objects:
-    """Of full rank, by the normal equations. No singular value may be so near to the bound that
-    rounding decides whether it counts as 0: it moves them by about half of the usual bound, which
-    is that of the dtype, float32 at least."""
+    """The pseudoinverse of a matrix with full rank, by the normal equations. No singular value may
+    be so close to the cutoff that rounding decides whether it counts as 0. Rounding moves singular
+    values by about half of the default cutoff, which depends on the dtype, float32 or wider."""
     if x.shape[0] < x.shape[1]:
         return _pseudoinverse(x.T, rtol).T
     rounding = len(x) * float(np.finfo(np.float32).eps)

@@ -50,7 +50,7 @@ class Ball(Traced):
         return f"Ball({self.value})"
 
     def apply(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Value:
-        """The operation on balls; numbers among the arguments are exact. Raises Undecided and
+        """The operation on balls. Plain numbers among the arguments are exact. Raises Undecided and
         NotInBalls."""
         if op.family == "custom":  # made of operations, and no row of the table
             return op.raw(*args)
@@ -87,7 +87,7 @@ def radii(x: Ball) -> Any:
 
 
 def rounded_up(distance: Any) -> float:
-    """The distance as a float64 that is no smaller, 0 for 0 alone."""
+    """The distance rounded up to a float64. Only 0 gives 0."""
     return 0.0 if distance == 0 else math.nextafter(float(distance.upper()), math.inf)
 
 
@@ -96,10 +96,12 @@ def _each_float(values: Objects, read: Any) -> Any:
 
 
 def enclosure(name: str) -> Callable[..., Any]:
-    """The row's value on arrays of `arb`: called with the arrays and the row's keywords.
+    """The value of the row on arrays of `arb`, as a function of the arrays and the keywords of the
+    row.
 
-    Rows that are written in other rows have theirs. Derivatives need nothing: a rule is written in
-    rows, and run on balls it encloses. Raises NotInBalls where there is none.
+    Rows that are written in terms of other rows use those. Derivatives need no enclosures of their
+    own: a rule is written in rows, so it encloses the derivative when it runs on balls. Raises
+    NotInBalls if there is no enclosure.
     """
     found = _FOUND.get(name)
     if found is None:

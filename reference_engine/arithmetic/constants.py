@@ -1,4 +1,4 @@
-"""Numbers that no float is, for rules that must be right to any precision."""
+"""Irrational constants, for rules that must be right to any precision."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from reference_engine.traced import Traced
 
 
 class Constant(float):
-    """A real number: beside balls it is enclosed (`ball`, to the precision in force), beside
-    anything else it is the nearest float64, weakly typed as a Python number is."""
+    """A real number. With balls it is enclosed (`ball`, to the current precision); with all other
+    numbers it is the nearest float64, weakly typed like a Python number."""
 
     __array_ufunc__ = None  # NumPy would take a subclass of float for a float64 of its own
     ball: Callable[[], Any]
@@ -51,7 +51,7 @@ TWO_SQRT_2_OVER_PI = Constant(2 * math.sqrt(2 / math.pi), lambda: 2 * (2 / _pi()
 
 
 def decimal(digits: str) -> Constant:
-    """The number that these digits are, of which a float64 has the first sixteen."""
+    """The number with these digits; float64 holds about the first sixteen."""
     return Constant(float(digits), lambda: _arb(digits))
 
 

@@ -1,12 +1,14 @@
-"""Float balls: whole arrays of float64 midpoints with float64 radii.
+"""Float balls: arrays of float64 midpoints with float64 radii.
 
-Each result holds the exact result for every choice of numbers in the balls that went in, as those
-of `balls` do, at some ten times the cost of plain float64, and with its 53 bits. (Rump, Fast and
-parallel interval arithmetic, BIT 39, 1999: products of matrices by midpoint and radius.)
+As with `balls`, each result contains the exact result for every choice of numbers in the input
+balls. The cost is about ten times that of plain float64, and the precision is limited to 53 bits.
+(Rump, Fast and parallel interval arithmetic, BIT 39, 1999: products of matrices by midpoint and
+radius.)
 
-A radius is a float64 that was rounded to nearest a few times; `GROWN` makes up for that. A radius
-that is no number holds anything. Where the order of two balls is open, a comparison is `Doubtful`,
-and `where` holds both of its branches: a derivative on a kink holds those of both sides.
+Radii are float64 numbers that were rounded to nearest a few times; `GROWN` compensates for that. A
+radius of nan means that the ball contains everything. If the order of two balls is open, their
+comparison is `Doubtful`, and `where` contains both of its branches: a derivative at a kink contains
+those of both sides.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ _ties_matter: ContextVar[bool] = ContextVar("whether equal numbers are a tie", d
 
 
 class standing:
-    """Inside the block, numbers are compared that do not move: where two are equal is no tie."""
+    """Inside the block, comparisons are between numbers that do not move, so equal numbers are not
+    a tie."""
 
     __slots__ = ("_token",)
 
@@ -61,7 +64,8 @@ ties_matter = _ties_matter.get
 
 
 class Singly:
-    """Inside the blocks, so many numbers may go through enclosures of single numbers `left`."""
+    """Limits how many numbers may pass through enclosures of single numbers inside the blocks;
+    `left` is the rest."""
 
     __slots__ = ("_token", "left")
 
@@ -75,7 +79,7 @@ class Singly:
         _singly.reset(self._token)
 
     def take(self, row: str, count: int) -> None:
-        """Raises NotInBalls where no more are left."""
+        """Uses up `count` numbers. Raises NotInBalls if not enough are left."""
         self.left -= count
         if self.left < 0:
             raise NotInBalls(row, "too many numbers would be enclosed one by one")
@@ -85,8 +89,8 @@ _singly: ContextVar[Singly | None] = ContextVar("enclosures of single numbers", 
 
 
 class FloatBall(Traced):
-    """An array of balls: `value` (float64) and `radius`, an array of its shape or None for 0.
-    `chosen`: each element is one of an array that it was chosen from, and equal to that alone."""
+    """An array of balls: `value` (float64), and `radius`, an array of the same shape or None for 0.
+    `chosen`: each element is equal to an element of the array that it was chosen from."""
 
     __slots__ = ("chosen", "radius")
 
@@ -104,12 +108,12 @@ class FloatBall(Traced):
 
     @property
     def radii(self) -> Floats:
-        """The radii, zeros included."""
+        """The radii as an array, including zeros."""
         return np.zeros(self.shape) if self.radius is None else self.radius
 
     @property
     def bounds(self) -> tuple[Floats, Floats]:
-        """The least and the largest number of each ball, or numbers beyond those."""
+        """Lower and upper bounds of the numbers in each ball."""
         if self.radius is None:
             return self.value, self.value
         reach = self.radius * GROWN
@@ -121,7 +125,7 @@ class FloatBall(Traced):
 
     @property
     def endless(self) -> Mask:
-        """Which balls are infinity, such as a masked score: no finite move changes it."""
+        """Which balls are infinite, such as a masked score. No finite change moves them."""
         return np.asarray(np.isinf(self.value) & (self.radii == 0))
 
     def apply(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Value:
@@ -135,8 +139,8 @@ class FloatBall(Traced):
 
 
 class Doubtful(Traced):
-    """An array of comparisons: `value` (bool) where they are decided, and where there is `doubt`,
-    what it would be by the midpoints."""
+    """An array of comparisons: `value` (bool) holds those that are decided. Where there is `doubt`,
+    it holds the comparison of the midpoints."""
 
     __slots__ = ("doubt",)
 
@@ -152,7 +156,7 @@ class Doubtful(Traced):
         raise Undecided("two balls overlap")
 
     def apply(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Value:
-        """The operations on comparisons that leave doubts where they were; raises Undecided for any
+        """Applies an operation on comparisons that keeps doubts in place. Raises Undecided for any
         other."""
         found = OF_DOUBTFUL.get(op.name)
         if found is None:
@@ -166,7 +170,8 @@ def exactly_floats(values: Any) -> FloatBall:
 
 
 def as_float_ball(x: Value) -> FloatBall:
-    """A ball as it is; a number or an array exactly, or enclosed where no float64 is it."""
+    """A ball unchanged; a number or an array exactly, or enclosed if float64 cannot represent
+    it."""
     if isinstance(x, FloatBall):
         return x
     if isinstance(x, Constant):
@@ -175,7 +180,8 @@ def as_float_ball(x: Value) -> FloatBall:
 
 
 def enclosed(value: Any, radius: Any) -> FloatBall:
-    """A result that was rounded once: of its midpoint, and of all that went into its radius."""
+    """A result whose midpoint was rounded once; the radius covers this rounding and the given
+    errors."""
     grown = (radius + UNIT * np.abs(value)) * GROWN
     return FloatBall(np.asarray(value), np.asarray(grown))
 
@@ -203,7 +209,8 @@ def _as_ball(x: FloatBall) -> Ball:
 
 
 def by_balls(op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Value:
-    """By the enclosure of the row on balls. Raises Undecided at a tie, which that would pass."""
+    """Applies the enclosure of the row on balls. Raises Undecided at a tie, which the enclosure
+    would accept."""
     from reference_engine.arithmetic.ball_choices import noting_ties
 
     limit = _singly.get()

@@ -1,7 +1,7 @@
-"""Comparisons of float balls, and the rows that choose by them.
+"""Comparisons of float balls, and the rows that choose by comparisons.
 
-Two balls are equal for sure where one was chosen from an array and has the very numbers of an
-element. Where an order is open, so is what was chosen: a derivative there holds those of all sides.
+Two balls are certainly equal if one was chosen from an array and has the same numbers as an element
+of it. If an order is open, so is the choice, and a derivative contains those of all sides.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from reference_engine.traced import Value
 
 
 def _compared(a: Value, b: Value) -> tuple[Mask, Mask]:
-    """Where a < b and where a > b, whatever numbers of the balls they are."""
+    """Where a < b and where a > b for all numbers in the balls."""
     a, b = as_float_ball(a), as_float_ball(b)
     (low_a, high_a), (low_b, high_b) = a.bounds, b.bounds
     return np.less(high_a, low_b), np.greater(low_a, high_b)
 
 
 def _stand(a: FloatBall, b: FloatBall) -> Mask:
-    """Which balls are numbers that do not move, so that no move decides their order."""
+    """Which balls are numbers that do not move, so that no move can decide their order."""
     exact = not ties_matter() and a.radius is None and b.radius is None
     return np.asarray((a.endless & b.endless) | exact)
 
@@ -55,7 +55,8 @@ def comparison(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 def _equal(a: Value, b: Value) -> Any:
-    """An element is equal to itself, and to what was chosen and has its very numbers."""
+    """Whether the balls are equal: an element equals itself, and everything that was chosen and has
+    its numbers."""
     a, b = as_float_ball(a), as_float_ball(b)
     less, greater = _compared(a, b)
     same = (a.value == b.value) & (a.radii == b.radii)
@@ -83,7 +84,7 @@ def _plain(x: Any) -> Any:
 
 
 def _logical(function: Callable[[Any, Any], Any], settles: bool) -> Callable[..., Any]:
-    """`settles`: the value of either that decides, whatever the other is."""
+    """A logical operation. `settles`: the value of one operand that decides the result alone."""
 
     def value(a: Any, b: Any) -> Any:
         a, b = truths_of(a), truths_of(b)
@@ -114,13 +115,13 @@ def _where(condition: Any, a: Value, b: Value) -> FloatBall:
 
 
 def _hull(a: FloatBall, b: FloatBall) -> FloatBall:
-    """Balls that hold both."""
+    """Balls that contain both."""
     (low_a, high_a), (low_b, high_b) = a.bounds, b.bounds
     return between(np.minimum(low_a, low_b), np.maximum(high_a, high_b))
 
 
 def between(low: Any, high: Any) -> FloatBall:
-    """All between two bounds."""
+    """Balls that contain everything between two bounds."""
     middle = low / 2 + high / 2
     return FloatBall(middle, (np.fmax(high - middle, middle - low) + TINY) * GROWN)
 
@@ -134,7 +135,7 @@ def _sign(x: Value) -> FloatBall:
 
 
 def _larger(a: Value, b: Value) -> FloatBall:
-    """The larger one; where their order is open, all that it may be."""
+    """The larger ball; if the order is open, a ball that contains all possible results."""
     a, b = as_float_ball(a), as_float_ball(b)
     less, greater = _compared(a, b)
     (low_a, high_a), (low_b, high_b) = a.bounds, b.bounds
@@ -158,8 +159,8 @@ def _leaky(x: Value, negative_slope: float = 0.01) -> FloatBall:
 
 
 def largest(x: Value, axis: Any = None, keepdims: bool = False) -> FloatBall:
-    """The one whose lower bound is above all others; where there is none, all that it may be, in
-    numbers that no element has."""
+    """The element whose lower bound is above all others. If there is none: a ball that contains all
+    possible results, and is marked as not equal to any element."""
     x = as_float_ball(x)
     axes = axes_of(axis, x.ndim)
     last = tuple(range(x.ndim - len(axes), x.ndim))
@@ -190,7 +191,8 @@ def least(x: Value, axis: Any = None, keepdims: bool = False) -> FloatBall:
 
 
 def _number_of(x: Doubtful, axis: Any = None, keepdims: bool = False) -> FloatBall:
-    """How often it is true, and at least once: rules count the elements that attain an extreme."""
+    """How many comparisons are true, but at least one: rules count the elements that attain an
+    extreme."""
     axes = axes_of(axis, x.ndim)
 
     def count(mask: Mask) -> Any:

@@ -1,4 +1,5 @@
-"""Float balls, and the values of rows on them. Rows that are written in other rows have theirs."""
+"""Float balls, and the values of rows on them. Rows that are written in terms of other rows use
+those."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def negative(x: Value) -> FloatBall:
 
 
 def power(x: Value, n: Value) -> FloatBall:
-    """By products, where the exponent is a small whole number."""
+    """By repeated products if the exponent is a small whole number."""
     if not isinstance(n, FloatBall) or n.radius is None:
         exponent = np.asarray(n.value if isinstance(n, FloatBall) else n)
         if exponent.ndim == 0 and float(exponent) in (1.0, 2.0, 3.0, 4.0):
@@ -91,7 +91,7 @@ def power(x: Value, n: Value) -> FloatBall:
 
 
 def _monotone(function: Callable[[Floats], Any], low: float = -np.inf) -> Callable[..., FloatBall]:
-    """A function that grows, from `low` on: no number below it is of the domain."""
+    """An increasing function. Numbers below `low` are outside of its domain."""
 
     def value(x: Value) -> FloatBall:
         x = as_float_ball(x)
@@ -110,7 +110,7 @@ def _monotone(function: Callable[[Floats], Any], low: float = -np.inf) -> Callab
 
 
 def _wave(function: Callable[[Floats], Any]) -> Callable[..., FloatBall]:
-    """A function whose slope is at most 1."""
+    """A function whose slope is at most 1 in size."""
 
     def value(x: Value) -> FloatBall:
         x = as_float_ball(x)

@@ -1,4 +1,4 @@
-"""Rows that move the numbers of float balls, and add some of them up."""
+"""Rows that move the numbers of float balls, and rows that also add some of them up."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ MOVING = (
 
 
 def summed(terms: float) -> float:
-    """The error of a sum of so many terms, beside the sum of their sizes."""
+    """The relative error of a sum of this many terms, with respect to the sum of their sizes."""
     return 1.01 * terms * UNIT  # for fewer than 2^45 terms
 
 
 def _on_parts(
     name: str, xs: Sequence[Any], passive: Sequence[int], keywords: Mapping[str, Any]
 ) -> tuple[Callable[[Callable[[FloatBall], Any]], Any], bool]:
-    """The row as a function of a part of balls, such as their radii, and whether all balls are
-    exact. What stands at the places `passive` is no ball."""
+    """The row as a function of one part of the balls, such as their radii, and whether all balls
+    are exact. Arguments at the places `passive` are not balls."""
     balls = [x if i in passive else as_float_ball(x) for i, x in enumerate(xs)]
 
     def of(part: Callable[[FloatBall], Any]) -> Any:
@@ -62,7 +62,7 @@ def linear(name: str, passive: tuple[int, ...] = ()) -> Callable[..., FloatBall]
 
 
 def _moving(name: str, passive: tuple[int, ...] = ()) -> Callable[..., FloatBall]:
-    """A row that moves numbers and leaves each as it is."""
+    """A row that moves numbers without changing them."""
 
     def value(*xs: Any, **keywords: Any) -> FloatBall:
         of, exact = _on_parts(name, xs, passive, keywords)

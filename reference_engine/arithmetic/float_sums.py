@@ -1,9 +1,8 @@
 """Sums and products of arrays of float balls.
 
-The value of a sum of n terms is off by at most g(n) times the sum of their sizes, in whatever order
-they were added, g(n) = n u / (1 - n u). (Higham, Accuracy and Stability of Numerical Algorithms,
-section 3.1.) What are multiples of one number, and few of it, is added without an error: so terms
-are cut into such multiples and small rests.
+A sum of n terms, added in any order, is off by at most g(n) times the sum of their sizes, with g(n)
+= n u / (1 - n u). (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1.) Sums of
+small multiples of one number are exact, so terms are cut into such multiples and small rests.
 """
 
 from __future__ import annotations
@@ -124,8 +123,9 @@ def _no_scale(x: Value, axis: Any) -> Floats:
 
 
 def _bilinear(name: str, terms: Callable[..., int] | None = None) -> Callable[..., FloatBall]:
-    """A row that is linear in each of two arrays. `terms` of their shapes and the keywords: how
-    many products a number of the result is the sum of, counted where it is None."""
+    """A row that is linear in each of two arrays. `terms` gives, from their shapes and the
+    keywords, how many products each number of the result is the sum of; None: the products are
+    counted."""
     row = ROWS[name]
 
     def value(a: Value, b: Value, **keywords: Any) -> FloatBall:
@@ -153,10 +153,10 @@ def _bilinear(name: str, terms: Callable[..., int] | None = None) -> Callable[..
 def _product_of_parts(
     product: Callable[[Any, Any], Any], a: Floats, b: Floats, count: float
 ) -> tuple[Any, Any]:
-    """The product of two arrays, sums of `count` terms, and how far it may be off: both are cut
-    into parts whose products are sums of whole numbers below 2^53, which are exact in any order.
-    (Ozaki, Ogita, Oishi and Rump, Error-free transformations of matrix multiplication, Numerical
-    Algorithms 59, 2012.)"""
+    """The product of two arrays, whose elements are sums of `count` terms, and a bound on its
+    error. Both arrays are cut into parts whose products are sums of whole numbers below 2^53, which
+    are exact in any order. (Ozaki, Ogita, Oishi and Rump, Error-free transformations of matrix
+    multiplication, Numerical Algorithms 59, 2012.)"""
     if not (_is_usual(a) and _is_usual(b)):
         return product(a, b), np.inf
     bits = (53 - math.ceil(math.log2(count + 1))) // 2
@@ -169,13 +169,13 @@ def _product_of_parts(
 
 
 def _is_usual(x: Floats) -> bool:
-    """Whether all numbers are so far from overflow that sums and products of them are finite."""
+    """Whether all numbers are far enough from overflow that their sums and products are finite."""
     return bool(np.max(np.abs(x), initial=0.0) <= USUAL)
 
 
 def _parts(x: Floats, bits: int) -> tuple[Floats, Floats, Floats]:
-    """Three arrays with the sum x: multiples of a power of two that are so many bits wide, others
-    beside the last of those, and what is left."""
+    """Three arrays with the sum x: multiples of a power of two with at most this many bits,
+    multiples of a smaller power of two, and the rest."""
     exponent = _exponent(x)
     first = _nearest_multiples(x, exponent - bits)
     second = _nearest_multiples(x - first, exponent - 2 * bits)
@@ -183,7 +183,7 @@ def _parts(x: Floats, bits: int) -> tuple[Floats, Floats, Floats]:
 
 
 def _exponent(x: Floats) -> int:
-    """Of a power of two that is larger than all numbers."""
+    """The exponent of a power of two that is larger than all numbers."""
     return math.frexp(float(np.max(np.abs(x), initial=0.0)))[1]
 
 

@@ -1,4 +1,5 @@
-"""What the values of linear algebra share: stacks of matrices, and what LAPACK gives up on."""
+"""Shared functions of the values of linear algebra: stacks of matrices, and matrices that LAPACK
+refuses."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def check_matrix(shape: Shape) -> None:
 
 
 def square_shape(shape: Shape) -> Shape:
-    """The shape of square matrices, and of what has the same. Raises ValueError for others."""
+    """The shape of square matrices, for results of the same shape. Raises ValueError for other
+    shapes."""
     check_square(shape)
     return shape
 
@@ -38,28 +40,29 @@ def parts_of(shape: Shape) -> tuple[Shape, int, int, int]:
 
 
 def left_shape(shape: Shape) -> Shape:
-    """Of the first factor (..., m, k) of matrices with k = min(m, n)."""
+    """The shape of the first factor (..., m, k) of matrices, with k = min(m, n)."""
     batch, m, _, k = parts_of(shape)
     return (*batch, m, k)
 
 
 def right_shape(shape: Shape) -> Shape:
-    """Of the last factor (..., k, n)."""
+    """The shape of the last factor (..., k, n)."""
     batch, _, n, k = parts_of(shape)
     return (*batch, k, n)
 
 
 def symmetric_part(x: Array) -> Array:
-    """(x + x^T) / 2, halved before the sum, which then cannot overflow."""
+    """(x + x^T) / 2, halved before the sum so that it cannot overflow."""
     half = 0.5 * x
     return half + half.mT
 
 
 def each_matrix(function: Callable[[Array], Array], x: Array, shape: Shape) -> Array:
-    """`function` of a stack of matrices; nan for those that LAPACK gives up on (singular ones).
+    """`function` applied to a stack of matrices; nan for matrices that LAPACK refuses (singular
+    ones).
 
-    `shape` is what it makes of one matrix. Nothing is raised. What has an element that is not
-    finite is nan too: LAPACK makes ordinary numbers of some such matrices.
+    `shape` is the shape of the result for one matrix. Raises nothing. Matrices with an element that
+    is not finite also give nan, because LAPACK returns ordinary numbers for some of them.
     """
     dtype = x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
     if 0 in (*x.shape[:-2], *shape):
@@ -87,7 +90,7 @@ sign of a vector like (1, -1) would hang on the last rounding."""
 
 
 def signs_of_columns(v: Array) -> Array:
-    """1 or -1 for every column: what makes the first of its large entries positive.
+    """1 or -1 for every column, so that the first of its large entries becomes positive.
 
     v has shape (..., n, k), the result (..., 1, k).
     """

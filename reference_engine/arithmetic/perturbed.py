@@ -1,9 +1,9 @@
-"""Arrays whose factorisations are off as those of a backward stable algorithm may be.
+"""Arrays whose factorisations have errors as large as those of a backward stable algorithm.
 
 Such an algorithm (Cholesky, QR, eigenvalues, solving) gives the exact result for a matrix that
 differs from the given one by a few units in the last place of its norm, not of each entry (Higham,
-Accuracy and Stability of Numerical Algorithms, chapters 7, 10 and 19). A program that runs on these
-arrays, its derivatives included, shows what that does to the result.
+Accuracy and Stability of Numerical Algorithms, chapters 7, 10 and 19). A program and its
+derivatives that run on these arrays show how far such errors move the result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ PERTURBED_LEVEL = -0.5  # below every tape, as balls are
 
 
 class Perturbed(Traced):
-    """An array; `part` is how much of its norm a matrix is moved by, in a random direction."""
+    """An array. `part` is the part of its norm by which a matrix is moved, in a random
+    direction."""
 
     __slots__ = ("part", "rng")
 

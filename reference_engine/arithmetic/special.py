@@ -23,7 +23,7 @@ BERNOULLI += (-3617 / 510, 43867 / 798, -174611 / 330)
 
 
 def scipy_special(name: str) -> Callable[..., Any]:
-    """The function of scipy.special of that name, in float32 for narrow formats."""
+    """The function of this name in scipy.special, computed in float32 for narrow formats."""
 
     def value(*xs: Any) -> Any:
         import scipy.special
@@ -34,7 +34,7 @@ def scipy_special(name: str) -> Callable[..., Any]:
 
 
 def in_float64(function: ArrayFunction) -> ArrayFunction:
-    """Compute a function of arrays in float64, round to the dtype that they have together."""
+    """Computes a function of arrays in float64, and rounds the result to their common dtype."""
 
     @wraps(function)
     def value(*xs: Any, **keywords: Any) -> Any:
@@ -50,10 +50,10 @@ def in_float64(function: ArrayFunction) -> ArrayFunction:
 
 @cache
 def _exponential_rule() -> tuple[tuple[float, float], ...]:
-    """Nodes and weights for integrals over t > 0 of what decays like exp(-t^2).
+    """Nodes and weights of a quadrature over t > 0 for integrands that decay like exp(-t^2).
 
     The trapezoidal rule in v for t = exp(v - exp(-v)), whose error falls exponentially with the
-    step (Takahasi and Mori, Publ. RIMS 9, 1974); right to roundoff from a step of 0.12 on.
+    step (Takahasi and Mori, Publ. RIMS 9, 1974); exact to roundoff for steps of 0.12 and less.
     """
     v = np.arange(-37, 20) / 10
     t = np.exp(v - np.exp(-v))
