@@ -1,1 +1,1 @@
-"""Enclosures: the exact gradient in ball arithmetic, ties and limits included."""
+"""Enclosures: the exact gradient in ball arithmetic, with ties and limits."""

@@ -1,4 +1,4 @@
-"""A program in ball arithmetic, and the amount of work that this takes."""
+"""Run a program in ball arithmetic, and estimate the work that this takes."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from gradcheck_cli.truth.plain import constant, inlined, moving
 
 NODES_BITS = 2200  # the square of the smallest float64, beside 1
 FEW_BALLS = 64
-"""Numbers that a node may have on average where several cotangents are pulled back at once: a step
-of a tape takes about as long as an operation on so many balls, and the run before is repeated for
+"""The average size of a node up to which several cotangents are pulled back at once: a step of a
+tape takes about as long as an operation on so many balls, and the forward run is repeated for
 each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A run of a program on balls, at the precision `bits`: its output, its vjp, and whether a node
-    that moves met a kink, a tie or a jump. `jacobian` is for whoever takes that, (m, n) an
+    """A run of a program on balls at the precision `bits`: its output, its vjp, and whether a node
+    that moves met a kink, a tie or a jump. A caller may store the Jacobian in `jacobian`, (m, n) an
     input."""
 
     bits: int
@@ -40,9 +40,9 @@ class Recorded:
 
 
 class BallProgram:
-    """A program as a function of its differentiated inputs; everything else is exact. A custom
-    gradient counts as its forward, or, as `stated`, as what the user states. `xs` are those inputs
-    at the point of the request."""
+    """A program as a function of its differentiated inputs; all other inputs are exact. `xs` are
+    the differentiated inputs at the point of the request. The derivative of a custom gradient is
+    that of its forward, or with `stated` the one that the user wrote."""
 
     def __init__(self, request: TruthRequest, stated: bool = False) -> None:
         from reference_engine.arithmetic.balls import exactly
@@ -73,8 +73,8 @@ class BallProgram:
         return output
 
     def recorded(self, xs: Sequence[Any]) -> Recorded:
-        """A run for reverse mode, at the precision in force. The last one at `xs` of the request is
-        kept: value, ties and derivative are read off the same run."""
+        """Return a run for reverse mode at the current precision. The last run at `xs` is kept, so
+        that value, ties and derivative come from the same run."""
         from flint import ctx
 
         from reference_engine.arithmetic.ball_choices import noting_ties
@@ -91,9 +91,9 @@ class BallProgram:
         return found
 
     def pulled(self, cotangents: Array) -> list[Any] | None:
-        """One array an input, (k, n), of so many cotangents (k, m) of the flat output, at `xs`: of
-        one run at as many points side by side; None where that takes longer than a pass for each,
-        or cannot be."""
+        """The vjps of the cotangents (k, m) of the flat output at `xs`, one array (k, n) an input,
+        from one run at k points side by side. None if this takes longer than a pass for each
+        cotangent, or is not possible."""
         from reference_engine.arithmetic.arbs import objects
         from reference_engine.arithmetic.balls import Ball
         from reference_engine.enclosing import ball_vjp
@@ -116,19 +116,20 @@ class BallProgram:
         return [x_bar.reshape(count, -1) for x_bar in found]
 
     def ties(self, xs: Sequence[Any]) -> Ties:
-        """By node, which of its elements stand on a kink, a tie or a jump."""
+        """By node, mark the elements on a kink, a tie or a jump."""
         found: Ties = {}
         self._run(xs, found)
         return found
 
     def with_unknown(self, ties: Ties) -> Callable[..., Any]:
-        """The function; its derivative holds no number where it hangs on one of the kinks."""
+        """The function, with a derivative that is not a number where it depends on one of these
+        kinks."""
         return lambda *xs: self._run(xs, ties, unknown=True)
 
 
 def exact_nodes(program: Program, values: Mapping[str, Array], dtype: str) -> list[Any] | None:
-    """The value of every node without rounding, with the constants of a dtype; nan where it is not
-    enclosed narrowly. None where a row has no enclosure, or a comparison is not decided."""
+    """The value of every node without rounding, with the constants of a dtype; nan if the enclosure
+    is not narrow. None if a row has no enclosure, or a comparison is undecided."""
     from reference_engine.arithmetic.arbs import NotInBalls, Undecided, precision
     from reference_engine.arithmetic.balls import Ball, exactly
 
@@ -152,7 +153,7 @@ def _known(balls: Any) -> Array:
 
 
 class Nodes:
-    """The nodes of a program on balls. A tie at those that stand `still` is none."""
+    """The nodes of a program on balls. A tie at a node in `still` does not count."""
 
     def __init__(self, program: Program, fmt: FloatFormat, still: Container[int] = ()) -> None:
         from reference_engine.traced import ROWS
@@ -176,19 +177,21 @@ class Nodes:
         return exactly(value)
 
     def watched(self, still: bool, noted: bool) -> AbstractContextManager[set[str]]:
-        """Around a call; ties that it meets are `noted`."""
+        """A context for one call; it collects the ties that the call meets if they are to be
+        `noted`."""
         from reference_engine.arithmetic.ball_choices import noting_ties
 
         return noting_ties() if noted else nullcontext(set())
 
     def moved(self, node: Node, value: Any) -> None:
-        """Looks at the value of a node that moves."""
+        """Called with the value of each node that moves; subclasses may raise."""
 
     def outputs(
         self, inputs: Iterable[Any], ties: Ties | None = None, unknown: bool = False
     ) -> list[Any]:
-        """One array an output, None where the program has none, of one array an input. Nodes on a
-        tie are noted in `ties`, or, where that is known, get an `unknown` derivative."""
+        """Return one array an output, None for a missing output, from one array an input. Nodes on
+        a tie are noted in `ties`. With `unknown`, the nodes in `ties` get an unknown derivative
+        instead."""
         from reference_engine.traced import Traced
 
         program, slots = self._program, self._template.copy()
@@ -200,10 +203,10 @@ class Nodes:
             for k, wanted in enumerate(node.wants):
                 if wanted == "float" and not isinstance(args[k], Traced):
                     whole = node.op == "power" and k == 1 and np.ndim(args[k]) == 0
-                    # the rule for a whole exponent is shorter
+                    # the rule for an integer exponent is shorter
                     args[k] = int(args[k]) if whole else self.exactly(args[k])
-            # a tie between numbers that do not move (a mask of zeros and ones) is none, nor is that
-            # of a number with itself (x != x, where it is nan)
+            # a tie between numbers that do not move (a mask of zeros and ones) does not count, nor
+            # does the tie of a number with itself (x != x, which tests for nan)
             still = index in self._still or _is_of_itself(node)
             with self.watched(still, still or ties is not None) as met:
                 slots[index] = call(*args, **node.keywords)
@@ -222,18 +225,18 @@ class Nodes:
 
 @kept
 def _nodes(program: Program, dtype: str, wrt: tuple[str, ...]) -> Nodes:
-    """Where nodes that do not depend on `wrt` stand still."""
+    """The nodes of the program; those that do not depend on `wrt` stand still."""
     still = set(range(len(program.nodes))) - moving(program, wrt)
     return Nodes(program, FORMATS[dtype], still)
 
 
 def _is_of_itself(node: Node) -> bool:
-    """Whether a comparison is of a value with itself."""
+    """Check whether a comparison compares a value with itself."""
     return node.op in ("equal", "not_equal") and len(set(node.args)) == 1
 
 
 def _stated(custom: CustomGradient, fmt: FloatFormat) -> Callable[..., Any]:
-    """The function, with the derivative that the user states."""
+    """The function with the custom gradient that the user wrote."""
     from reference_engine.custom import custom_gradient
 
     forward, vjp = Nodes(custom.forward, fmt), Nodes(custom.vjp, fmt)
@@ -257,7 +260,8 @@ def _stated(custom: CustomGradient, fmt: FloatFormat) -> Callable[..., Any]:
 
 @kept
 def operations(program: Program) -> float:
-    """Scalar operations of one evaluation; those of products of matrices are cheaper."""
+    """The number of scalar operations of one evaluation; those of matrix products count for
+    less."""
     total = 0.0
     for node in program.nodes:
         if node.op in (CONSTANT, INPUT):

@@ -1,8 +1,8 @@
-"""Outputs that are finite although a pole lies on the way to them: 1 / log(0) = 0.
+"""Outputs that are finite although an intermediate number is at a pole: 1 / log(0) = 0.
 
-In exact arithmetic the logarithm may have taken a number that float64 absorbed to 0, and be -700
-rather than -inf. Neither a difference nor a first-order analysis of rounding sees that, since both
-find nothing that moves. (An overflow is harmless: 1 / exp(800) is 0 to within 1e-347.)
+In exact arithmetic, the logarithm may have taken a number that float64 absorbed to 0, and be -700
+rather than -inf. Neither a difference nor a first-order analysis of rounding sees this, because
+both find that nothing moves. (An overflow is harmless: 1 / exp(800) is 0 to within 1e-347.)
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from gradcheck_cli.domain.dtypes import Array
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
 from gradcheck_cli.truth.plain import elementwise
 
-# Rows that pick the larger or smaller number: an infinity that they leave behind has no part in the
-# result.
+# Rows that choose the larger or smaller number: an infinity that is not chosen has no effect.
 _CHOOSING = frozenset(("maximum", "minimum", "max", "min", "relu", "clip"))
 
 
-# Rows with a pole, the argument that stands on it and where.
+# Rows with a pole: which argument has it, and at what value.
 _POLES: dict[str, tuple[int, float]] = {
     "log": (0, 0.0),
     "log1p": (0, -1.0),
@@ -30,8 +29,8 @@ _POLES: dict[str, tuple[int, float]] = {
 
 
 def swallowed_poles(program: Program, at_point: Sequence[Array]) -> Array:
-    """Which elements of the output are finite but depend on an infinity that a pole made of finite
-    numbers; a boolean array of the output's shape."""
+    """Mark the elements of the output that are finite but depend on an infinity which a pole made
+    from finite numbers; a boolean array of the output's shape."""
     values = [np.asarray(value) for value in at_point]
     if all(np.all(np.isfinite(value)) for value in values):
         return np.zeros(values[program.output].shape, dtype=bool)
@@ -43,7 +42,7 @@ def swallowed_poles(program: Program, at_point: Sequence[Array]) -> Array:
 
 
 def _mask(node: Node, value: Array, args: list[Array], masks: list[Array]) -> Array:
-    """Elements of a value that depend on such an infinity."""
+    """Mark the elements of a value that depend on an infinity from a pole."""
     lost = ~np.isfinite(value)
     if node.op in (INPUT, CONSTANT) or node.kind == "bool":
         return np.zeros(value.shape, dtype=bool)
@@ -61,14 +60,14 @@ def _mask(node: Node, value: Array, args: list[Array], masks: list[Array]) -> Ar
 
 
 def _reached(node: Node, shape: tuple[int, ...], args: list[Array], masks: list[Array]) -> Array:
-    """Where the marked elements of the arguments go: each to its own place where the operation
-    works so, everywhere where it does not."""
+    """Mark the elements of the result that depend on marked elements of the arguments: element by
+    element for an operation that works so, otherwise all elements."""
     from reference_engine.traced import ROWS
 
     if node.op == "where":
         return np.asarray(np.where(args[0], masks[1], masks[2]))
     if ROWS[node.op].family in ("shape", "indexing"):
-        # an index stays: it says which numbers are taken
+        # an index stays, because it says which numbers are taken
         moving = [m if a.dtype.kind == "f" else a for m, a in zip(masks, args, strict=True)]
         moved = ROWS[node.op].value(*moving, **node.keywords)
         return np.asarray(moved, np.bool_)  # a trace counts them

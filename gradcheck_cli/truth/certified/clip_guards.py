@@ -1,12 +1,12 @@
-"""Clips beside a pole that cut the derivative off.
+"""Clips beside a pole that cut off the derivative.
 
-log(clip(p, 1e-7, 1)) is constant where p is below the bound. Its derivative is exactly 0 there,
-where that of log(p) is not: the bound was to keep a number away from the pole, and took the
-gradient with it (Zhang et al., Detecting numerical bugs in neural network architectures, ESEC/FSE
-2020; Li et al., Reliability assurance for deep neural network architectures, ICSE 2023). A bound
-that is no neighbour of a pole is a choice of the model, and so is a relu. On the pole itself the
-derivative without the bound is infinite; at a vertical tangent, as of a square root at 0, the bound
-is all that there is.
+log(clip(p, 1e-7, 1)) is constant if p is below the bound. Its derivative is exactly 0 there, while
+that of log(p) is not: the bound should keep a number away from the pole, and took the gradient with
+it (Zhang et al., Detecting numerical bugs in neural network architectures, ESEC/FSE 2020; Li et
+al., Reliability assurance for deep neural network architectures, ICSE 2023). A bound that is not
+beside a pole is a choice of the model, and so is a relu. On the pole itself the derivative without
+the bound is infinite. At a vertical tangent, as of a square root at 0, the bound is the only
+derivative.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _MASK = "beyond the bound"
 
 @dataclass(frozen=True, slots=True)
 class _Active:
-    """A clip that is beyond its bound where `mask` is true, and the operation by whose pole it
-    stands."""
+    """A clip that is beyond its bound where `mask` is true, and the operation with the pole beside
+    it."""
 
     clip: int
     argument: int
@@ -51,9 +51,10 @@ def guards_of(
     blocks: Mapping[tuple[str, str], TruthBlock],
     engine: ReferenceEngine,
 ) -> tuple[Guard, ...]:
-    """The clips of `program` (custom gradients inlined) without which entries of the gradient that
-    are exactly 0 would be other numbers, or infinite on a pole. `at_point` gives the value of every
-    node; `engine` runs the program where nothing is enclosed."""
+    """Return the clips of `program` (custom gradients inlined) that make entries of the gradient
+    exactly 0. Without such a clip these entries would be other numbers, or infinite on a pole.
+    `at_point` returns the value of every node; `engine` runs the program if nothing can be
+    enclosed."""
     if not any(node.op in CLIPS for node in program.nodes):
         return ()
     modes = {m: p for m, p in request.projections.items() if m in FIRST_ORDER}
@@ -91,7 +92,7 @@ def guards_of(
 
 
 def _active(program: Program, values: list[Array], wrt: Sequence[str]) -> Iterator[_Active]:
-    """Each clip once, by the first pole that it stands beside."""
+    """Yield each active clip once, with the first pole beside it."""
     moved = moving(program, wrt)
     for index, node in enumerate(program.nodes):
         arguments = [i for i in node.args if i in moved]
@@ -108,8 +109,8 @@ def _active(program: Program, values: list[Array], wrt: Sequence[str]) -> Iterat
 
 
 def _poles_nearby(program: Program, values: list[Array], start: int) -> Iterator[tuple[int, Array]]:
-    """The operations that a node leads to whose argument is a hair away from their pole, and
-    where it is."""
+    """Yield the operations that depend on a node and have an argument very near their pole, with a
+    mask of these elements."""
     from gradcheck_cli.engines.layer.bounds import NEAR_POLES  # few programs have a guard
 
     reached = {start}
@@ -125,8 +126,8 @@ def _poles_nearby(program: Program, values: list[Array], start: int) -> Iterator
 
 
 def has_pole(op: str) -> bool:
-    """Whether an operation is infinite somewhere, and not only its derivative; one that is no row
-    of the op table counts as such."""
+    """Check whether an operation is infinite somewhere, not only its derivative. An operation
+    without a row in the op table counts as infinite."""
     from reference_engine.traced import ROWS
 
     row = ROWS.get(op)
@@ -134,14 +135,14 @@ def has_pole(op: str) -> bool:
 
 
 def _has_pole_here(program: Program, values: Sequence[Array], index: int) -> bool:
-    """The same of a node; a power with no negative exponent has none."""
+    """`has_pole` for a node; a power without a negative exponent has no pole."""
     node = program.nodes[index]
     return has_pole(node.op) and (node.op != "power" or bool(np.any(values[node.args[1]] < 0)))
 
 
 @cache
 def _singular(op: str) -> tuple[tuple[int, float], ...]:
-    """The poles and vertical tangents of a row: which argument, and where."""
+    """The poles and vertical tangents of a row: the argument, and its value there."""
     from reference_engine.traced import ROWS
 
     if op == "divide":
@@ -157,11 +158,11 @@ def _singular(op: str) -> tuple[tuple[int, float], ...]:
 
 
 def _without(program: Program, active: _Active) -> Program:
-    """The program in which the operation with the pole, and nothing else, is given what the clip
-    was given. The mask of where is one more input."""
+    """The program in which only the operation with the pole takes the argument of the clip instead
+    of its result, where a mask is true. The mask is one more input."""
     copy = ProgramCopy(program)
     place = copy.place
-    other: dict[int, int] = {}  # what would be there without the clip
+    other: dict[int, int] = {}  # by node, the copy without the clip
     mask = -1
     for index, node in enumerate(program.nodes):
         place[index] = copy.add(copy.moved(node))

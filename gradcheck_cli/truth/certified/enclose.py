@@ -1,4 +1,4 @@
-"""The exact gradient, enclosed: the program and its derivative in ball arithmetic.
+"""Enclose the exact gradient: run the program and its derivative in ball arithmetic.
 
 Ziv's strategy: the precision doubles until every entry's radius is below 2^-8 ulp of the judged
 dtype, or it is clear that more bits do not help. (Ziv, Fast evaluation of elementary mathematical
@@ -32,8 +32,8 @@ OUTPUT = "output"
 ABSORBED = 1074 + 53  # bits in which 1 + x differs from 1 for every x of float64
 
 BUDGET = 300_000
-"""Scalar operations of all passes at FIRST_BITS together. A pass takes 0.3 (products of matrices)
-to 6 microseconds (transcendental functions) an operation, so that this is a second or two."""
+"""Scalar operations of all passes together, at FIRST_BITS. An operation takes 0.3 (matrix products)
+to 6 microseconds (transcendental functions), so this is a second or two."""
 
 KINK = "an operation is exactly at a kink, a tie or a jump"
 DOMAIN = "the derivative has no value in exact arithmetic: a pole, or a point outside the domain"
@@ -49,10 +49,11 @@ Along: TypeAlias = Mapping[str, Sequence[Sequence[Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """One block, every array (rows, columns): where `sure`, the exact derivative is within `radius`
-    of `value` (float64). `reason` says why others are not sure; those that have no value in exact
-    arithmetic are `nowhere`, those that hang on an operation on a kink, a tie or a jump `tied`;
-    with the reason DOUBT, on one whose value rounding decides."""
+    """The enclosure of one block, every array (rows, columns). Where `sure`, the exact derivative
+    is within `radius` of `value` (float64). `reason` says why other entries are not sure. Entries
+    without a value in exact arithmetic are `nowhere`; entries that depend on an operation at a
+    kink, a tie or a jump are `tied`, or with the reason DOUBT on an operation whose value rounding
+    decides."""
 
     value: Array
     radius: Array
@@ -65,10 +66,10 @@ class Certificate:
 def certify(
     request: TruthRequest, budget: float = BUDGET, function: BallProgram | None = None
 ) -> dict[tuple[Mode, str], Certificate]:
-    """A certificate for every block of every mode, in `budget` operations each.
+    """Return a certificate for every block of every mode, within `budget` operations for each mode.
 
     `request.program` has its constants rounded already (`engines.kit.walker.rounded`); a custom
-    gradient counts as its forward. `function` is the program of the request, where it ran already.
+    gradient counts as its forward. `function` is the program of the request if it ran before.
     """
     found: dict[tuple[Mode, str], Certificate] = {}
     known: dict[object, dict[str, Certificate]] = {}
@@ -83,9 +84,9 @@ def certify(
 
 
 def certify_stated(request: TruthRequest) -> dict[tuple[Mode, str], Certificate]:
-    """The same of what the custom gradients of the program state, to first order: by the `vjp` in
-    reverse mode, by the `jvp` in forward mode. None for a mode whose rules cannot be followed:
-    what they give has another shape."""
+    """Return certificates for the program's custom gradients, to first order: for the `vjp` in
+    reverse mode, for the `jvp` in forward mode. A mode is left out if its rules return another
+    shape than they should."""
     from reference_engine.errors import ShapeError, WrongGradientShape
 
     function = BallProgram(request, stated=True)
@@ -102,7 +103,7 @@ def certify_stated(request: TruthRequest) -> dict[tuple[Mode, str], Certificate]
 def certify_output(
     request: TruthRequest, budget: float = BUDGET, function: BallProgram | None = None
 ) -> Certificate:
-    """A certificate for the value of the program, its arrays in the shape of the output."""
+    """Return a certificate for the value of the program, with arrays in the shape of the output."""
     output = request.program.result.shape
     found = _Output(request, function or BallProgram(request)).certificates(budget)[OUTPUT]
     return Certificate(
@@ -116,12 +117,13 @@ def certify_output(
 
 
 def has_value(ball: Any) -> bool:
-    """Whether a ball may hold a number: the whole line is a ball, of which nothing is known yet."""
+    """Check whether a ball may hold a number. The whole line is such a ball: nothing is known
+    yet."""
     return bool(ball.mid().is_finite())
 
 
 class _Ziv(ABC):
-    """Arrays of numbers, enclosed at growing precision until each is narrow."""
+    """Arrays of numbers that are enclosed at growing precision until each is narrow."""
 
     def __init__(
         self,
@@ -141,18 +143,19 @@ class _Ziv(ABC):
 
     @abstractmethod
     def _passes(self) -> int:
-        """How often the program is run."""
+        """The number of passes over the program."""
 
     @abstractmethod
     def _enclosed(self) -> Mapping[str, Any] | None:
-        """The arrays of balls at the precision in force, and `_tied`; None where everything is."""
+        """Return the arrays of balls at the current precision and set `_tied`; None if every entry
+        is tied."""
 
     def _defined(self, name: str) -> Array:
-        """Which numbers have a value at all, (rows * columns,)."""
+        """Mark the numbers that have a value at all, (rows * columns,)."""
         return np.ones(self._value[name].size, np.bool_)
 
     def certificates(self, budget: float) -> dict[str, Certificate]:
-        with np.errstate(all="ignore"):  # what functions of single balls leave in the flags
+        with np.errstate(all="ignore"):  # functions of single balls may set the flags
             reason = self._narrow(budget)
         return {
             name: Certificate(
@@ -167,7 +170,7 @@ class _Ziv(ABC):
         }
 
     def _narrow(self, budget: float) -> str:
-        """Double the precision until all is sure; else, why not."""
+        """Double the precision until all entries are sure; return the reason if some are not."""
         from reference_engine.arithmetic.arbs import (
             DecidedByRounding,
             NotInBalls,
@@ -229,18 +232,19 @@ class _Ziv(ABC):
         return "" if done and not any(tied.any() for tied in self._tied.values()) else reason
 
     def _hanging_on(self, row: str | None) -> dict[str, Array]:
-        """Which numbers depend on a jump of a row: all, as far as is known."""
+        """Mark the numbers that depend on a jump of a row: here all, because nothing more is
+        known."""
         return {name: np.ones(shape, np.bool_) for name, shape in self._shapes.items()}
 
     def _put(self, entries: Mapping[str, Any]) -> bool:
-        """Keep as float64 what has become narrow enough, with a bound of its distance; whether
-        every entry is finite at all."""
+        """Keep the narrow entries as float64, each with a bound on its distance to the exact
+        number. Return whether every entry is finite."""
         from flint import arb
 
         from reference_engine.arithmetic.balls import rounded_up
 
         finite = True
-        narrow = float(np.finfo(np.float64).tiny) / UNSEEN_ULPS  # from there on limits are floats
+        narrow = float(np.finfo(np.float64).tiny) / UNSEEN_ULPS  # above it, limits fit float64
         for name in self._shapes:
             flat = np.reshape(np.asarray(entries[name], dtype=object), -1)
             parts = (self._value, self._radius, self._sure, self._nowhere)
@@ -256,7 +260,7 @@ class _Ziv(ABC):
                 nowhere[i] = not (has_value_here and (is_number or has_value(ball)))
                 if nowhere[i]:
                     finite = False
-                elif not is_number:  # an infinity stands for what is beyond any float64
+                elif not is_number:  # an infinity stands for a number beyond the range of float64
                     sure[i] = not abs(ball).lower() <= np.finfo(np.float64).max
                     if sure[i]:
                         value[i], radius[i] = middle, 0.0
@@ -286,7 +290,7 @@ class _Output(_Ziv):
 class Blocks(_Ziv):
     """The blocks of one projection."""
 
-    _by_entries = True  # a tie spoils the entries that hang on it, and no others
+    _by_entries = True  # a tie spoils only the entries that depend on it
 
     def __init__(
         self,
@@ -300,7 +304,7 @@ class Blocks(_Ziv):
         self._projection = projection
         self._mode = mode
         self._second = mode in SECOND
-        self._whole = self._second or projection.rows is not None  # a row is made of all outputs
+        self._whole = self._second or projection.rows is not None  # a row combines all outputs
         self._rows_defined = np.ones(1, np.bool_)
         self._output = request.program.result.shape
 
@@ -325,7 +329,7 @@ class Blocks(_Ziv):
         return self._first_order(self._function)
 
     def _settle_zeros(self) -> None:
-        """Entries of the Jacobian of inputs that do not reach the output are exactly 0."""
+        """Set Jacobian entries of inputs that do not reach the output to exactly 0."""
         found = groups(self._function.program, self._wrt)
         if found is None or not self._shares_rows(self._function):
             return
@@ -348,7 +352,7 @@ class Blocks(_Ziv):
         )
 
     def _ties(self) -> Ties:
-        """The nodes on a kink, a tie or a jump, and which outputs have a value."""
+        """Return the nodes on a kink, a tie or a jump, and note which outputs have a value."""
         from reference_engine.arithmetic.balls import exactly
 
         ran = self._function.recorded(self._xs)
@@ -357,8 +361,9 @@ class Blocks(_Ziv):
         return self._function.ties([exactly(x) for x in self._xs]) if ran.meets_ties else {}
 
     def _tied_entries(self, ties: Ties) -> dict[str, Array]:
-        """The entries that hang on a tie: on a kink those that are no number where its derivative
-        is none, on a jump all between what comes before it and after."""
+        """Mark the entries that depend on a tie. At a kink these are the entries that are not
+        numbers if its derivative is not one. At a jump these are all entries from inputs before it
+        to outputs after it."""
         program = self._function.program
         tied = {name: np.zeros(shape, np.bool_) for name, shape in self._shapes.items()}
         kinks = {index: mask for index, mask in ties.items() if is_mild(program, index)}
@@ -380,7 +385,7 @@ class Blocks(_Ziv):
         )
 
     def _around_jumps(self, ties: Ties) -> dict[str, Array]:
-        """The entries between what comes before a jump and what comes after it."""
+        """Mark the entries from inputs before a jump to outputs after it."""
         after, before = around_jumps(self._function.program, ties)
         rows = np.full(1, np.any(after)) if self._whole else after.ravel()
         found = {}
@@ -410,11 +415,11 @@ class Blocks(_Ziv):
         }
 
     def _shares_rows(self, function: Callable[..., Any]) -> bool:
-        """Whether the rows are those of the Jacobian of the program, whatever is made of them."""
+        """Check whether the rows are rows of the program's Jacobian, which all modes share."""
         return self._by_entries and not self._whole and function is self._function
 
     def _jacobian(self) -> Mapping[str, Any]:
-        """Taken once in each precision for all modes."""
+        """The Jacobian, computed once in each precision for all modes."""
         ran = self._function.recorded(self._xs)
         if not ran.jacobian:
             found = groups(self._function.program, self._wrt)
@@ -422,12 +427,12 @@ class Blocks(_Ziv):
         return ran.jacobian
 
     def _each_row(self) -> tuple[Array, list[list[int]]]:
-        """Every input may move every output: each row is a group."""
+        """The groups if every input may reach every output: each row is a group."""
         rows, columns = self._row_count(), sum(x.size for x in self._xs)
         return np.ones((rows, columns), np.bool_), [[row] for row in range(rows)]
 
     def _pulled(self, pull: Callable[..., Any], columns: Along) -> dict[str, Any]:
-        """A row for each cotangent."""
+        """Compute one row for each cotangent."""
         rows: dict[str, list[Any]] = {name: [] for name in self._wrt}
         for cotangent in self._projection.cotangents(self._output):
             for name, x_bar in zip(self._wrt, pull(cotangent), strict=True):
@@ -437,7 +442,7 @@ class Blocks(_Ziv):
     def _in_groups(
         self, pull: Callable[..., Any], reach: Array, groups: Sequence[Sequence[int]]
     ) -> Mapping[str, Any]:
-        """Rows that no input reaches together come from one pass. (Curtis, Powell and Reid, On the
+        """Compute rows that have no input in common in one pass. (Curtis, Powell and Reid, On the
         estimation of sparse Jacobian matrices, J. Inst. Maths Applics 13, 1974.)"""
         from reference_engine.arithmetic.arbs import objects
 
@@ -460,7 +465,7 @@ class Blocks(_Ziv):
         return dict(zip(self._wrt, np.split(found, ends, axis=1), strict=True))
 
     def _tangents(self) -> Iterable[tuple[str, Sequence[Array]]]:
-        """The input that moves, and one tangent an input."""
+        """Yield the input that moves, with one tangent for each input."""
         still = [np.zeros(x.shape) for x in self._xs]
         for i, (name, x) in enumerate(zip(self._wrt, self._xs, strict=True)):
             for moved in self._projection.tangents(name, x.shape):
@@ -522,7 +527,7 @@ def projected(balls: Any, directions: Sequence[Sequence[Any]] | None) -> Any:
 
 
 class _Stated(Blocks):
-    """The blocks of a derivative that may be another one in the other mode."""
+    """The blocks of a custom gradient, which may differ between the modes."""
 
     _by_entries = False
 

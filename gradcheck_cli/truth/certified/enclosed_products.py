@@ -1,5 +1,5 @@
-"""Products of the Jacobian of a large program, enclosed: cotangent @ J and J @ tangent, in balls of
-float64 that whole arrays are computed in at once."""
+"""Enclose products of the Jacobian of a large program, cotangent @ J and J @ tangent, in balls of
+float64 that are computed for whole arrays at once."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from gradcheck_cli.truth.certified.one_thread import one_thread
 from gradcheck_cli.truth.plain import inlined, moving
 
 MOST_NUMBERS = 2**23
-"""Of all nodes together, inputs included: each is a midpoint and a radius, which the tape keeps, so
-that these take 128 MiB, and a pass back over them a second."""
+"""Numbers of all nodes together, inputs included. The tape keeps a midpoint and a radius for each,
+128 MiB in all, and a backward pass over them takes a second."""
 
 MOST_SINGLY = 2**17
-"""Numbers of all products together that rows without an enclosure for whole arrays take and give.
-Each takes a microsecond to a dozen in Arb, where one in an array takes 50 nanoseconds: these are a
-second together."""
+"""Numbers that rows without an enclosure for whole arrays take and return, for all products
+together. Each takes a microsecond to a dozen in Arb, compared with 50 nanoseconds in an array: a
+second in all."""
 
 
 class TooManyNumbers(Exception):
@@ -33,7 +33,7 @@ class TooManyNumbers(Exception):
 
 
 def require_few(numbers: int) -> None:
-    """Raises TooManyNumbers where a program has more `numbers` that move than can be enclosed."""
+    """Raise TooManyNumbers if a program has more moving `numbers` than can be enclosed."""
     if numbers > MOST_NUMBERS:
         raise TooManyNumbers(f"it computes more than {MOST_NUMBERS} numbers")
 
@@ -52,7 +52,7 @@ class _FloatNodes(Nodes):
         return standing() if still else nullcontext(set())
 
     def moved(self, node: Node, value: Any) -> None:
-        """Raises Undecided on a jump."""
+        """Raise Undecided at a jump."""
         from reference_engine.arithmetic.arbs import Undecided
         from reference_engine.arithmetic.float_enclosures import Doubtful, FloatBall
         from reference_engine.traced import Traced
@@ -67,15 +67,15 @@ class _FloatNodes(Nodes):
 
 @dataclass(frozen=True, slots=True)
 class EnclosedArray:
-    """Numbers with a bound of their error: the exact ones are within `radius` of `value`. Nothing
-    is known where the radius is not finite."""
+    """Numbers with a bound on their error: the exact ones are within `radius` of `value`. A radius
+    that is not finite says nothing."""
 
     value: Array
     radius: Array
 
     def is_narrow(self, natural: Array) -> Array:
-        """Whether the radii say enough, beside the numbers or beside their `natural` size. A zero
-        is known where no number of a usual exponent is as small as its radius."""
+        """Mark the numbers whose radius is small compared with the number or with its `natural`
+        size. A zero counts as known if its radius is below every number with a usual exponent."""
         fmt = FORMATS["float64"]
         least = 2.0 ** -(USUAL_EXPONENT * fmt.max_exponent)
         with np.errstate(all="ignore"):
@@ -84,11 +84,11 @@ class EnclosedArray:
 
 
 class EnclosedProducts:
-    """The products of a program with constants of float64 at `values`, by inputs of `wrt`. Inputs
-    with `radii` are known to within these. The run is recorded once, for all cotangents.
+    """The products of a program with float64 constants at `values`, by inputs of `wrt`. Inputs with
+    `radii` are known to within these. The run is recorded once for all cotangents.
 
-    Raises TooManyNumbers. Its methods raise Undecided where the program stands on a jump or an
-    operation cannot tell which of two numbers is larger, and NotInBalls.
+    Raises TooManyNumbers. The methods raise Undecided if the program is at a jump or an operation
+    cannot tell which of two numbers is larger, and NotInBalls.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class EnclosedProducts:
             return _flat(*self._run_along(tangents, {}))
 
     def _variables(self) -> dict[str, Any]:
-        """The inputs at the bottom of a new tape."""
+        """The inputs as leaves of a new tape."""
         from reference_engine.arithmetic.float_enclosures import exactly_floats
         from reference_engine.tape import Node
         from reference_engine.traced import new_level
@@ -156,8 +156,8 @@ class EnclosedProducts:
     def _run_along(
         self, tangents: Mapping[str, Array], variables: Mapping[str, Any]
     ) -> tuple[Any, int]:
-        """The derivative along the tangents, None where nothing moves, and its size; on the tape of
-        the `variables`."""
+        """The derivative along the tangents, on the tape of the `variables` (None if nothing
+        moves), and its size."""
         from reference_engine.arithmetic.float_enclosures import exactly_floats
         from reference_engine.dual import Dual
         from reference_engine.traced import new_level
@@ -189,7 +189,7 @@ class EnclosedProducts:
 def _pulled_back(
     y: Any, cotangent: Array, variables: Mapping[str, Any]
 ) -> dict[str, EnclosedArray]:
-    """cotangent @ (dy / dx) of each of the variables; y is None where none of them moves it."""
+    """cotangent @ (dy / dx) for each variable x; y is None if no variable moves it."""
     from reference_engine.arithmetic.float_enclosures import exactly_floats
     from reference_engine.tape import pull_back
 

@@ -1,8 +1,8 @@
-"""Gradients at points very close to a tie; their hull is Clarke's generalised gradient.
+"""Enclose gradients at points very close to a tie; their hull is Clarke's generalised gradient.
 
-Where three or more numbers tie, as in a median, the kink may show along no axis at all. Next to the
-point, in a direction drawn at random, no tie is left, and the gradient there can be enclosed.
-(Clarke, Optimization and Nonsmooth Analysis, 1983, theorem 2.5.1.)
+If three or more numbers tie, as in a median, the kink may show along no axis at all. Beside the
+point, in a random direction, the tie is broken, and the gradient there can be enclosed. (Clarke,
+Optimization and Nonsmooth Analysis, 1983, theorem 2.5.1.)
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from gradcheck_cli.truth.certified.ball_program import BallProgram, operations
 from gradcheck_cli.truth.certified.enclose import BUDGET, FIRST_BITS, MOST_BITS, Blocks, Certificate
 
 SAMPLES = 64
-ENOUGH = 16  # of which all kinds were met twice: the part of directions that meets another is small
-SHIFT = 200  # bits below the numbers: what bends in between changes no digit of a float64
-# Beside the largest limit of a row: what is left of a slope that vanishes.
+ENOUGH = 16  # samples, if each kind was met twice: few directions can then meet another kind
+SHIFT = 200  # bits below the numbers: bends within this distance change no digit of a float64
+# Part of the largest limit of a row that is left of a slope which vanishes at the point.
 NOTHING: Residue = 2.0**-80
 
 
 @dataclass(frozen=True, slots=True)
 class Limiting:
-    """Limits of the gradient of one mode: `gradients` by input, (samples, rows, columns). `tied` by
-    input are the entries (rows, columns) that they bound; `complete` (rows,) the rows of which all
-    limits were met."""
+    """Limits of the gradient of one mode: `gradients` by input, (samples, rows, columns). `tied`
+    marks the entries (rows, columns) of each input that they bound; `complete` (rows,) the rows of
+    which all limits were met."""
 
     gradients: Mapping[str, Array]
     tied: Mapping[str, Array]
     complete: Array
 
     def widened(self, name: str, block: TruthBlock) -> TruthBlock:
-        """The block where a tied entry may be anything between its limits, and anything at all
-        where not all of them were met."""
+        """The block in which a tied entry may be anything between its limits, and anything at all
+        if not all limits were met."""
         samples = self.gradients[name]
         low, high = np.min(samples, axis=0), np.max(samples, axis=0)
         size = np.fmax(np.abs(low), np.abs(high))
@@ -66,9 +66,9 @@ def limiting(
     certificates: Mapping[tuple[Mode, str], Certificate],
     blocks: Mapping[tuple[str, str], TruthBlock],
 ) -> Limiting | None:
-    """The limits at a point where a row of the Jacobian hangs on a tie by several inputs, and is
-    steep nowhere (Lipschitz, as far as differences tell); None where there is no such row, or where
-    they cannot be enclosed in the budget."""
+    """Return the limits at a point where a row of the Jacobian depends on a tie through several
+    inputs and is steep nowhere (Lipschitz, as far as differences show). None if there is no such
+    row, or the limits cannot be enclosed within the budget."""
     projection = request.projections[mode]
     if mode in SECOND or projection.columns is not None:
         return None
@@ -95,7 +95,7 @@ def limiting(
             return None
         left = max(np.max(np.abs(nearer[name][row]), initial=0.0) for name in request.wrt)
         if left <= NOTHING * largest[row]:
-            largest[row] = np.inf  # all of it vanishes on the way to the point
+            largest[row] = np.inf  # the whole row vanishes towards the point
     for samples in gradients.values():
         samples[np.abs(samples) <= NOTHING * largest[:, None]] = 0.0
     rows = np.flatnonzero(mild)
@@ -105,7 +105,7 @@ def limiting(
 
 
 class _Beside(Blocks):
-    """First derivatives at points a hair away from the inputs."""
+    """First derivatives at points very near the inputs."""
 
     def __init__(
         self, request: TruthRequest, function: BallProgram, mode: Mode, projection: Projection
@@ -116,13 +116,13 @@ class _Beside(Blocks):
         sizes = np.abs(np.concatenate([x.ravel() for x in self._at]))
         sizes = sizes[(sizes > 0) & np.isfinite(sizes)]
         self._least, most = float(np.min(sizes, initial=1.0)), float(np.max(sizes, initial=1.0))
-        self._ways: list[list[Array]] = []  # to the points that were enclosed
+        self._ways: list[list[Array]] = []  # directions to the points that were enclosed
         self._nearer: dict[int, dict[str, Array] | None] = {}
         self._spread = 2 * int(np.log2(most) - np.log2(self._least))
 
     def gradients(self) -> list[dict[str, Array]]:
-        """The blocks at up to SAMPLES points, as many as the budget has room for; those that are
-        enclosed."""
+        """The blocks at up to SAMPLES points, as many as the budget allows, without points that
+        could not be enclosed."""
         bits = self._bits(SHIFT)
         cost = operations(self._function.program) * self._passes() * bits / FIRST_BITS
         count = min(SAMPLES, int(BUDGET / cost))
@@ -136,13 +136,13 @@ class _Beside(Blocks):
         return found
 
     def nearer(self, sample: int) -> dict[str, Array] | None:
-        """The blocks on the way from a point to the inputs, as far in bits again."""
+        """The blocks at a point twice as many bits nearer to the inputs, in the same direction."""
         if sample not in self._nearer:
             self._nearer[sample] = self._beside(self._ways[sample], 2 * SHIFT)
         return self._nearer[sample]
 
     def _bits(self, shift: int) -> int:
-        """In which a hair can be seen beside the inputs."""
+        """The precision in bits at which such a move changes the inputs."""
         return min(FIRST_BITS + 2 * shift + self._spread, MOST_BITS)
 
     def _beside(self, way: Sequence[Array], shift: int) -> dict[str, Array] | None:
@@ -168,9 +168,9 @@ class _Beside(Blocks):
 
 
 def _met(samples: Array, largest: float) -> bool:
-    """Whether every limit among the samples, (count, ...), was met at least twice. (Good, The
-    population frequencies of species, 1953: the part of draws that would show another kind is
-    about the number of kinds that were met once, over the number of draws.)"""
+    """Check whether every limit among the samples, (count, ...), was met at least twice. (Good, The
+    population frequencies of species, 1953: the probability that another draw shows a new kind is
+    about the number of kinds that were met once, divided by the number of draws.)"""
     grid: npt.NDArray[np.float64] = np.round(
         samples.reshape(len(samples), -1) / (largest or 1.0) * 2.0**SAME_LIMIT_BITS
     )

@@ -1,8 +1,8 @@
-"""NumPy's BLAS on one thread.
+"""Run NumPy's BLAS on one thread.
 
-The products of enclosures are many and small, and at each of them the threads of OpenBLAS spin
-until the others are done: on a busy machine, 25 times the work. Workers are told so by their
-environment; in a process in which NumPy is loaded already, only its library can be.
+Enclosures need many small matrix products, and in each of them the threads of OpenBLAS spin until
+the others are done: 25 times the work on a busy machine. A worker is limited by its environment; in
+a process that has loaded NumPy already, only the library itself can be limited.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy as np
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """The block, or a function that this decorates, with one thread of BLAS for the whole process,
-    as far as NumPy brings its own OpenBLAS; then with as many as before."""
+    """Run a block or a decorated function with one BLAS thread for the whole process, if NumPy
+    brings its own OpenBLAS. The number of threads is restored afterwards."""
     count, set_count = _of_library()
     before = count()
     if before > 1:
@@ -35,8 +35,8 @@ def one_thread() -> Iterator[None]:
 
 @cache
 def _of_library() -> tuple[Callable[[], int], Callable[[int], Any]]:
-    """What gives the number of threads, and what sets it. (NumPy's wheels have the library beside
-    the package, or in it on macOS, with names of its own.)"""
+    """Return the functions that get and set the number of threads. (NumPy's wheels have the library
+    beside the package, or on macOS in it, under names of their own.)"""
     package = Path(np.__file__).parent
     folders = (package.parent / "numpy.libs", package / ".dylibs")
     for file in chain(*(folder.glob("*openblas*") for folder in folders)):

@@ -1,10 +1,9 @@
-"""Which entries of a derivative depend on an operation at a kink, a tie or a jump.
+"""Find the entries of a derivative that depend on an operation at a kink, a tie or a jump.
 
-There a rule gives a convention, and nothing proves it. At a kink a number moves by no more than
-what goes in, so each such element of a node gets an unknown derivative by everything that may move
-it: balls that hold no number, which spread to the entries that depend on them and to no others. A
-jump may also change what is chosen later on: there whatever comes after hangs on whatever comes
-before.
+There a rule returns a convention, which nothing proves. At a kink, the result moves by no more than
+the arguments. So each element of a node at a kink gets an unknown derivative by everything that may
+move it: balls that hold no number, which spread only to the entries that depend on them. A jump may
+also change later choices, so everything after a jump depends on everything before it.
 """
 
 from __future__ import annotations
@@ -23,27 +22,27 @@ from gradcheck_cli.truth.plain import STOP, elementwise
 
 Mask = npt.NDArray[np.bool_]
 Spread = Callable[[Any], Any]
-"""Of a Mask, or of an array with a bit for each of 64 masks."""
+"""A function of a Mask, or of an array with a bit for each of 64 masks."""
 Ties = dict[int, Mask]
-"""By node of a program, which of its elements stand on a tie."""
+"""By node of a program, a mask of the elements on a tie."""
 
 ORDERED = frozenset(("max", "min", "sort", "topk_values", "median", "cummax", "cummin"))
-"""Rows that choose among the elements of an array, and change by no more than those do."""
+"""Rows that choose among the elements of an array and change by no more than these do."""
 
 STAIRS = frozenset(("floor", "ceil", "round", "remainder", "floor_divide", "pinv"))
-"""Rows that on a jump have the value and the derivative of one of its sides, and whose jumps lie
-closer than any step of a difference: as close as 1 or a divisor where the numbers are large, or as
-rounding, which decides what rank a matrix has."""
+"""Rows that have the value and the derivative of one side at a jump, and whose jumps lie closer
+than any step of a difference: as close as 1 or a divisor if the numbers are large, or as rounding,
+which decides the rank of a matrix."""
 
 RANKED = frozenset(("pinv", "svd_u", "svd_vh"))
-"""Rows that have another value next to a matrix whose rank is not full."""
+"""Rows whose value jumps beside a matrix that does not have full rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tied:
-    """Elements of a node that stand on a tie, `mask` in its shape, and the argument `source` that
-    moves them: `moved` says which elements of the node an element of the argument may move,
-    `moving` the other way round."""
+    """Elements of a node on a tie, `mask` in the node's shape, and an argument `source` that moves
+    them. `moved` maps elements of the argument to elements of the node that they may move, `moving`
+    maps back."""
 
     mask: Mask
     source: Any
@@ -52,8 +51,8 @@ class Tied:
 
 
 def tied_elements(row: Any, args: Sequence[Any], keywords: Mapping[str, Any], y: Any) -> Mask:
-    """Which elements of `y`, the result of a call that met a tie, are at one; all of them where
-    that cannot be said."""
+    """Mark the elements of `y`, the result of a call that met a tie, that are on one; all of them
+    if this is not known."""
     from reference_engine.arithmetic.ball_choices import noting_ties
     from reference_engine.arithmetic.balls import Ball, midpoints
     from reference_engine.traced import shape_of
@@ -78,7 +77,7 @@ def tied_elements(row: Any, args: Sequence[Any], keywords: Mapping[str, Any], y:
 
 
 def at_a_kink(node: Node, args: Sequence[Any], mask: Mask) -> tuple[Tied, ...]:
-    """What moves the elements in `mask` of a node that is at a kink there."""
+    """The arguments that move the elements in `mask` of a node at a kink."""
     from reference_engine.traced import Traced
 
     alike = elementwise(node.op)
@@ -90,8 +89,9 @@ def at_a_kink(node: Node, args: Sequence[Any], mask: Mask) -> tuple[Tied, ...]:
 
 
 def is_mild(program: Program, index: int) -> bool:
-    """Whether a tie of this node is a kink, and no jump and no steep place: it changes by no more
-    than a multiple of its arguments' change. An elementwise row says so with its points."""
+    """Check whether a tie of this node is a kink and neither a jump nor a steep point: the node
+    changes by no more than a multiple of its arguments' change. The points of an elementwise row
+    say so."""
     from reference_engine.traced import ROWS
 
     op = program.nodes[index].op
@@ -102,7 +102,7 @@ def is_mild(program: Program, index: int) -> bool:
 
 
 def around_jumps(program: Program, ties: Ties) -> tuple[Mask, dict[str, Mask]]:
-    """Which elements of the output come after a jump, and which of every input before one."""
+    """Mark the elements of the output after a jump, and the elements of every input before one."""
     jumps = {index: mask for index, mask in ties.items() if not is_mild(program, index)}
     after = {i: np.zeros(node.shape, np.bool_) for i, node in enumerate(program.nodes)}
     before = {i: mask.copy() for i, mask in after.items()}
@@ -134,7 +134,7 @@ def _alone(like: Any, one: Any) -> Any:
 def related(
     node: Node, elementwise: bool, source: tuple[int, ...], y: tuple[int, ...]
 ) -> tuple[Spread, Spread]:
-    """`moved` and `moving` of `Tied`, for an argument of shape `source` of a node of shape `y`."""
+    """`moved` and `moving` of `Tied`, for an argument of shape `source` and a node of shape `y`."""
     if elementwise and broadcasts(source, y):
         return (lambda hot: np.broadcast_to(hot, y)), (lambda hot: _folded(hot, source))
     axis = node.keywords.get("axis")
@@ -157,7 +157,8 @@ def related(
 
 
 def _folded(hot: Any, shape: tuple[int, ...]) -> Any:
-    """Whether any of the elements is hot that broadcasting makes of one of `shape`."""
+    """Reduce a mask to `shape` with `or`, over the elements that broadcasting makes from one
+    element."""
     extra = hot.ndim - len(shape)
     found = np.bitwise_or.reduce(hot, axis=tuple(range(extra)))
     axes = tuple(i for i, n in enumerate(shape) if n == 1)
@@ -170,14 +171,14 @@ def _any(hot: Any) -> Any:
 
 @kept
 def groups(program: Program, wrt: tuple[str, ...]) -> tuple[Mask, list[list[int]]] | None:
-    """What `reached` gives, and its rows in groups that are `disjoint`."""
+    """`reached`, and its rows in `disjoint` groups; None if `reached` is."""
     reach = reached(program, wrt)
     return None if reach is None else (reach, disjoint(reach))
 
 
 def reached(program: Program, wrt: Sequence[str]) -> Mask | None:
-    """Which elements of the inputs may move each element of the output, (rows, columns), both
-    flattened; None where the inputs have more than 64 elements."""
+    """Mark the elements of the inputs that may move each element of the output, (rows, columns),
+    both flattened; None if the inputs have more than 64 elements."""
     sizes = [int(np.prod(program.nodes[program.inputs[name]].shape)) for name in wrt]
     count = sum(sizes)
     if count > 64:
@@ -193,7 +194,8 @@ def reached(program: Program, wrt: Sequence[str]) -> Mask | None:
 
 
 def loses_rank(program: Program, values: Sequence[Any]) -> bool:
-    """Whether a matrix of which a row is RANKED has not the full rank, of the `values` of nodes."""
+    """Check whether a RANKED row is applied to a matrix without full rank, from the `values` of
+    nodes."""
     return any(
         np.any(np.linalg.matrix_rank(values[node.args[0]]) < min(values[node.args[0]].shape[-2:]))
         for node in program.nodes
@@ -202,7 +204,7 @@ def loses_rank(program: Program, values: Sequence[Any]) -> bool:
 
 
 def with_unknown(y: Any, ties: Sequence[Tied]) -> Any:
-    """`y` with the same elements, and with an unknown derivative of those on a tie."""
+    """`y` with the same elements, and an unknown derivative for those on a tie."""
     from reference_engine.custom import custom_gradient
 
     def pull(y_bar: Any, *_: Any) -> tuple[Any, ...]:
@@ -222,14 +224,14 @@ def with_unknown(y: Any, ties: Sequence[Tied]) -> Any:
 
 
 def _hot(x: Any) -> Mask:
-    """Which balls are anything but exactly 0: a change of higher order moves a kink by no more."""
+    """Mark the balls that are not exactly 0. A change of higher order moves a kink by no more."""
     from reference_engine.arithmetic.arbs import unwrap
 
     return ~np.asarray(np.frompyfunc(lambda one: one == 0, 1, 1)(unwrap(x)), np.bool_)
 
 
 def _unknown(hot: Mask) -> Any:
-    """Balls that hold no number where it is hot, and nothing elsewhere."""
+    """Balls that hold no number where `hot`, and zeros elsewhere."""
     from flint import arb
 
     from reference_engine.arithmetic.ball_choices import NOTHING
@@ -252,7 +254,7 @@ def _moved(program: Program, index: int, place: int) -> Spread:
 
 
 def disjoint(reach: Mask) -> list[list[int]]:
-    """The rows in groups, of which no two have a column in common."""
+    """The rows in groups, so that no two rows of a group have a column in common."""
     groups: list[list[int]] = []
     taken: list[Mask] = []
     for row, mine in enumerate(reach):

@@ -1,1 +1,1 @@
-"""The cost of rounding: how much it may change a gradient."""
+"""The cost of rounding: how far rounding may change a gradient."""

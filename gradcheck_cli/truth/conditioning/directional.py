@@ -1,5 +1,5 @@
-"""How blocks of derivatives move: along a direction of the inputs (one more derivative), and when
-the matrices that are factorised move."""
+"""Derivatives of blocks of derivatives: along a direction of the inputs (one more derivative), and
+when factorised matrices move."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from gradcheck_cli.truth.gradients import block_shapes
 from gradcheck_cli.truth.plain import inlined
 
 OUTPUT = "output"
-Seen = Callable[[Any], Array]  # what is requested of a result
+Seen = Callable[[Any], Array]  # picks the requested part of a result
 
 
 class Derivatives:
-    """The blocks of a request's program in float64, part by part, as functions of every floating
-    input that is not exact. `lines` are the rows (reverse mode) or columns of all blocks (forward
-    mode) that are computed (None: all); the others are nan."""
+    """The blocks of a request's program in float64, as functions of every floating input that is
+    not exact. `lines` are the rows (reverse mode) or columns of all blocks (forward mode) to
+    compute (None: all); the others are nan."""
 
     def __init__(self, request: TruthRequest, lines: frozenset[int] | None = None) -> None:
         self._request = request
@@ -40,7 +40,7 @@ class Derivatives:
 
     def along(self, mode: Mode | None, direction: Mapping[str, Array]) -> dict[str, Array]:
         """The derivative of every block along `direction`, floating input -> array of its shape;
-        (rows, columns) each. With no mode, that of the flattened output, (1, m)."""
+        (rows, columns) each. Without a mode, the derivative of the flattened output, (1, m)."""
         from reference_engine.dual import Dual
         from reference_engine.traced import new_level, to_array
 
@@ -56,7 +56,7 @@ class Derivatives:
             return self._blocks(mode, duals, seen)
 
     def stirred(self, mode: Mode | None, part: float, rng: np.random.Generator) -> dict[str, Array]:
-        """Every block where all inputs are off by `part` of themselves, at random up or down."""
+        """Every block with each input moved by `part` of itself, at random up or down."""
         xs = [x * (1 + part * signs(rng, x.shape)) for x in self.xs]
         with np.errstate(all="ignore"):
             return self._blocks(mode, xs, np.asarray)
@@ -64,7 +64,7 @@ class Derivatives:
     def perturbed(
         self, mode: Mode | None, part: float, rng: np.random.Generator
     ) -> dict[str, Array]:
-        """Every block where each matrix that is factorised is off by `part` of its norm."""
+        """Every block with each factorised matrix moved by `part` of its norm."""
         from reference_engine.arithmetic.perturbed import Perturbed
 
         def seen(found: Any) -> Array:
@@ -74,14 +74,14 @@ class Derivatives:
             return self._blocks(mode, [Perturbed(x, part, rng) for x in self.xs], seen)
 
     def factorises(self) -> bool:
-        """Whether some operation is a backward stable algorithm on matrices."""
+        """Check whether some operation is a backward stable algorithm on matrices."""
         from reference_engine.traced import ROWS
 
         rows = (ROWS.get(node.op) for node in self._program.nodes)
         return any(row is not None and row.rounding == "inputs" for row in rows)
 
     def _blocks(self, mode: Mode | None, xs: Sequence[Any], seen: Seen) -> dict[str, Array]:
-        """What is `seen` of the blocks at the inputs `xs`, numbers of any kind."""
+        """The blocks at the inputs `xs`, numbers of any kind, each passed through `seen`."""
         import reference_engine as re
 
         if mode is None:
@@ -125,7 +125,7 @@ class Derivatives:
         return run_nodes(self._program, values, self._request.dtype)[self._program.output]
 
     def _gradient(self, mode: Mode, *xs: Any) -> Any:
-        """The gradient of the scalar whose second derivatives are requested, flattened."""
+        """The flattened gradient of the scalar whose second derivatives are requested."""
         import reference_engine as re
 
         _, pull = re.vjp(self._output, *xs)
@@ -138,7 +138,7 @@ class Derivatives:
         return re.concatenate([re.reshape(x_bars[i], shape=(size,)) for i, size in parts])
 
     def _split(self, array: Array, axis: int) -> dict[str, Array]:
-        """By input of `wrt`, its part of what is flattened along `axis`."""
+        """By input of `wrt`, its part of an array that is flattened along `axis`."""
         parts = np.split(array, np.cumsum(list(self._sizes.values()))[:-1], axis=axis)
         return dict(zip(self._sizes, parts, strict=True))
 
@@ -149,7 +149,7 @@ class Derivatives:
         return projection.cotangents(self._shape)
 
     def _tangents(self, mode: Mode) -> Iterator[tuple[str, list[Array]]]:
-        """The input that moves, and a tangent for every floating one."""
+        """Yield the input that moves, with a tangent for every floating input."""
         projection = self._request.projections[mode]
         still = {name: np.zeros(x.shape) for name, x in zip(self.names, self.xs, strict=True)}
         for name in self._request.wrt:

@@ -1,18 +1,17 @@
-"""How far rounding may move a gradient: conditioning C, rounding floor R, and what is allowed.
+"""How far rounding may move a gradient: conditioning C, rounding floor R, and the allowance.
 
-With T an entry of the gradient, written as a program of its own (forward pass, then backward
-pass), and u the unit roundoff of the judged dtype:
+Let T be an entry of the gradient, written as a program of its own (forward pass, then backward
+pass), and u the unit roundoff of the judged dtype. To first order,
 
     C = u * sum over inputs |dT/dx_j| |x_j|             half an ulp of every input
     R = sum over operations |dT/dv_i| (u |v_i| + eta)   every operation rounded, or underflowing
 
-(Higham, Accuracy and Stability of Numerical Algorithms, section 1.6 and 3; first order.) An
-operation of a well-behaved program costs about as much as the inputs' own rounding; the allowance
-is R with each operation's part cut off at BENIGN times that, and the parts taken together as errors
-that are independent: the root of the sum of their squares (Higham, section 2.8). What R has above
-it is the program's instability. A factorisation moves its matrix by u times its norm, whichever
-entry is requested: that part of R is allowed as far as inputs that are off by u times their norm
-explain it.
+(Higham, Accuracy and Stability of Numerical Algorithms, section 1.6 and 3). An operation of a
+well-behaved program costs about as much as rounding the inputs does. The allowance is R with each
+operation's part cut off at BENIGN times that cost, and with the parts added as independent errors:
+the root of the sum of their squares (Higham, section 2.8). The rest of R is the program's
+instability. A factorisation moves its matrix by u times its norm, whichever entry is requested.
+That part of R is allowed as far as inputs that are off by u times their norm explain it.
 """
 
 from __future__ import annotations
@@ -41,24 +40,25 @@ from gradcheck_cli.truth.plain import inlined
 
 EXACT_ENTRIES = 64  # entries for which the sums are taken exactly: each costs one walk of the tape
 EXACT_NODES = 600  # and the longest program for that
-# Random sign vectors for larger blocks. Where all of them happen to move an entry little, its
-# roundings look like instability: of 4, one entry in 1000 did; of 8, one in a million should.
+# Random sign vectors for larger blocks. If all of them happen to move an entry little, its
+# roundings look like instability: with 4, this happened to one entry in 1000; with 8, it should
+# happen to one in a million.
 SAMPLES = 8
-AT_FIRST = 2  # for suspects alone: each further one only explains more, and few are needed
-# Roundings by which all inputs move so that everything is rounded anew, and how often: the largest
-# change of three is seldom below the usual one.
+AT_FIRST = 2  # for suspects alone: each further sample only explains more, and few are needed
+# Roundings by which all inputs move, so that every operation rounds anew, and how often: the
+# largest change of three is seldom below the usual one.
 STIR: Step = 2.0
 STIRRED = 3
-# Of the norm of what is factorised: far above float64's rounding, far below where second order
-# counts.
+# Part of the norm of a factorised matrix: far above float64's rounding, and so small that second
+# order does not count.
 PERTURBATION: Step = 2.0**-26
-DRAWS = 3  # one of them moves an entry by half of what the worst does, nearly always
+DRAWS = 3  # one of them nearly always moves an entry by half of the largest possible move
 SUFFIX = " moved by"  # no name of an input has a space
 
 
 def with_costs(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> Truth:
-    """The truth with C, allowance and R in every block; for suspects alone, with what first order
-    says of them: it explains less."""
+    """Return the truth with C, allowance and R in every block. For suspects alone, only first order
+    is used, which explains less."""
     true: Mapping[tuple[Mode, str], Array] = {
         (cast(Mode, mode), name): block.value for (mode, name), block in truth.blocks.items()
     }
@@ -100,8 +100,8 @@ def _with(truth: Truth, costs: Mapping[tuple[Mode, str], Cost], of_output: Cost)
 
 
 def _wanted(request: TruthRequest, mode: Mode, name: str) -> Array | None:
-    """The entries of a block that costs are found for, a mask; None: all of them. Modes that are
-    requested the same numbers are given the same."""
+    """A mask of the entries of a block that need costs; None: all. Modes that are requested the
+    same derivatives share their mask."""
     if request.suspects is None:
         return None
     of_mode = {m: numbers_asked(m, projection) for m, projection in request.projections.items()}
@@ -112,7 +112,7 @@ def _wanted(request: TruthRequest, mode: Mode, name: str) -> Array | None:
 
 
 def recorded(request: TruthRequest) -> RecordedProgram | None:
-    """The program on the tape, if it is short enough for the sums themselves."""
+    """The program on the tape; None if it is too long for exact sums."""
     program = inlined(request.program)
     if len(program.nodes) > EXACT_NODES:
         return None
@@ -122,8 +122,8 @@ def recorded(request: TruthRequest) -> RecordedProgram | None:
 def cost_of_output(
     request: TruthRequest, output: Array, run: RecordedProgram | None = None
 ) -> Cost:
-    """What rounding costs the value itself, in the judged dtype; arrays in the shape of `output`,
-    the exact one. `run` is the program as it was recorded already."""
+    """The cost of rounding the value itself, in the judged dtype, with arrays in the shape of
+    `output`, the exact value. `run` is the recorded program if there is one already."""
     fmt = FORMATS[request.dtype]
     flat = np.reshape(output, (1, -1))
     run = run if run is not None or flat.size > EXACT_ENTRIES else recorded(request)
@@ -143,8 +143,8 @@ def conditioning(
     dtype: str | None = None,
     run: RecordedProgram | None = None,
 ) -> dict[tuple[Mode, str], Cost]:
-    """Cost of every block; `dtype` (default: the judged one) sets the unit roundoff; `run` is the
-    program as it was recorded already."""
+    """Return the cost of every block. `dtype` (default: the judged one) sets the unit roundoff;
+    `run` is the recorded program if there is one already."""
     fmt = FORMATS[dtype or request.dtype]
     result: dict[tuple[Mode, str], Cost] = {}
     known: dict[object, dict[str, _Raw]] = {}  # two modes may be requested the same numbers
@@ -170,8 +170,9 @@ def _count(wanted: Array | None, shape: tuple[int, int]) -> int:
 
 @dataclass(slots=True)
 class _Raw:
-    """All of shape (rows, columns): C, one part of R an operation, what backward stable algorithms
-    add to R, and what inputs that are off by u times their norm do."""
+    """The raw costs, arrays of shape (rows, columns): C, the part of R of each operation, the part
+    of R of backward stable algorithms, and the effect of inputs that are off by u times their
+    norm."""
 
     condition: Array
     parts: list[Array]
@@ -193,7 +194,7 @@ def _finish(raw: _Raw, true: Array, ulp: Array) -> Cost:
 def _exact(
     run: RecordedProgram, request: TruthRequest, mode: Mode, fmt: FloatFormat
 ) -> dict[str, _Raw]:
-    """The sums themselves, one walk of the tape an entry."""
+    """The exact sums, by one walk of the tape for each entry."""
     tape = EntryTape(run, request.projections[mode], mode, fmt)
     shapes = block_shapes(request, mode)
     return {
@@ -207,7 +208,7 @@ def _gathered(
     sensitivities: Callable[[int, int], Sums],
     wanted: Array | None = None,
 ) -> _Raw:
-    """The sums of every entry of a block, or of those that are `wanted`."""
+    """The sums of every entry of a block, or of the `wanted` entries."""
     condition, backward, norms = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     by_op: dict[int, Array] = {}
     for row, column in np.ndindex(shape):
@@ -224,9 +225,10 @@ def _gathered(
 def _sampled(
     request: TruthRequest, mode: Mode | None, true: Mapping[str, Array], u: float
 ) -> dict[str, _Raw]:
-    """C from derivatives along random signs of the inputs; each operation is taken to cost as much,
-    and all together what is left when everything is rounded anew: a derivative that is 0 in exact
-    arithmetic does not move, and yet is nothing but rounding. With no mode, of the output."""
+    """The costs from samples; of the output without a mode. C comes from derivatives along random
+    signs of the inputs. Each operation is assumed to cost as much. All operations together cost at
+    least the change when every number rounds anew: a derivative that is 0 in exact arithmetic does
+    not move, and yet is nothing but rounding."""
     rng = generator(request.seed, 1)
     derivatives = Derivatives(request, _lines(request, mode))
     moved = {name: np.zeros_like(block) for name, block in true.items()}
@@ -250,7 +252,7 @@ def _sampled(
     result: dict[str, _Raw] = {}
     for name, block in true.items():
         condition = 2 * moved[name]
-        # roundings are independent: together they cost about the root of their number
+        # independent roundings together cost about the square root of their number
         part = np.sqrt(2 * operations) * (condition + u * np.abs(block))
         result[name] = _Raw(condition, [part, left[name]], 2 * backward[name], 2 * norms[name])
     return result
@@ -283,7 +285,7 @@ def _enlarge(
     here: Mapping[str, Array] | float,
     factor: float,
 ) -> None:
-    """Keep the larger of what was seen and factor |there - here|."""
+    """Raise each entry of `largest` to factor |there - here| if that is larger and finite."""
     for name, seen in largest.items():
         start = here if isinstance(here, float) else here[name]
         with np.errstate(all="ignore"):
@@ -294,9 +296,9 @@ def _enlarge(
 def missed(
     block: TruthBlock, cost: Cost, own: Array, unit: float, wanted: Array | None = None
 ) -> bool:
-    """Whether right rules in float64, which give `own`, are off by more than first order says: the
-    `cost` is that of a dtype with this unit roundoff, of the entries that are `wanted` (None:
-    all)."""
+    """Check whether right rules in float64, which compute `own`, are off by more than first order
+    explains. `cost` belongs to a dtype with this unit roundoff; only entries that are `wanted`
+    count (None: all)."""
     wide = FORMATS["float64"]
     with np.errstate(all="ignore"):
         rounding = np.fmax(cost.floor, cost.known_condition) * (wide.unit_roundoff / unit)
@@ -307,13 +309,13 @@ def missed(
 
 
 def _is_large(block: TruthBlock, cost: Cost) -> Array:
-    """Entries of which rounding the inputs takes half of float64's digits, as C says."""
+    """Mark the entries for which rounding the inputs costs half of float64's digits, by C."""
     with np.errstate(all="ignore"):
         return np.asarray(block.certified & (cost.known_condition > _half_of_the_digits(block)))
 
 
 def _half_of_the_digits(block: TruthBlock) -> Array:
-    """What the last half of float64's digits is of entries, at their size or the natural one."""
+    """Half of float64's digits of each entry, at its own size or its natural size."""
     size = np.fmax(np.abs(block.value), block.scale)
     return np.asarray(size * FORMATS["float64"].half)
 
@@ -324,10 +326,11 @@ def _where_lost(
     truth: Truth,
     own: Mapping[tuple[Mode, str], Array],
 ) -> dict[tuple[Mode, str], Cost]:
-    """The costs of blocks that float64 itself, which has `own`, gets wrong by half of its digits: C
-    of such entries is what certified derivatives change by, however large the slopes are that
-    float64 finds. At 3 + 2 ulps, it has log(x / 3) to no digit: 1 / log(x / 3) is off by as much as
-    its own slope says, and the derivative of (x - 3) / log(x / 3) does not move."""
+    """The costs of blocks in which float64 itself, with the gradient `own`, loses half of its
+    digits. For those entries C is the change of certified derivatives, however large the slopes are
+    that float64 computes. At 3 + 2 ulps, log(x / 3) has no right digit in float64, so 1 / log(x /
+    3) is off by as much as its own slope says, while the derivative of (x - 3) / log(x / 3) does
+    not move."""
     lost = {}
     for key, cost in costs.items():
         block = truth.blocks[key]
@@ -351,12 +354,12 @@ def with_moved(
     request: TruthRequest,
     blocks: Mapping[tuple[Mode, str], TruthBlock],
 ) -> dict[tuple[Mode, str], Cost]:
-    """The costs of these blocks; C, allowance and R are at least what certified derivatives change
-    by when every input moves by up to half an ulp.
+    """The costs of these blocks, with C, allowance and R no smaller than the change of certified
+    derivatives when every input moves by up to half an ulp.
 
-    First order takes the slope of the derivative where float64 evaluates it: `sinc(y + 0.3)` at
-    1e30 is evaluated at an even integer, as 0.3 is absorbed, and its derivative is flat there; at
-    the exact point it is not.
+    First order takes the slope of the derivative where float64 evaluates it. For example, `sinc(y +
+    0.3)` at 1e30 is evaluated at an even integer, because 0.3 is absorbed, and its derivative is
+    flat there; at the exact point it is not.
     """
     moved = {key: change for key, (change, _) in _moved(request, blocks).items()}
     return {
@@ -372,8 +375,8 @@ def with_moved(
 def _moved(
     request: TruthRequest, blocks: Mapping[tuple[Mode, str], TruthBlock]
 ) -> dict[tuple[Mode, str], tuple[Array, Array]]:
-    """What certified derivatives change by, at most, in a few draws of moves of every input by up
-    to half an ulp; and in which entries both were certified in each."""
+    """The largest change of certified derivatives in a few draws of moves of every input by up to
+    half an ulp, and a mask of the entries that were certified in each draw."""
     modes = {mode: request.projections[mode] for mode, _ in blocks}
     program = _moving(request.program, request.exact)
     rng = generator(request.seed, 53)
@@ -398,8 +401,9 @@ def _moved(
 
 
 def _moving(program: Program, exact: Collection[str]) -> Program:
-    """The program with each floating input x that is not `exact` in the form x * exp(e), and e an
-    input of its own. No float64 is so near to x: large ones are integers, and so are their sums."""
+    """The program with each floating input x that is not `exact` replaced by x * exp(e), where e is
+    a new input. No other float64 is so near to x: large ones are integers, and so are their
+    sums."""
     copy = ProgramCopy(program)
     inputs: dict[str, int] = {}
     for index, node in enumerate(program.nodes):

@@ -22,8 +22,8 @@ def run_nodes(
     rounding: str,
     constants: Callable[[Any], Any] = lambda value: value,
 ) -> list[Any]:
-    """The value of every node on arrays, tensors, duals, ...; floating constants are rounded to
-    `rounding` and then handed to `constants`."""
+    """The value of every node on arrays, tensors, duals and so on. Floating constants are rounded
+    to `rounding` and then passed to `constants`."""
     from reference_engine.traced import ROWS
 
     fmt = FORMATS[rounding]
@@ -42,9 +42,10 @@ def run_nodes(
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """How far a number moves: `inputs`, when they are off by half an ulp; `operations`, when each
-    rounds, in the order of the tape; `backward`, when what backward stable algorithms take is off
-    by u times its norm, all of them together; `norms`, when the inputs are."""
+    """How far a number moves. `inputs`: each input is off by half an ulp. `operations`: each
+    operation rounds, in the order of the tape. `backward`: each argument of a backward stable
+    algorithm is off by u times its norm, all together. `norms`: each input is off by u times its
+    norm."""
 
     inputs: float
     operations: list[float]
@@ -53,9 +54,9 @@ class Sums:
 
 
 class RecordedProgram:
-    """A program run once in float64 on the tape. Every floating input is a leaf, but for those that
-    are `exact`. So are constants, which are exact, but what is computed from them alone is rounded
-    too."""
+    """A program that ran once in float64 on the tape. Every floating input that is not `exact` is a
+    leaf. Constants are on the tape but are no leaves: they are exact, but results of constants
+    alone round."""
 
     def __init__(
         self,
@@ -81,8 +82,8 @@ class RecordedProgram:
         return sensitivity_sums(number, self.leaves.values(), fmt)
 
     def gradient(self, output: Any, cotangent: Array) -> dict[str, Any]:
-        """<cotangent, d output / d leaf> for every leaf, recorded; a leaf without one is left
-        out."""
+        """<cotangent, d output / d leaf> for every leaf, recorded on the tape. Leaves that the
+        output does not depend on are left out."""
         from reference_engine.tape import Node, pull_back
 
         if not isinstance(output, Node) or output.op is None:
@@ -97,11 +98,10 @@ class RecordedProgram:
 
 
 def sensitivity_sums(number: Any, leaves: Iterable[Any], fmt: FloatFormat) -> Sums:
-    """How far a recorded scalar s moves when `leaves` are off by half an ulp, and when each
-    operation on the way rounds: u * sum |ds/dx| |x| over the leaves, and, for each operation that
-    rounds in the order of the tape, sum |ds/dv| (u |v| + eta) over its result v. The smallest
-    subnormal eta is what underflow may cost (Higham, Accuracy and Stability of Numerical
-    Algorithms, eq. 2.8)."""
+    """How far a recorded scalar s moves if `leaves` are off by half an ulp, and if each operation
+    rounds: u * sum |ds/dx| |x| over the leaves, and sum |ds/dv| (u |v| + eta) over the result v of
+    each operation that rounds, in the order of the tape. The smallest subnormal eta is the cost of
+    underflow (Higham, Accuracy and Stability of Numerical Algorithms, eq. 2.8)."""
     from reference_engine.tape import Node, pull_back
     from reference_engine.traced import to_array
 
@@ -129,12 +129,13 @@ def sensitivity_sums(number: Any, leaves: Iterable[Any], fmt: FloatFormat) -> Su
 
 
 def _by_norm(x: Array, x_bar: Array) -> float:
-    """How far s moves at most when x is off by its whole norm."""
+    """The largest move of s if x is off by its whole norm."""
     return float(np.linalg.norm(np.ravel(x_bar)) * np.linalg.norm(np.ravel(x)))
 
 
 def _rounded_at(record: Any) -> Array:
-    """The size at which an operation rounds: that of its result, or of what it adds up."""
+    """The size at which an operation rounds: the size of its result, or the sum of its terms'
+    sizes."""
     from reference_engine.traced import to_array
 
     if record.op.rounding == "sums":
@@ -146,9 +147,9 @@ def _rounded_at(record: Any) -> Array:
 
 
 def _moved_by_inputs(record: Any, bar: Any) -> float:
-    """How far s moves when every matrix that a backward stable algorithm takes is off by its whole
-    norm: sum |x_bar| |x| in Frobenius norms (Higham, Accuracy and Stability, section 1.5). Of a
-    function of elements each is off by itself, and a 0 by nothing."""
+    """How far s moves if every matrix argument of a backward stable algorithm is off by its whole
+    norm: sum |x_bar| |x| in Frobenius norms (Higham, Accuracy and Stability, section 1.5). For an
+    elementwise function each element is off by its own size, and a 0 not at all."""
     from reference_engine.rules import Elementwise
     from reference_engine.traced import Use, shape_of, to_array
 
@@ -169,7 +170,7 @@ def _moved_by_inputs(record: Any, bar: Any) -> float:
 
 
 class EntryTape:
-    """Every entry of a mode's blocks as a recorded scalar of its own."""
+    """The entries of a mode's blocks, each as a recorded scalar."""
 
     def __init__(
         self, run: RecordedProgram, projection: Projection, mode: Mode, fmt: FloatFormat
@@ -181,7 +182,7 @@ class EntryTape:
         self._rows: dict[object, dict[str, Any]] = {}
 
     def sensitivities(self, name: str, row: int, column: int) -> Sums:
-        """`sensitivity_sums` of one entry; zeros where it does not depend on anything."""
+        """`sensitivity_sums` of one entry; zeros if it does not depend on anything."""
         if self._mode in ("reverse", "forward"):
             gradient = self._first(row).get(name)
             return self._sums(self._pick(gradient, self._projection.columns, name, column))
@@ -197,7 +198,7 @@ class EntryTape:
         return sensitivity_sums(number, self._run.leaves.values(), self._fmt)
 
     def _first(self, row: int) -> dict[str, Any]:
-        """The recorded gradient of row `row` of the output (or of its projection)."""
+        """The recorded gradient of row `row` of the output or its projection."""
         if row not in self._rows:
             cotangent = self._projection.cotangents(np.shape(self._run.output))[row]
             self._rows[row] = self._run.gradient(self._run.output, cotangent)
@@ -206,7 +207,7 @@ class EntryTape:
     def _pick(
         self, gradient: Any, directions: Mapping[str, Array] | None, name: str, number: int
     ) -> Any:
-        """An entry, or the product with a direction where there are any."""
+        """An entry, or the product with a direction if there are directions."""
         if gradient is None or directions is None or name not in directions:
             return self._pick_entry(gradient, number)
         return (gradient * np.asarray(directions[name][number], dtype=np.float64)).sum()
@@ -221,7 +222,7 @@ class EntryTape:
 def output_noise_sums(
     program: Program, values: Mapping[str, Array], rounding: str, rows: Array | None
 ) -> tuple[Float, Float]:
-    """For every output (or projection of it) in float64: the rounding of its operations, and of its
+    """For every output (or its projection) in float64: the rounding of its operations and of its
     inputs, shape (m,) each."""
     run = RecordedProgram(program, values, rounding)
     shape = np.shape(run.output)
@@ -234,6 +235,6 @@ def output_noise_sums(
             else (run.output * np.asarray(rows[k], dtype=np.float64)).sum()
         )
         sums = sensitivity_sums(number, run.leaves.values(), FORMATS["float64"])
-        # what is not a number belongs to another output: 0 * inf on the way back
+        # a nan belongs to another output: 0 * inf in the backward pass
         at_ops[k], at_inputs[k] = np.nansum([*sums.operations, sums.backward]), sums.inputs
     return at_ops, at_inputs

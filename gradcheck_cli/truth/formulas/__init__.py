@@ -1,1 +1,1 @@
-"""The truth of formulas: certificates first, finite differences where there are none."""
+"""The truth of formulas: certificates first, finite differences for the rest."""

@@ -1,4 +1,5 @@
-"""The truth of one spec at one point for one dtype, from differences and the reference engine."""
+"""The truth of one spec at one point for one dtype, from enclosures, differences and the reference
+engine."""
 
 from __future__ import annotations
 
@@ -48,21 +49,22 @@ from gradcheck_cli.truth.numerics.noise import from_size
 from gradcheck_cli.truth.plain import inlined
 from gradcheck_cli.truth.subdifferential import hulls_of
 
-# Columns for which a difference is taken beside a certified truth: each costs some twenty
-# evaluations, and nothing hangs on them.
+# Columns for which a difference is taken besides a certified truth: each costs some twenty
+# evaluations, and no verdict depends on them.
 SECOND_OPINION = 16
 NOT_CERTIFIED = "a third derivative needs a certificate, but this one has none"
 SWALLOWED = "float64 hits a pole on the way to the output, which is finite nevertheless"
 
 
 def compute(request: TruthRequest) -> Truth:
-    """Truth for every mode in `request.projections`.
+    """Return the truth for every mode in `request.projections`.
 
-    Certified, where the exact derivative can be enclosed (`certified`). Elsewhere, and as a second
-    opinion where the cost of rounding is requested, differences. First order: Romberg-extrapolated
-    central differences of the float64 program (`differences`), merged with the reference engine's
-    float64 gradient (`blocks`). Second order: differences of that gradient. More than
-    `halving.ENTRY_LIMIT` entries are confirmed along random directions instead of one by one.
+    The truth is certified if the exact derivative can be enclosed (`certified`). Otherwise, and as
+    a second opinion if the cost of rounding is requested, it comes from differences. First order:
+    Romberg-extrapolated central differences of the float64 program (`differences`), merged with the
+    reference engine's float64 gradient (`blocks`). Second order: differences of that gradient. More
+    than `bisect_directions.ENTRY_LIMIT` entries are confirmed along random directions instead of
+    one by one.
     """
     started = time.perf_counter()
     engine = ReferenceEngine()
@@ -81,8 +83,8 @@ def compute(request: TruthRequest) -> Truth:
 
 
 def _with_natural_scale(truth: Truth, request: TruthRequest, engine: ReferenceEngine) -> Truth:
-    """The truth without differences, which show how steep a function is, with the size that is
-    natural for its derivatives: an entry that is exactly 0 has no other."""
+    """The truth with a natural size of its derivatives. Without differences, which would show how
+    steep the function is, an entry that is exactly 0 has no other scale."""
     work = Work(request, engine, inlined(request.program), np.zeros_like(truth.output))
     blocks = {
         (mode, name): replace(
@@ -94,18 +96,18 @@ def _with_natural_scale(truth: Truth, request: TruthRequest, engine: ReferenceEn
 
 
 def _wants_differences(request: TruthRequest) -> bool:
-    """Whether certified entries are to have differences as a second opinion."""
+    """Check whether certified entries need differences as a second opinion."""
     return request.conditioning and request.suspects is None
 
 
 def _certified_alone(block: TruthBlock) -> TruthBlock:
-    """The block with what is not certified undecided: differences of a second derivative see its
-    rounding before they see the third."""
+    """The block with all entries undecided that are not certified: differences of a second
+    derivative see its rounding before they see the third derivative."""
     return block.undecided_at(~block.certified & (block.kind == PointKind.SMOOTH))
 
 
 def _lacks_differences(truth: Truth) -> bool:
-    """Whether a block was certified, and no second opinion requested."""
+    """Check whether a block was certified without a second opinion."""
     return any(
         np.any(block.certified) and bool(np.all(np.isnan(block.difference)))
         for block in truth.blocks.values()
@@ -113,7 +115,7 @@ def _lacks_differences(truth: Truth) -> bool:
 
 
 def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
-    """All of it but the costs of rounding."""
+    """The truth without the costs of rounding."""
     program = inlined(request.program)
     known = request.known
     balls = BallProgram(request)
@@ -168,15 +170,15 @@ def _truth(request: TruthRequest, engine: ReferenceEngine) -> Truth:
 
 
 def _fallback(certificates: Iterable[Certificate]) -> str:
-    """Why differences stand in for a certificate; a point without a derivative has none by
-    nature."""
+    """Why differences replace a certificate. A point without a derivative does not count: it has
+    none by nature."""
     reasons = [c.reason for c in certificates if c.reason not in ("", KINK, DOMAIN, DOUBT)]
     return reasons[0] if reasons else ""
 
 
 def _settle_outputs(work: Work, mode: Mode, merged: Merged) -> None:
-    """There is no derivative where the output has no value; what hangs on a pole that was swallowed
-    is left open."""
+    """Mark rows without an output value as UNDEFINED, and rows that depend on a swallowed pole as
+    UNDECIDED."""
     nowhere = _rows(work.nowhere, merged, mode)
     unknown = _rows(work.swallowed, merged, mode) & (merged.kind == PointKind.SMOOTH) & ~nowhere
     merged.kind[nowhere] = int(PointKind.UNDEFINED)
@@ -190,7 +192,7 @@ def _settle_outputs(work: Work, mode: Mode, merged: Merged) -> None:
 
 
 def _rows(outputs: Array, merged: Merged, mode: Mode) -> Array:
-    """A mask over the output as one over a block."""
+    """Turn a mask over the output into a mask over a block."""
     rows = outputs.reshape(-1, 1)
     if rows.shape[0] != merged.kind.shape[0] or mode in SECOND:  # rows are projections
         rows = np.full((1, 1), np.any(rows))
@@ -218,8 +220,8 @@ def _block(
 
 
 def _stated(work: Work, mode: Mode, name: str, value: Array) -> Array:
-    """What the user's custom gradients state beside the true `value`: enclosed, or else what
-    following them changes in float64."""
+    """The user's custom gradient compared with the true `value`: enclosed, or else the true value
+    plus the change in float64 from following the custom gradient."""
     request = work.request
     if not request.program.has_custom_gradient:
         return value
@@ -229,7 +231,7 @@ def _stated(work: Work, mode: Mode, name: str, value: Array) -> Array:
     if certificate is not None and np.all(certificate.sure):
         return certificate.value
     with np.errstate(all="ignore"):
-        # both by the same engine in float64: what that loses to rounding, both lose
+        # both come from the same engine in float64, so they lose the same to rounding
         change = work.gradients.stated[mode, name] - work.gradients.true[mode, name]
         found = value + change
     return found if certificate is None else np.where(certificate.sure, certificate.value, found)
@@ -238,7 +240,8 @@ def _stated(work: Work, mode: Mode, name: str, value: Array) -> Array:
 def _all_certified(
     work: Work, mode: Mode, certificates: Mapping[tuple[Mode, str], Certificate]
 ) -> dict[str, TruthBlock]:
-    """The blocks of a mode, if every entry is certified and no costs are requested."""
+    """The blocks of a mode if every entry is certified and no costs are requested, else an empty
+    dict."""
     names = block_shapes(work.request, mode)
     mine = {name: certificates[mode, name] for name in names if (mode, name) in certificates}
     if work.request.conditioning or not all(one.sure.all() for one in mine.values()):
@@ -251,8 +254,8 @@ def _all_certified(
 def _mode_blocks(
     work: Work, mode: Mode, certificates: Mapping[tuple[Mode, str], Certificate]
 ) -> Iterator[tuple[str, Merged, Differences]]:
-    """Every block of a mode, with differences where a second opinion is wanted or the certificate
-    is not sure."""
+    """Yield every block of a mode, with differences if a second opinion is wanted or the
+    certificate is not sure."""
     names = block_shapes(work.request, mode)
     mine = {name: certificates[mode, name] for name in names if (mode, name) in certificates}
     rows = 1 if mode not in SECOND else len(work.request.wrt)  # of blocks, with the same columns
@@ -271,8 +274,8 @@ def _mode_blocks(
 
 
 def _settle_poles(merged: Merged, certificate: Certificate, gradient: Array) -> None:
-    """There is no derivative where exact arithmetic has none, float64 an infinite one, and a
-    difference no digit: on a vertical tangent at the edge of the domain."""
+    """Mark entries as UNDEFINED that have no derivative in exact arithmetic, an infinite one in
+    float64, and no digit in the difference: a vertical tangent at the edge of the domain."""
     if certificate.reason != DOMAIN:
         return
     pole = ~certificate.sure & np.isinf(gradient) & (merged.error > np.abs(merged.value))
@@ -285,7 +288,8 @@ def _settle_poles(merged: Merged, certificate: Certificate, gradient: Array) -> 
 def _by_differences(
     work: Work, mode: Mode, certificates: Mapping[str, Certificate]
 ) -> Iterator[tuple[str, Merged, Differences]]:
-    """Of blocks that are certified no bound by rounding is requested."""
+    """Yield every block, merged from differences and the float64 gradient. Costs of rounding are
+    computed only for blocks that are not certified."""
     sure = {name for name, certificate in certificates.items() if np.all(certificate.sure)}
     for name, differences in differences_of(work, mode).items():
         gradient = work.gradients.true[mode, name]
@@ -297,15 +301,15 @@ def _by_differences(
         merged = merge(gradient, spread, differences, structural, ulp, rounding, stairs=work.stairs)
         if mode in SECOND:
             tied = (merged.kind == PointKind.SMOOTH) & structural
-            if np.any(tied):  # an engine may put together what a kink separates
+            if np.any(tied):  # an engine may combine pieces that a kink separates
                 merged.kind[crossings_of(work, mode, name, tied)] = int(PointKind.KINK)
             merged = unconstrained(merged)
         yield name, merged, differences
 
 
 def _structural(work: Work, certificate: Certificate | None) -> Array | bool:
-    """Which entries hang on a kink: exactly, where the program could be enclosed; else all, where
-    some operation stands on one in float64."""
+    """The entries that depend on a kink: exactly these if the program could be enclosed, else all
+    if some operation is on a kink in float64."""
     if certificate is None or certificate.reason not in ("", KINK, DOMAIN):
         return work.structural
     return certificate.tied
@@ -317,7 +321,7 @@ def _hulls(
     blocks: dict[tuple[str, str], TruthBlock],
     limits: Limiting | None,
 ) -> tuple[Hull, ...]:
-    """One-sided derivatives along directions through all entries at kinks, if there are several."""
+    """Hulls along directions through all entries at kinks, if there are several."""
     projection = work.request.projections[mode]
     if mode in SECOND or projection.columns is not None:
         return ()
@@ -335,10 +339,10 @@ def scale(work: Work, name: str, differences: Differences) -> Array:
 
 
 def _natural_size(work: Work, name: str, shape: tuple[int, ...]) -> Array:
-    """|output| / |input| by entry, in `shape`: a derivative as large as the function itself; second
-    order, |output| / (|one input| |other input|), where the function may bend on the scale of 1
-    although an input is larger: softmax does. Where values cancel, the output is as large as those
-    on the way."""
+    """|output| / |input| by entry, in `shape`: a derivative as large as the function itself. Second
+    order: |output| / (|one input| |other input|), where an input counts as 1 at most, because the
+    function may bend on the scale of 1 although an input is larger, like softmax. If values cancel,
+    the output counts as large as the intermediate numbers."""
     outputs = np.abs(work.output).reshape(-1, 1)
     inputs = work.request.wrt
     block = None if name in inputs else HessianBlock.named(name, inputs)
@@ -354,7 +358,7 @@ def _natural_size(work: Work, name: str, shape: tuple[int, ...]) -> Array:
 
 
 def _sizes(work: Work, name: str, count: int) -> Array:
-    """Sizes of an input's entries, (count, 1), 1 for zeros; where `count` is not their number, the
+    """The sizes of an input's entries, (count, 1), 1 for zeros; if `count` is not their number, the
     largest of them, (1, 1)."""
     sizes = np.abs(np.asarray(work.request.values[name], dtype=np.float64)).reshape(-1, 1)
     if len(sizes) != count:  # directions, not entries

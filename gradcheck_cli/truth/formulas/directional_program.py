@@ -1,9 +1,8 @@
-"""The derivative of a program along a direction, as a program: its own second derivatives are the
-third ones of the first.
+"""The derivative of a program along a direction, as a program. Its second derivatives are third
+derivatives of the original.
 
 The program runs on dual numbers of symbols (`engines.trace.symbols`), so the rules of the op table
-write the nodes. What a rule multiplies by that is no number of the dtype is an input, which nobody
-rounds.
+write the nodes. A factor that is not a number of the dtype becomes an input, which is not rounded.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ from gradcheck_cli.truth.plain import constant, inlined
 
 @dataclass(frozen=True, slots=True)
 class Directional:
-    """`program` gives the derivative along the direction, in the shape of the output. `constants`
-    are its inputs beside those of the original."""
+    """`program` computes the derivative along the direction, in the shape of the output.
+    `constants` are its inputs that the original program does not have."""
 
     program: Program
     constants: Mapping[str, Array]
 
 
 class NoDirectional(Exception):
-    """A derivative that cannot be written as a formula; the message says of which operation."""
+    """The derivative cannot be written as a formula. The message names the operation."""
 
 
 def directional(
     program: Program, values: Mapping[str, Array], direction: Mapping[str, Array], dtype: str
 ) -> Directional:
-    """The derivative of a program along `direction`, (n) an input, near `values`. Its constants are
-    those of the dtype. Raises NoDirectional."""
+    """Return the derivative of a program along `direction`, (n) an input, near `values`. Its
+    constants are those of the dtype. Raises NoDirectional."""
     from reference_engine.dual import Dual
     from reference_engine.traced import new_level
 
@@ -61,15 +60,16 @@ def directional(
 def run_on_symbols(
     program: Program, writer: ProgramWriter, inputs: Mapping[str, Any], dtype: str
 ) -> Any:
-    """The output of a program, as `nodes_on_symbols`."""
+    """The output of a program, computed by `nodes_on_symbols`."""
     return nodes_on_symbols(program, writer, inputs, dtype)[program.output]
 
 
 def nodes_on_symbols(
     program: Program, writer: ProgramWriter, inputs: Mapping[str, Any], dtype: str
 ) -> list[Any]:
-    """All nodes of a program of rows whose `inputs` are symbols, or what carries a derivative of
-    them. The writer's nodes have the places of the program's. Raises NoDirectional."""
+    """All nodes of a program of rows whose `inputs` are symbols, or numbers that carry a derivative
+    of symbols. The nodes that are written have the places (spans) of the program's. Raises
+    NoDirectional."""
     from reference_engine.traced import ROWS
 
     fmt = FORMATS[dtype]
@@ -84,6 +84,6 @@ def nodes_on_symbols(
         else:
             try:
                 slots.append(ROWS[node.op](*[slots[i] for i in node.args], **node.keywords))
-            except (TypeError, ValueError) as error:  # of a shape, or a matrix that has none
+            except (TypeError, ValueError) as error:  # a shape that does not fit
                 raise NoDirectional(f"`{node.op}`: {error}") from error
     return slots

@@ -1,5 +1,5 @@
-"""What a framework gives that approximates a row as its documentation says: the program with the
-framework's own formula in place of the row, enclosed as the program itself is."""
+"""Documented approximations: the program with a framework's own formula in place of a row, enclosed
+like the program itself."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from gradcheck_cli.truth.plain import inlined
 
 
 def documented(request: TruthRequest, engine: ReferenceEngine) -> tuple[Documented, ...]:
-    """One for each engine of `DOCUMENTED` that approximates a row of the program.
+    """Return one entry for each engine of `DOCUMENTED` that approximates a row of the program.
 
     An entry that cannot be enclosed is the reference engine's in float64, with the distance between
-    its modes as a bar. A rule that the user states counts as its forward, as it does for the truth.
+    its modes as an error bar. A custom gradient counts as its forward, as it does for the truth.
     """
     found: list[Documented] = []
     known: dict[tuple[tuple[int, str], ...], Truth] = {}
@@ -89,7 +89,7 @@ def _body(formula: str, node: Node, arguments: list[Node]) -> Program:
 
 
 def _numbers(request: TruthRequest, engine: ReferenceEngine) -> Truth:
-    """The numbers of a program with what rounding may cost, and nothing about the point."""
+    """The truth of a program with costs of rounding, but without kinds of points."""
     plain = float64_gradients(request, engine)
     blocks: dict[tuple[str, str], TruthBlock] = {}
     for key, certificate in certify(request).items():

@@ -1,4 +1,4 @@
-"""Merges certificates with results from other sources."""
+"""Merge certificates with results from other sources."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from gradcheck_cli.truth.certified.enclose import Certificate
 
 
 def certified(certificate: Certificate, stated: Array) -> TruthBlock:
-    """A block that is certified throughout, of which no difference was taken: the user's custom
-    gradients have `stated` entries."""
+    """A block that is certified in every entry, without differences. `stated` is the user's custom
+    gradient."""
     value, zeros = certificate.value, np.zeros(certificate.value.shape)
     return TruthBlock.of(
         value, certificate.radius, stated=stated, scale=zeros, certified=certificate.sure
@@ -24,7 +24,7 @@ def certified(certificate: Certificate, stated: Array) -> TruthBlock:
 
 
 def alone(certificate: Certificate) -> Merged:
-    """The same, to be weighed with what rounding costs."""
+    """A certificate as a `Merged` block, to which costs of rounding can be added."""
     value = certificate.value
     smooth = np.full(value.shape, int(PointKind.SMOOTH))
     unconfirmed = np.zeros(value.shape, np.bool_)
@@ -32,7 +32,7 @@ def alone(certificate: Certificate) -> Merged:
 
 
 def overlaid(merged: Merged, certificate: Certificate) -> Merged:
-    """What was found by other means, with the certificate where it is sure."""
+    """The merged block, replaced by the certificate where it is sure."""
     found = merged.at(
         certificate.sure,
         value=certificate.value,
@@ -46,7 +46,7 @@ def overlaid(merged: Merged, certificate: Certificate) -> Merged:
 
 
 def remembered_output(truth: Truth) -> Certificate:
-    """The certificate of the value of a truth that has one throughout (`output_certified`)."""
+    """The certificate for the value of a truth whose value is certified (`output_certified`)."""
     everywhere = np.ones(np.shape(truth.output), np.bool_)
     return Certificate(truth.output, truth.output_error, everywhere, ~everywhere, ~everywhere, "")
 
@@ -58,7 +58,7 @@ def remembered(truth: Truth) -> dict[tuple[Mode, str], Certificate]:
             block.value,
             block.error,
             block.certified,
-            np.zeros_like(block.certified),  # of no further interest
+            np.zeros_like(block.certified),  # no longer needed
             truth.tied.get((mode, name), np.zeros_like(block.certified)),
             truth.uncertified.get((mode, name), ""),
         )

@@ -37,17 +37,17 @@ from gradcheck_cli.truth.numerics.noise import from_size, from_sums, measured
 from gradcheck_cli.truth.numerics.pieces import Crossings
 from gradcheck_cli.truth.plain import frozen, inlined, moving, plain_function
 
-NOISE_ROWS = 64  # rows for which the rounding of the output is summed up exactly, one walk each,
-MOVED_ROWS = 4  # and at other points than the one in question, two a column
+NOISE_ROWS = 64  # rows for which rounding is summed exactly, by one walk of the tape each
+MOVED_ROWS = 4  # rows for which it is summed at every other point, too, two a column
 
 
 @dataclass
 class Work:
-    """What is shared between the blocks of one request.
+    """The values that the blocks of one request share.
 
-    `program` is that of the request without custom gradients. `nowhere` marks what of the output
-    has no value in exact arithmetic. What follows from the numbers at the point is looked for where
-    it is needed: not where everything is certified.
+    `program` is the request's program without custom gradients. `nowhere` marks the elements of the
+    output without a value in exact arithmetic. Everything that needs the numbers at the point is
+    computed on demand, because a certified truth does not need it.
     """
 
     request: TruthRequest
@@ -66,7 +66,7 @@ class Work:
 
     @cached_property
     def output(self) -> Array:
-        """The float64 value."""
+        """The float64 value of the program."""
         return np.asarray(self.at_point[self.program.output], np.float64)
 
     @cached_property
@@ -75,18 +75,19 @@ class Work:
 
     @property
     def structural(self) -> bool:
-        """Whether some operation stands exactly on a kink of its own."""
+        """Whether some operation is exactly on a kink of its own."""
         return bool(self._standing)
 
     @property
     def stairs(self) -> bool:
-        """Whether none does but those whose value there is that of one side (`ties.STAIRS`)."""
+        """Whether all such operations have the value of one side there (`ties.STAIRS`)."""
         return self._standing <= STAIRS
 
     @cached_property
     def on_the_way(self) -> float:
-        """The largest finite number on the way from a differentiated input to the output: what does
-        not move, as the denominator of a series, cancels with nothing."""
+        """The largest finite intermediate number between a differentiated input and the output.
+        Numbers that do not move, like the denominator of a series, do not cancel and do not
+        count."""
         nodes, values = self.program.nodes, self.at_point
         moved = moving(self.program, self.request.wrt)
         floats = (values[index] for index in moved if nodes[index].kind == "float")
@@ -94,21 +95,22 @@ class Work:
 
     @cached_property
     def swallowed(self) -> Array:
-        """What of the output is finite although a pole lies on the way to it, in its shape."""
+        """Mark the elements of the output, in its shape, that are finite although an intermediate
+        number is at a pole."""
         return swallowed_poles(self.program, self.at_point)
 
     @cached_property
     def gradients(self) -> Float64Gradients:
-        """Computed where they are requested: not where everything is certified."""
+        """The float64 gradients, computed on demand: a certified truth does not need them."""
         return float64_gradients(self.request, self.engine)
 
     @cached_property
     def stated(self) -> dict[tuple[Mode, str], Certificate]:
-        """Of what the custom gradients state."""
+        """The certificates of the custom gradients."""
         return certify_stated(self.request)
 
     def rounding(self, mode: Mode, name: str) -> Callable[[], tuple[Array, Array]]:
-        """C and R of a block in float64, when they are requested."""
+        """Return a function that returns C and R of a block in float64."""
 
         def of_block() -> tuple[Array, Array]:
             if self.rounding_cache is None:
@@ -121,20 +123,20 @@ class Work:
 
 
 def largest(values: Array) -> float:
-    """The size of the largest finite number, 0 where there is none."""
+    """The size of the largest finite number; 0 if there is none."""
     sizes = np.abs(np.asarray(values, dtype=np.float64))
     return float(np.max(sizes[np.isfinite(sizes)], initial=0.0))
 
 
 def differences_of(work: Work, mode: Mode) -> dict[str, Differences]:
-    """The differences of every block of a mode."""
+    """Return the differences of every block of a mode."""
     projection = work.request.projections[mode]
     second = mode in SECOND
     key = numbers_asked(mode, projection)
     if key not in work.difference_cache:
         exact, along = sampled(work, mode, projection, second)
         work.difference_cache[key] = _take(work, mode, projection, exact, along, second)
-    # a merge may note in its differences what it settled, so every mode has its own
+    # a merge may change its differences, so every mode has its own copy
     return {
         name: replace(d, value=d.value.copy(), error=d.error.copy(), kind=d.kind.copy())
         for name, d in work.difference_cache[key].items()
@@ -142,8 +144,8 @@ def differences_of(work: Work, mode: Mode) -> dict[str, Differences]:
 
 
 def crossings_of(work: Work, mode: Mode, name: str, tied: Array) -> Array:
-    """The `tied` entries of a block of second derivatives (rows, columns) that cross a kink of the
-    gradient."""
+    """Mark the `tied` entries of a block of second derivatives (rows, columns) that cross a kink of
+    the gradient."""
     request, projection = work.request, work.request.projections[mode]
     block = HessianBlock.named(name, request.wrt)
     key = numbers_asked(mode, projection)
@@ -159,7 +161,8 @@ def crossings_of(work: Work, mode: Mode, name: str, tied: Array) -> Array:
 def sampled(
     work: Work, mode: Mode, projection: Projection, second: bool
 ) -> tuple[Sampled, Sampled]:
-    """The function to be differentiated: with the noise of exact steps, and of rounded ones."""
+    """The function to be differentiated, with the noise of exact steps and with the noise of
+    rounded ones."""
     request = work.request
     program, values = frozen(inlined(request.program), request.values, request.dtype)
     if second:
@@ -190,8 +193,8 @@ def sampled(
 
 
 def _gradient_function(work: Work, projection: Projection) -> Callable[[Values], Float]:
-    """The float64 gradient of the scalarised output with respect to every input, flattened, or
-    along the directions that are requested of it."""
+    """The float64 gradient of the scalarised output by every input, flattened, or along the
+    requested directions."""
     request = work.request
     program, _ = frozen(inlined(request.program), request.values, request.dtype)
     output = request.program.result.shape
@@ -228,14 +231,14 @@ def _noise(
     projection: Projection,
     second: bool,
 ) -> Callable[[Values, Float], tuple[Float, Float]]:
-    """From inputs and the value there (at `values`: `start`), the noise of that value by its
-    operations, and with that of inputs that were rounded too."""
+    """Return a function from inputs and the value there (at `values`: `start`) to the noise of that
+    value: from its operations alone, and with the rounding of the inputs added."""
     rounding, operations = work.request.dtype, len(program.nodes)
 
     def summed(at: Values, zero: Float) -> tuple[Float, Float]:
         at_ops, at_inputs = output_noise_sums(program, at, rounding, projection.rows)
-        # At the point itself an operation may stand on its vertical tangent with an exact argument.
-        # At a step it stands there because the argument was rounded: acos(cos(1e-9)).
+        # At the point itself, an operation may be at a vertical tangent with an exact argument. At
+        # a step, it is there only because the argument was rounded: acos(cos(1e-9)).
         unknown = from_size(zero, 1) if at is values else np.inf
         return from_sums(zero, at_ops, unknown), from_sums(zero, at_ops + at_inputs, unknown)
 
@@ -251,7 +254,7 @@ def _noise(
         here = summed(values, start)
 
     def grown(at: Values, zero: Float) -> tuple[Float, Float]:
-        # where the value changes, the operations that change it round at the size of the change
+        # operations that change the value round at the size of the change
         with np.errstate(all="ignore"):
             more = from_size(zero - start, operations)
         return here[0] + more, here[1] + 2 * more
@@ -267,8 +270,8 @@ def _take(
     rounded: Sampled,
     second: bool,
 ) -> dict[str, Differences]:
-    """Differences of every block of a mode; a column is an entry, or a direction where columns are
-    given."""
+    """Take the differences of every block of a mode. A column is an entry, or a direction if
+    columns are given."""
     request = work.request
     shapes = block_shapes(request, mode)
     columns = projection.columns or {}
@@ -300,7 +303,7 @@ def _take(
 
 
 def _expected(work: Work, mode: Mode, name: str) -> Array:
-    """The float64 gradient's columns for one input; second order, over the rows of all inputs, and
+    """The float64 gradient's columns for one input. Second order: over the rows of all inputs, with
     zeros for blocks that are not requested."""
     true, request = work.gradients.true, work.request
     if mode not in SECOND:

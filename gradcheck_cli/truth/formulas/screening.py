@@ -1,7 +1,7 @@
-"""Candidates for a fix, screened in the reference engine against the truth of the original.
+"""Screen candidates for a fix in the reference engine, against the truth of the original.
 
-What is asked of them, in value and gradient alike: right at the failing point, right at most fresh
-points near it, and nowhere wrong where the original is right.
+A candidate must be right in value and gradient at the failing point, at more than half of the fresh
+points near it, and at all points where the original is right.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from gradcheck_cli.truth.plain import PlainFunction, inlined
 _Item = TypeVar("_Item")
 
 POINTS = 8  # fresh points at which a candidate is tried
-DRAWN = 48  # points that are drawn for them; at some the original has no truth
-LEAST = 4  # half of the points must have one, or nothing was tried
-TRIED = 12  # candidates that are tried at all points, and
-KEPT = 5  # of these, those that go to the engines
+DRAWN = 48  # points that are drawn for them; at some the original has no certified truth
+LEAST = 4  # half of the points must have a truth, or nothing was tried
+TRIED = 12  # candidates that are tried at all points
+KEPT = 5  # candidates of these that go to the engines
 
-# Of processor time: ten times what most searches take, and far below the limit of a check, which
+# Processor time: ten times what most searches take, and far below the time limit of a check, which
 # would lose its verdict.
 SECONDS: Seconds = 10.0
 
@@ -60,7 +60,7 @@ SIDES = 4  # one in so many far entries changes its sign
 
 
 def screen(request: FixRequest) -> Screened:
-    """The best candidates, with the points and what they must give there."""
+    """Return the best candidates, with the points and their targets there."""
     engine = _reference()
     requested = replace(
         request.truth,
@@ -92,8 +92,8 @@ def screen(request: FixRequest) -> Screened:
 
 
 class _Clock:
-    """Says when a search of a fix has had its time. A half of it is kept for those candidates that
-    are right at the failing point."""
+    """The time limit of a search for a fix. Half of the time is kept for candidates that are right
+    at the failing point."""
 
     def __init__(self) -> None:
         self._start = time.process_time()
@@ -101,7 +101,7 @@ class _Clock:
         self.is_late = False
 
     def in_time(self, candidates: Iterable[_Item]) -> Iterator[_Item]:
-        """The candidates, until the time is over."""
+        """Yield the candidates until the time is over."""
         until = self._start + self._share * SECONDS
         for candidate in candidates:
             if time.process_time() > until:
@@ -112,8 +112,8 @@ class _Clock:
 
 
 def _varied(trials: Sequence[Trial]) -> list[Trial]:
-    """The best, but first the best by each way there: what one kernel of a framework does badly, it
-    does badly in all candidates that are made of it."""
+    """Return the best trials, with the best of each set of rules first: a kernel that a framework
+    computes badly spoils all candidates with it."""
     by_rules: dict[tuple[str, ...], Trial] = {}
     for trial in sorted(trials, key=_merit):
         by_rules.setdefault(trial.candidate.rules, trial)
@@ -123,8 +123,8 @@ def _varied(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def _merit(trial: Trial) -> tuple[bool, int, int]:
-    """Rewrites before custom gradients, then by the error in steps of a digit, then the
-    shortest: what conditioning explains is no merit of one over the other."""
+    """Sort rewrites before custom gradients, then by the error in powers of ten, then by length. An
+    error that conditioning explains is no merit of one candidate over another."""
     size = int(np.ceil(np.log10(min(max(trial.worst / FEW_ULPS, 1.0), 1e18))))
     return trial.candidate.custom, size, len(trial.candidate.after)
 
@@ -136,7 +136,8 @@ def _tried(
     excused: Sequence[bool],
     engine: Engine,
 ) -> Trial | None:
-    """The candidate at every point, or None where it is wrong and must not be."""
+    """Try the candidate at every point. None if it is wrong at a point where it must be right, or
+    at more than half of the points nearby."""
     worst, near, wrong = 0.0, 0, 0
     kept: list[TrialPoint] = []
     for point, excuse in zip(points, excused, strict=True):
@@ -154,7 +155,7 @@ def _tried(
 
 
 def _holds(request: TruthRequest, candidate: Candidate, values: Mapping[str, Array]) -> bool:
-    """Whether the condition on which the two are equal is true there."""
+    """Check whether the condition under which the candidate equals the original is true here."""
     if candidate.holds is None:
         return True
     plain = PlainFunction(inlined(rounded(candidate.holds, request.dtype)), request.dtype)
@@ -162,7 +163,7 @@ def _holds(request: TruthRequest, candidate: Candidate, values: Mapping[str, Arr
 
 
 def _complete(widened: Widened, trial: Trial) -> Trial:
-    """The trial with what rounding may cost the candidate at each point."""
+    """The trial with the cost of rounding the candidate added to each point."""
     points = tuple(widened(trial.candidate.program, point) for point in trial.points)
     return _with_condition(widened.request, replace(trial, points=points))
 
@@ -190,13 +191,13 @@ def _between(value: Array, error: Array) -> Target:
 
 
 def _of_block(block: TruthBlock) -> Target:
-    """The truth and its error bar; between the one-sided derivatives at a kink; anything finite
-    where there is no derivative."""
+    """The target of a block: the truth and its error bar; the interval of one-sided derivatives at
+    a kink; anything finite where there is no derivative."""
     smooth = _between(block.value, block.error)
     kink = block.kind == PointKind.KINK
     free = ~kink & (block.kind != PointKind.SMOOTH)
     value = np.where(kink | free, np.nan, smooth.value)
-    with np.errstate(invalid="ignore"):  # of entries that are no kinks, and not taken
+    with np.errstate(invalid="ignore"):  # entries that are not kinks are not used
         below, above = block.lower - block.error, block.upper + block.error
     lower = np.where(free, -np.inf, np.where(kink, below, smooth.lower))
     upper = np.where(free, np.inf, np.where(kink, above, smooth.upper))
@@ -204,8 +205,8 @@ def _of_block(block: TruthBlock) -> Target:
 
 
 def _fresh(request: TruthRequest) -> list[TrialPoint]:
-    """Points with a certified truth. Where there are none as long as what is not differentiated
-    stays as it is, that moves too: p * log(p / q) has none at p = 0, whatever q is."""
+    """Points with a certified truth. If there are too few while the other inputs stay fixed, these
+    move, too: p * log(p / q) has no truth at p = 0, whatever q is."""
     found = _certified_points(request, request.wrt)
     if len(found) < LEAST:
         moving = [
@@ -240,7 +241,7 @@ def _reference() -> ReferenceEngine:
 
 
 class Widened:
-    """Points with what rounding may cost a candidate there, each computed once."""
+    """Targets widened by the cost of rounding a candidate there, each computed once."""
 
     def __init__(self, request: TruthRequest) -> None:
         self.request = request
@@ -248,7 +249,7 @@ class Widened:
 
     def __call__(self, program: Program, point: TrialPoint) -> TrialPoint:
         key = id(program), id(point)
-        if key not in self._known:  # which keeps both, and so their identity
+        if key not in self._known:  # the cache keeps both alive, so their ids stay theirs
             self._known[key] = program, point, self._computed(program, point)
         return self._known[key][2]
 
@@ -283,7 +284,8 @@ def _evaluated(
     mode: Mode,
     engine: Engine,
 ) -> tuple[Array, Mapping[str, Array]] | None:
-    """Output and gradients in the judged dtype; None where there are none."""
+    """The output and gradients in the judged dtype; None if the engine fails or a gradient is
+    missing."""
     answer = engine.evaluate(request.problem(mode, program=program, values=values))
     if answer.failure is not None or answer.output is None:
         return None
@@ -300,8 +302,8 @@ def _evaluated(
 def worst_error(
     widened: Widened, program: Program, point: TrialPoint, engine: Engine
 ) -> float | None:
-    """The largest error of a candidate in ulps, None where it is wrong. The roundings that it may
-    have are looked at only where a few ulps do not explain the error."""
+    """The largest error of a candidate in ulps; None if it is wrong. The cost of rounding is
+    computed only if a few ulps do not explain the error."""
     request = widened.request
     fmt = FORMATS[request.dtype]
     found = {}
@@ -347,8 +349,8 @@ def _all_met(
 
 
 def _with_condition(request: TruthRequest, trial: Trial) -> Trial:
-    """The trial without the condition of the rewrite, where that says nothing new: where it is
-    false the original has no value either."""
+    """The trial, without the condition of its rewrite if the original has no value wherever the
+    condition is false."""
     if trial.candidate.holds is None:
         return trial
     fmt = FORMATS[request.dtype]
@@ -367,11 +369,12 @@ def fresh_points(
     fmt: FloatFormat,
     seed: int,
 ) -> Iterator[tuple[dict[str, Array], bool]]:
-    """Endless: points where every floating entry of `moving` has moved, and whether they are near.
+    """Yield points without end where every floating entry of `moving` has moved, and whether they
+    are near.
 
-    By turns within half of the digits, within a quarter of a binade, and across magnitudes. A zero
-    stays one in half of the near points, so that what happens there is not lost, and becomes a
-    small number in others; an infinity becomes one of the largest numbers.
+    In turn, entries move within half of the digits, within a quarter of a binade, and across
+    magnitudes. A zero stays zero in half of the near points, so that the behaviour there is not
+    lost, and becomes a small number in others. An infinity becomes one of the largest numbers.
     """
     rng = generator(seed, 17)
     scales = (2.0 ** -(fmt.bits // 2), BROAD, None)
@@ -399,7 +402,7 @@ def _moved(
         moved = np.where(rng.integers(0, SIDES, x.shape) == 0, -moved, moved)
     else:
         moved = x + scale * shift * np.abs(x)
-    # a zero has no binade of its own: it becomes as small as digits beside 1 are, or as its turn is
+    # a zero has no binade of its own: it becomes as small as the digits of 1, or as the scale
     size = fmt.unit_roundoff if scale is None else scale
     small = np.zeros_like(x) if keep_zeros and scale is not None else size * shift
     return np.asarray(np.where(x == 0, small, moved))
