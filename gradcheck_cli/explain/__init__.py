@@ -1,4 +1,4 @@
-"""Explaining: which operation is to blame for a finding, and what a wrong gradient looks like."""
+"""Explain findings: name the operation to blame, and the pattern of a wrong gradient."""
 
 from gradcheck_cli.explain.findings import explain
 

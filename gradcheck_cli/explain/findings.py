@@ -1,4 +1,4 @@
-"""Adds cause and pattern to the findings of a case."""
+"""Add causes and patterns to the findings of a case."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from gradcheck_cli.explain.blame.traces import Traces, traces_of
 
 WRONG = (Codes.WRONG_GRADIENT, Codes.WRONG_SECOND_DERIVATIVE)
 
-_MOST_USES = 16  # uses that are shown apart; more would make a sentence that nobody reads
+_MOST_USES = 16  # uses of an input that are shown separately; nobody reads a longer sentence
 
 
 def explain(case: Case, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The findings, each with the cause and the pattern that could be made out. Where looking for
-    them raises, the finding stays as it is, and GC706 says so once."""
+    """The findings, each with its cause and pattern, if known. If explaining a finding raises, it
+    stays unchanged, and GC706 reports the exception once."""
     found: list[Finding] = []
     faults: dict[str, Finding] = {}
     for finding in findings:
@@ -40,7 +40,7 @@ def explain(case: Case, findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def unexplained(finding: Finding, error: Exception) -> Finding:
-    """The finding GC706 that explaining another one raised in gradcheck's own code."""
+    """GC706 for an exception of gradcheck's own code while it explained a finding."""
     failure = internal_failure(error, f"{finding.code} could not be explained")
     return internal_about(finding, failure, finding.span)
 
@@ -63,7 +63,7 @@ def _explain(case: Case, finding: Finding) -> Finding:
 
 
 def _wrong(case: Case, traced: Evaluation, finding: Finding) -> Cause | None:
-    """A rule that was stated, an engine's choice at a kink or a tie, or its formula for a row."""
+    """The cause: a custom rule, an engine's choice at a kink or tie, or its formula for a row."""
     return (
         blame_rule(case, traced)
         or _convention(case, finding)
@@ -72,13 +72,13 @@ def _wrong(case: Case, traced: Evaluation, finding: Finding) -> Cause | None:
 
 
 def _stated(case: Case, finding: Finding) -> Cause | None:
-    """A rule that was stated is wrong in every engine: one without a trace has that of another."""
+    """The wrong custom rule, from another engine's trace: it is wrong in every engine."""
     others = (e for (_, mode), e in case.traced.items() if mode == finding.mode and e.trace)
     return next((cause for one in others if (cause := blame_rule(case, one))), None)
 
 
 def _convention(case: Case, finding: Finding) -> Cause | None:
-    """What an engine's own rule does at a kink or a tie, where no rule was stated."""
+    """The kink or tie at which the engine's rule chooses; None if the program has custom rules."""
     return None if case.spec.program.has_custom_gradient else blame_tie(_traces(case, finding))
 
 
@@ -99,7 +99,7 @@ def _traces(case: Case, finding: Finding) -> Traces:
 
 
 def _target(case: Case, finding: Finding) -> float | None:
-    """What the worst entry, or the largest number of an output that was lost, should be."""
+    """The exact value of the worst entry, or of the largest number of an output that was lost."""
     if finding.code == Codes.NON_FINITE_OUTPUT:
         if case.truth is None or not case.truth.output_certified or not np.size(case.truth.output):
             return None
@@ -137,8 +137,8 @@ def _pattern(case: Case, finding: Finding) -> str | None:
 
 
 def terms_of(case: Case, mode: Mode, name: str) -> Sequence[tuple[str, Array]]:
-    """(text of the use, its part of the float64 gradient) for an input that is used several
-    times."""
+    """The uses of an input that has several: pairs (text of the use, its part of the float64
+    gradient)."""
     from gradcheck_cli.engines.reference.engine import ReferenceEngine
     from gradcheck_cli.truth.plain import inlined
 
@@ -160,7 +160,7 @@ def terms_of(case: Case, mode: Mode, name: str) -> Sequence[tuple[str, Array]]:
 
 
 def _split(program: Program, name: str) -> tuple[Program, dict[str, str]]:
-    """The program with an input of its own for each use of `name`: new input -> text of the use."""
+    """The program with a new input for each use of `name`, and the text of each use."""
     source = program.inputs[name]
     copy = ProgramCopy(program)
     inputs: dict[str, int] = {}

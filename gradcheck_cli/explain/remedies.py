@@ -1,4 +1,4 @@
-"""What to write where a framework raises for a known reason, and its own words do not say."""
+"""Remedies for exceptions of frameworks that have a known reason but do not say what to do."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from gradcheck_cli.engines.errors import SpecMistake
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """Exceptions of the class `raised`, or of one that inherits from it, whose text has `words`.
-    `lacks`: what the machine lacks, where that and no layer is at fault."""
+    """The remedy for exceptions of the class `raised` or a subclass whose text contains `words`.
+    `lacks`: what the machine lacks, if that is the cause and not the layer."""
 
     raised: str
     words: str
@@ -66,12 +66,12 @@ REMEDIES = (
 
 
 def remedy_of(error: BaseException) -> str:
-    """What to write instead, in a sentence; empty where that is not known."""
+    """What to do instead, in a sentence; empty if unknown."""
     return next((one.remedy for one in _known(error)), "")
 
 
 def lacking(error: BaseException) -> SpecMistake | None:
-    """The error as one about the machine, with the line that installs what it lacks."""
+    """The error as a SpecMistake about the machine, with the line that installs what is missing."""
     found = (SpecMistake(one.lacks, one.remedy) for one in _known(error) if one.lacks)
     return next(found, None)
 

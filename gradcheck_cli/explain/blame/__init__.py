@@ -1,1 +1,1 @@
-"""Which operation is to blame for a finding, and how it is said."""
+"""Find the operation to blame for a finding, and describe it."""

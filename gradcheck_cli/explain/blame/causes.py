@@ -1,9 +1,9 @@
-"""The vocabulary of causes, and which of them an operation is, from its numbers alone.
+"""The kinds of causes, and which of them fits an operation, judged by its numbers alone.
 
-The numbers are those of one executed operation (`Operation`: what went in, what should have, what
-came out, what should have) and what the program does around it. The conditions are those by which
-rounding errors are distinguished in the analysis of expressions (Panchekha et al., PLDI 2015;
-Herbie's explanations), with those added that only derivatives have."""
+The numbers are the computed and exact inputs and results of one executed operation (`Operation`),
+and what the program does around it. The conditions are those of the analysis of rounding errors
+(Panchekha et al., PLDI 2015; Herbie's explanations), with some that only derivatives need.
+"""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ CAUSES: dict[CauseKind, str] = {
 }
 
 
-HALVINGS = 8  # after which slopes that only change have come together to a 256th of what they were
+HALVINGS = 8  # after which the difference of smooth slopes is a 256th of the first one
 
 
 def kind_of(traces: Traces, op: Operation) -> CauseKind:
-    """The word of the vocabulary for what `op` did."""
+    """The kind of cause that describes what `op` did."""
     fmt, target = traces.fmt, traces.target
     if target is not None and np.isinf(fmt.round(target)):
         return "genuine overflow"
@@ -95,7 +95,7 @@ def node_of(traces: Traces, op: Operation) -> Node | None:
 
 
 def _overflows(traces: Traces, op: Operation) -> bool:
-    """Whether the exact result is a number that the dtype is too small for."""
+    """Whether the exact result is finite but too large for the dtype."""
     return bool(np.isfinite(op.exact) and abs(op.exact) > limit_of(traces.fmt))
 
 
@@ -108,7 +108,7 @@ def _not_finite(traces: Traces, op: Operation) -> CauseKind:
     at = _row_at(node, op.inputs)
     overflows = _overflows(traces, op)
     edge = not overflows and (at.singular if at else bool(np.isnan(op.result)))
-    wholly = overflows  # what overflows, and meets a zero somewhere, is still an overflow elsewhere
+    wholly = overflows  # an overflow counts as silenced only if every element is
     if op.node is not None and (edge or overflows) and (how := silenced(traces, op.node, wholly)):
         return how
     lost = absorbed_by(traces, op.node) if edge else None
@@ -123,7 +123,7 @@ def _not_finite(traces: Traces, op: Operation) -> CauseKind:
 
 
 def _left_the_range(op: Operation) -> CauseKind | None:
-    """Why the zeros or infinities that went in are none in exact arithmetic."""
+    """Why inputs are zero or infinite, if they are neither in exact arithmetic."""
     for seen, exact in zip(op.inputs, op.exact_inputs, strict=True):
         if seen == 0 and exact != 0:
             return "underflow"
@@ -141,7 +141,7 @@ def _derivative_lost(traces: Traces, op: Operation) -> CauseKind:
     if nan and (lost := _left_the_range(op)):
         return lost
     if nan and zero:
-        # of a node in a run, the infinite factor is the derivative itself
+        # if only the node is known, the infinite factor is the derivative itself
         return "0*inf" if infinite or (quiet and op.name == UNNAMED) else "indeterminate form"
     if _overflows(traces, op):
         return "overflow" if handed_over(traces, op) else "square inside the derivative"
@@ -155,13 +155,13 @@ def _too_small(traces: Traces, op: Operation) -> CauseKind:
         return "saturation"
     if op.phase != "forward" and not handed_over(traces, op):
         return "square inside the derivative"
-    # what lies below all numbers of float64 is shown as the last of them
+    # exact numbers below the range of float64 are stored as its smallest
     flushed = op.result == 0 and abs(op.exact) > traces.fmt.smallest_subnormal
     return "subnormal flush" if flushed else "underflow"
 
 
 def _inaccurate(traces: Traces, op: Operation) -> CauseKind:
-    """The result is finite, and so is the exact one, of ordinary size; but they differ."""
+    """The kind of cause if both results are finite and of ordinary size, but differ."""
     node = node_of(traces, op)
     if _is_sum(op) or _rounding(node) == "sums":
         return "cancellation" if _cancels(traces, op, node) else "absorption"
@@ -172,7 +172,7 @@ def _inaccurate(traces: Traces, op: Operation) -> CauseKind:
 
 def _inaccurate_derivative(traces: Traces, op: Operation) -> CauseKind:
     node = node_of(traces, op)
-    if op.result == op.exact:  # not a rounding problem, but a convention or another formula
+    if op.result == op.exact:  # not rounding, but a convention or another formula
         return "tie" if node is not None and at_kink(traces, node) else "inaccurate kernel"
     if node is not None and (branch := _other_branch(traces, op, node)):
         return branch
@@ -190,10 +190,10 @@ def _inaccurate_derivative(traces: Traces, op: Operation) -> CauseKind:
 
 
 def _magnified(traces: Traces, op: Operation, exactly: Behaviour | None) -> CauseKind:
-    """Whether the error is that of the arguments, which the operation magnifies, or its own.
+    """Whether the error comes from the arguments, which the operation magnifies, or is its own.
 
-    `exactly` is what the row does at the exact arguments; where that is not known, exact arguments
-    that the dtype can hold leave the operation alone to blame.
+    `exactly` is the row's behaviour at the exact arguments. If it is None, the operation alone is
+    to blame if the dtype can hold the exact arguments.
     """
     if exactly is not None and exactly.singular:
         return "domain edge"
@@ -220,11 +220,9 @@ def _rounding(node: Node | None) -> str:
 
 
 def _is_sum(op: Operation) -> bool:
-    """Whether the result is the sum or the difference of the numbers that went in; in a derivative,
-    also of 1 and the only one or its square.
-
-    Where much cancels, no other operation on numbers of ordinary size gives this (but log near 1).
-    """
+    """Whether the result is the sum or difference of the inputs; in a derivative, also of 1 and the
+    only input or its square. If much cancels, no other operation on ordinary numbers has such a
+    result, except log near 1."""
     terms = [x for x in op.exact_inputs if np.isfinite(x)]
     if len(terms) == 1 and op.phase != "forward":
         pairs = [(1.0, terms[0]), (1.0, terms[0] ** 2)]
@@ -234,7 +232,7 @@ def _is_sum(op: Operation) -> bool:
         return False
     for a, b in pairs:
         largest = max(abs(a), abs(b))
-        # exact to float64, in which the exact numbers are written down
+        # exact numbers are stored in float64
         near = 2.0**-50 * largest
         if largest > 0 and any(abs(abs(a + s * b) - abs(op.exact)) <= near for s in (1, -1)):
             return True
@@ -260,13 +258,13 @@ def _sum_of_sizes(traces: Traces, node: Node, at: tuple[int, ...]) -> float | No
         sizes = [np.abs(np.asarray(a, dtype=np.float64)) for a in args]
         try:
             return float(TABLE[node.op].value(*sizes, **node.keywords)[at])
-        except (TypeError, ValueError, IndexError):  # whole numbers among its arguments
+        except (TypeError, ValueError, IndexError):  # some arguments are integers
             return None
 
 
 def at_edge(traces: Traces, op: Operation) -> bool:
-    """Whether the row that `op` runs for has no finite value or derivative at the numbers that it
-    was given, in ball arithmetic or (where that has no enclosure) in float64."""
+    """Whether the row of `op` has no finite value or derivative at the given numbers, in ball
+    arithmetic or, without an enclosure, in float64."""
     node = node_of(traces, op)
     if op.phase != "forward":
         return _at_singular_point(traces, node)
@@ -275,13 +273,13 @@ def at_edge(traces: Traces, op: Operation) -> bool:
 
 
 def _at_singular_point(traces: Traces, node: Node | None) -> bool:
-    """Whether some element of the arguments is where the row has no finite value or derivative."""
+    """Whether the row has no finite value or derivative at some element of the arguments."""
     arrays = [] if node is None else [traces.narrow.values.get(i) for i in node.args]
     if not arrays or any(a is None for a in arrays):
         return False
     try:
         met = np.broadcast(*(np.asarray(a, dtype=np.float64) for a in arrays))
-    except ValueError:  # they do not meet element by element
+    except ValueError:  # the arguments do not broadcast
         return False
     elements = {tuple(map(float, numbers)) for numbers in met}
     suspicious = sorted(elements, key=lambda numbers: min(map(abs, numbers)))
@@ -291,7 +289,7 @@ def _at_singular_point(traces: Traces, node: Node | None) -> bool:
 
 
 def _other_branch(traces: Traces, op: Operation, node: Node) -> CauseKind | None:
-    """The derivative is that of another branch than the exact arguments are on."""
+    """The kind of cause if the computed arguments are on another branch than the exact ones."""
     from reference_engine.op import TABLE
 
     if node.op not in TABLE or TABLE[node.op].kinks_at is None:
@@ -308,8 +306,8 @@ def _other_branch(traces: Traces, op: Operation, node: Node) -> CauseKind | None
 
 
 def _jumps(node: Node, one: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether the slopes of a row jump between two places: halving the way leaves them as far apart
-    as they were. Those that only change on the way come together."""
+    """Whether the slopes of a row jump between two places. Halving the interval does not reduce a
+    jump; it does reduce a smooth change."""
     ends = [np.asarray(one, np.float64), np.asarray(other, np.float64)]
     slopes = [_slopes(node, end) for end in ends]
     apart = float(np.max(np.abs(slopes[1] - slopes[0]), initial=0.0))
@@ -329,7 +327,7 @@ def _slopes(node: Node, numbers: Array) -> Array:
 def _arguments(
     traces: Traces, node: Node, at: tuple[int, ...]
 ) -> tuple[list[float] | None, list[float] | None]:
-    """The arguments of an elementwise node at an element, in the run and exactly."""
+    """The arguments of an elementwise node at one element: computed, and exact."""
     found: list[list[float] | None] = []
     for trace in (traces.narrow, traces.wide):
         values = [None if trace is None else trace.values.get(i) for i in node.args]
@@ -340,8 +338,8 @@ def _arguments(
 
 
 def at_kink(traces: Traces, node: Node) -> bool:
-    """Whether some element of the arguments lies exactly where the row has one-sided derivatives,
-    or several numbers share the largest place."""
+    """Whether some element of the arguments is exactly at a kink, or several share the largest
+    place."""
     from reference_engine.op import TABLE
 
     args = [traces.narrow.values.get(i) for i in node.args]
@@ -352,7 +350,7 @@ def at_kink(traces: Traces, node: Node) -> bool:
 
 
 def _same_somewhere(traces: Traces, node: Node) -> bool:
-    """Whether an argument has two elements that are equal in the dtype and not exactly."""
+    """Whether an argument has two elements that are equal in the dtype but not exactly."""
     for i in node.args:
         narrow = traces.narrow.values.get(i)
         wide = None if traces.wide is None else traces.wide.values.get(i)
@@ -366,13 +364,13 @@ def _same_somewhere(traces: Traces, node: Node) -> bool:
 
 
 def _reads_result(traces: Traces, op: Operation, index: int) -> bool:
-    """Whether the node's own result went into the derivative, or a limit that it has reached."""
+    """Whether the derivative reads the node's own result, or a limit that it has reached."""
     y = traces.narrow.values.get(index)
     if y is None:
         return False
     results = np.ravel(np.asarray(y, dtype=np.float64))
     read = _from_elsewhere(traces, op, index) - {0.0}
-    # where the result is 1 in size, so is every power of it; where it is 0, its exponential is 1
+    # all powers of 1 are 1, and so is the exponential of 0
     return any(np.any(results == x) for x in read) or _reads_limit(traces, op, index, [0.0, 1.0])
 
 
@@ -382,25 +380,25 @@ def _reads_limit(traces: Traces, op: Operation, index: int, limits: Sequence[flo
 
 
 def _from_elsewhere(traces: Traces, op: Operation, index: int) -> set[float]:
-    """The numbers that went in, but for the node's arguments, their negatives and their squares:
-    these were not made from the result."""
+    """The inputs of the derivative without the node's arguments, their negatives and their squares,
+    which were not computed from the result."""
     arguments = [traces.narrow.values.get(i) for i in traces.program.nodes[index].args]
     known = [np.ravel(np.asarray(a, dtype=np.float64)) for a in arguments if a is not None]
     sizes = np.abs(np.concatenate(known)) if known else np.zeros(0)
-    with np.errstate(over="ignore"):  # a square that is infinite is that of no number
+    with np.errstate(over="ignore"):  # an infinite square equals no input
         sizes = np.concatenate([sizes, sizes * sizes])
     return {x for x in op.inputs if np.isfinite(x) and not np.any(sizes == abs(x))}
 
 
 def _at_limit(traces: Traces, index: int, limits: Sequence[float]) -> bool:
-    """Whether the dtype can no longer tell the node's result from one of `limits`."""
+    """Whether the dtype cannot tell the node's result from one of `limits`."""
     results = np.abs(np.ravel(np.asarray(traces.narrow.values[index], dtype=np.float64)))
     off = np.abs(results[:, None] - np.asarray(limits))
     return bool(np.any(off <= traces.fmt.unit_roundoff))
 
 
 def _squares_leave(traces: Traces, op: Operation) -> bool:
-    """Whether the square of a number that went in leaves the range of the dtype."""
+    """Whether the square of an input leaves the range of the dtype."""
     sizes = [abs(x) for x in op.inputs if np.isfinite(x) and x != 0]
     tiny, huge = traces.fmt.smallest_normal, traces.fmt.largest
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""What the program does around an operation: what selects it, what it was fed with."""
+"""The program around an operation: what selects its result, and what its arguments absorbed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Silence = Literal["masked branch", "0*inf"]
 
 
 def silenced(traces: Traces, index: int, wholly: bool = False) -> Silence | None:
-    """Why nothing of node `index` reaches the result, where the zero that comes back to it is
-    exact: something selects another value ("masked branch"), or multiplies by zero ("0*inf"), in
-    some element or `wholly`."""
+    """Why nothing of node `index` reaches the result, if the zero cotangent that comes back is
+    exact: another value is selected ("masked branch"), or it is multiplied by zero ("0*inf"); in
+    some element, or `wholly`."""
     seen: set[int] = set()
     waiting = [index]
     while waiting:
@@ -28,7 +28,7 @@ def silenced(traces: Traces, index: int, wholly: bool = False) -> Silence | None
         seen.add(here)
         y_bar = traces.narrow.derivatives.get(here)
         if y_bar is None or not (traces.forward_mode or np.any(_zero_or_nan(y_bar))):
-            continue  # a tangent does not tell what becomes of it
+            continue  # a tangent does not say how it is used
         for user in traces.users(here):
             if how := _silences(traces, traces.program.nodes[user], here, wholly):
                 return how
@@ -37,7 +37,7 @@ def silenced(traces: Traces, index: int, wholly: bool = False) -> Silence | None
 
 
 def _zero_or_nan(y_bar: Array) -> Array:
-    """A zero that went through an infinite derivative since is nan."""
+    """A mask of zeros, and of nan, which zero times an infinite derivative gives."""
     return np.asarray((np.asarray(y_bar) == 0) | np.isnan(np.asarray(y_bar, dtype=np.float64)))
 
 
@@ -63,8 +63,8 @@ def _has_exact_zero(traces: Traces, index: int, wholly: bool) -> bool:
 
 
 def handed_over(traces: Traces, op: Operation) -> bool:
-    """Whether `op` gave the derivative itself that its node hands on, and no number on the way
-    to it."""
+    """Whether the result of `op` is the derivative that its node hands on, not an intermediate
+    number."""
     if op.node is None:
         return True
     node = traces.program.nodes[op.node]
@@ -77,7 +77,7 @@ def handed_over(traces: Traces, op: Operation) -> bool:
             continue
         with np.errstate(all="ignore"):
             numbers = np.ravel(np.asarray(found, dtype=np.float64))
-            sizes, size = np.abs(numbers), abs(wanted)  # its sign may come last
+            sizes, size = np.abs(numbers), abs(wanted)  # the sign may be applied last
             same = (sizes == size) | (np.abs(sizes - size) <= SAME_SIZE * size)
         if np.any(same):
             return True
@@ -85,7 +85,7 @@ def handed_over(traces: Traces, op: Operation) -> bool:
 
 
 def absorbed_by(traces: Traces, index: int | None) -> int | None:
-    """The term (a node) that a sum has rounded away, or most digits of it, where that sum is an
+    """The term (a node) that a sum has absorbed, wholly or for the most part, if the sum is an
     argument of node `index`."""
     if index is None:
         return None
@@ -101,7 +101,7 @@ def absorbed_by(traces: Traces, index: int | None) -> int | None:
         for k in node.args:
             constant = traces.program.nodes[k].value
             if constant and not traces.fmt.round(float(constant)):
-                return k  # it is zero in the dtype before it is added
+                return k  # zero in the dtype before the addition
         small = node.args[int(np.argmin(largest))]
         spacing = float(traces.fmt.ulp(np.max(np.abs(np.asarray(total, dtype=np.float64)))))
         if 0 < min(largest) < spacing * 2.0 ** ((1 - NOTE_BITS) * traces.fmt.bits):
@@ -110,12 +110,12 @@ def absorbed_by(traces: Traces, index: int | None) -> int | None:
 
 
 def accumulates(traces: Traces, op: Operation) -> bool:
-    """Whether `op` adds up the parts that the several uses of a number send back to it."""
+    """Whether `op` sums the contributions of several uses of a number to its cotangent."""
     return op.phase == "backward" and accumulated(traces, op) is not None
 
 
 def accumulated(traces: Traces, op: Operation) -> int | None:
-    """The node with several uses whose cotangent came out of `op`."""
+    """The node with several uses whose cotangent is the result of `op`, or None."""
     if len(op.inputs) < 2 or not np.all(np.isfinite([*op.inputs, op.result])):
         return None
     near = 4 * float(traces.fmt.ulp(max(map(abs, op.inputs))))
@@ -135,10 +135,10 @@ def _used_twice(traces: Traces, index: int) -> bool:
 
 
 def joint(traces: Traces, index: int) -> int:
-    """Where two uses of node `index` first meet again: the operation to look at when what they send
-    back cancels."""
+    """The node where two uses of node `index` first meet again; look there if their contributions
+    cancel."""
     nodes = traces.program.nodes
-    reached: dict[int, set[int]] = {}  # the uses that a node depends on
+    reached: dict[int, set[int]] = {}  # by node, the uses that it depends on
     for later in range(index + 1, len(nodes)):
         found = set().union(*(reached.get(i, set()) for i in nodes[later].args))
         if index in nodes[later].args:

@@ -1,8 +1,8 @@
-"""Which operation is to blame: from what an engine executed to a cause that was proven.
+"""From an engine's executed operations to a proven cause.
 
-The engine names the operations that spoil the entry, with the proof that they do (`Trace`). Where
-it could not, the operation is looked for among the nodes of the program (`first_bad_op`), and the
-cause is not called proven unless the wider run shows the same.
+The engine names the operations that spoil the entry and proves it (`Trace`). Otherwise the
+operation is searched for among the nodes of the program (`first_bad_op`); the cause then counts as
+proven only if the wider run confirms it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from gradcheck_cli.explain.blame.traces import Bad, Traces, lossy, not_finite, v
 from gradcheck_cli.explain.blame.values import application
 from gradcheck_cli.explain.blame.wording import detail_of, proof_of, story_of
 
-# What is wrong in the same way in the wider precision, from the same finite numbers, is no matter
-# of rounding.
+# Rounding is not the cause if the wider precision has the same error from the same finite numbers.
 IN_EVERY_PRECISION: tuple[CauseKind, ...] = (
     "0*inf",
     "domain edge",
@@ -41,14 +40,14 @@ OF_THE_OUTPUT = (Codes.NON_FINITE_OUTPUT, Codes.UNSTABLE_OUTPUT)
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
-    """What kind of bad number a finding speaks of, and where it is looked for first."""
+    """The kind of bad number that a finding is about, and the pass to search first."""
 
     bad: Bad
     backward_first: bool = False
 
 
 def symptom_of(code: str, traces: Traces) -> Symptom | None:
-    """What is looked for; None for a finding that no operation is to blame for."""
+    """The symptom of a finding with this code; None if no operation causes such findings."""
     return {
         Codes.NAN_GRADIENT: Symptom(not_finite),
         Codes.INFINITE_GRADIENT: Symptom(not_finite),
@@ -62,8 +61,8 @@ def symptom_of(code: str, traces: Traces) -> Symptom | None:
 
 @dataclass(frozen=True, slots=True)
 class _Executed:
-    """What the engine says of the operations that it executed: for the output where the finding is
-    about that, else for the entry."""
+    """The engine's report on its executed operations: about the output if the finding is, else
+    about the entry."""
 
     operations: tuple[Operation, ...]
     culprits: tuple[Operation, ...]
@@ -81,7 +80,7 @@ def _executed(traces: Traces, code: str) -> _Executed:
 
 
 def blame(traces: Traces, code: str) -> Cause | None:
-    """The operation that is to blame for a finding with this code, or None where none is found."""
+    """The cause of a finding with this code: the operation to blame, or None."""
     wanted = symptom_of(code, traces)
     if wanted is None:
         return None
@@ -100,8 +99,8 @@ def blame(traces: Traces, code: str) -> Cause | None:
 
 
 def blame_row(traces: Traces, code: str) -> Cause | None:
-    """The first row that an engine computes by a formula which is not the row's: in exact
-    arithmetic it would be as wrong."""
+    """The first row that an engine computes by a wrong formula, with the same error in exact
+    arithmetic."""
     found = first_unlike(traces)
     if found is None:
         return None
@@ -109,8 +108,8 @@ def blame_row(traces: Traces, code: str) -> Cause | None:
 
 
 def blame_tie(traces: Traces) -> Cause | None:
-    """The first operation that lies exactly at a kink or a tie and has a cotangent: what an engine
-    makes of that is its own choice."""
+    """The first operation exactly at a kink or tie that has a cotangent; its derivative is the
+    engine's choice."""
     for index, node in enumerate(traces.program.nodes):
         y_bar = traces.narrow.derivatives.get(index)
         if y_bar is None or not np.any(y_bar) or not at_kink(traces, node):
@@ -131,8 +130,7 @@ def blame_tie(traces: Traces) -> Cause | None:
 
 
 def _named(executed: _Executed, found: Operation) -> Operation:
-    """What the engine executed there, where that is known: the worst operation of the same node in
-    the same phase."""
+    """The worst executed operation of the same node and phase, if known, else `found`."""
     same = [
         op
         for op in executed.operations
@@ -170,7 +168,7 @@ def _cause(
 def _proof(
     traces: Traces, code: str, op: Operation, kind: CauseKind, executed: _Executed
 ) -> tuple[str, bool]:
-    """A sentence, and whether it was shown by a run."""
+    """A sentence, and whether a run has shown it."""
     if code == Codes.ILL_CONDITIONED:
         return "rounding the inputs moves the truth as far as the observed error", True
     if kind == "inaccurate kernel" and op.name == UNNAMED:
@@ -196,7 +194,7 @@ def _proof(
 
 
 def _same_when_wider(traces: Traces, op: Operation) -> bool:
-    """Whether the wider run too makes a number that is not finite here, and has none before."""
+    """Whether the wider run makes its first nonfinite number at the same operation."""
     if traces.wide is None or op.node is None:
         return False
     wider = Traces(
@@ -207,8 +205,8 @@ def _same_when_wider(traces: Traces, op: Operation) -> bool:
 
 
 def _place(traces: Traces, op: Operation) -> int:
-    """The node to point at: where the uses meet whose parts of a derivative `op` adds up, else its
-    own."""
+    """The node to point at: the operation's own, or the one where several uses meet again if `op`
+    sums their contributions."""
     if op.phase == "backward" and (index := accumulated(traces, op)) is not None:
         return joint(traces, index)
     return traces.program.output if op.node is None else op.node

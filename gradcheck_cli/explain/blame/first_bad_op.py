@@ -1,9 +1,8 @@
-"""The operation that made the first bad number, found from what every node of the program had.
+"""Find the operation that made the first bad number, from the values at all nodes of the program.
 
-Used where an engine's executed operations are not known. Going forward, the producer is the first
-node with a bad value whose arguments are all good; going back, the node with a good cotangent whose
-argument's cotangent is bad. Everything after it only passes it on. What is exact is taken from the
-wider run.
+Used if an engine's executed operations are unknown. Forwards, this is the first node with a bad
+value and good arguments; backwards, a node with a good cotangent that hands a bad one to an
+argument. All later nodes only pass it on. Exact numbers are taken from the wider run.
 """
 
 from __future__ import annotations
@@ -20,14 +19,13 @@ from gradcheck_cli.explain.blame.single_op import behaviour
 from gradcheck_cli.explain.blame.traces import Bad, Traces, not_a_number, not_finite, vanished, zero
 from gradcheck_cli.explain.blame.values import element, first_index
 
-UNNAMED = ""  # what an operation is called of which only its node is known
+UNNAMED = ""  # the name of an operation of which only the node is known
 
 
 def first_bad(traces: Traces, bad: Bad, *, backward_first: bool = False) -> Operation | None:
-    """The operation that made the first number that is `bad`, or None where the traces show
-    none."""
+    """The operation that made the first number that is `bad`; None if the traces show none."""
     phases = [_forward, _derivative]
-    if bad is not_finite:  # an infinity may be wanted, what is made of it is not
+    if bad is not_finite:  # infinity may be right, but not nan computed from it
         phases.insert(1, lambda traces, bad: _forward(traces, not_a_number))
     for phase in reversed(phases) if backward_first else phases:
         found = phase(traces, bad)
@@ -37,8 +35,8 @@ def first_bad(traces: Traces, bad: Bad, *, backward_first: bool = False) -> Oper
 
 
 def _vanished_before(traces: Traces, found: Operation) -> Operation | None:
-    """The operation that underflowed to a zero at which the blamed derivative is taken; not where
-    the right derivative does not fit the dtype anyway."""
+    """The operation that underflowed to a zero at which the blamed derivative is taken; None if the
+    exact derivative does not fit the dtype anyway."""
     assert found.node is not None
     args = traces.program.nodes[found.node].args
     overflows = (
@@ -53,8 +51,8 @@ def _vanished_before(traces: Traces, found: Operation) -> Operation | None:
 
 
 def first_nan(traces: Traces, op: Operation) -> Operation | None:
-    """The operation that made the nan which the derivative `op` only took up, if it did: in the
-    forward pass, or on the way of the tangents."""
+    """The operation that made the nan which the derivative `op` only passes on, in the forward pass
+    or among the tangents; None if there is none."""
     if op.node is None or op.phase == "forward" or not np.isnan(op.result):
         return None
     taken = (op.node, *traces.program.nodes[op.node].args)
@@ -67,8 +65,8 @@ def first_nan(traces: Traces, op: Operation) -> Operation | None:
 
 
 def first_zero(traces: Traces) -> Operation | None:
-    """The operation whose derivative made the first zero of a cotangent or tangent, in whatever
-    precision; None where exact numbers do not tell whether zero is right."""
+    """The operation whose derivative made the first zero of a cotangent or tangent, in any
+    precision; None if exact numbers do not tell whether zero is right."""
     found = _derivative(traces, zero)
     return None if found is None or math.isnan(found.exact) else found
 
@@ -83,13 +81,13 @@ def _forward(traces: Traces, bad: Bad) -> Operation | None:
 
 
 def _tangent(traces: Traces, bad: Bad) -> Operation | None:
-    """Forward mode: the first node whose tangent is bad while the tangents that go in are good."""
+    """The first node with a bad tangent whose arguments have good tangents (forward mode)."""
     made = _first_made(traces, bad, derivative=True)
     return None if made is None else _operation(traces, "tangent", *made, made[0])
 
 
 def _first_made(traces: Traces, bad: Bad, derivative: bool) -> tuple[int, tuple[int, ...]] | None:
-    """The first node and element that is bad while those that go in are good."""
+    """The first node and element that are bad although the arguments of the node are good."""
     there = traces.narrow.derivatives if derivative else traces.narrow.values
     masks = partial(traces.bad, bad, derivative=derivative)
     for index, node in enumerate(traces.program.nodes):
@@ -101,13 +99,13 @@ def _first_made(traces: Traces, bad: Bad, derivative: bool) -> tuple[int, tuple[
 
 
 def forward_operation(traces: Traces, index: int, at: tuple[int, ...]) -> Operation:
-    """Node `index` of the program at element `at`, as an operation."""
+    """Element `at` of node `index` of the program, as an operation."""
     return _operation(traces, "forward", index, at, index)
 
 
 def backward_place(traces: Traces, bad: Bad) -> tuple[int, int, tuple[int, ...]] | None:
-    """(node, argument, element): the node's cotangent is good, what it hands to the argument is
-    bad."""
+    """(node, argument, element): the node's cotangent is good, but the one that it hands to the
+    argument is bad."""
     nodes = traces.program.nodes
     for index in range(len(nodes) - 1, -1, -1):
         if index not in traces.narrow.derivatives:
@@ -125,8 +123,8 @@ def backward_place(traces: Traces, bad: Bad) -> tuple[int, int, tuple[int, ...]]
 
 
 def _giver(traces: Traces, last: int, arg: int, at: tuple[int, ...]) -> int:
-    """The use of a node whose cotangent is a sum that made this sum bad: the last one that is on
-    the edge of where it has a derivative; `last` where none is known to be there."""
+    """The use that made the summed cotangent of a node bad: the last one at the edge of its
+    derivative's domain, or `last` if none is known to be."""
     users = [user for user in traces.users(arg) if user in traces.narrow.derivatives]
     if len(users) > 1 and not traces.executed:
         for user in reversed(users):
@@ -140,8 +138,8 @@ def _giver(traces: Traces, last: int, arg: int, at: tuple[int, ...]) -> int:
 
 
 def _is_on_edge(node: Node, numbers: list[float], fmt: FloatFormat) -> bool:
-    """Whether a row has no derivative at these numbers, or none as soon as one of them moves:
-    xlogy(0, 0) has a convention, which an engine need not follow, and xlogy(x, 0) has no number."""
+    """Whether a row has no derivative at these numbers, or none after a tiny move of one of them.
+    xlogy(0, 0) has a convention, which an engine need not follow, and xlogy(x, 0) has no value."""
     moved = [
         [*numbers[:k], x + side * fmt.smallest_normal, *numbers[k + 1 :]]
         for k, x in enumerate(numbers)
@@ -154,7 +152,7 @@ def _is_on_edge(node: Node, numbers: list[float], fmt: FloatFormat) -> bool:
 
 
 def _bad_elsewhere(traces: Traces, bad: Bad, index: int) -> bool:
-    """Whether a use of the node had a bad cotangent itself: then it passed that on."""
+    """Whether a use of the node has a bad cotangent itself and passed it on."""
     return any(
         user in traces.narrow.derivatives and np.any(traces.bad(bad, user, derivative=True))
         for user in traces.users(index)
@@ -172,8 +170,8 @@ def _backward(traces: Traces, bad: Bad) -> Operation | None:
 def _operation(
     traces: Traces, phase: Phase, index: int, at: tuple[int, ...], where: int
 ) -> Operation:
-    """Node `index`, which made element `at` of the value or derivative of node `where`; what went
-    in are the node's arguments, after the derivatives that this phase takes."""
+    """Node `index` as the operation that made element `at` of the value or derivative of node
+    `where`. Its inputs are the derivatives that this phase takes, then the node's arguments."""
     node, derivative = traces.program.nodes[index], phase != "forward"
     moved = {"forward": (), "backward": (index,), "tangent": node.args}[phase]
 

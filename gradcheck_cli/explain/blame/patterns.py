@@ -1,4 +1,4 @@
-"""What a wrong gradient looks like: sign, factor, transposed, a missing term. Pure."""
+"""Recognise the pattern of a wrong gradient: sign, factor, transposition, a missing term. Pure."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def name_pattern(
 ) -> str | None:
     """The pattern of a wrong block, or None.
 
-    `g` and `truth` have shape (rows, columns), `shape` is the input's; columns may be directions in
-    place of its entries. `sizes` maps lengths of axes in the program to a name ("axis 0 of x"), to
-    recognise a mean in place of a sum. `terms` gives the summands of the truth (where the input is
-    used several times), by the text of the use; it is asked last. Rows of a `complex_output` and
+    `g` and `truth` have shape (rows, columns), `shape` is the input's; columns may be directions
+    instead of entries. `sizes` maps lengths of axes in the program to names ("axis 0 of x"), to
+    recognise a mean instead of a sum. `terms` returns the summands of the truth by the text of each
+    use, for an input that is used several times; it is called last. Rows of a `complex_output` and
     columns of a `complex_input` are real and imaginary parts in turn.
     """
     finite = np.isfinite(g) & np.isfinite(truth)
@@ -65,8 +65,8 @@ def name_pattern(
 def _conjugates(
     truth: Array, complex_output: bool, complex_input: bool
 ) -> Iterator[tuple[str, Array]]:
-    """The truth with its derivative, its gradient or the upstream gradient conjugated: the signs of
-    imaginary parts."""
+    """The truth with its derivative, its gradient or the upstream gradient conjugated, by changing
+    the signs of imaginary parts."""
     rows, columns = (np.where(np.arange(n) % 2, -1.0, 1.0) for n in truth.shape)
     if complex_output and complex_input:
         words = "the complex conjugate of the derivative: a conj() is missing or superfluous"
@@ -78,8 +78,8 @@ def _conjugates(
 
 
 def axis_sizes(shapes: Mapping[str, tuple[int, ...]]) -> dict[int, str]:
-    """Lengths that a sum or a mean may run over, and of what they are; of equal axes of one array
-    nobody knows which."""
+    """Lengths over which a sum or mean may run, with the names of their axes; of several equal axes
+    of one array, the name does not say which."""
     sizes: dict[int, str] = {}
     for name, shape in shapes.items():
         for axis, size in enumerate(shape):
@@ -93,7 +93,7 @@ def axis_sizes(shapes: Mapping[str, tuple[int, ...]]) -> dict[int, str]:
 
 
 def _is_narrow(g: Array, truth: Array) -> bool:
-    """Numbers of float32, each as near to the truth as rounding in float32 leaves it."""
+    """Whether all entries are float32 numbers, as close to the truth as float32 rounding allows."""
     narrow = FORMATS["float32"]
     with np.errstate(all="ignore"):
         near = np.abs(g - truth) <= narrow.lost(NOTE_BITS) * narrow.ulp(truth)
@@ -101,7 +101,7 @@ def _is_narrow(g: Array, truth: Array) -> bool:
 
 
 def _matches(g: Array, candidate: Array, truth: Array, fmt: FloatFormat) -> bool:
-    """The candidate explains the error: g is much closer to it than to the truth, everywhere but
+    """Whether the candidate explains the error: g is much closer to it than to the truth, except
     where both are right."""
     rounding = fmt.lost(NOTE_BITS) * fmt.ulp(candidate)
     with np.errstate(all="ignore"):
@@ -121,7 +121,7 @@ def _factor(g: Array, truth: Array, sizes: Mapping[int, str]) -> str | None:
     if factor in (0, 1) or not np.all(spread <= MATCHES * abs(factor - 1)):
         return None
     for size, axis in sizes.items():
-        maybe = "perhaps " if size == 2 else ""  # a factor that is often forgotten by itself
+        maybe = "perhaps " if size == 2 else ""  # the factor 2 is often forgotten for other reasons
         if size > 1 and abs(factor * size - 1) <= MATCHES / size:
             return f"factor 1/{size}: {maybe}a mean over {axis} where a sum is right"
         if size > 1 and abs(factor / size - 1) <= MATCHES / size:
@@ -133,8 +133,8 @@ def _factor(g: Array, truth: Array, sizes: Mapping[int, str]) -> str | None:
 
 
 def _symmetric(g: Array, truth: Array, shape: tuple[int, ...], fmt: FloatFormat) -> bool:
-    """What moves [i, j] and [j, i] together has the right derivative: of a function that reads one
-    triangle, as `eigh` does, it is shared out between the two."""
+    """Whether the derivative is right for moves of [i, j] and [j, i] together, as of a function
+    that reads one triangle, such as `eigh`, and splits its gradient between the two."""
     error = (g - truth).reshape(-1, *shape)
     largest = np.max(np.abs(truth), initial=0.0)
     together = np.abs(error + error.swapaxes(-1, -2))

@@ -16,8 +16,8 @@ from gradcheck_cli.truth.plain import elementwise
 
 @dataclass(frozen=True, slots=True)
 class SingleOp:
-    """`program` is one call whose arguments are the inputs a0, a1, ...; `wrt` are the floating
-    ones."""
+    """A `program` of one call whose arguments are the inputs a0, a1, ...; `wrt` are the
+    floating-point ones."""
 
     program: Program
     values: Mapping[str, Array]
@@ -48,16 +48,16 @@ def single_op(node: Node, args: Sequence[Array]) -> SingleOp:
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What a row does at numbers, exactly or nearly so: its value there, and its slope along each
-    argument (0 along one that it is not differentiated by); nan where there is none, inf for a
-    number beyond float64."""
+    """The value and slopes of a row at given numbers, exactly or nearly so. The slope along an
+    argument without a derivative is 0; nan means that there is no value, inf that it is beyond
+    float64."""
 
     value: float
     slopes: tuple[float, ...]
 
     @property
     def singular(self) -> bool:
-        """Whether there is no finite value or derivative, in any precision."""
+        """Whether the row has no finite value or derivative, in any precision."""
         return bool(np.any(np.isnan([self.value, *self.slopes])))
 
     def condition(self, numbers: Sequence[float]) -> float:
@@ -70,12 +70,12 @@ class Behaviour:
             return float(np.sum(moved) / abs(self.value))
 
 
-_BITS = 256  # 1e-76 beside 1 is not lost, and a scalar costs nothing
+_BITS = 256  # keeps 1e-76 next to 1; cheap for scalars
 
 
 def behaviour(op: str, keywords: Mapping[str, Any], numbers: Sequence[float]) -> Behaviour | None:
-    """A row that works element by element, at scalar arguments, in balls (or in float64 where it
-    has no enclosure); None for any other operation."""
+    """The behaviour of an elementwise row at scalar arguments, in balls, or in float64 if it has no
+    enclosure; None for any other operation."""
     from reference_engine.op import TABLE
 
     row = TABLE.get(op)

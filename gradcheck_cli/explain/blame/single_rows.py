@@ -1,9 +1,9 @@
-"""An engine's own formula for a row of the table, where that and not its rounding is at fault.
+"""Find a row of the table that an engine computes by a wrong formula, so that rounding is not at
+fault.
 
-A constant with the digits of float32 in a float64 kernel, a series that stops early: the operations
-that were executed round as they should, and done exactly they are just as wrong. So each row is
-enclosed by itself at the numbers that the engine had there, and the first that gives something else
-is the one.
+Examples are a float32 constant in a float64 kernel, or a series that stops too early: the executed
+operations round as they should, and exact ones give the same error. So each row is enclosed in
+isolation at the engine's own inputs, and the first with a different result is to blame.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from gradcheck_cli.explain.blame.traces import Traces
 from gradcheck_cli.explain.blame.values import element
 from reference_engine.op import Op
 
-BUDGET: Cost = 20_000.0  # scalar operations of one row in balls: a tenth of a second
+BUDGET: Cost = 20_000.0  # scalar ball operations for one row, about a tenth of a second
 
 
 def first_unlike(traces: Traces) -> Operation | None:
-    """The first row, forward and then in the derivative, that lost more than a quarter of the
-    digits by itself; None where there is none, or none that balls can do."""
+    """The first row, forward and then in the derivative, that alone lost more than a quarter of the
+    digits; None if there is none that can be enclosed."""
     from reference_engine.op import TABLE
 
     program = traces.program
     rows = [
         (index, node, [np.asarray(traces.narrow.values[i]) for i in node.args])
         for index, node in enumerate(program.nodes)
-        if node.op in TABLE  # a layer executes what is no row, too
+        if node.op in TABLE  # layers execute other operations, too
         and (not traces.executed or _is_known(TABLE[node.op], node))
         and all(i in traces.narrow.values for i in (index, *node.args))
     ]
@@ -51,7 +51,7 @@ def first_unlike(traces: Traces) -> Operation | None:
 
 
 def _is_known(row: Op, node: Node) -> bool:
-    """Whether a row says by its name and arguments alone what an operation computed."""
+    """Whether the row's name and arguments alone determine what the operation computed."""
     return row.elementwise and not row.keywords and row.arity in (len(node.args), -1)
 
 
@@ -75,7 +75,7 @@ def _value(traces: Traces, index: int, node: Node, args: Sequence[Array]) -> Ope
 def _derivative(
     traces: Traces, index: int, node: Node, args: Sequence[Array]
 ) -> Iterator[Operation]:
-    """What the row hands on: to each argument that no other row takes, or to its own tangent."""
+    """Errors in the row's own tangent, or in cotangents of arguments that no other node uses."""
     from gradcheck_cli.truth.certified.enclose import certify
 
     derivatives = traces.narrow.derivatives
@@ -118,7 +118,7 @@ def _finite(*arrays: Array) -> bool:
 
 
 def _only_use(traces: Traces, index: int, user: int) -> bool:
-    """Whether the node's cotangent is what this one use handed back."""
+    """Whether the node's cotangent comes from this one use."""
     node = traces.program.nodes[user]
     return list(traces.users(index)) == [user] and node.args.count(index) == 1
 

@@ -1,4 +1,4 @@
-"""A derivative that the user stated: which of them is wrong?"""
+"""Find the custom gradient of a formula that is wrong."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from gradcheck_cli.explain.blame.single_op import single_op
 from gradcheck_cli.explain.blame.values import apart
 
 Both = dict[str, tuple[Array, Array]]
-"""By argument: what is stated, and what is right."""
+"""By argument: the derivative by the custom rule, and the right one."""
 
 
 def blame_rule(case: Case, evaluation: Evaluation) -> Cause | None:
     """The first call of a custom gradient that is not the derivative of its forward.
 
-    Each is run alone, in exact arithmetic where that can be done and else in float64, at the values
-    and the upstream cotangent that it had (ones where no trace is at hand); in forward mode along
-    the tangents of its arguments, one argument at a time.
+    Each call is run alone, exactly if it can be enclosed, else in float64, at its own values and
+    upstream cotangent (ones if no trace has it); in forward mode along the tangents of its
+    arguments, one argument at a time.
     """
     program = case.spec.program
     trace = evaluation.trace
@@ -48,7 +48,7 @@ def blame_rule(case: Case, evaluation: Evaluation) -> Cause | None:
 
 
 def _usable(derivative: Array | None, shape: tuple[int, ...]) -> Array:
-    """Ones where there is nothing that could be asked with."""
+    """The derivative, or ones if it is missing, all zero or of another shape."""
     found = np.ones(shape) if derivative is None else np.asarray(derivative, dtype=np.float64)
     return found if found.shape == shape and np.any(found) else np.ones(shape)
 
@@ -93,7 +93,7 @@ def _compare(
 
 
 def _enclosed(request: TruthRequest, mode: Mode) -> Both | None:
-    """Exactly, where that can be enclosed: rounding is not the rule's fault."""
+    """The two derivatives exactly, so that rounding cannot be the fault; None if not enclosed."""
     from gradcheck_cli.truth.certified.enclose import certify, certify_stated
 
     stated, true = certify_stated(request), certify(request)

@@ -1,4 +1,4 @@
-"""What is known of one evaluation: every number of the program, in the judged dtype and wider."""
+"""The numbers of one evaluation at every node of the program, in the judged and a wider dtype."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradcheck_cli.domain.thresholds import NOTE_BITS
 Bad = Callable[[Array, Array | None], Array]
 
 
-# An exact number beyond float64 is written down as the last one of it.
+# An exact number beyond float64 is stored as its largest number.
 FAR = float(np.finfo(np.float64).max)
 
 
@@ -26,11 +26,10 @@ def limit_of(fmt: FloatFormat) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """`narrow` in the judged dtype, `wide` in float64 (None where the dtype is float64 itself).
-    `target` is what the traced entry should be, None where that is not known. `stated` are the
-    nodes that a derivative which the user wrote consists of: they run in the backward pass. Of a
-    program that was `executed` and not written, nodes have no keywords: their values are unknown.
-    """
+    """`narrow` is the trace in the judged dtype, `wide` in float64 (None if that is the judged
+    dtype). `target` is the exact value of the traced entry, or None. `stated` are the nodes of a
+    derivative that the user wrote; they run in the backward pass. If the program was `executed`
+    instead of parsed, keywords of its nodes are unknown."""
 
     program: Program
     fmt: FloatFormat
@@ -42,15 +41,15 @@ class Traces:
     executed: bool = False
 
     def number(self, index: int, at: tuple[int, ...], *, derivative: bool = False) -> float | None:
-        """What the run had at element `at` of node `index`; None where it had nothing there."""
+        """The number at element `at` of node `index` in the run, or None."""
         return _at(self.narrow, index, at, derivative)
 
     def exactly(self, index: int, at: tuple[int, ...], *, derivative: bool = False) -> float | None:
-        """The number of a node in the wider precision."""
+        """The same number in the wider precision, or None."""
         return None if self.wide is None else _at(self.wide, index, at, derivative)
 
     def bad(self, bad: Bad, index: int, *, derivative: bool) -> Array:
-        """Which elements of a node's value or derivative are bad."""
+        """A mask of the bad elements of a node's value or derivative."""
         narrow = (self.narrow.derivatives if derivative else self.narrow.values).get(index)
         if narrow is None:
             return np.zeros((), dtype=bool)
@@ -60,7 +59,7 @@ class Traces:
         return bad(np.asarray(narrow, dtype=np.float64), wide)
 
     def users(self, index: int) -> Iterator[int]:
-        """The nodes that take node `index` as an argument."""
+        """The nodes that have node `index` as an argument."""
         for later in range(index + 1, len(self.program.nodes)):
             if index in self.program.nodes[later].args:
                 yield later
@@ -83,13 +82,13 @@ def traces_of(
     wide: Trace | None,
     target: float | None = None,
 ) -> Traces:
-    """Traces of one evaluation; a wider precision exists for all but float64."""
+    """The traces of one evaluation; every dtype but float64 has a wider precision."""
     return Traces(
         program=program,
         fmt=FORMATS[dtype],
         narrow=narrow,
         wide=None if dtype == "float64" else wide,
-        forward_mode=modes_in(mode)[-1] == "forward",  # whose tangents are traced
+        forward_mode=modes_in(mode)[-1] == "forward",  # the inner mode is traced
         target=target,
     )
 
@@ -110,14 +109,15 @@ def zero(narrow: Array, wide: Array | None) -> Array:
 
 
 def vanished(narrow: Array, wide: Array | None) -> Array:
-    """Elements that are zero, but not in the wider precision."""
+    """Elements that are zero, but not zero in the wider precision."""
     if wide is None or np.shape(wide) != np.shape(narrow):
         return np.zeros(np.shape(narrow), dtype=bool)
     return np.asarray((np.asarray(narrow) == 0) & (np.asarray(wide) != 0))
 
 
 def lossy(fmt: FloatFormat) -> Bad:
-    """Elements that lost more than LOST_BITS of their digits against the wider precision."""
+    """A predicate: elements that lost more than NOTE_BITS of their digits against the wider
+    dtype."""
 
     def bad(narrow: Array, wide: Array | None) -> Array:
         if wide is None or np.shape(wide) != np.shape(narrow):

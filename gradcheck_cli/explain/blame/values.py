@@ -1,4 +1,4 @@
-"""Saying what an operation did to which numbers."""
+"""Write operations and their numbers for messages."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gradcheck_cli.domain.indices import index_of
 from gradcheck_cli.domain.program import INFIX, Node
 from gradcheck_cli.truth.plain import elementwise
 
-LARGEST_WHOLE = 1_000_000  # whole numbers below it are written in full
-SHOWN = 4  # numbers that went into one operation; few take more than three
+LARGEST_WHOLE = 1_000_000  # smaller integers are written in full
+SHOWN = 4  # the most inputs of an operation to show; few have more than three
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Short, for a sentence: three digits, no trailing noise, but 1.001 is not called 1."""
+    """A short text of the number: three digits, no trailing noise, but 1.001 is not shown as 1."""
     if value == 0:
-        return "0"  # a sign of zero would be one more thing to wonder about
+        return "0"  # -0 would only distract
     if np.isfinite(value) and value == int(value) and abs(value) < LARGEST_WHOLE:
         return str(int(value))
     if np.isfinite(value) and abs(value) > 0.5:
@@ -28,7 +28,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def apart(one: float, other: float, digits: int = 6) -> tuple[str, str]:
-    """Two numbers for one sentence, with as many digits as it takes to see that they differ."""
+    """The texts of two numbers, with as many digits as it takes to tell them apart."""
     shown = f"{one:.{digits}g}", f"{other:.{digits}g}"
     if shown[0] != shown[1] and 0 not in (one, other):
         return shown
@@ -38,8 +38,8 @@ def apart(one: float, other: float, digits: int = 6) -> tuple[str, str]:
 
 
 def element(node: Node, array: Array, index: tuple[int, ...]) -> float | None:
-    """The element of an argument that meets `index` of the result of `node` by broadcasting; None
-    if none does."""
+    """The element of an argument that broadcasts to `index` of the result of `node`; None if there
+    is none."""
     shape = np.shape(array)
     if len(shape) > len(index) or (shape and not elementwise(node.op)):
         return None
@@ -52,7 +52,7 @@ def element(node: Node, array: Array, index: tuple[int, ...]) -> float | None:
 
 
 def application(node: Node, args: list[Array], index: tuple[int, ...]) -> str:
-    """The operation with the numbers that went in: "exp(100)", "1 / inf"."""
+    """The operation with its inputs: "exp(100)", "1 / inf"."""
     values = [element(node, array, index) for array in args]
     digits = _digits(node.op, values)
     shown = [
@@ -68,8 +68,8 @@ def application(node: Node, args: list[Array], index: tuple[int, ...]) -> str:
 
 
 def called(name: str, numbers: Sequence[float], result: float) -> str:
-    """An engine's operation with the numbers that went in: "aten.mul.Tensor(1.14e+26, 2)". Those
-    of which no single one met the element are left out."""
+    """An engine's operation with its inputs: "aten.mul.Tensor(1.14e+26, 2)". Inputs without a
+    single number for the element (nan) are left out."""
     known = [n for n in numbers if not np.isnan(n)]
     if numbers and not known and not np.isnan(result):
         return f"{name}(...)"
@@ -81,7 +81,7 @@ def called(name: str, numbers: Sequence[float], result: float) -> str:
 
 
 def _digits(op: str, values: Sequence[float | None]) -> int:
-    """Three, or as many as it takes to see what a sum or difference leaves of its terms."""
+    """Three digits, or as many as it takes to show what a sum or difference leaves of its terms."""
     if op not in ("add", "subtract") or len(values) != 2 or None in values:
         return 3
     a, b = (float(v) for v in values if v is not None)

@@ -1,4 +1,4 @@
-"""A cause in sentences: what happened, with its numbers; how it was recognised; what was proven."""
+"""Describe a cause in sentences: what happened, with numbers, how it was recognised and proven."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gradcheck_cli.explain.blame.first_bad_op import UNNAMED, backward_place
 from gradcheck_cli.explain.blame.traces import FAR, Traces, limit_of, not_finite
 from gradcheck_cli.explain.blame.values import apart, application, called, element, number
 
-LONGEST = 40  # characters of the formula that a sentence quotes
-SHOWN_TERMS = 4  # of a sum
-NAMED = 3  # operations that a proof names; the others are counted
+LONGEST = 40  # the most characters of a formula that a sentence quotes
+SHOWN_TERMS = 4  # the most terms of a sum to show
+NAMED = 3  # the most operations that a proof names; others are counted
 
 
 def detail_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
-    """Short, for the caret line."""
+    """A short description for the caret line."""
     shown, name = _shown(traces, op), traces.fmt.name
     if kind == "genuine overflow" and traces.target is not None:
         size = f"{abs(traces.target):.3g}" if np.isfinite(traces.target) else "more than 1.8e+308"
@@ -75,20 +75,20 @@ def _sum_of(parts: Sequence[float]) -> str:
 
 
 def _equation(op: Operation, shown: str) -> str:
-    """What the operation gives, and what it should."""
+    """The operation's result, and the exact one."""
     if op.name == UNNAMED and op.phase != "forward":
         return f"{shown} gives {number(op.result)}"
     return f"{shown} = {_beside(op) if np.isfinite(op.exact) else number(op.result)}"
 
 
 def _beside(op: Operation, digits: int = 6) -> str:
-    """What the operation gave, and what is right."""
+    """The computed result, and the exact one."""
     result, exact = apart(op.result, op.exact, digits)
     return f"{result}; exact: {exact}"
 
 
 def _derivative_by_numbers(traces: Traces, op: Operation) -> str:
-    """Where only the node is known whose derivative it is."""
+    """The description if only the node of the derivative is known."""
     fmt, exact, result = traces.fmt, op.exact, op.result
     if not np.isfinite(exact):
         return f"derivative gives {number(result)}"
@@ -121,8 +121,8 @@ def _by_numbers(traces: Traces, op: Operation, shown: str) -> str:
 
 
 def _shown(traces: Traces, op: Operation) -> str:
-    """The operation with the numbers that went in: of the formula where it is the node's own, else
-    in the engine's words."""
+    """The operation with its inputs: as in the formula if it is the node's own, else with the
+    engine's name."""
     if op.node is None:
         return called(op.name, op.inputs, op.result)
     node = traces.program.nodes[op.node]
@@ -140,7 +140,7 @@ def _shown(traces: Traces, op: Operation) -> str:
 
 
 def story_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
-    """What happened, forward and backward, in numbers."""
+    """The story of the forward and backward pass, in numbers."""
     if op.phase == "forward":
         story = _absorbed(traces, op) if kind in ("absorption", "absorbed epsilon") else []
         story.append(f"{_shown(traces, op)} = {number(op.result)}")
@@ -154,7 +154,7 @@ def story_of(traces: Traces, op: Operation, kind: CauseKind) -> str:
 
 
 def _absorbed(traces: Traces, op: Operation) -> list[str]:
-    """The sum that went in without one of its terms, if there is one."""
+    """The sum that absorbed one of its terms and is an argument of the operation, if any."""
     lost = absorbed_by(traces, op.node)
     if lost is None or op.node is None:
         return []
@@ -187,7 +187,7 @@ def _derivative_story(traces: Traces, op: Operation) -> str:
 
 
 def _downstream(traces: Traces, index: int, at: tuple[int, ...]) -> list[str]:
-    """What the next operation made of it, if it takes the same element."""
+    """The next operation and its result, if it takes the same element."""
     for later in traces.users(index):
         node = traces.program.nodes[later]
         if later in traces.narrow.values:
@@ -200,7 +200,7 @@ def _downstream(traces: Traces, index: int, at: tuple[int, ...]) -> list[str]:
 
 
 def _backward_story(traces: Traces) -> str:
-    """The step back that made the first nan or infinity, in numbers."""
+    """The backward step that made the first nan or infinity, in numbers."""
     if traces.forward_mode:
         return ""
     found = backward_place(traces, not_finite)
@@ -229,13 +229,13 @@ def _step_back(
 
 
 def quoted(text: str) -> str:
-    """A stretch of the formula, cut where it is long."""
+    """A part of the formula, shortened if it is long."""
     plain = " ".join(text.split())
     return f"`{plain}`" if len(plain) <= LONGEST else f"`{plain[: LONGEST - 3]}...`"
 
 
 def proof_of(traces: Traces, culprits: Sequence[Operation], what: str) -> str:
-    """What was done exactly, and that it was enough for `what`."""
+    """The operations that were done exactly, and that this makes `what` right."""
     names = list(dict.fromkeys(_name(traces, op) for op in culprits))
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     told = ", ".join(names[:NAMED]) + more
