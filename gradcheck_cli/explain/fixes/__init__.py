@@ -1,1 +1,1 @@
-"""What to write instead: candidates from the catalogue, tried before they are shown."""
+"""Propose fixes: candidates from the catalogue, tried before they are shown."""

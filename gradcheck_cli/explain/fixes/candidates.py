@@ -1,6 +1,5 @@
-"""What may stand in place of an unstable formula: rewrites of the catalogue, up to three one after
-the other, and the derivatives of the operations to blame in their stable form. Nothing is run here.
-"""
+"""Propose candidates to replace an unstable formula: up to three rewrites of the catalogue in a
+row, and the derivatives of the blamed operations in their stable form. Nothing is run here."""
 
 from __future__ import annotations
 
@@ -23,19 +22,19 @@ from gradcheck_cli.formula.printing import expression, statements
 from gradcheck_cli.formula.program import used_inputs
 from gradcheck_cli.truth.plain import PlainFunction, inlined
 
-FAR = 6  # operations between the one to blame and the place of a rewrite
-NEXT = 3  # and between a rewrite and the next one
-SMALL = 30  # nodes of a program in which all places are near
-WIDTHS = (60, 16, 8)  # rewritten programs that are looked at again, by how often they were
-MOST = 40  # candidates; screening one costs about a millisecond
-ENOUGH = 3 * MOST  # of programs that were rewritten more than once, of which the nearest are tried
-# Each candidate for a program of 10^5 nodes is another program of as many.
+FAR = 6  # the most operations between a blamed one and a rewrite
+NEXT = 3  # the most operations between a rewrite and the next one
+SMALL = 30  # the most nodes of a program in which every place counts as near
+WIDTHS = (60, 16, 8)  # programs to rewrite further, by the number of rewrites so far
+MOST = 40  # the most candidates; screening one takes about a millisecond
+ENOUGH = 3 * MOST  # programs with several rewrites; the nearest of them are tried
+# Nodes of all candidates together: each one is a whole program, of perhaps 10^5 nodes.
 AFFORDABLE = 40_000
 FEWEST = 4
-PLACES = 200  # that are looked at in one program
-DEEP = 400  # nodes of a program that is rewritten more than once
-CHAIN = 8  # rewrites one after the other, each the one that leaves the shortest program
-LONG = 90  # characters of a formula that stands in one line
+PLACES = 200  # the most places for rewrites in one program
+DEEP = 400  # the most nodes of a program that is rewritten more than once
+CHAIN = 8  # the most rewrites in a row, each leaving the shortest program
+LONG = 90  # the most characters of a formula on one line
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class _Rewritten:
 
     @property
     def ends(self) -> bool:
-        """Whether nothing is to be rewritten after it."""
+        """Whether no rewrite may follow."""
         return any(step.rule.last or step.rule.broad for step in self.steps)
 
 
@@ -55,7 +54,7 @@ def propose(
     program: Program, dtype: str, values: Mapping[str, Array], blamed: Sequence[int]
 ) -> tuple[Candidate, ...]:
     """Candidates for a program that is unstable at `values`, nearest to the nodes in `blamed`
-    first; without any the whole program is looked at."""
+    first. Without blamed nodes, the whole program is searched."""
     search = _Search(program, dtype, values, blamed)
     return tuple(search.candidates())
 
@@ -87,15 +86,15 @@ class _Search:
         for made in found[: self._most]:
             try:
                 candidate = self._candidate(made)
-            except ShapeMismatch:  # of conditions on arrays of different shapes
+            except ShapeMismatch:  # conditions on arrays of different shapes
                 continue
             if candidate is not None:
                 yield candidate
         yield from self._without_rules()
 
     def _without_rules(self) -> Iterator[Candidate]:
-        """The formula without the custom gradients to blame: what is stated may lose the digits
-        that the derivative of the function itself keeps."""
+        """The formula without the blamed custom gradients: they may lose digits that the function's
+        own derivative keeps."""
         rules = [expr.custom.name for expr in self._blamed if expr.custom is not None]
         if rules:
             plain, names = inlined(self._program, rules), dict.fromkeys(rules)
@@ -128,22 +127,21 @@ class _Search:
                         seen.add(id(more.root))
                         following.append(more)
                     if not made.steps and len(following) >= self._most < MOST:
-                        break  # the nearest of a large program
+                        break  # enough of a large program
             found += [
                 *sorted(following, key=_rank),
                 *(made for made in chain if id(made.root) not in seen),
             ]
             seen.update(id(made.root) for made in chain)
             if len(found) >= self._most:
-                break  # what comes later would not be tried
+                break  # later ones would not be tried
             level, chain = following, []
-        # the first level is complete, of the others what is nearest
+        # all single rewrites, and the nearest of the others
         return found
 
     def _chain(self) -> list[_Rewritten]:
-        """The program rewritten again and again, wherever that makes it shortest: what a person
-        does who puts every part in its stable form. What one rewrite gives is in the first level.
-        """
+        """Rewrite the program repeatedly, each time as makes it shortest, as a person does who puts
+        every part in its stable form. Single rewrites are left out, as the first level has them."""
         made = _Rewritten(self._forest.output, self._forest.output, (), 0)
         chain: list[_Rewritten] = []
         seen = {id(made.root)}
@@ -161,8 +159,8 @@ class _Search:
         return chain[1:]
 
     def _within_range(self) -> list[_Rewritten]:
-        """The program rewritten as long as that leaves fewer numbers in it that the dtype cannot
-        hold: what a person does who follows an overflow through the program. Best first."""
+        """Rewrite the program repeatedly while this reduces the count of numbers that the dtype
+        cannot hold, as a person does who follows an overflow through the program. Best first."""
         made = _Rewritten(self._forest.output, self._forest.output, (), 0)
         chain: list[_Rewritten] = []
         ranges = Ranges(self._forest, FORMATS[self._dtype], self._values)
@@ -180,7 +178,7 @@ class _Search:
             chain.append(made)
             if not lost:
                 break
-        return chain[:0:-1]  # what one rewrite gives is in the first level
+        return chain[:0:-1]  # the first level has the single rewrite
 
     def _everywhere_in(self, made: _Rewritten) -> Iterator[_Rewritten]:
         places = [expr for expr in ordered(made.root) if expr.op not in _LEAVES]
@@ -208,9 +206,9 @@ class _Search:
             yield _Rewritten(root, proposal.new, steps, made.distance + distance)
 
     def _replaced(self, root: Expr, expr: Expr, proposal: Proposal, *, broad: bool) -> Expr:
-        """`root` with the proposal in place of `expr`, and with those of the same rule wherever
-        the same expression of the user's ran, as in a loop; what was computed last comes first, as
-        it may be made of the others."""
+        """`root` with the proposal in place of `expr`, and with the same rule's proposals wherever
+        the same expression of the user ran, as in a loop. Later nodes are replaced first, as they
+        may contain earlier ones."""
         several = [(expr, proposal)]
         for other in self._alike(expr):
             others = [
@@ -222,7 +220,7 @@ class _Search:
         return root
 
     def _alike(self, expr: Expr) -> list[Expr]:
-        """Other nodes of the program that stand at the same place in the user's code."""
+        """Other nodes of the program from the same place in the user's code."""
         node = None if expr.origin is None else self._program.nodes[expr.origin]
         if node is None or node.source is None:
             return []
@@ -242,7 +240,7 @@ class _Search:
         return self._known[id(expr), broad]
 
     def _value(self, expr: Expr) -> Array | None:
-        """At the failing point, in float64."""
+        """The value of an expression at the failing point, in float64, or None."""
         if expr.origin is None:
             return None
         if self._numbers is None:
@@ -265,7 +263,8 @@ class _Search:
         return True
 
     def _custom(self) -> list[_Rewritten]:
-        """The operations to blame, each with its derivative stated, and all of them together."""
+        """The blamed operations, each with its stable derivative as a custom gradient, and all of
+        them."""
         found: list[_Rewritten] = []
         together, replaced = self._forest.output, 0
         for expr in dict.fromkeys(self._blamed):
@@ -287,7 +286,7 @@ class _Search:
         span = _SPAN if old.origin is None else program.nodes[old.origin].span
         rewritten = forest.to_program(made.root, span)
         if used_inputs(rewritten) != used_inputs(program):
-            return None  # an input without a gradient where there was one
+            return None  # an input would lose its gradient
         conditions = list(dict.fromkeys(c for step in made.steps for c in step.conditions))
         kinks = [step.kink for step in made.steps if step.kink is not None]
         told = [f"{value} where {_formula(forest.to_program(at, span))}" for value, at in kinks]
@@ -311,7 +310,7 @@ class _Search:
         return _formula(self._forest.to_program(old, span))
 
     def _all(self, conditions: Sequence[Expr], span: Span) -> Program | None:
-        """The conditions as one program."""
+        """The conditions as one program, or None."""
         if not conditions:
             return None
         whole = conditions[0]
@@ -329,7 +328,7 @@ def _rank(made: _Rewritten) -> tuple[int, int]:
 
 
 def _made(expr: Expr) -> int:
-    """Operations of an expression that the original does not have."""
+    """The number of operations of an expression that the original does not have."""
     count, waiting, seen = 0, [expr], set[int]()
     while waiting:
         part = waiting.pop()
@@ -374,7 +373,7 @@ def _difference(old: Expr, new: Expr) -> tuple[Expr, Expr]:
 
 
 def _formula(part: Program) -> str:
-    """In one line where that is short, else in statements with names for what is used twice."""
+    """The part on one line if it is short, else in statements with names for parts used twice."""
     sizes: list[int] = []
     for node in part.nodes:
         sizes.append(1 + sum(sizes[arg] for arg in node.args))
@@ -386,7 +385,7 @@ def _formula(part: Program) -> str:
 
 
 class Ranges:
-    """Values of expressions in float64, each found once."""
+    """Values of expressions in float64, each computed once."""
 
     def __init__(self, forest: ExprPool, fmt: FloatFormat, values: Mapping[str, Array]) -> None:
         self._fmt = fmt
@@ -397,8 +396,8 @@ class Ranges:
         self._lost: dict[int, bool] = {}
 
     def lost(self, root: Expr) -> int:
-        """How often a number is used, or is the result, that overflows, underflows or is no number
-        in the dtype. What nobody knows the value of is not counted."""
+        """How many uses of numbers, the result included, overflow, underflow or are nan in the
+        dtype. Unknown values do not count."""
         total = int(self._is_lost(root))
         for expr in ordered(root):
             total += sum(map(self._is_lost, expr.args))

@@ -1,4 +1,4 @@
-"""A fix as Python that runs: a function `f` of its inputs for each framework."""
+"""Write a fix as Python that runs: a function `f` of its inputs for each framework."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from gradcheck_cli.formula.program import used_inputs
 
 
 def code_of(part: Program, forward: bool = False, deep: bool = False) -> dict[str, str]:
-    """The source of `f` for every framework that has words for all of its operations. `forward`: it
-    is for forward mode, which has a rule of its own where the user stated one. `deep`: as a script
-    needs it, with copies of all functions of gradcheck by which its engine runs the program."""
+    """The source of `f` for every framework that can express all of its operations. `forward`:
+    write a jvp as well if the user's custom gradient has one. `deep`: for a script, with copies of
+    all gradcheck functions that its engine uses."""
     found: dict[str, str] = {}
     for dialect in DIALECTS:
         try:
@@ -38,8 +38,8 @@ def code_of(part: Program, forward: bool = False, deep: bool = False) -> dict[st
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """An expression, and the functions that it calls, which are defined before it. `imports` are
-    lines that both need."""
+    """An expression, and the `definitions` of functions that it calls. `imports` are lines that
+    both need."""
 
     expression: str
     definitions: str
@@ -47,11 +47,11 @@ class Inline:
 
     @property
     def text(self) -> str:
-        """All that is to be written."""
+        """The definitions and the expression."""
         return f"{self.definitions}\n\n{self.expression}".strip()
 
     def names(self) -> dict[str, Any]:
-        """What the names of the framework and of the functions mean in the expression."""
+        """The values of the names of the framework and of the functions in the expression."""
         found: dict[str, Any] = {}
         exec("\n".join([*self.imports, self.definitions]), found)
         del found["__builtins__"]
@@ -59,7 +59,7 @@ class Inline:
 
 
 def inline(part: Program, framework: str) -> Inline | None:
-    """The part as one expression of its inputs; None where the framework has no words for it."""
+    """The part as one expression of its inputs; None if the framework cannot express it."""
     try:
         return _Module(dialect_of(framework), part).inline()
     except CannotSay:
@@ -95,12 +95,12 @@ class _Module:
         return Inline(expression, definitions, (*own, *named))
 
     def _defined(self) -> list[str]:
-        """The helper functions that were called."""
+        """The lines of the helper functions."""
         texts = self._copies.definitions.values()
         return [line for text in texts for line in (*text.splitlines(), "", "")]
 
     def _imports(self, body: Sequence[str]) -> tuple[list[str], list[str]]:
-        """The lines that copies and mathematics need, and those of the framework."""
+        """The import lines of copies and of `math`, and those of the framework."""
         own = {one for one in self._copies.imports if one not in self.dialect.imports}
         if any(re.search(r"(?<!tf\.)\bmath\.", line) for line in body):
             own.add("import math")
@@ -112,7 +112,7 @@ class _Module:
         return any(re.search(rf"\b{name}\b", text) for text in body)
 
     def call(self, node: Node, arrays: Sequence[str], example: str) -> str:
-        """An operation in the framework's words. `example` is an array whose dtype is that of
+        """An operation in the framework's words. `example` is an array with the dtype of
         floating-point numbers."""
         keywords = {name: value for name, value in node.keywords.items() if name != "dtype"}
         if node.op in self.dialect.words:
@@ -151,7 +151,7 @@ class _Module:
 
 
 def _names_in(part: Program) -> Iterator[str]:
-    """The names that a program has, and its custom gradients."""
+    """The names in a program and in its custom gradients."""
     yield from part.inputs
     for node in part.nodes:
         if node.name is not None:
@@ -167,8 +167,8 @@ _USUAL = {"axis": None, "keepdims": False}
 
 
 def _stated(op: str, keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """The keywords that a call has to state. Frameworks have the same defaults as the row for
-    `axis=None` and `keepdims=False` only: jax.nn.gelu approximates, jax.nn.logsumexp sums all."""
+    """The keywords that a call must pass. Frameworks share the row's defaults only for `axis=None`
+    and `keepdims=False`: jax.nn.gelu approximates, jax.nn.logsumexp sums over all axes."""
     from reference_engine.traced import ROWS
 
     defaults = ROWS[op].keywords
@@ -207,7 +207,7 @@ class _Writer(Printer):
         return literal(value)
 
     def arguments(self, node: Node) -> list[str]:
-        """Operators take numbers; other operations want arrays of the same dtype."""
+        """The arguments as text. Only operators take numbers; others need arrays of one dtype."""
         return [self._argument(i, kind) for i, kind in zip(node.args, node.wants, strict=True)]
 
     def _argument(self, index: int, wanted: str) -> str:
@@ -224,7 +224,7 @@ class _Writer(Printer):
         return cast or self._text(index, tightness)
 
     def _cast(self, index: int, wanted: str) -> str:
-        """A node in the kind of numbers that its operation wants; empty where it has that."""
+        """A node cast to the kind of numbers that its operation needs; empty if it has it."""
         node = self._nodes[index]
         if node.op == CONSTANT or node.kind == wanted:
             return ""
@@ -235,7 +235,7 @@ class _Writer(Printer):
         return template.format(array=text, dtype=self._dtype(wanted))
 
     def _dtype(self, kind: str) -> str:
-        """What the framework calls the dtype of a kind of numbers."""
+        """The framework's text for the dtype of a kind of numbers."""
         if kind != "float":
             return self._module.dialect.dtypes[kind]
         if not self._example:

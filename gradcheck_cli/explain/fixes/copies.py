@@ -1,5 +1,5 @@
-"""Functions of gradcheck's own tables as a script has them: with what they call, and without an
-import of gradcheck."""
+"""Copy functions of gradcheck's own tables into a script, with all that they call, so that the
+script does not import gradcheck."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from gradcheck_cli.engines.kit.lowerings import (
 from gradcheck_cli.explain.fixes.dialects import CannotSay, literal
 
 _OURS = "gradcheck_cli"
-_ROWS = "xp"  # what a composition calls the namespace of the rows
+_ROWS = "xp"  # the name of the namespace of rows inside compositions
 
 
 class Copies:
-    """The copies that one script needs, of functions that take the framework as their first
-    argument. `prefix` is what the script calls the framework. No copy has a name of `taken`.
-    Without `deep` a copy calls nothing but the framework, as a user may want to read it."""
+    """The copies that one script needs, of functions whose first argument is the framework.
+    `prefix` is the script's name of the framework. No copy has a name in `taken`. Unless `deep`, a
+    copy calls the framework alone, because a user may want to read it."""
 
     def __init__(self, table: Table, prefix: str, taken: Collection[str], deep: bool) -> None:
         self._table = table
         self._deep = deep
         self.prefix = prefix
         self._taken = {prefix, *taken}
-        self._names: dict[Any, str] = {}  # of what was copied, by its code
+        self._names: dict[Any, str] = {}  # names of the copies, by code
         self.definitions: dict[str, str] = {}
         self.imports: set[str] = set()
 
     def call(self, op: str, arrays: Sequence[str], keywords: Mapping[str, str]) -> str:
-        """A call of a row, whose arguments are text. Raises CannotSay."""
+        """A call of a row with these texts as arguments. Raises CannotSay."""
         return self._call(op, self._table.get(op, Missing("no row")), arrays, keywords)
 
     def _call(
@@ -91,7 +91,7 @@ class Copies:
         key = function.__code__, repr(sorted(closed.items()))
         if key not in self._names:
             self._names[key] = self._unique(name)
-            self.definitions[self._names[key]] = ""  # keeps its place after what it needs
+            self.definitions[self._names[key]] = ""  # added again below, after what it calls
             text = self._source(function, self._names[key], closed)
             del self.definitions[self._names[key]]
             self.definitions[self._names[key]] = text
@@ -120,7 +120,7 @@ class Copies:
         return ast.unparse(ast.fix_missing_locations(written))
 
     def _value(self, value: Any) -> str:
-        """What stands for a value of a module or an enclosing function."""
+        """The text of a value of a module or an enclosing function."""
         if isinstance(value, FunctionType) and value.__module__.startswith(_OURS):
             return self.copied(value, value.__name__)
         if value is None or isinstance(value, bool | int | float | str):
@@ -134,7 +134,7 @@ class Copies:
         raise CannotSay(repr(value))
 
     def global_value(self, name: str, value: Any) -> str:
-        """What a global name stands for in a script; others are imported from where they are."""
+        """The text of a global name in a script; functions of libraries are imported."""
         if isinstance(value, ModuleType) and not value.__name__.startswith(_OURS):
             same = name == value.__name__
             self.imports.add(f"import {value.__name__}{'' if same else f' as {name}'}")
@@ -158,7 +158,7 @@ class Copies:
 
 
 class _Written(ast.NodeTransformer):
-    """A function without annotations, and with what it reads of its module as the script has it."""
+    """A function without annotations, with its global names as the script has them."""
 
     def __init__(self, copies: Copies, known: Mapping[str, Any]) -> None:
         self._copies = copies
@@ -191,7 +191,7 @@ class _Written(ast.NodeTransformer):
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """A function of another module of ours: `shapes.moveaxis`."""
+        """A function of another gradcheck module, such as `shapes.moveaxis`, becomes its copy."""
         if isinstance(node.value, ast.Name):
             module = self._known.get(node.value.id)
             if isinstance(module, ModuleType) and module.__name__.startswith(_OURS):
@@ -211,7 +211,7 @@ def _expression(text: str) -> ast.expr:
 
 
 def _loaded(code: CodeType) -> set[str]:
-    """The names that a function, and those inside it, may read from outside."""
+    """The names that a function, and functions inside it, may read from outside."""
     inner = (one for one in code.co_consts if isinstance(one, CodeType))
     return {*code.co_names}.union(*map(_loaded, inner)) - {*code.co_varnames, *code.co_cellvars}
 

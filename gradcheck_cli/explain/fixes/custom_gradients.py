@@ -1,8 +1,8 @@
 """The derivative of one operation in its stable form, as a custom gradient.
 
-Where the framework's own derivative is at fault, no rewrite of the formula helps. The reference
-engine's row states the derivative in operations of the table; run on symbols instead of numbers,
-that statement becomes a program, which the engine then uses in place of its own.
+If the framework's own derivative is at fault, no rewrite of the formula helps. The reference
+engine's row defines the derivative in operations of the table; run on symbols instead of numbers,
+it becomes a program that the engine uses in place of its own.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _HARMLESS = frozenset(
 
 
 class NotStated(Exception):
-    """The row states no derivative that a formula can say."""
+    """The row has no derivative that a formula can express."""
 
 
 class _Sharing(Builder):
-    """Writes an operation on the same arguments once."""
+    """Writes equal operations on equal arguments only once."""
 
     def __init__(self) -> None:
         super().__init__({})
@@ -55,7 +55,7 @@ class _Sharing(Builder):
 
 
 class Symbol(Traced):
-    """A node of a program that is being written. It has a shape and a dtype, and no number."""
+    """A node of a program that is being written. It has a shape and a dtype, but no number."""
 
     __slots__ = ("builder", "index")
 
@@ -131,11 +131,11 @@ EXPANSIONS: Mapping[str, Callable[..., Value]] = {
     "astype": lambda x, dtype=None: x,
     "centered": lambda x, axis=None: x - ROWS["mean"](x, axis=axis, keepdims=True),
 }
-"""What the table's internal rows are in the words of a formula."""
+"""The table's internal rows, in operations of the formula language."""
 
 
 def stable(forest: ExprPool, expr: Expr) -> Expr:
-    """The operation with the row's own derivative stated. Raises NotStated."""
+    """The operation with the row's own derivative as a custom gradient. Raises NotStated."""
     row = TABLE.get(expr.op)
     if row is None or row.rule is None or expr.kind != "float":
         raise NotStated("it has no rule of its own")
@@ -201,7 +201,7 @@ class _Writer:
         return program
 
     def jvp_if_stated(self) -> Program | None:
-        """Forward mode, where the rule says that in operations of the table as well."""
+        """The jvp, if the rule expresses it in operations of the table."""
         builder = _Sharing()
         if any(self._expr.args[i].kind != "float" for i in self._names):
             return None
@@ -232,10 +232,10 @@ class _Writer:
 
 
 def _summed(x_bar: Symbol, shape: tuple[int, ...]) -> Symbol:
-    """The cotangent summed over the axes along which the argument was repeated."""
+    """The cotangent summed over the axes along which the argument was broadcast."""
     if x_bar.shape == shape:
         return x_bar
-    if len(x_bar.shape) < len(shape):  # constant along axes: repeat it
+    if len(x_bar.shape) < len(shape):  # constant along some axes: broadcast it
         ones = ROWS["broadcast_to"](x_bar, shape=shape)
         assert isinstance(ones, Symbol)
         return ones

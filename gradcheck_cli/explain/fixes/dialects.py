@@ -1,5 +1,5 @@
-"""How a fix is said in each framework: names and notations of operations, constants, and functions
-with a custom gradient."""
+"""How each framework writes a fix: names and notations of operations, constants, and functions with
+a custom gradient."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from gradcheck_cli.engines.torch import ops as torch_ops
 from gradcheck_cli.explain.fixes.edits import Notation
 
 Words = Callable[[Sequence[str], Mapping[str, Any]], str]
-"""The text of a call from its arguments, as text, and its keywords."""
+"""Returns the text of a call, given the texts of its arguments, and its keywords."""
 
 
 class CannotSay(Exception):
-    """The framework has no words for an operation."""
+    """The framework cannot express an operation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Custom:
     """A function with a custom derivative: its name, its inputs, the bodies of both passes, and the
-    name of what comes back. `push` is the body of its rule of forward mode, which takes `tangents`;
-    empty: it has none."""
+    name of the upstream gradient. `push` is the body of its jvp, which takes `tangents`; empty if
+    it has none."""
 
     name: str
     inputs: Sequence[str]
@@ -75,7 +75,7 @@ def _broadcasts_labels(node: Node, shapes: Sequence[tuple[int, ...]]) -> bool:
 
 
 def _torch_lacks(node: Node, shapes: Sequence[tuple[int, ...]]) -> bool:
-    """Steps backwards through an array, and labels of another shape."""
+    """Negative steps in slices, and labels of another shape."""
     parts = node.keywords["index"] if node.op == "getitem" else ()
     backwards = any(isinstance(part, slice) and (part.step or 1) < 0 for part in parts)
     return backwards or _broadcasts_labels(node, shapes)
@@ -100,7 +100,7 @@ def _torch_custom(made: Custom) -> Iterator[str]:
     saved = f"({listed},)" if len(made.inputs) == 1 else listed
     yield f"class {_class_name(made.name)}(torch.autograd.Function):"
     yield "    @staticmethod"
-    if made.push:  # torch.func wants what is saved apart
+    if made.push:  # torch.func requires a separate setup_context
         yield f"    def forward({listed}):"
         yield from _indented(made.forward, 8)
         yield ""
@@ -140,7 +140,7 @@ def _tensorflow_custom(made: Custom) -> Iterator[str]:
 
 
 def _jax_custom(made: Custom) -> Iterator[str]:
-    """The backward pass gives a tuple, also of one. A function has one rule."""
+    """The backward returns a tuple, even of one entry. A function has either a jvp or a vjp."""
     listed = ", ".join(made.inputs)
     saved = f"({listed},)" if len(made.inputs) == 1 else f"({listed})"
     if made.push:
@@ -164,7 +164,7 @@ def _jax_custom(made: Custom) -> Iterator[str]:
     yield ""
     yield ""
     yield f"def {made.name}_forward({listed}):"
-    *before, last = made.forward  # not a call of the function, which has no rule of forward mode
+    *before, last = made.forward  # not a call of the function, which has no jvp
     yield from _indented(before, 4)
     yield f"    return {last.removeprefix('return ')}, {saved}"
     yield ""
@@ -181,7 +181,7 @@ def _jax_custom(made: Custom) -> Iterator[str]:
 
 
 def literal(value: Any) -> str:
-    """A value as Python writes it; infinity has no literal."""
+    """A value as a Python expression; infinity has no literal."""
     if isinstance(value, float) and math.isinf(value):
         return 'float("inf")' if value > 0 else '-float("inf")'
     return repr(value)
@@ -333,7 +333,7 @@ def _numpy_logsumexp(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
 
 
 def _numpy_norm(arrays: Sequence[str], keywords: Mapping[str, Any]) -> str:
-    """NumPy takes the norm of a matrix where it is given an order and no axis."""
+    """The norm of the flattened array if there is no axis: NumPy would take a matrix norm."""
     flat = f"np.ravel({arrays[0]})" if keywords.get("axis") is None else arrays[0]
     return _norm("np.linalg.norm", "axis", "keepdims")([flat], keywords)
 
@@ -438,7 +438,7 @@ DIALECTS = (
 
 
 def dialect_of(engine: str) -> Dialect:
-    """How the framework of an engine says things, compiled or not. Raises CannotSay."""
+    """The dialect of an engine's framework, compiled or not. Raises CannotSay."""
     for one in DIALECTS:
         if engine.partition("-")[0] == one.name:
             return one

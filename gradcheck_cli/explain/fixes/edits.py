@@ -1,8 +1,8 @@
-"""Small edits of what a hand-written derivative returns: a sign, a factor, another name.
+"""Small edits of the value that a hand-written derivative returns: a sign, a factor, another name.
 
-Nothing is run here. An edit is one change of the returned expression, or of the expression that an
-assignment in the same function gives to a name in it (mutation operators of program repair: Le
-Goues et al., "GenProg", IEEE TSE 38, 2012).
+An edit is one change of the returned expression, or of an expression that the same function assigns
+to a name in it (mutation operators of program repair: Le Goues et al., "GenProg", IEEE TSE 38,
+2012). Nothing is run here.
 """
 
 from __future__ import annotations
@@ -28,14 +28,18 @@ _TWINS = (
     *(("sin", "cos"), ("sinh", "cosh"), ("sum", "mean"), ("reduce_sum", "reduce_mean")),
     *(("sqrt", "rsqrt"), ("max", "min"), ("amax", "amin"), ("zeros_like", "ones_like")),
 )
-_SLOPES = ("1 - {}", "1 + {}", "1 - {0} ** 2")  # of sigmoid, exp(x) - 1 and tanh, by their values
+_SLOPES = (
+    "1 - {}",
+    "1 + {}",
+    "1 - {0} ** 2",
+)  # of sigmoid, exp(x) - 1 and tanh, from their values
 _CONJUGATED_TWICE = ("conj().conj()", "conj(tf.math.conj(")
 _OTHER = dict(_TWINS) | {second: first for first, second in _TWINS}
 
 
 @dataclass(frozen=True, slots=True)
 class Notation:
-    """How a framework writes what an edit may add, as templates: a matrix transposed, the conjugate
+    """How a framework writes what an edit may add, as templates: a transposed matrix, the conjugate
     and the number of entries of an array, and its sum and mean along the last axis, which is
     kept."""
 
@@ -45,7 +49,8 @@ class Notation:
     reductions: tuple[str, str] = ("({}).sum(-1, keepdims=True)", "({}).mean(-1, keepdims=True)")
 
     def sizes(self, arrays: Mapping[str, tuple[int, ...]]) -> list[str]:
-        """How numbers of entries of these arrays are written, each number once."""
+        """Expressions for the numbers of entries of these arrays and their axes, without
+        repeats."""
         found: dict[int, str] = {1: ""}
         for name, shape in arrays.items():
             found.setdefault(math.prod(shape), self.count.format(name))
@@ -56,8 +61,8 @@ class Notation:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """What a function returns for one argument: the expression at `place`, in which the names that
-    are assigned once have their `definitions`."""
+    """The value that a function returns for one argument: the expression at `place`, with the
+    `definitions` of the names that are assigned once."""
 
     read: ReadFunction
     value: ast.expr
@@ -69,8 +74,8 @@ class Returned:
 
     @property
     def places(self) -> list[tuple[Place, str]]:
-        """Where it can be written anew: where a variable that is returned gets its value, with the
-        name of that, and where it is returned."""
+        """The places at which the value can be rewritten: where a returned variable is assigned,
+        with its name, and where it is returned."""
         found = [(self.place, "")]
         if isinstance(self.value, ast.Name) and self.value.id in self.definitions:
             name = self.value.id
@@ -78,7 +83,7 @@ class Returned:
         return found
 
     def written_out(self, name: str, definition: ast.expr) -> ast.expr:
-        """The expression, with another definition of one name."""
+        """The expression with another definition of one name."""
         substitute = _Substitute({name: definition}, self.definitions)
         written: ast.expr = substitute.visit(copy.deepcopy(self.value))
         return written
@@ -86,8 +91,8 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """The expression at `place` becomes `after`; the function then returns `whole`, in terms of the
-    variables that it has where it returns."""
+    """Replaces the expression at `place` by `after`; the function then returns `whole`, in terms of
+    the variables available at its return."""
 
     place: Place
     after: str
@@ -97,8 +102,8 @@ class Edit:
 def returned_value(
     read: ReadFunction, index: int | None, part: int | None = None
 ) -> Returned | None:
-    """What the function returns last, or the part `index` of that, or the `part` of this; None
-    where it cannot be told."""
+    """The last value that the function returns, or part `index` of it, or part `part` of that; None
+    if it cannot be determined."""
     value = read.given_back(index, part)
     if value is None:
         return None
@@ -121,8 +126,8 @@ def edits(
     sized: bool,
     are_complex: bool = False,
 ) -> list[Edit]:
-    """Every edit: first those that add a number of entries, which only those do that are `sized`,
-    then those that add no number; of these first a sign or a factor of all, then the shortest.
+    """All edits, in the order to try: first those that add a number of entries (only if `sized`),
+    then by how many new numbers they add, then signs and factors of the whole, then the shortest.
     `arrays` are the shapes of the variables that are arrays."""
     sizes = notation.sizes(arrays) if sized else []
     maker = _Maker(arrays, sizes, notation, are_complex)
@@ -131,7 +136,7 @@ def edits(
     def add(place: Place, old: ast.expr, new: ast.expr, whole: ast.expr) -> None:
         before, after = ast.unparse(old), ast.unparse(new)
         if any(twice in after for twice in _CONJUGATED_TWICE):
-            return  # what takes it away is shorter
+            return  # removing the conjugate is the shorter edit
         adds_size = any(after.count(size) > before.count(size) for size in sizes)
         rank = -1 if adds_size else _added(old, new)
         order = (rank, before not in after, len(after))
@@ -149,7 +154,7 @@ def edits(
 
 
 def _added(old: ast.expr, new: ast.expr) -> int:
-    """How many numbers an expression has that it did not have before."""
+    """The number of constants in the new expression that the old one does not have."""
     before, after = (
         Counter(repr(node.value) for node in ast.walk(one) if isinstance(node, ast.Constant))
         for one in (old, new)
@@ -171,7 +176,7 @@ def _reached(returned: Returned) -> list[str]:
 
 
 class _Substitute(ast.NodeTransformer):
-    """Names with a new definition, and those that are made of them, become their definitions."""
+    """Replaces names with a new definition, and names computed from them, by their definitions."""
 
     def __init__(self, new: Mapping[str, ast.expr], known: Mapping[str, ast.expr]) -> None:
         self._new, self._known = new, known
@@ -187,7 +192,7 @@ class _Substitute(ast.NodeTransformer):
 
 
 class _Maker:
-    """Makes the edits of one expression."""
+    """Creates the edits of one expression."""
 
     def __init__(
         self,
@@ -203,7 +208,7 @@ class _Maker:
         self._slopes = [_parsed(text.format(name)) for name in names for text in _SLOPES]
 
     def edited(self, root: ast.expr) -> Iterator[ast.expr]:
-        """The expression with one edit, each kind of edit where it stands."""
+        """The expression with one edit, for every edit at every place."""
         yield from self._scaled(root)
         yield from self._inside(root)
         for name in self._names:
@@ -211,8 +216,8 @@ class _Maker:
                 yield from (_parsed(f"{one} * ({projected})") for one in self._names)
 
     def _scaled(self, term: ast.expr) -> Iterator[ast.expr]:
-        """With another sign, or one factor more."""
-        if not isinstance(term, ast.UnaryOp):  # whose sign is taken away
+        """The term with another sign, or with one more factor."""
+        if not isinstance(term, ast.UnaryOp):  # another edit removes its sign
             yield ast.UnaryOp(ast.USub(), term)
         yield _twice(term)
         yield ast.BinOp(term, ast.Div(), ast.Constant(2))
@@ -259,8 +264,8 @@ class _Maker:
         yield from map(_parsed, (*(s.format(node.id) for s in _SLOPES), *self._projected(node.id)))
 
     def _projected(self, name: str) -> Iterator[str]:
-        """The array without its part along another one, as behind a softmax, a division by a norm
-        or a normalisation to mean 0 and variance 1."""
+        """The array without its projection on another one, as after a softmax, a division by a
+        norm, or a normalisation to mean 0 and variance 1."""
         for other, shape in self._names.items():
             if other == name or not shape or shape != self._names[name]:
                 continue
@@ -281,14 +286,14 @@ def _parsed(text: str) -> ast.expr:
 
 
 def _is_term(node: ast.expr, part: ast.expr) -> bool:
-    """Whether a part may lack a factor that the whole does not lack: a summand, an argument."""
+    """Whether a part may lack a factor that the whole has: a summand or an argument."""
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, ast.Add | ast.Sub)
     return isinstance(node, ast.Call) and part in node.args
 
 
 def _parts(node: ast.expr) -> Iterator[tuple[tuple[str, int | None], ast.expr]]:
-    """The operands of an expression: arguments of calls, and no functions, axes or indices."""
+    """The operands of an expression: arguments of calls, but no functions, axes or indices."""
     match node:
         case ast.BinOp():
             yield ("left", None), node.left
@@ -326,7 +331,7 @@ def _other_operations(node: ast.BinOp) -> Iterator[ast.expr]:
 
 
 def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
-    """Its twin, or nothing at all where it is a method or has one argument."""
+    """The call of the twin function, and the bare argument of a method or a function."""
     function = node.func
     name = function.attr if isinstance(function, ast.Attribute) else ""
     if isinstance(function, ast.Attribute) and name in _OTHER:

@@ -1,7 +1,7 @@
-"""The vjp and the jvp of a program, as programs: what a rule that a user wrote has to compute.
+"""The vjp and the jvp of a program, as programs: the values that a user's rule must return.
 
-The derivative runs on symbols, so the rules of the op table write the nodes. What the table says
-in internal rows is written in operations that formulas and frameworks have.
+The derivative runs on symbols, so that the rules of the op table write the nodes. Internal rows of
+the table are expanded into operations that formulas and frameworks have.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _SHAPED = frozenset(["broadcast_to", "reshape"])
 
 @dataclass(frozen=True, slots=True)
 class RuleProgram:
-    """`program` gives what a rule has to return: the cotangent of one input from the inputs, the
-    `constants` and the cotangents of the outputs (`upstream_of`); or the tangent of the output from
-    those of the inputs (`tangent_of`). `has_sizes`: a mean divides by a number of entries, which is
-    a literal of the program; `has_shapes`: so are shapes."""
+    """The `program` that a rule must compute: the cotangent of one input, from the inputs, the
+    `constants` and the cotangents of the outputs (`upstream_of`); or the tangent of the output,
+    from those of the inputs (`tangent_of`). `has_sizes`: a number of entries, the divisor of a
+    mean, is a literal in it; `has_shapes`: shapes are."""
 
     program: Program
     constants: Mapping[str, Array]
@@ -38,17 +38,17 @@ class RuleProgram:
 
 
 def upstream_of(output: int) -> str:
-    """The input of a rule's program that is the cotangent of an output."""
+    """The input of a rule's program for the cotangent of an output."""
     return f"upstream{output or ''}"
 
 
 def tangent_of(name: str) -> str:
-    """The input of a rule's program that is the tangent of another one."""
+    """The input of a rule's program for the tangent of an input."""
     return f"{name}_dot"
 
 
 def reverse_program(program: Program, values: Mapping[str, Array], wrt: str) -> RuleProgram | None:
-    """The vjp by one input, near `values`; None where the output does not depend on it. Raises
+    """The vjp by one input, near `values`; None if the output does not depend on it. Raises
     NoDirectional."""
     from reference_engine.tape import Node, pull_back
     from reference_engine.traced import new_level
@@ -73,7 +73,7 @@ def reverse_program(program: Program, values: Mapping[str, Array], wrt: str) -> 
 
 
 def _outputs(program: Program) -> list[int]:
-    """The outputs of the function, which a program has one after the other in one vector."""
+    """The outputs of the function, which its program concatenates to one vector."""
     output = program.result
     flat = [program.nodes[index] for index in output.args]
     if output.op != "concatenate" or any(one.op != "reshape" for one in flat):
@@ -84,7 +84,7 @@ def _outputs(program: Program) -> list[int]:
 def forward_program(
     program: Program, values: Mapping[str, Array], wrt: Sequence[str], output: int | None = None
 ) -> RuleProgram | None:
-    """The jvp of all outputs, or of one, along tangents of these inputs, as `reverse_program`."""
+    """The jvp of all outputs, or of one, along tangents of these inputs. See `reverse_program`."""
     from reference_engine.dual import Dual
     from reference_engine.traced import new_level
 
@@ -118,11 +118,11 @@ def _made(program: Program, writer: _Writer, derivative: Any) -> RuleProgram | N
 
 
 class _Writer(ProgramWriter):
-    """Leaves out what broadcasting does by itself."""
+    """Omits repetitions that broadcasting makes unnecessary."""
 
     def __init__(self, *settings: Any, **named: Any) -> None:
         super().__init__(*settings, **named)
-        self._repeated: dict[int, Any] = {}  # what a node repeats
+        self._repeated: dict[int, Any] = {}  # by node, the array that it repeats
 
     def row(self, op: Any, args: Sequence[Any], keywords: dict[str, Any]) -> Symbol:
         expansion = EXPANSIONS.get(op.name)
@@ -139,8 +139,8 @@ class _Writer(ProgramWriter):
         return made
 
     def _narrow(self, args: Sequence[Any]) -> list[Any]:
-        """The arguments of an elementwise row, those that were repeated as they were before where
-        another argument has the full shape."""
+        """The arguments of an elementwise row, before they were repeated, if another argument has
+        the full shape."""
         found = list(args)
         shape = np.broadcast_shapes(*(np.shape(_value(x)) for x in args))
         for i, x in enumerate(args):

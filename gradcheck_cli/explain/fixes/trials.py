@@ -1,8 +1,8 @@
-"""Fixes for the findings of a case: what to ask, whom to ask, and what to make of the answers.
+"""Try fixes for the findings of a case: the questions to ask, and what the answers mean.
 
-A fix is looked for in three steps. `request` proposes candidates, for the reference worker to
-screen. The engines with findings try what is left of them (`Trials.rounds`), and `with_fixes` takes
-the best that did right. Nothing is run here.
+A fix is found in three steps. `request` proposes candidates for the reference worker to screen. The
+engines with findings try the remaining ones (`Trials.rounds`), and `with_fixes` takes the best that
+was right. Nothing is run here.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ NO_TIME = "none was found in the time that a search may take"
 DOES_NOT_FIT = "the exact result does not fit {}: no other formula helps"
 NOT_TAKEN = "a custom gradient would help, but {} supports none in {} mode"
 TOO_LARGE = "not searched for: the formula has too many operations"
-# Parts of the bits that a candidate may lose in an engine. The reference engine, where rounding
-# alone counts, held it to a few ulps; a framework's own kernels may cost more. Of what has lost
-# less than a quarter nothing is said; where no candidate reaches that, one that keeps half of the
+# Parts of the bits that a candidate may lose in an engine. In the reference engine, where rounding
+# alone counts, it had to be right to a few ulps; a framework's own kernels may cost more. A loss of
+# less than a quarter is never reported. If no candidate reaches that, one that keeps half of the
 # digits is better than the original, and the fix says how far off it is.
 LOSSES = (NOTE_BITS, ERROR_BITS)
-LARGEST = 20_000  # nodes; the search takes about 0.1 ms a node
-OWN_RULE = "inaccurate kernel"  # the engine's: the formula may be written around it
+LARGEST = 20_000  # the most nodes of a program; the search takes about 0.1 ms for each
+OWN_RULE = "inaccurate kernel"  # a rewrite may avoid an engine's inaccurate operation
 HOPELESS = ("genuine overflow",)  # causes that no rewrite removes
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One evaluation of a trial: by whom, of which candidate (None: the original), at which of its
-    points."""
+    """One evaluation of a trial: the engine, the mode, the candidate (None: the original), and its
+    point."""
 
     engine: str
     mode: Mode
@@ -61,7 +61,7 @@ class Tried:
 
 
 def request(case: Case, truth: TruthRequest, findings: Sequence[Finding]) -> FixRequest | None:
-    """What the reference worker is to screen for the findings of a case, or None."""
+    """The request to screen candidates for the findings of a case, or None."""
     wanted = [finding for finding in findings if _wants_fix(finding)]
     if not wanted or case.truth is None or len(case.spec.program.nodes) > LARGEST:
         return None
@@ -87,13 +87,13 @@ def _wants_fix(finding: Finding) -> bool:
 
 
 def _has_no_derivative(finding: Finding) -> bool:
-    """Whether an entry of the gradient has no truth: what a fix gave there would be unproven."""
+    """Whether an entry of the gradient has no truth, so that no fix could be proven."""
     return finding.input is not None and any(one.truth is None for one in finding.entries)
 
 
 class Trials:
     """The trials of the candidates that were `screened` for the findings of a case (None: there was
-    nothing to screen). `answers` are what engines gave in them."""
+    nothing to screen). `answers` are the evaluations by engines."""
 
     def __init__(self, case: Case, findings: Sequence[Finding], screened: Screened | None) -> None:
         self.case = case
@@ -109,9 +109,9 @@ class Trials:
         }
 
     def rounds(self) -> Iterator[dict[Tried, Problem]]:
-        """What the engines with findings are asked; their `answers` are there before the next
-        round. First the best candidate at all of its points; then the others, where that is no fix
-        of every finding; then the formula as it stands, where a candidate is not right."""
+        """The questions to engines with findings, in rounds; `answers` must have the answers before
+        the next round. First the best candidate at all of its points; then the others, unless it
+        fixes every finding; then the original formula, where a candidate is not right."""
         yield dict(self._problems(range(1)))
         if not self._serves():
             yield dict(self._problems(range(1, len(self.candidates))))
@@ -125,8 +125,8 @@ class Trials:
                     yield result.tried(number, i), result.problem(trial.candidate.program, point)
 
     def _serves(self) -> bool:
-        """Whether the best candidate is right everywhere and mends every finding: it is reported
-        then, whatever the others do."""
+        """Whether the best candidate is right everywhere and fixes every finding, so that others do
+        not matter."""
         wanted = [finding for finding in self._findings if _wants_fix(finding)]
         return bool(self.candidates) and all(
             result.serves([f for f in wanted if (f.engine, f.mode) == who])
@@ -147,8 +147,8 @@ class Trials:
         return list(points.values())
 
     def with_fixes(self) -> tuple[Finding, ...]:
-        """The findings, each with the best candidate that its engine did right with, or with why
-        there is none."""
+        """The findings, each with the best candidate that was right in its engine, or the reason
+        why there is none."""
         for result in self._results.values():
             result.count()
         best = _order(self._results.values())
@@ -174,8 +174,8 @@ class Trials:
 
 
 def _order(results: Iterable[_Results]) -> list[int]:
-    """Candidates that did right somewhere: first those that did so for most engines, then in the
-    order of the screening."""
+    """Candidates that were right in some engine: those right in most engines first, then as
+    screened."""
     counts: dict[int, int] = {}
     for result in results:
         for number in result.right:
@@ -184,9 +184,9 @@ def _order(results: Iterable[_Results]) -> list[int]:
 
 
 class _Results:
-    """How the candidates did in one engine and mode. `right`: by number, how many fresh points
-    each was right at, and how many there were. `refused`: custom gradients that the engine does
-    not take."""
+    """The results of the candidates in one engine and mode. `right`: by candidate, the number of
+    fresh points where it was right, and of all fresh points. `refused`: candidates with custom
+    gradients that the engine does not accept."""
 
     def __init__(self, trials: Trials, engine: str | None, mode: str | None) -> None:
         self._case = trials.case
@@ -201,11 +201,11 @@ class _Results:
         return Tried(*self._who, number, point)
 
     def problem(self, program: Program, point: TrialPoint) -> Problem:
-        """What the engine is asked in a trial."""
+        """The question to the engine in a trial."""
         return self._case.problem(self._who[1], program=program, values=point.values)
 
     def count(self) -> None:
-        """Fills in `right` and `refused`."""
+        """Fill in `right` and `refused`."""
         places = {id(point.values): i for i, point in enumerate(self._trials.fresh())}
         for loss in LOSSES:
             for number, trial in enumerate(self._trials.candidates):
@@ -220,9 +220,9 @@ class _Results:
     def _count(
         self, number: int, trial: Trial, places: Mapping[int, int], loss: float
     ) -> tuple[int, int] | None:
-        """(right, fresh points), or None where the candidate did not stand the trial: it is right
-        at the failing point, at half of the points near it, and wrong only where the original is
-        wrong too."""
+        """(right, fresh points), or None if the candidate failed the trial. It must be right at the
+        failing point and at half of the points near it, and wrong only where the original is wrong,
+        too."""
         right, near, near_wrong = 0, 0, 0
         for i, point in enumerate(trial.points):
             good = self._good(self.tried(number, i), point, loss)
@@ -239,8 +239,8 @@ class _Results:
         return (right, len(trial.points) - 1) if 2 * near_wrong <= near else None
 
     def doubtful(self) -> set[int]:
-        """The points, by the identity of their values, where a candidate that is right at the
-        failing one is not: there it matters whether the original was."""
+        """The points, by the identity of their values, where a candidate is wrong that is right at
+        the failing one: there the original must be evaluated, too."""
         found: set[int] = set()
         for number, trial in enumerate(self._trials.candidates):
             tried = [self.tried(number, i) for i in range(len(trial.points))]
@@ -258,15 +258,14 @@ class _Results:
         return failure is not None and failure.kind == "unsupported"
 
     def _good(self, tried: Tried, point: TrialPoint, loss: float) -> bool:
-        """Whether all numbers are what they must be, or have lost no more than this part of their
-        bits."""
+        """Whether all numbers are right, or have lost no more than this part of their bits."""
         if tried not in self._worst:
             self._worst[tried] = self._worst_error(tried, point)
         allowed: float = 2.0 ** (loss * FORMATS[self._case.dtype].bits)
         return self._worst[tried] <= allowed
 
     def _worst_error(self, tried: Tried, point: TrialPoint) -> float:
-        """In ulps, of value and gradients; inf where one of them is not there."""
+        """The largest error of the value and gradients in ulps; inf if one of them is missing."""
         answer = self._trials.answers.get(tried)
         if answer is None or answer.failure is not None or answer.output is None:
             return np.inf
@@ -282,8 +281,8 @@ class _Results:
 
     def _helps(self, tried: Tried, point: TrialPoint) -> bool:
         """Whether every entry at the failing point keeps half of its digits, or as many as before.
-        What rounding explains is right, but no repair: zero explains a lot of ill-conditioned
-        numbers."""
+        An entry that only rounding explains is right, but no repair: for ill-conditioned numbers,
+        rounding may explain zero."""
         fmt = FORMATS[self._case.dtype]
         now = self._trials.answers[tried]
         before = self._before()
@@ -295,8 +294,8 @@ class _Results:
         return all(_keeps(*three, fmt) for three in numbers)
 
     def serves(self, findings: Iterable[Finding]) -> bool:
-        """Whether the only candidate is right at every point, by the stricter measure, and mends
-        all of the findings."""
+        """Whether the first candidate is right at every point, by the stricter measure, and fixes
+        all findings."""
         points = self._trials.candidates[0].points
         tried = [(self.tried(0, i), point) for i, point in enumerate(points)]
         return (
@@ -306,8 +305,8 @@ class _Results:
         )
 
     def mends(self, number: int, finding: Finding) -> bool:
-        """What is still infinite or nan is not repaired, also where the truth is no number either:
-        the entry that is shown, or all of the output that was lost."""
+        """Whether the entry that is shown, or some of the output that was lost, is finite now. An
+        infinity or nan is not repaired, even if the truth is not finite either."""
         if finding.code not in NOT_FINITE:
             return True
         answer = self._trials.answers[self.tried(number, 0)]
@@ -324,7 +323,7 @@ class _Results:
 
     def fix(self, number: int, finding: Finding) -> Fix:
         """The candidate as the fix of a finding."""
-        # reads the frameworks' tables of operations, for which a run without a fix has no use
+        # imported here: it loads the frameworks' tables of operations
         from gradcheck_cli.explain.fixes.code import code_of
 
         candidate = self._trials.candidates[number].candidate
@@ -354,7 +353,7 @@ class _Results:
         return float(abs(value - truth) / FORMATS[self._case.dtype].ulp(truth))
 
     def _at_entry(self, answer: Evaluation, finding: Finding) -> float | None:
-        """What the candidate gives for the worst entry of the finding."""
+        """The candidate's number for the worst entry of the finding."""
         if not finding.entries:
             return None
         index = finding.entries[0].index
@@ -372,7 +371,7 @@ class _Results:
 
 
 def _worst(target: Target, numbers: Array, fmt: FloatFormat) -> float:
-    """The largest error in ulps: 0 of what is as it must be, inf of what has no finite target."""
+    """The largest error in ulps: 0 if every target is met, inf for a target that is not finite."""
     wrong = ~met(target, numbers, fmt)
     if not np.any(wrong):
         return 0.0

@@ -1,9 +1,9 @@
-"""A fix as it is written in the user's own code: which expression is replaced, by what, in the
-names that stand there.
+"""Write a fix in the user's own code: the expression to replace, and its replacement in the names
+available there.
 
-Names are found by their numbers: at two points, a variable is the node of the program that has its
-value at both. Next to each other all that saturates has one value, so what a name replaces must
-have the value of that node far away, too. A fix in names has to be run before it is shown.
+Variables are matched by value: a variable stands for the node that has its value at both points.
+Saturated nodes have equal values at nearby points, so names are also compared far away. A fix in
+names must be run before it is shown.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from gradcheck_cli.engines.layer.rewriting import Seen, atom
 from gradcheck_cli.explain.fixes.code import Inline, inline
 from gradcheck_cli.truth.plain import PlainFunction
 
-LONGEST = 160  # characters of an expression that replaces another one
+LONGEST = 160  # the most characters of a replacement
 
 Watch = Callable[[Place], Sequence[Sequence[Seen]]]
-"""From an expression to its evaluations at each of two points; none where it cannot be watched."""
+"""Returns the evaluations of an expression at each of two points; none if it cannot be watched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rewording:
-    """What stands at `place` in the user's code is replaced by `code`: the part that differs, or
-    one that is made of it by so many (`level`) operations."""
+    """Replaces the expression at `place` in the user's code by `code`. `level` counts the
+    operations between the part that differs (0) and the expression."""
 
     place: Place
     code: Inline
@@ -46,9 +46,9 @@ def reworded(
     framework: str,
     beyond: Sequence[Mapping[str, Array]] = (),
 ) -> Rewording | None:
-    """How the original becomes the rewritten program in the user's code; None where no expression
-    there has the value of what differs, or the framework has no words for what replaces it.
-    `points` are the inputs' values at the two points of `watch`, and those `beyond` at others."""
+    """How to turn the original into the rewritten program in the user's code. None if no expression
+    there has the value of the part that differs, or the framework cannot express its replacement.
+    `points` are the values of the inputs at the two points of `watch`, `beyond` those at others."""
     mine, theirs = ([_numbers(one, at) for at in points] for one in (original, rewritten))
     far = [(at, numbers) for at in beyond if _is_finite(numbers := _numbers(original, at))]
     theirs += [_numbers(rewritten, at) for at, _ in far]
@@ -76,8 +76,8 @@ def _followed(
     numbers: Sequence[Sequence[Array]],
     far: Sequence[Sequence[Array]],
 ) -> dict[str, list[Array]]:
-    """The values of what is named, with those of the first node that has them at the points far
-    away, if there is one."""
+    """The values of each name, extended by the values at far points of the first node that equals
+    it."""
     found = {}
     for text, values in named.items():
         nodes = (i for i in range(len(numbers[0])) if _are(numbers, i, values))
@@ -92,8 +92,8 @@ def in_names(
     named: Mapping[str, Sequence[Array]],
     framework: str,
 ) -> Inline | None:
-    """What a program gives, as code in the variables whose values at the points are `named`; None
-    where the framework has no words for it, or it is long."""
+    """The result of a program as code in variables with the `named` values at the points; None if
+    the framework cannot express it, or it is long."""
     numbers = [_numbers(program, at) for at in points]
     return _code(program, program.output, numbers, named, framework)
 
@@ -111,7 +111,7 @@ def _code(
 
 
 def _place(program: Program, nodes: Sequence[int]) -> Place | None:
-    """Where all of these nodes stand in the user's code; None where that is not one place."""
+    """The place of all these nodes in the user's code; None if they have several."""
     found = {(node.source, node.span): node.text for node in (program.nodes[i] for i in nodes)}
     if len(found) != 1:
         return None
@@ -120,7 +120,7 @@ def _place(program: Program, nodes: Sequence[int]) -> Place | None:
 
 
 class _Identities:
-    """One number for all nodes that compute the same from the same."""
+    """Numbers nodes so that equal operations on equal arguments have the same number."""
 
     def __init__(self) -> None:
         self._known: dict[object, int] = {}
@@ -137,8 +137,8 @@ class _Identities:
 
 
 def _apart(original: Program, rewritten: Program) -> Iterator[list[tuple[int, int]]]:
-    """The nodes in whose values the programs differ, the smallest parts first: several, where a
-    loop or a function was rewritten every time that it ran."""
+    """The nodes at which the programs differ, the smallest parts first; several, if a loop or a
+    function was rewritten in each of its runs."""
     ids = _Identities()
     mine, theirs = ids.of(original), ids.of(rewritten)
     level = [(original.output, rewritten.output)]
@@ -159,14 +159,14 @@ def _apart(original: Program, rewritten: Program) -> Iterator[list[tuple[int, in
 def _below(
     old: Node, new: Node, mine: Sequence[int], theirs: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """The arguments in which two nodes differ; none where the nodes themselves do."""
+    """The arguments in which two nodes differ; none if the nodes themselves differ."""
     if (old.op, len(old.args), repr(old.keywords)) != (new.op, len(new.args), repr(new.keywords)):
         return []
     return [(i, j) for i, j in zip(old.args, new.args, strict=True) if mine[i] != theirs[j]]
 
 
 def _numbers(program: Program, values: Mapping[str, Array]) -> list[Array]:
-    """The value of every node; nan where it comes from a function with a custom gradient."""
+    """The value of every node; nan if it depends on a function with a custom gradient."""
     nodes, inputs = list(program.nodes), dict(program.inputs)
     unknown: dict[str, Array] = {}
     for index, node in enumerate(nodes):
@@ -182,8 +182,8 @@ def _numbers(program: Program, values: Mapping[str, Array]) -> list[Array]:
 def _named(
     numbers: Sequence[Sequence[Array]], root: int, seen: Sequence[Sequence[Seen]]
 ) -> dict[str, list[Array]] | None:
-    """The values of what has a name, at the points, where the expression has that of the node
-    `root`; None where it never has."""
+    """The values of the names at the points, in an evaluation of the expression that equals node
+    `root`; None if there is none."""
     if len({len(at) for at in seen}) != 1:
         return None
     for evaluations in zip(*seen, strict=True):
@@ -193,14 +193,14 @@ def _named(
 
 
 def named_in_all(evaluations: Sequence[Seen]) -> dict[str, list[Array]]:
-    """The values of what has a name in every evaluation."""
+    """The values of the names that every evaluation has."""
     first, *others = (one.named for one in evaluations)
     texts = [text for text in first if all(text in other for other in others)]
     return {text: [one.named[text] for one in evaluations] for text in texts}
 
 
 def _are(numbers: Sequence[Sequence[Array]], index: int, values: Sequence[Array]) -> bool:
-    """Whether a node has these values at the points, the first ones of those of its `numbers`."""
+    """Whether a node has these values at the first points of `numbers`."""
     return all(
         at[index].shape == value.shape
         and bool(np.any(np.isfinite(value)))
@@ -215,8 +215,8 @@ def _part(
     numbers: Sequence[Sequence[Array]],
     named: Mapping[str, Sequence[Array]],
 ) -> Program | None:
-    """What computes one node from what has a name, or is the negative of that; None where an input
-    has none."""
+    """The program that computes one node from names, or their negatives; None if an input has no
+    name."""
     texts: dict[int, tuple[str, bool]] = {}
     needed, waiting = {root}, [root]
     while waiting:
@@ -254,7 +254,7 @@ def _part(
 def _text(
     numbers: Sequence[Sequence[Array]], index: int, named: Mapping[str, Sequence[Array]]
 ) -> tuple[str, bool] | None:
-    """What a node is called, and whether it is the negative of that; the shortest name."""
+    """The shortest name of a node, and whether the node is its negative; None if it has no name."""
     for negative in (False, True):
         for text in sorted(named, key=len):
             if any(one.dtype.kind != "f" for one in named[text]):
