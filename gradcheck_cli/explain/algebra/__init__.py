@@ -1,1 +1,1 @@
-"""Formulas as expressions that can be matched, up to commutation and association, and rebuilt."""
+"""Formulas as expressions that can be matched up to commutation and association, and rebuilt."""

@@ -1,4 +1,4 @@
-"""Expressions from normal forms and from the right-hand sides of rules, as a person writes them."""
+"""Build expressions from normal forms and from right sides of rules, as a person writes them."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from reference_engine.op import TABLE
 
 
 class ExprBuilder:
-    """One forest with its normal forms."""
+    """An expression pool with normal forms."""
 
     def __init__(self, forest: ExprPool) -> None:
         self.forest = forest
         self.algebra = Algebra()
         self._norms: dict[int, NormalForm] = {}
-        self.proposed: dict[Any, Any] = {}  # what a rule makes of a normal form
+        self.proposed: dict[Any, Any] = {}  # the proposals of a rule for a normal form
 
     def norm(self, expr: Expr) -> NormalForm:
         """The normal form of an expression."""
         return normal(self.algebra, self._norms, expr)
 
     def number(self, value: float) -> Expr:
-        """A constant; whole ones without a decimal point."""
+        """A constant; integers without a decimal point."""
         if math.isnan(value):
             raise ShapeMismatch("a constant that is not a number")
         whole = math.isfinite(value) and value == int(value) and abs(value) < 2**31
@@ -90,7 +90,7 @@ class ExprBuilder:
         return self.forest.call("multiply", a, b)
 
     def _scaled(self, a: Expr, by: float) -> Expr:
-        """a * by, with a small whole divisor where that is what `by` is."""
+        """a * by; divided by a small integer if `by` is its reciprocal."""
         for divisor in (2, 3, 4, 6, 8):
             if abs(by) < 1 and by * divisor in (1.0, -1.0):
                 return self.forest.call(
@@ -125,7 +125,7 @@ class ExprBuilder:
         return made
 
     def rebuilt(self, norm: NormalForm) -> Expr:
-        """An expression with this normal form, made of its parts anew."""
+        """A new expression with this normal form, built from its parts."""
         return self.expr(norm) if norm.kind == "atom" else self._made(norm)
 
     def _made(self, norm: NormalForm) -> Expr:
@@ -192,7 +192,7 @@ class ExprBuilder:
         return self.apply(op, args, given)
 
     def _short(self, op: str, parts: list[ast.expr], bindings: Mapping[str, Any]) -> Expr | None:
-        """The sum or difference of two values, where most of it cancels: x + 1 - x is 1."""
+        """The sum or difference of two values if much of it cancels (x + 1 - x is 1), or None."""
         if op not in ("add", "subtract"):
             return None
         names = [part.id for part in parts if isinstance(part, ast.Name)]
@@ -205,7 +205,7 @@ class ExprBuilder:
         return self.expr(whole) if counts[0] < counts[1] + counts[2] else None
 
     def apply(self, op: str, args: list[Expr], keywords: Mapping[str, Any]) -> Expr:
-        """An operation, simplified where its arguments are trivial."""
+        """An operation, simplified if its arguments are trivial."""
         simple = {
             "add": self.add,
             "subtract": self.subtract,
@@ -225,7 +225,7 @@ class ExprBuilder:
         return self.forest.call(op, *args, **keywords)
 
     def fitted(self, right: Expr, fit: Fit) -> Expr:
-        """The value of which a part is to be `right`."""
+        """The value with `right` in place of the part that matched."""
         if fit.added is not None:
             core = right
             if fit.scale == -1 and fit.added.kind != "number":

@@ -16,14 +16,14 @@ from reference_engine.op import TABLE
 
 
 class ShapeMismatch(Exception):
-    """An expression whose shapes do not go together: no candidate."""
+    """The shapes of an expression do not fit together: no candidate."""
 
 
 @dataclass(eq=False, slots=True)
 class Expr:
-    """An operation, input or constant; equal ones of a forest are the same object.
+    """An operation, input or constant; equal expressions of a pool are the same object.
 
-    `origin` is the node of the program that it stood for first, None for what a rewrite made.
+    `origin` is the node of the program that it first stood for, None if a rewrite made it.
     """
 
     op: str
@@ -38,13 +38,13 @@ class Expr:
 
 
 class ExprPool:
-    """All expressions of one search. Raises Misfit where an operation does not fit."""
+    """All expressions of one search. Raises ShapeMismatch if arguments do not fit an operation."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self._known: dict[Any, Expr] = {}
         self._shapes: dict[Any, tuple[Shape, str]] = {}
-        self._memory: dict[Any, Any] = {}  # shapes that programs were built with
+        self._memory: dict[Any, Any] = {}  # cached shapes of built programs
         self.of_node: list[Expr] = []
         for index, node in enumerate(program.nodes):
             args = tuple(self.of_node[i] for i in node.args)
@@ -58,7 +58,7 @@ class ExprPool:
         return self._interned(Expr(CONSTANT, (), {}, (), kind, value))
 
     def call(self, op: str, *args: Expr, **keywords: Any) -> Expr:
-        """A row of the table on these arguments; keywords that are left out have their defaults."""
+        """A row of the table on these arguments; omitted keywords have their defaults."""
         row = TABLE[op]
         complete = {name: keywords.pop(name, default) for name, default in row.keywords.items()}
         complete.update(keywords)
@@ -78,7 +78,7 @@ class ExprPool:
         return self._interned(Expr(CUSTOM, tuple(args), {}, shape, "float", custom=rule))
 
     def replaced(self, root: Expr, old: Expr, new: Expr) -> Expr:
-        """`root` with `new` wherever `old` stood. Raises Misfit where the shapes differ."""
+        """`root` with `new` in place of every `old`. Raises ShapeMismatch if the shapes differ."""
         if (old.shape, old.kind) != (new.shape, new.kind):
             raise ShapeMismatch(f"{new.shape} in place of {old.shape}")
         done = {id(old): new}
@@ -93,7 +93,7 @@ class ExprPool:
         return done[id(root)]
 
     def to_program(self, root: Expr, span: Span) -> Program:
-        """The program whose output is `root`; what a rewrite made stands at `span`."""
+        """The program whose output is `root`; nodes that a rewrite made have the place `span`."""
         builder = Builder(self._memory)
         nodes = self.program.nodes
         place: dict[int, int] = {}
@@ -120,7 +120,7 @@ class ExprPool:
         return builder.program((place[id(root)],), self.program.text)
 
     def _interned(self, made: Expr) -> Expr:
-        """The expression of the forest that equals it."""
+        """The expression of the pool that equals this one."""
         # 0.0 and -0.0, 1 and 1.0 and True are different constants
         key = (
             made.op,
@@ -137,8 +137,8 @@ class ExprPool:
 def ordered(
     root: Expr, stop: Expr | None = None, known: Container[int] = frozenset()
 ) -> list[Expr]:
-    """`root` and everything that it is made of, arguments first; nothing below `stop`, and nothing
-    that is `known` by its id."""
+    """`root` and all its parts, arguments first; nothing below `stop`, and nothing whose id is
+    `known`."""
     order: list[Expr] = []
     seen: set[int] = set()
     waiting: list[tuple[Expr, bool]] = [(root, False)]
@@ -155,7 +155,7 @@ def ordered(
 
 
 def has_at_most(root: Expr, count: int) -> bool:
-    """Whether `root` is made of so few; of a large program no more is looked at."""
+    """Whether `root` has at most this number of parts; the count stops there."""
     seen = {id(root)}
     waiting = [root]
     while waiting and len(seen) <= count:

@@ -1,8 +1,7 @@
-"""Where a pattern fits.
+"""Match patterns with normal forms.
 
-`log(1 + exp(x))` fits modulo commutation and association, at any depth of sums and products:
-inside a longer sum or product it fits a part of it, and a factor before a sum or the reciprocal of
-a product is no obstacle.
+`log(1 + exp(x))` matches modulo commutation and association, at any depth of sums and products: it
+matches a part of a longer sum or product, also behind a factor of a sum or inside a reciprocal.
 """
 
 from __future__ import annotations
@@ -28,11 +27,9 @@ from gradcheck_cli.explain.algebra.patterns import NUMBERS, KeywordVariable
 
 Bindings = Mapping[str, Any]
 
-"""Relative: a constant like log(2) is often written with seven digits, and rounded to float32."""
-
 
 def match(algebra: Algebra, p: NormalForm, t: NormalForm, b: Bindings) -> Iterator[Bindings]:
-    """Every way in which the whole of `t` fits `p`, as bindings that go on from `b`."""
+    """All ways to match the whole of `t` with `p`, as bindings that extend `b`."""
     if p.kind == "variable":
         bound = b.get(p.op)
         if bound is not None:
@@ -91,7 +88,7 @@ def bound_value(algebra: Algebra, p: NormalForm, b: Bindings) -> NormalForm | No
 
 def _match_call(algebra: Algebra, p: NormalForm, t: NormalForm, b: Bindings) -> Iterator[Bindings]:
     if p.op == "power" and p.args[1].kind == "variable" and t.kind == "product":
-        # a constant power has become a product
+        # constant powers are products
         if t.value == 1 and len(t.parts) == 1 and p.args[1].op in NUMBERS:
             base, exponent = t.parts[0]
             for found in match(algebra, p.args[0], base, b):
@@ -113,7 +110,7 @@ def _match_all(
     if not ps:
         yield b
         return
-    # what is all variables is matched last: by then they are bound
+    # variables are matched last: by then they may be bound
     i = min(range(len(ps)), key=lambda j: ps[j].kind == "variable")
     for found in match(algebra, ps[i], ts[i], b):
         yield from _match_all(algebra, ps[:i] + ps[i + 1 :], ts[:i] + ts[i + 1 :], found)
@@ -141,8 +138,8 @@ def _match_keywords(
 def _in_order_of_binding(
     parts: tuple[tuple[NormalForm, float], ...],
 ) -> tuple[tuple[NormalForm, float], ...]:
-    """Compounds first: they bind variables. Variables that stand for constants last: they take the
-    coefficient that is left."""
+    """The parts in the order to match: compounds first, as they bind variables; variables for
+    constants last, as they take the remaining coefficient."""
 
     def rank(part: tuple[NormalForm, float]) -> int:
         norm, _ = part
@@ -160,8 +157,8 @@ def _factors(
     whole: bool,
     rest_key: str = "",
 ) -> Iterator[Bindings]:
-    """Factor by factor. `whole`: nothing of `t` may be left over; else what is left over is bound
-    to `rest_key`."""
+    """Match factor by factor. If `whole`, nothing of `t` may remain; else the rest is bound to
+    `rest_key`."""
     if not ps:
         if not whole:
             yield {**b, rest_key: t}
@@ -190,8 +187,8 @@ def _factors(
 
 
 def _scales(p: NormalForm, t: NormalForm, exponent: float) -> list[float]:
-    """Numbers that a sum among factors may be a multiple of the pattern's by: 1, and what makes the
-    constants equal; without constants, -1."""
+    """The multiples of the pattern's sum that a factor may be: 1, or the ratio of the constants; -1
+    too if there are none."""
     if p.kind != "sum" or t.kind != "sum":
         return [1.0]
     if p.value == 0 or t.value == 0:
@@ -212,8 +209,8 @@ def _match_root_of(
     whole: bool,
     rest_key: str,
 ) -> Iterator[Bindings]:
-    """The last factor of a pattern is a free variable: it takes everything, and one that stands
-    for a constant takes the coefficient."""
+    """Match the last factor, a free variable, with everything that remains; if it stands for a
+    constant, with the coefficient."""
     if p.op in NUMBERS:
         coefficient, factors = factors_of(t)
         left = algebra.product(factors)
@@ -224,7 +221,7 @@ def _match_root_of(
     if not whole:
         b = {**b, rest_key: algebra.number(1.0)}
     if t.kind == "number":
-        return  # nothing is left for it
+        return  # nothing remains
     if exponent == 1:
         yield from match(algebra, p, t, b)
         return
@@ -237,14 +234,14 @@ def _match_root_of(
     if exponent == int(exponent) and any((e / exponent) % 1 for _, e in factors):
         return
     if exponent < 0 and any(e > 0 for _, e in factors):
-        return  # x / y is no reciprocal
+        return  # x / y is not a reciprocal
     root = algebra.product([(f, e / exponent) for f, e in factors], coefficient ** (1 / exponent))
     if algebra.power(root, exponent) is t:
         yield from match(algebra, p, root, b)
 
 
 def _simpler(before: NormalForm, after: NormalForm) -> bool:
-    """Whether dividing took a factor away, or put another in its place."""
+    """Whether the division removed a factor, or replaced it by another."""
     return len(factors_of(after)[1]) <= len(factors_of(before)[1])
 
 
@@ -272,7 +269,7 @@ def _terms(
     whole: bool,
     rest_key: str = "",
 ) -> Iterator[Bindings]:
-    """Term by term of scale * pattern."""
+    """Match scale * pattern term by term."""
     if not ps:
         if not whole:
             yield {**b, rest_key: t}
@@ -288,7 +285,7 @@ def _terms(
         return
     if p.kind == "variable" and not others:
         if t.kind == "number" and p.op not in NUMBERS:
-            return  # nothing is left for it
+            return  # nothing remains
         known = b if whole else {**b, rest_key: algebra.number(0.0)}
         yield from match(algebra, p, algebra.scaled(t, 1 / (weight * scale)), known)
         return
@@ -300,13 +297,13 @@ def _terms(
 
 
 def _fewer(algebra: Algebra, before: NormalForm, after: NormalForm) -> bool:
-    """Whether subtracting took terms away."""
+    """Whether the subtraction removed terms."""
     return term_count(algebra, after) < term_count(algebra, before)
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A pattern fits a part of a value: value = scale * pattern^exponent (+ or *) rest."""
+    """A match of a pattern with a part of a value = scale * pattern^exponent (+ or *) rest."""
 
     bindings: Bindings
     scale: float = 1.0
@@ -317,8 +314,8 @@ class Fit:
 
 @cache
 def _needed(p: NormalForm) -> frozenset[str]:
-    """Operations without which nothing fits a pattern. What is made of constants alone may be a
-    number, and a power a product."""
+    """The operations that a form must contain to match a pattern. Operations on constants alone may
+    have become numbers, and powers products."""
     parts = (*p.args, *(part for part, _ in p.parts))
     own = {p.op} if p.kind == "call" and p.op != "power" and not all(map(_constant, p.args)) else ()
     return frozenset(own).union(*map(_needed, parts))
@@ -331,7 +328,7 @@ def _constant(p: NormalForm) -> bool:
 
 
 def fits(algebra: Algebra, p: NormalForm, t: NormalForm) -> Iterator[Fit]:
-    """Every way in which a part of `t` at its top fits `p`."""
+    """All ways to match a part at the top of `t` with `p`."""
     if not _needed(p) <= t.calls:
         return
     if p.kind == "product":
@@ -347,14 +344,14 @@ _REST = "(rest)"
 
 
 def _compounds(p: NormalForm) -> int:
-    """Parts of a pattern of which each needs one of its own."""
+    """The number of parts of a pattern that each need a part of their own."""
     return sum(part.kind != "variable" for part, _ in p.parts)
 
 
 def _fits_product(algebra: Algebra, p: NormalForm, t: NormalForm) -> Iterator[Fit]:
     if t.kind != "product" or _compounds(p) > len(t.parts):
         return
-    fraction = any(e > 0 for _, e in p.parts)  # 1 / f is no reason to look at f
+    fraction = any(e > 0 for _, e in p.parts)  # 1 / f alone does not invert a match
     for exponent in (1.0, -1.0) if fraction else (1.0,):
         parts = tuple((q, e * exponent) for q, e in _in_order_of_binding(p.parts))
         start = algebra.scaled(t, 1 / _scale(p.value, exponent))
@@ -373,7 +370,7 @@ def _fits_sum(algebra: Algebra, p: NormalForm, t: NormalForm) -> Iterator[Fit]:
         return
     parts = _in_order_of_binding(p.parts)
     (first, weight), others = parts[0], parts[1:]
-    if first.kind == "variable":  # x + 1 alone: the whole sum, as it stands
+    if first.kind == "variable":  # such as x + 1: match the whole sum
         for found in match(algebra, p, t, {}):
             yield Fit(found)
         return

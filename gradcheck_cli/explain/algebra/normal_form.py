@@ -1,12 +1,12 @@
 """Expressions up to commutation and association: flattened sums and products.
 
-    sum       const + sum of coefficient * term
-    product   coefficient * product of factor ^ exponent
-    call      any other operation, arguments and keywords
-    atom      an input, or what is not looked into
-    number, variable (of a pattern)
+sum       const + sum of coefficient * term
+product   coefficient * product of factor ^ exponent
+call      any other operation, arguments and keywords
+atom      an input, or an expression that is not analysed
+number, variable (of a pattern)
 
-Negation, subtraction, division, reciprocals, squares, roots and constant powers are all in sums and
+Negation, subtraction, division, reciprocals, squares, roots and constant powers are sums and
 products, so that one pattern serves `1 / exp(x)`, `exp(x) ** -1` and `reciprocal(exp(x))`.
 """
 
@@ -21,16 +21,16 @@ from gradcheck_cli.domain.thresholds import Residue
 Kind = Literal["sum", "product", "call", "atom", "number", "variable"]
 
 MOST_TERMS = 12
-CANCELLED: Residue = 1e-15  # of the largest coefficient of a sum
-ZERO: Residue = 1e-12  # of an exponent or a constant
-"""A longer sum or product is not looked into: no rule speaks of so many terms, and a chain of a
-thousand would cost a million."""
+"""Longer sums and products are atoms: no rule has so many terms, and a chain of a thousand would
+take a million steps."""
+CANCELLED: Residue = 1e-15  # relative to the largest coefficient of a sum
+ZERO: Residue = 1e-12  # below this, an exponent or a constant is zero
 
 
 class NormalForm:
-    """A normal form; equal ones of one algebra are the same object.
+    """A normal form; equal forms of one algebra are the same object.
 
-    value       of a number; the constant term of a sum; the coefficient of a product
+    value       the number; the constant term of a sum; the coefficient of a product
     parts       (term, coefficient) of a sum, (factor, exponent) of a product
     op, args, keywords      of a call; `op` is also the name of a variable
     expr        an expression that has this form (of patterns: None)
@@ -64,7 +64,7 @@ class NormalForm:
 
 
 class Algebra:
-    """Makes normal forms."""
+    """Creates normal forms."""
 
     def __init__(self) -> None:
         self._known: dict[Any, NormalForm] = {}
@@ -151,7 +151,7 @@ class Algebra:
         return self._interned(key, "product", value=coefficient, parts=tuple(kept))
 
     def _turned(self, norm: NormalForm) -> NormalForm:
-        """What an even function takes: of a - b and b - a always the same one."""
+        """The argument of an even function: the same form for a - b and b - a."""
         turns = norm.kind == "sum" and norm.value == 0 and norm.parts[0][1] < 0
         turns |= norm.kind == "product" and norm.value < 0
         return self.scaled(norm, -1.0) if turns else norm
@@ -172,7 +172,7 @@ class Algebra:
         return self.product([(base, exponent)])
 
     def split(self, norm: NormalForm) -> tuple[float, NormalForm | None]:
-        """coefficient and core: norm = coefficient * core; a number has no core."""
+        """(coefficient, core) with norm = coefficient * core; a number has no core."""
         if norm.kind == "number":
             return norm.value, None
         if norm.kind == "product" and norm.value != 1:
@@ -204,13 +204,13 @@ def terms_of(
 
 
 def term_count(algebra: Algebra, norm: NormalForm) -> int:
-    """Terms of any form as a sum, its constant among them."""
+    """The number of terms of any form as a sum, including its constant."""
     constant, terms = terms_of(algebra, norm)
     return len(terms) + (constant != 0)
 
 
 def _same(value: float) -> float:
-    """Twelve digits: coefficients that were computed in two ways are one number."""
+    """The value to twelve digits, so that coefficients computed in two ways are equal."""
     return float(f"{value:.12g}") + 0.0 if math.isfinite(value) else value
 
 
@@ -223,7 +223,7 @@ def _power(base: float, exponent: float) -> float:
 
 
 def normal(algebra: Algebra, known: dict[int, NormalForm], expr: Any) -> NormalForm:
-    """The normal form of an expression; `known` remembers those that were found before."""
+    """The normal form of an expression; `known` caches the forms by id."""
     found = known.get(id(expr))
     if found is None:
         from gradcheck_cli.explain.algebra.expressions import ordered
@@ -283,8 +283,8 @@ _EXPONENTS = {"square": 2.0, "sqrt": 0.5, "rsqrt": -0.5, "reciprocal": -1.0}
 
 
 def folded_value(op: str, args: Sequence[float]) -> float | None:
-    """The value of a function of numbers; None where the row is not one of each element by itself.
-    A number stands for an array of any shape, all of whose elements it is (x / x is 1)."""
+    """The value of a function of numbers; None if the row is not elementwise. (A number stands for
+    an array of any shape with equal elements: x / x is 1.)"""
     import numpy as np
 
     from reference_engine.op import TABLE

@@ -1,7 +1,7 @@
-"""Patterns in the words of the formula language.
+"""Patterns in the formula language.
 
-Small letters stand for any value, `c`, `d`, `k` and `n` for constants; capital letters for static
-arguments, `**K` for all that are not written.
+Small letters match any value, `c`, `d`, `k` and `n` only constants; capital letters match static
+arguments, `**K` all those that are not written.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OPERATORS: dict[type[ast.AST], str] = {
 
 @dataclass(frozen=True, slots=True)
 class KeywordVariable:
-    """Stands for the value of a static argument; `rest`: for all that are not written."""
+    """Matches the value of a static argument, or if `rest`, all that are not written."""
 
     name: str
     rest: bool = False
@@ -48,7 +48,7 @@ def parsed(text: str) -> ast.expr:
 
 
 def operation(node: ast.AST) -> tuple[str, list[ast.expr], dict[str, Any]] | None:
-    """(row, arguments, keywords) of an operation of a pattern; None for names and numbers."""
+    """(row, arguments, keywords) of an operation in a pattern; None for names and numbers."""
     if isinstance(node, ast.BinOp):
         return _OPERATORS[type(node.op)], [node.left, node.right], {}
     if isinstance(node, ast.UnaryOp):
@@ -79,8 +79,8 @@ def _keyword(keyword: ast.keyword) -> tuple[str, Any]:
 
 @cache
 def pattern(text: str) -> NormalForm:
-    """The normal form of a pattern. Each has an algebra of its own: the order of its parts is that
-    of its text, whichever patterns were read before."""
+    """The normal form of a pattern. Each pattern has its own algebra, so that the order of its
+    parts is that of its text, whichever patterns were parsed before."""
     return _pattern(Algebra(), parsed(text))
 
 

@@ -1,8 +1,8 @@
-"""The catalogue of stable forms: `from -> to`, each with the condition on which the two are equal.
+"""The catalogue of stable forms: `from -> to`, each with the condition under which both are equal.
 
-A rule only proposes. What it proposes counts after it was tried: value and gradient against the
-truth, at the failing point and around it. No rule adds an epsilon or clips: that changes the
-function, and often makes its gradient zero without a word.
+A rule only proposes. A proposal counts after it was tried: value and gradient are compared with the
+truth, at the failing point and around it. No rule adds an epsilon or clips: this changes the
+function, and often makes its gradient silently zero.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def binomial(site: Site) -> Iterator[Expr]:
     found = {part[0][1]: c for part, (_, c) in zip(factors, norm.parts, strict=True)}
     n = len(found)
     if n < 4 or set(found) != set(map(float, range(1, n + 1))):
-        return  # shorter ones have rules of their own
+        return  # other rules handle shorter ones
     root = -found[n - 1.0] / (n * found[float(n)])
     found[0.0] = norm.value
     wanted = ((math.comb(n, int(k)) * found[float(n)] * (-root) ** (n - k), k) for k in found)
@@ -70,7 +70,7 @@ def divided_through(site: Site) -> Iterator[tuple[Expr, tuple[Expr, ...]]]:
         ]
         if n <= 0 or not any(rid):
             continue
-        # 1 / x ** 2 would be derived through x ** 4
+        # the derivative of 1 / x ** 2 would contain x ** 4
         inverse = shop.power(shop.divide(shop.number(1), shop.expr(x)), n)
         constant = shop.multiply(shop.number(total.value), inverse)
         divided = shop.add(constant, shop.expr(shop.algebra.sum(terms)))

@@ -17,7 +17,7 @@ from gradcheck_cli.explain.rewrites.rule import Rewrite, Site, by_hand, rule
 
 
 def _one_axis(x: Expr, axis: Any) -> int | None:
-    """The axis that a reduction runs over, counted from the last, if it is a single one."""
+    """The axis of a reduction over a single axis, counted from the last; None for several."""
     axes = axis if isinstance(axis, tuple) else range(len(x.shape)) if axis is None else (axis,)
     return axes[0] - len(x.shape) * (axes[0] >= 0) if len(axes) == 1 else None
 
@@ -72,7 +72,7 @@ def tempered_softmax(site: Site) -> Iterator[Expr]:
 
 
 def _others(site: Site, x: Expr, index: tuple[Any, ...]) -> Expr | None:
-    """x without the entry at `index`; None where that is no single one of a vector."""
+    """x without the entry at `index`; None unless that is one entry of a vector."""
     if len(x.shape) != 1 or len(index) != 1 or not isinstance(index[0], int):
         return None
     i, count = index[0] % x.shape[0], x.shape[0]

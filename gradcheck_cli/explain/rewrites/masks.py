@@ -1,4 +1,4 @@
-"""Masked branches: what is not chosen must not be computed where it is not finite.
+"""Masked branches: a branch that is not selected must not be computed where it is not finite.
 
 Source: JAX FAQ, gradients contain NaN where using where (the double where).
 """
@@ -14,11 +14,11 @@ from gradcheck_cli.explain.algebra.expressions import Expr, ShapeMismatch, order
 from gradcheck_cli.explain.rewrites.rule import Rewrite, Site, by_hand, rule
 
 _SAFE = (1, 0)
-"""Numbers at which most functions are finite, with their derivatives."""
+"""Numbers at which most functions and their derivatives are finite."""
 
 
 def _leaves(branch: Expr, mask: Expr) -> list[Expr]:
-    """Floating inputs of a branch that go with the mask element by element."""
+    """Floating-point inputs of a branch that broadcast with the mask elementwise."""
     found = []
     for expr in ordered(branch):
         if expr.op == INPUT and expr.kind == "float":
@@ -34,7 +34,7 @@ def _leaves(branch: Expr, mask: Expr) -> list[Expr]:
 def _shielded(
     site: Site, branch: Expr, keep: Expr, chosen: bool, safe: int, but: Expr | None = None
 ) -> Expr:
-    """The branch with every input but one replaced by `safe` where the branch is not used."""
+    """The branch with every input except `but` replaced by `safe` where the branch is not used."""
     forest, shop = site.workshop.forest, site.workshop
     result = branch
     for leaf in _leaves(branch, keep):
@@ -73,7 +73,7 @@ def mask_by_multiplication(site: Site) -> Iterator[Expr]:
     for mask in _above(expr):
         value = site.value(mask)
         beside = {id(part) for part in ordered(expr, stop=mask)} - {id(mask)}
-        # x / sqrt(x ** 2 + y ** 2) is no mask times a number
+        # in x / sqrt(x ** 2 + y ** 2), x is not a mask
         own = any(id(part) in beside for part in ordered(mask) if part.op == INPUT)
         if own or value is None or not np.any(value == 0):
             continue
@@ -84,7 +84,7 @@ def mask_by_multiplication(site: Site) -> Iterator[Expr]:
 
 
 def _above(expr: Expr) -> Iterator[Expr]:
-    """The factors of a product, and of the numerator of a fraction, but for constants."""
+    """The factors of a product and of a fraction's numerator, except constants."""
     if expr.op == "divide":
         yield from _above(expr.args[0])
     elif expr.op == "multiply":

@@ -14,7 +14,7 @@ from gradcheck_cli.domain.thresholds import Residue
 from gradcheck_cli.explain.algebra.expressions import Expr
 from gradcheck_cli.explain.rewrites.rule import Rewrite, Site, by_hand, rule
 
-RECIPROCAL: Residue = 1e-6  # of n * (1 / n), where 1 / n is written with seven digits
+RECIPROCAL: Residue = 1e-6  # tolerance of n * (1 / n), if 1 / n is written with seven digits
 _SAFE_ROOT = "where(x > 0, sqrt(where(x > 0, x, 1)), 0)"
 
 
@@ -29,7 +29,7 @@ def scaled_root_of_squares(site: Site) -> Iterator[tuple[Expr, tuple[Expr, ...]]
                 continue
             largest = call("max", call("abs", x), axis=axis, keepdims=True)
             m = call("stop_gradient", largest)
-            if axis is None:  # one number: no need to keep the axes
+            if axis is None:  # one number, without axes
                 m = call("stop_gradient", call("max", call("abs", x)))
             inside = shop.power(shop.divide(x, m), 2)
             root = call("sqrt", call("sum", inside, axis=axis, keepdims=fit.bindings["B"]))
@@ -123,7 +123,7 @@ def halves(site: Site) -> Iterator[Expr]:
 
 
 def _scaled(names: str) -> Rewrite:
-    """The root of a few squares, which are scaled by the largest."""
+    """The rule for the root of a few squares, scaled by the largest."""
     largest = f"abs({names[0]})"
     for name in names[1:]:
         largest = f"maximum({largest}, abs({name}))"

@@ -1,4 +1,4 @@
-"""Fractions of polynomials: what cancels is divided away exactly, and the rest is factored.
+"""Fractions of polynomials: common factors are divided out exactly, and the rest is factored.
 
 Exact arithmetic is python-flint's (`fmpq_mpoly`).
 """
@@ -15,11 +15,11 @@ from gradcheck_cli.domain.program import CONSTANT
 from gradcheck_cli.explain.algebra.expressions import Expr, ShapeMismatch, has_at_most, ordered
 from gradcheck_cli.explain.rewrites.rule import Rewrite, Site, by_hand
 
-LARGEST = 60  # operations, inputs and constants
+LARGEST = 60  # the most operations, inputs and constants of an expression
 MOST_ATOMS = 5
-DENOMINATOR = 2**10  # of a constant that a person wrote as an exact number
-HIGHEST = 8  # power
-MOST_TERMS = 2_000  # of a product before it is expanded: a few milliseconds
+DENOMINATOR = 2**10  # the largest of a constant that a person meant exactly
+HIGHEST = 8  # the highest power
+MOST_TERMS = 2_000  # the most terms of a product to expand, in a few milliseconds
 _RATIONAL = frozenset(
     ("add", "subtract", "multiply", "divide", "negative", "square", "reciprocal", "power")
 )
@@ -34,7 +34,7 @@ def _is_rational(expr: Expr) -> bool:
 
 
 def _inside(expr: Expr) -> tuple[list[Expr], list[Expr]]:
-    """Its rational operations, arguments first, and what they are made of."""
+    """Its rational operations, arguments first, and the atoms that they are made of."""
     made: list[Expr] = []
     atoms: dict[Expr, None] = {}
     waiting = [(expr, False)]
@@ -62,13 +62,13 @@ def _exact(constant: Expr) -> Fraction:
 
 
 def _affordable(*fractions: tuple[Any, Any]) -> None:
-    """Raises Misfit where the product of all of them is too long."""
+    """Raises ShapeMismatch if the product of all of them is too long."""
     if math.prod(max(len(above), len(below)) for above, below in fractions) > MOST_TERMS:
         raise ShapeMismatch("too long a polynomial")
 
 
 def _operation(expr: Expr, args: list[tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Numerator and denominator."""
+    """Numerator and denominator of the result."""
     (a, b), op = args[0], expr.op
     if op == "negative":
         return -a, b
@@ -109,7 +109,7 @@ def _fraction(made: list[Expr], atoms: list[Expr], variables: list[Expr]) -> tup
 
 
 def _polynomial(site: Site, polynomial: Any, variables: list[Expr]) -> Expr:
-    """As a sum of products, what is positive first."""
+    """The polynomial as a sum of products, positive terms first."""
     shop = site.workshop
     total = shop.number(0)
     terms = sorted(polynomial.terms(), key=lambda term: term[1] < 0)
@@ -123,7 +123,7 @@ def _polynomial(site: Site, polynomial: Any, variables: list[Expr]) -> Expr:
 
 
 def _factored(site: Site, polynomial: Any, variables: list[Expr]) -> tuple[Fraction, Expr | None]:
-    """Its content, and the product of its factors; None of a constant."""
+    """The content of the polynomial, and the product of its factors; None for a constant."""
     content, factors = polynomial.factor()
     shop = site.workshop
     parts = [shop.power(_polynomial(site, p, variables), int(n)) for p, n in factors]

@@ -1,4 +1,4 @@
-"""One rule of the catalogue of rewrites."""
+"""Rules of the catalogue of rewrites."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from gradcheck_cli.explain.algebra.patterns import parsed, pattern
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a rule puts in the place of an expression, and where the two are equal. `kink`: what the
-    new one has, and where, at points at which the old one has no derivative."""
+    """A replacement for an expression, and the conditions under which both are equal. `kink`: its
+    value at points where the old one has no derivative, and where these are."""
 
     rule: Rewrite
     new: Expr
@@ -29,8 +29,8 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """An expression that a rule looks at. `value` has the value of an expression at the failing
-    point, in float64 (None where it is not known)."""
+    """An expression that a rule examines. `value` returns the value of an expression at the failing
+    point, in float64 (None if unknown)."""
 
     workshop: ExprBuilder
     expr: Expr
@@ -38,7 +38,7 @@ class Site:
     value: Callable[[Expr], Array | None]
 
     def fits(self, text: str) -> Iterator[Fit]:
-        """Where a pattern fits the expression."""
+        """All matches of a pattern with the expression."""
         wanted, target = pattern(text), self.workshop.norm(self.expr)
         if wanted.kind == target.kind:
             yield from fits(self.workshop.algebra, wanted, target)
@@ -47,15 +47,15 @@ class Site:
         return self.workshop.forest.call(op, *args, **keywords)
 
     def fitted(self, new: Expr, fit: Fit) -> Expr:
-        """The whole expression with `new` for the part that fitted."""
+        """The whole expression with `new` in place of the part that matched."""
         return self.workshop.fitted(new, fit)
 
 
 class Rewrite:
     """`left -> right`, equal in value and gradient where all conditions hold.
 
-    last    it prepares for no other rule
-    broad   it fits nearly everywhere: it stands alone
+    last    no other rule may follow
+    broad   it matches nearly everywhere, so it is not combined with other rules
     """
 
     text: str
@@ -64,13 +64,13 @@ class Rewrite:
     broad: bool = False
 
     def proposals(self, site: Site) -> Iterator[Proposal]:
-        """What may stand in place of the expression."""
+        """The replacements for the expression."""
         raise NotImplementedError
 
 
 class Rule(Rewrite):
-    """A rule whose sides are formulas. `kink`: "VALUE where FORMULA", what the right side has where
-    the left has no derivative."""
+    """A rule whose sides are formulas. `kink`, "VALUE where FORMULA", is the value of the right
+    side where the left has no derivative."""
 
     def __init__(
         self,
@@ -153,13 +153,13 @@ class Handwritten(Rewrite):
 def rule(
     left: str, right: str, *conditions: str, kink: str = "", broad: bool = False, text: str = ""
 ) -> Rule:
-    """A rule whose sides are formulas, with the conditions on which they are equal; `text` says it
-    in fewer words than the sides."""
+    """A rule whose sides are formulas, with the conditions under which they are equal; `text`
+    describes it more briefly than the sides."""
     return Rule(left, right, *conditions, kink=kink, broad=broad, text=text)
 
 
 def by_hand(broad: bool = False) -> Callable[[Function], Handwritten]:
-    """Makes a function a rule."""
+    """Turn a function into a rule."""
 
     def decorate(function: Function) -> Handwritten:
         return Handwritten(function, broad)

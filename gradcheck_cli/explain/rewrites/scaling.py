@@ -1,7 +1,8 @@
-"""Numbers divided by the largest of them, where that changes the result by a known power of it.
+"""Divide numbers by the largest of them, if that changes the result by a known power of it.
 
-What is homogeneous of degree k, f(c x) = c^k f(x), needs no number that is larger or smaller than
-the result and its inputs: x / sqrt(x^2 + y^2), the overlap of two boxes, (s / r)^12 - (s / r)^6.
+A function that is homogeneous of degree k, f(c x) = c^k f(x), needs no intermediate number larger
+or smaller than its result and inputs: x / sqrt(x^2 + y^2), the overlap of two boxes, (s / r)^12 -
+(s / r)^6.
 
 Sources: Higham, Accuracy and stability of numerical algorithms, 27.8; Blue, A portable Fortran
 program to find the Euclidean norm of a vector, 1978.
@@ -22,12 +23,12 @@ from gradcheck_cli.domain.thresholds import Residue
 from gradcheck_cli.explain.algebra.expressions import Expr, has_at_most, ordered
 from gradcheck_cli.explain.rewrites.rule import Rewrite, Site, by_hand
 
-LARGEST = 60  # operations of a part that is scaled: what a person would write anew
+LARGEST = 60  # the most operations of a scaled part: as many as a person would rewrite
 MOST_INPUTS = 16
-TINY: Residue = 1e-9  # of degrees, which are sums of a few exponents
+TINY: Residue = 1e-9  # tolerance of degrees, which are sums of a few exponents
 
 Degrees = Mapping[Expr, float]
-"""Of a value, by input: by which power of the factor it grows when that input does."""
+"""The degree of a value in each input: the power of the factor by which the input is scaled."""
 _NOTHING: Degrees = {}
 
 _POWERS = {
@@ -53,7 +54,7 @@ _SAME, _COMPARED, _PRODUCTS, _SITES = (frozenset(words.split()) for words in _WO
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """degrees     of the value; None of one without inputs, which is of any degree
+    """degrees     of the value; None if it has no inputs, and thus any degree
     ties        combinations of degrees that must be 0, or nothing is known
     """
 
@@ -69,7 +70,7 @@ def _plus(a: Degrees, b: Degrees, times: float = 1.0) -> Degrees:
 
 
 def _part(expr: Expr, parts: Mapping[int, _Part]) -> _Part:
-    """One operation, from its arguments."""
+    """The degrees of one operation, from its arguments."""
     if expr.op == INPUT:
         return _Part({expr: 1.0} if expr.kind == "float" else None)
     args = [parts[id(arg)] for arg in expr.args]
@@ -90,8 +91,8 @@ def _part(expr: Expr, parts: Mapping[int, _Part]) -> _Part:
 
 
 def _degrees(expr: Expr, args: Sequence[_Part], given: Sequence[Degrees]) -> Degrees | None:
-    """Of an operation whose arguments may have different degrees; None of a function that takes and
-    gives numbers without a unit, as most do. `given` are the degrees that are known of `args`."""
+    """The degrees of an operation whose arguments may differ in degree; None for a function of
+    plain numbers, as most are. `given` are the known degrees of `args`."""
     if expr.op in _PRODUCTS:
         return reduce(_plus, given)
     if expr.op == "divide":
@@ -110,7 +111,8 @@ def _key(degrees: Degrees) -> tuple[tuple[Expr, float], ...]:
 
 
 def _parts(site: Site) -> dict[int, _Part] | None:
-    """All parts of the expression, or None where there are too many, or what is not known."""
+    """The parts of all subexpressions; None if there are too many, or a custom gradient among
+    them."""
     known: dict[int, _Part] = site.workshop.proposed.setdefault(scaled_by_the_largest, {})
     if not has_at_most(site.expr, LARGEST):
         return None
@@ -124,8 +126,8 @@ def _parts(site: Site) -> dict[int, _Part] | None:
 
 
 def _free(inputs: Sequence[Expr], ties: Sequence[Degrees]) -> Iterator[dict[Expr, float]]:
-    """Independent ways to scale the inputs in which all ties hold: the null space of the ties, by
-    Gauss and Jordan."""
+    """Independent directions in which the inputs can be scaled so that all ties hold: the null
+    space of the ties, by Gauss-Jordan elimination."""
     rows = [[tie.get(x, 0.0) for x in inputs] for tie in ties]
     pivots: list[int] = []
     for column in range(len(inputs)):
@@ -153,7 +155,7 @@ def _degree(degrees: Degrees | None, weights: Mapping[Expr, float]) -> float:
 
 
 def _by(site: Site, value: Expr, m: Expr, degree: float) -> Expr:
-    """value * m ** degree, by steps that overflow only where the result does."""
+    """value * m ** degree, in steps that overflow only if the result does."""
     shop = site.workshop
     step = shop.multiply if degree > 0 else shop.divide
     whole = int(abs(degree) + TINY)
@@ -167,7 +169,7 @@ def _by(site: Site, value: Expr, m: Expr, degree: float) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Inputs with their weights, and what they are divided by."""
+    """Inputs with their weights, and the number that they are divided by."""
 
     weights: Mapping[Expr, float]
     m: Expr
@@ -184,7 +186,7 @@ def _group(site: Site, weights: Mapping[Expr, float]) -> _Group:
 
 
 def _rewritten(site: Site, parts: Mapping[int, _Part], groups: Sequence[_Group]) -> Expr:
-    """The expression with every input divided, and every constant beside one as it must be."""
+    """The expression with every input divided, and the constants next to them scaled to match."""
     made: dict[int, Expr] = {}
     for expr in ordered(site.expr):
         new = expr
@@ -207,7 +209,7 @@ def _rewritten(site: Site, parts: Mapping[int, _Part], groups: Sequence[_Group])
 def _with_constants(
     site: Site, expr: Expr, args: list[Expr], parts: Mapping[int, _Part], groups: Sequence[_Group]
 ) -> list[Expr]:
-    """The arguments; those without inputs stand beside others of this degree."""
+    """The arguments, with those without inputs scaled to the degree of the others."""
     given: list[Any] = [parts[id(arg)].degrees for arg in expr.args]
     measured = given[1:] if expr.op == "where" else given
     degrees = next((degrees for degrees in measured if degrees is not None), None)
@@ -249,7 +251,7 @@ def _least_is_one(weights: Degrees) -> Degrees:
 
 
 def _joined(each: Sequence[Degrees]) -> list[Degrees]:
-    """Weights that share inputs, as one: b, a and c of b * b - a * c all alike."""
+    """Directions that share inputs, joined into one: b, a and c of b * b - a * c scale alike."""
     joined: list[Degrees] = []
     for one in each:
         sharing = [other for other in joined if other.keys() & one.keys()]
@@ -261,8 +263,8 @@ def _joined(each: Sequence[Degrees]) -> list[Degrees]:
 def _helps(
     site: Site, inside: Sequence[Expr], parts: Mapping[int, _Part], weights: Sequence[Degrees]
 ) -> bool:
-    """Whether some value is farther from 1 than the inputs and the result are, if all these inputs
-    are far from 1."""
+    """Whether some intermediate value is farther from 1 than the inputs and the result, if all
+    these inputs are far from 1."""
 
     def degree(part: Expr) -> float:
         return abs(sum(_degree(parts[id(part)].degrees, one) for one in weights))

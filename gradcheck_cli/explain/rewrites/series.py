@@ -22,7 +22,7 @@ _MOST_TERMS = 40
 
 
 class Series(Rewrite):
-    """`left` as x^lead * sum of coefficient(k) x^(step k) where |x| < 1."""
+    """`left` as x^lead * sum of coefficient(k) x^(step k) where |x| < radius."""
 
     last = True
 
@@ -38,8 +38,8 @@ class Series(Rewrite):
         far: str = "",
         radius: float = 1.0,
     ) -> None:
-        """`left` is `front` times x^lead times the series in `argument`, of which `far` is a
-        formula in `u` that is right where |u| >= 1."""
+        """`left` is `front` times x^lead times the series in `argument`; `far` is a formula in `u`
+        that is accurate where |u| >= radius."""
         self.left = left
         self.conditions = conditions
         self._argument = argument
@@ -80,7 +80,7 @@ class Series(Rewrite):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """x^lead * sum of coefficient_k x^(step k), good enough where |x| < radius."""
+    """x^lead * sum of coefficient_k x^(step k), accurate enough where |x| < radius."""
 
     coefficients: tuple[float, ...]
     step: int
@@ -89,16 +89,16 @@ class Part:
 
 
 def at_zero(site: Site, x: Expr) -> tuple[str, Expr]:
-    """What a series has where the form that it stands for has no derivative."""
+    """The kink of a series: the limit, at 0, where the original form has no derivative."""
     return "the limit", site.call("equal", x, site.workshop.number(0))
 
 
 def double_where(site: Site, x: Expr, part: Part, front: Expr, far: Callable[[Expr], Expr]) -> Expr:
-    """`front` times the series near 0, elsewhere `far` of the argument."""
+    """`front` times the series near 0, and `far` of the argument elsewhere."""
     shop, call = site.workshop, site.call
     lead = None
     if x.op == "sqrt" and part.step == 2 and part.lead % 2 == 0:
-        # the square of a root is no root: nothing is infinite at 0
+        # a series in the square avoids the root, whose derivative is infinite at 0
         square = x.args[0]
         near = call("less", square, shop.number(part.radius**2))
         away = call("sqrt", call("where", near, shop.number(1), square))
@@ -115,7 +115,7 @@ def double_where(site: Site, x: Expr, part: Part, front: Expr, far: Callable[[Ex
 
 
 def _polynomial(site: Site, coefficients: Sequence[float], u: Expr) -> Expr:
-    """By Horner's rule."""
+    """The polynomial by Horner's rule."""
     shop = site.workshop
     total = shop.number(coefficients[-1])
     for c in reversed(coefficients[:-1]):
@@ -131,9 +131,9 @@ def _coefficients(
 
 
 def needed(series: Iterable[float], fmt: FloatFormat, edge: float) -> tuple[float, ...]:
-    """As many as the derivative needs at the edge, where a power more is a factor of `edge`: the
-    first that are left out are below half an ulp of it, k times the coefficient. All of them where
-    they are too few."""
+    """The coefficients that the derivative needs at the edge, where each power multiplies a term by
+    `edge`: the omitted ones, times k, are below half an ulp of it. All of them if they are too
+    few."""
     found: list[float] = []
     for k, c in enumerate(series):
         found.append(_short(c, fmt))
@@ -147,7 +147,7 @@ def needed(series: Iterable[float], fmt: FloatFormat, edge: float) -> tuple[floa
 
 
 def _short(value: float, fmt: FloatFormat) -> float:
-    """The shortest decimal that is rounded to the same number of the format."""
+    """The shortest decimal that rounds to the same number of the format."""
     for digits in range(1, 17):
         short = float(f"{value:.{digits - 1}e}")
         if fmt.round(short) == fmt.round(value):

@@ -1,7 +1,7 @@
-"""Any function of one number near 0, as its Taylor series there.
+"""Replace a function of one number near 0 by its Taylor series.
 
-Power series in ball arithmetic (python-flint's `arb_series`): what cancels or has a removable
-singularity in floats is divided exactly, leading powers first.
+Power series are computed in ball arithmetic (python-flint's `arb_series`): cancelling terms and
+removable singularities are divided exactly, leading powers first.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from gradcheck_cli.explain.algebra.expressions import Expr, ShapeMismatch, order
 from gradcheck_cli.explain.rewrites.rule import Proposal, Rewrite, Site
 from gradcheck_cli.explain.rewrites.series import Part, at_zero, double_where, needed
 
-TERMS = 48  # of the series; what divides it takes some away
-BITS = 512  # of which the longest of these series lose a few dozen
-ZERO: Residue = 2.0**-300  # what is no farther from 0 than this is a zero that was rounded
-MOST = 16  # coefficients of a formula that a person would write
+TERMS = 48  # of the series; a division removes some
+BITS = 512  # the longest of these series lose a few dozen
+ZERO: Residue = 2.0**-300  # a coefficient below this is zero, rounded
+MOST = 16  # the most coefficients that a person would write
 RADII: tuple[Spread, ...] = (
     1.0,
     0.5,
     0.25,
     0.125,
 )  # powers of two, so that only the last is rounded
-LARGEST = 24  # operations of a function that is developed
+LARGEST = 24  # the most operations of a function to expand
 
 Function = Callable[..., Any]
 
 
 class _NoSeries(Exception):
-    """The function has no Taylor series at 0, or one that is not known here."""
+    """The function has no Taylor series at 0, or none that can be computed here."""
 
 
 def _tanh(x: Any) -> Any:
@@ -65,7 +65,7 @@ FUNCTIONS: Mapping[str, Function] = {
 
 
 class Taylor(Rewrite):
-    """Only for what is worth it: a sum, difference or quotient that stands near 0."""
+    """Proposes a series only where it is worth it: for a sum, difference or quotient near 0."""
 
     text = "f(x), where terms cancel near x = 0 -> its Taylor series there, in a double where"
     conditions = ()
@@ -91,8 +91,8 @@ def _at(site: Site, x: Expr, away: Expr) -> Expr:
 
 
 def _arguments(expr: Expr) -> Iterator[Expr]:
-    """What the whole expression is a function of, element by element: nearest to the inputs
-    first."""
+    """The subexpressions that the whole expression is an elementwise function of, nearest to the
+    inputs first."""
     inside = [part for part in ordered(expr) if part.op != CONSTANT]
     for x in inside:
         if x is expr or x.kind != "float" or x.shape != expr.shape:
@@ -111,7 +111,7 @@ def _developed(part: Expr, x: Expr) -> bool:
 
 
 def _part(site: Site, x: Expr) -> Part:
-    """The series of the expression in `x`, as long as it has to be."""
+    """The series of the expression in `x`, as long as needed."""
     coefficients = _developed_in(site.expr, x)
     lead = next((k for k, c in enumerate(coefficients) if c), None)
     if lead is None:
@@ -140,7 +140,7 @@ def _developed_in(expr: Expr, x: Expr) -> list[float]:
         if not all(c.is_finite() and c.rad() < ZERO for c in coefficients):
             raise _NoSeries("a coefficient is not known")
         found = [float(c) for c in coefficients]
-        return found + [0.0] * (TERMS - len(found))  # of a polynomial; of others far beyond MOST
+        return found + [0.0] * (TERMS - len(found))  # exact for polynomials
     except (ValueError, ZeroDivisionError, OverflowError, TypeError) as error:
         raise _NoSeries(str(error)) from error
     finally:
@@ -148,7 +148,7 @@ def _developed_in(expr: Expr, x: Expr) -> list[float]:
 
 
 def _series(part: Expr, args: list[Any], make: Callable[[list[Any]], Any]) -> Any:
-    """One operation on power series. Raises what flint raises where there is none."""
+    """One operation on power series. Raises the exceptions of flint if there is no series."""
     if part.op == CONSTANT:
         return make([part.value])
     if part.op == "power":
@@ -161,7 +161,7 @@ def _series(part: Expr, args: list[Any], make: Callable[[list[Any]], Any]) -> An
         made = whole if exponent >= 0 else 1 / whole
     else:
         made = FUNCTIONS[part.op](*args)
-    # a zero that is known up to its rounding is one, or nothing could be divided by its power
+    # round tiny coefficients to zero, so that a division can cancel leading powers
     return make([0 if c.contains(0) and abs(c) < ZERO else c for c in made.coeffs()] or [0])
 
 
