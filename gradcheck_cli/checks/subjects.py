@@ -81,7 +81,8 @@ class Subjects:
 
     def uncast(self, narrow: Subject, digits: str) -> Subject | None:
         """Bind the layer in float64 without its casts. None if it does not run that way, still
-        casts, or disagrees with `narrow` by more than the precision of `digits` explains."""
+        casts, or draws other random numbers than `narrow`, whose values have the precision of
+        `digits`."""
         wide = where_it_runs(lambda: self.bound("float64", uncast=True), None)
         if wide is None:
             return None

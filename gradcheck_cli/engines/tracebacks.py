@@ -138,8 +138,8 @@ def raise_if_internal(error: BaseException) -> None:
 
 
 def where_it_runs(look: Callable[[], T], nothing: T) -> T:
-    """What a look at the layer shows; `nothing` where the layer does not run for it: at these
-    numbers, in this dtype or mode, or while it is watched. Raises what began in our own code."""
+    """Return the result of `look`, or `nothing` if the layer does not run for it: at these numbers,
+    in this dtype or mode, or while watched. Raises exceptions of gradcheck's own code."""
     try:
         return look()
     except Exception as error:

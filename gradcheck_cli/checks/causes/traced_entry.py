@@ -32,7 +32,7 @@ class TracedEntry:
         return float(gradient[self.flat])
 
     def tangent(self, leaves: Sequence[Leaf]) -> dict[str, Array]:
-        """By name, the direction in which the leaf moves for the entry, in its shape."""
+        """The tangent that moves the leaf along this entry, in its shape, by name."""
         (leaf,) = (leaf for leaf in leaves if leaf.name == self.leaf)
         along = np.eye(1, leaf.size, self.flat) if self.direction is None else self.direction
         return {leaf.name: along.reshape(leaf.shape)}
