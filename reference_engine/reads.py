@@ -52,14 +52,12 @@ def parameters_read(function: Callable[..., Any]) -> Positions:
     return frozenset(i for i, name in enumerate(named) if name in names)
 
 
-def positions_read(functions: Iterable[Callable[..., Any] | None], first: int) -> Positions:
-    """The positions that any of the functions reads. Their parameter number `first` is position 0,
-    and the parameter before it is y, unless it is parameter 0, which is the cotangent. None reads
-    nothing."""
+def positions_read(functions: Iterable[Callable[..., Any] | None]) -> Positions:
+    """The positions that any of the functions, called (g, y, *xs), reads. None reads nothing."""
     read: set[int] = set()
     for function in functions:
         found = NOTHING if function is None else parameters_read(function)
         if isinstance(found, AllBut):
             return EVERYTHING
-        read.update(i - first for i in found if i)
+        read.update(i - 2 for i in found if i)  # the cotangent is no position, y is RESULT
     return frozenset(read)

@@ -36,7 +36,7 @@ class Elementwise:
         self.parts = parts
 
     def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
-        return positions_read([self.parts[i] for i in wanted], 2)
+        return positions_read([self.parts[i] for i in wanted])
 
     def forward(self, use: Use, x_dots: Sequence[Value]) -> Value:
         return _sum_of_parts(self.parts, x_dots, use)
@@ -144,7 +144,7 @@ class Reduction:
         self.part = part
 
     def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
-        return positions_read([self.part], 2)
+        return positions_read([self.part])
 
     def forward(self, use: Use, x_dots: Sequence[Value]) -> Value:
         op, (x,), y, keywords = use
@@ -173,7 +173,7 @@ class SelfAdjoint:
         self.product = product
 
     def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
-        return positions_read([self.product], 2)
+        return positions_read([self.product])
 
     def forward(self, use: Use, x_dots: Sequence[Value]) -> Value:
         return self.product(x_dots[0], use.y, use.xs[0], **use.keywords)
@@ -194,7 +194,7 @@ class Tangents:
         self.transposes = transposes or (None,) * len(pushes)
 
     def reads(self, passive: frozenset[int], wanted: Sequence[int]) -> Positions:
-        return positions_read([self.transposes[i] or self.pushes[i] for i in wanted], 2)
+        return positions_read([self.transposes[i] or self.pushes[i] for i in wanted])
 
     def forward(self, use: Use, x_dots: Sequence[Value]) -> Value:
         return _sum_of_parts(self.pushes, x_dots, use)

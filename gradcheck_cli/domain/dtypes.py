@@ -132,6 +132,12 @@ def as_numbers(array: Array) -> Array:
     return array if array.dtype.kind in "biu" else array.astype(np.float64)
 
 
+def identical(one: Array, other: Array) -> bool:
+    """Whether both are the same to the last bit."""
+    same = one.dtype == other.dtype and one.shape == other.shape
+    return one is other or (same and one.tobytes() == other.tobytes())
+
+
 def joined(pairs: Array) -> Array:
     """Complex numbers of their real and imaginary parts along the last axis, complex64 of
     float32."""

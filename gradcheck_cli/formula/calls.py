@@ -219,7 +219,8 @@ def _bound(
         if position < len(places):
             given[places[position]] = (value, part)
         else:
-            context.fail(part, f"`{row.name}` takes at most {_count(len(names))}", usage(row))
+            most = "1 argument" if len(names) == 1 else f"{len(names)} arguments"
+            context.fail(part, f"`{row.name}` takes at most {most}", usage(row))
     for keyword in node.keywords:
         value = evaluate(frame, keyword.value)
         assert keyword.arg is not None
@@ -256,10 +257,6 @@ def _gathered(node: ast.Call, texts: int) -> list[ast.expr]:
     together = ast.copy_location(ast.Tuple(arrays, ast.Load()), arrays[0])
     together.end_lineno, together.end_col_offset = arrays[-1].end_lineno, arrays[-1].end_col_offset
     return [*text, together]
-
-
-def _count(number: int) -> str:
-    return "1 argument" if number == 1 else f"{number} arguments"
 
 
 def _must_be_known(row: _Signature, name: str) -> tuple[str, str]:

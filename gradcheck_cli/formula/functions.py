@@ -76,7 +76,8 @@ def _decorate(frame: Frame, function: Function) -> None:
         return
     count = len(function.parameters)
     arguments = ", ".join(function.parameters)
-    takes = {"vjp": f"upstream, {arguments}", "jvp": f"{_dots(function)}, {arguments}"}
+    x_dots = ", ".join(f"{name}_dot" for name in function.parameters)
+    takes = {"vjp": f"upstream, {arguments}", "jvp": f"{x_dots}, {arguments}"}
     wanted = {"vjp": count + 1, "jvp": 2 * count}
     found = {
         kind: _rule(frame, rules[kind], wanted[kind], takes[kind])
@@ -86,10 +87,6 @@ def _decorate(frame: Frame, function: Function) -> None:
     function.vjp, function.jvp = found["vjp"], found.get("jvp")
     if None in found.values():
         function.broken = True
-
-
-def _dots(function: Function) -> str:
-    return ", ".join(f"{name}_dot" for name in function.parameters)
 
 
 def _rule(frame: Frame, node: ast.expr, count: int, takes: str) -> Function | None:

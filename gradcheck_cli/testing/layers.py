@@ -255,7 +255,7 @@ def place_of(layer: Any) -> tuple[Source, Span]:
         found = _found(candidate) if written else None
         if found is not None:
             path, text, span = found
-            return Source(_shown(path), text), span
+            return Source(path.removeprefix(os.path.join(os.getcwd(), "")), text), span
     return Source(name_of(layer), ""), _NOWHERE
 
 
@@ -313,10 +313,6 @@ def _decorators(lines: list[str]) -> int:
         if line.lstrip().startswith(("def ", "class ", "async def ")):
             return index
     return 0
-
-
-def _shown(path: str) -> str:
-    return path.removeprefix(os.path.join(os.getcwd(), ""))
 
 
 def name_of(layer: Any) -> str:

@@ -17,7 +17,6 @@ from reference_engine.traced import Value, shape_of, to_array
 ROUNDING: Rounding = "inputs"
 
 ARRAYS = ("x", "weight", "bias")
-EPS = {"eps": 1e-5}
 STABILITY = (
     "the variance is the mean of squared deviations, never E[x^2] - E[x]^2; what rounding the mean "
     "left of it is taken off once more; numbers whose squares would overflow are scaled first by a "

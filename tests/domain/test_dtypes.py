@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradcheck_cli.domain.dtypes import FORMATS, FloatFormat
+from gradcheck_cli.domain.dtypes import FORMATS, FloatFormat, as_numbers, identical
 
 NAMES = ["float16", "bfloat16", "float32", "float64"]
 TYPES: dict[str, np.dtype[Any]] = {
@@ -148,3 +148,17 @@ def test_half_of_the_digits_are_lost_where_half_of_them_are_left(fmt: FloatForma
     assert fmt.half * fmt.lost(0.5) == pytest.approx(1.0)
     assert fmt.half**2 == pytest.approx(fmt.unit_roundoff)
     assert (fmt.lost(0.0), fmt.lost(1.0)) == (1.0, 1 / fmt.unit_roundoff)
+
+
+def test_arrays_are_identical_to_their_signs_shapes_and_dtypes() -> None:
+    zero = np.array([0.0])
+    assert identical(zero, zero.copy())
+    assert not identical(zero, -zero)
+    assert not identical(zero, zero.reshape(1, 1))
+    assert not identical(zero, zero.astype(np.float32))
+
+
+def test_complex_numbers_keep_both_parts() -> None:
+    np.testing.assert_array_equal(as_numbers(np.array([1 - 2j], np.complex64)), [[1.0, -2.0]])
+    assert as_numbers(np.array([0.5], np.float32)).dtype == np.float64
+    assert as_numbers(np.array([3])).dtype.kind == "i"

@@ -26,9 +26,9 @@ def test_what_is_no_python_function_reads_everything() -> None:
 
 
 def test_positions_count_from_the_first_argument() -> None:
-    assert positions_read([lambda g, y, a, b: g * b, lambda g, y, a, b: g * y], 2) == {RESULT, 1}
-    assert positions_read([None, lambda g, y, a: g], 2) == frozenset()
-    assert 5 in positions_read([np.multiply], 2)
+    assert positions_read([lambda g, y, a, b: g * b, lambda g, y, a, b: g * y]) == {RESULT, 1}
+    assert positions_read([None, lambda g, y, a: g]) == frozenset()
+    assert 5 in positions_read([np.multiply])
 
 
 def test_rows_say_what_the_tape_must_keep() -> None:

@@ -66,7 +66,7 @@ class _Record:
         return self.kind in _ERRORS
 
 
-def first_error(text: str, source: Path, theirs: Collection[Path] = ()) -> CompileError:
+def first_error(text: str, source: Path, theirs: Collection[Path]) -> CompileError:
     """From what the compiler printed about `source`: its first error. `theirs` are the files that
     the user wrote: where it is in none of them, the place is the line that led to it, or the
     function that was to be called."""

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import FORMATS, Array, Values, ValuesOrNone, as_pairs, joined
+from gradcheck_cli.domain.dtypes import (
+    FORMATS,
+    Array,
+    Values,
+    ValuesOrNone,
+    as_pairs,
+    identical,
+    joined,
+)
 from gradcheck_cli.domain.layer import LARGE, Leaf
 from gradcheck_cli.domain.thresholds import OPERATIONS
 from gradcheck_cli.engines.errors import Unsupported
@@ -66,6 +74,7 @@ class JaxSubject(LayerSubject):
     """
 
     fw: LayerJax
+    no_reverse = NO_LOOP
     complex_gradients = (
         "a complex gradient of JAX is dL/dRe - i dL/dIm, the conjugate of PyTorch's; both parts "
         "are compared with the truth"
@@ -328,17 +337,7 @@ class JaxSubject(LayerSubject):
 
     # Passes
 
-    def run(self, call: Call) -> CallResult:
-        if self.mode == "reverse":
-            try:
-                return self._run(call)
-            except ValueError as error:
-                if not self.request.forward or NO_LOOP not in str(error):
-                    raise
-            self.mode = "forward"  # there is no other
-        return self.by_columns(call, self._run)
-
-    def _run(self, call: Call) -> CallResult:
+    def _called(self, call: Call) -> CallResult:
         wrt = self.wrt if call.wrt is None else call.wrt
         rows = call.cotangents if call.tracking and wrt else None
         unreached: frozenset[str] = frozenset()
@@ -519,8 +518,10 @@ class JaxSubject(LayerSubject):
         """What the user's code has compiled holds what stood in for captured arrays."""
         if self._is_a_plain_function:
             left(self)
-        elif any(_differ(one.capture.value, one.array) for one in self._constants.found):
-            self.jax.clear_caches()
+        else:
+            pairs = ((one.capture.value, one.array) for one in self._constants.found)
+            if not all(identical(np.asarray(own), np.asarray(made)) for own, made in pairs):
+                self.jax.clear_caches()
 
     @property
     def _is_a_plain_function(self) -> bool:
@@ -532,7 +533,3 @@ class JaxSubject(LayerSubject):
         return (
             mine and small and not learned and not (self._constants.found or self._captured().found)
         )
-
-
-def _differ(one: Any, other: Any) -> bool:
-    return one.dtype != other.dtype or np.asarray(one).tobytes() != np.asarray(other).tobytes()

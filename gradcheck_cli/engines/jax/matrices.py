@@ -76,7 +76,7 @@ def solve(jax: Any, x1: Any, x2: Any) -> Any:
     return y[..., 0] if x2.ndim == 1 else y
 
 
-def triangular_solve(jax: Any, x1: Any, x2: Any, lower: bool = True) -> Any:
+def triangular_solve(jax: Any, x1: Any, x2: Any, lower: bool) -> Any:
     """jax.scipy.linalg.solve_triangular takes stacks of one shape."""
     columns = x2[:, None] if x2.ndim == 1 else x2
     batch = jax.numpy.broadcast_shapes(x1.shape[:-2], columns.shape[:-2])
@@ -88,7 +88,7 @@ def triangular_solve(jax: Any, x1: Any, x2: Any, lower: bool = True) -> Any:
 # Directions of vectors, and how near they are
 
 
-def normalize(jax: Any, x: Any, ord: float = 2, axis: int = -1, eps: float = 1e-12) -> Any:
+def normalize(jax: Any, x: Any, ord: float, axis: int, eps: float) -> Any:
     size = jax.numpy.linalg.vector_norm(x, ord=ord, axis=axis, keepdims=True)
     return x / jax.numpy.maximum(size, eps)
 

@@ -34,13 +34,7 @@ def nll(xp: Any, log_p: Any, labels: Any) -> Any:
 
 
 def convolution(
-    jax: Any,
-    x: Any,
-    w: Any,
-    stride: Pair = 1,
-    padding: Pair = 0,
-    dilation: Pair = 1,
-    groups: int = 1,
+    jax: Any, x: Any, w: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
 ) -> Any:
     axes = x.ndim - 2
     return jax.lax.conv_general_dilated(
@@ -57,11 +51,11 @@ def conv_transpose2d(
     jax: Any,
     x: Any,
     w: Any,
-    stride: Pair = 1,
-    padding: Pair = 0,
-    output_padding: Pair = 0,
-    dilation: Pair = 1,
-    groups: int = 1,
+    stride: Pair,
+    padding: Pair,
+    output_padding: Pair,
+    dilation: Pair,
+    groups: int,
 ) -> Any:
     """A convolution of the array spread out by the strides, with the kernel turned around:
     jax.lax.conv_transpose knows no groups."""
@@ -84,7 +78,7 @@ def conv_transpose2d(
 # Layers of networks, as one composes them
 
 
-def dropout(jax: Any, x: Any, mask: Any, rate: float = 0.5) -> Any:
+def dropout(jax: Any, x: Any, mask: Any, rate: float) -> Any:
     return jax.numpy.where(mask, x / (1 - rate), 0)
 
 
@@ -96,9 +90,7 @@ def linear(jax: Any, x: Any, w: Any, b: Any) -> Any:
     return x @ w.T + b
 
 
-def masked_attention(
-    jax: Any, q: Any, k: Any, v: Any, mask: Any = None, scale: float | None = None
-) -> Any:
+def masked_attention(jax: Any, q: Any, k: Any, v: Any, mask: Any, scale: float | None) -> Any:
     """jax.nn.dot_product_attention takes arrays of another order of axes."""
     scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
     if mask is not None:
@@ -107,7 +99,7 @@ def masked_attention(
 
 
 def scaled_dot_product_attention(
-    jax: Any, q: Any, k: Any, v: Any, is_causal: bool = False, scale: float | None = None
+    jax: Any, q: Any, k: Any, v: Any, is_causal: bool, scale: float | None
 ) -> Any:
     mask = jax.numpy.tri(q.shape[-2], k.shape[-2], dtype=bool) if is_causal else None
     return masked_attention(jax, q, k, v, mask, scale)
@@ -138,23 +130,23 @@ def _by_channel(x: Any, parameter: Any) -> Any:
     return parameter.reshape(-1, *(1,) * (x.ndim - 2))
 
 
-def batch_norm(jax: Any, x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
+def batch_norm(jax: Any, x: Any, weight: Any, bias: Any, eps: float) -> Any:
     y = _normalised(jax, x, (0, *range(2, x.ndim)), eps)
     return y * _by_channel(x, weight) + _by_channel(x, bias)
 
 
-def group_norm(jax: Any, x: Any, weight: Any, bias: Any, num_groups: int, eps: float = 1e-5) -> Any:
+def group_norm(jax: Any, x: Any, weight: Any, bias: Any, num_groups: int, eps: float) -> Any:
     size = math.prod(x.shape[1:]) // num_groups
     groups = x.reshape(x.shape[0], num_groups, size)
     y = _normalised(jax, groups, (2,), eps).reshape(x.shape)
     return y * _by_channel(x, weight) + _by_channel(x, bias)
 
 
-def layer_norm(jax: Any, x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
+def layer_norm(jax: Any, x: Any, weight: Any, bias: Any, eps: float) -> Any:
     return _normalised(jax, x, tuple(range(-weight.ndim, 0)), eps) * weight + bias
 
 
-def rms_norm(jax: Any, x: Any, weight: Any, eps: float = 1e-5) -> Any:
+def rms_norm(jax: Any, x: Any, weight: Any, eps: float) -> Any:
     axes = tuple(range(-weight.ndim, 0))
     return x * jax.lax.rsqrt((x * x).mean(axis=axes, keepdims=True) + eps) * weight
 
@@ -169,20 +161,13 @@ def _windows(kernel_size: Pair, stride: Pair | None, padding: Pair) -> tuple[Any
     return (1, 1, *each(kernel_size, 2)), (1, 1, *steps), widths
 
 
-def max_pool2d(
-    jax: Any, x: Any, kernel_size: Pair, stride: Pair | None = None, padding: Pair = 0
-) -> Any:
+def max_pool2d(jax: Any, x: Any, kernel_size: Pair, stride: Pair | None, padding: Pair) -> Any:
     windows = _windows(kernel_size, stride, padding)
     return jax.lax.reduce_window(x, -jax.numpy.inf, jax.lax.max, *windows)
 
 
 def avg_pool2d(
-    jax: Any,
-    x: Any,
-    kernel_size: Pair,
-    stride: Pair | None = None,
-    padding: Pair = 0,
-    count_include_pad: bool = True,
+    jax: Any, x: Any, kernel_size: Pair, stride: Pair | None, padding: Pair, count_include_pad: bool
 ) -> Any:
     windows = _windows(kernel_size, stride, padding)
     total = jax.lax.reduce_window(x, 0.0, jax.lax.add, *windows)

@@ -24,23 +24,23 @@ from gradcheck_cli.engines.kit.signatures import (
 # Sums, products and extremes of everything up to an element
 
 
-def cummax(jax: Any, x: Any, axis: int | None = None) -> Any:
+def cummax(jax: Any, x: Any, axis: int | None) -> Any:
     """jax.lax counts no axes from the end."""
     return jax.lax.cummax(x, axis=(axis or 0) % x.ndim)
 
 
-def cummin(jax: Any, x: Any, axis: int | None = None) -> Any:
+def cummin(jax: Any, x: Any, axis: int | None) -> Any:
     return jax.lax.cummin(x, axis=(axis or 0) % x.ndim)
 
 
 # Taking arrays apart and putting them together
 
 
-def take(jax: Any, x: Any, indices: Any, axis: int | None = None) -> Any:
+def take(jax: Any, x: Any, indices: Any, axis: int | None) -> Any:
     return jax.numpy.take(x, indices, axis=axis or 0)
 
 
-def scatter_add(jax: Any, x: Any, indices: Any, updates: Any, axis: int = -1) -> Any:
+def scatter_add(jax: Any, x: Any, indices: Any, updates: Any, axis: int) -> Any:
     ranges = [jax.numpy.arange(n) for n in indices.shape]
     places = list(jax.numpy.meshgrid(*ranges, indexing="ij"))
     places[axis] = indices
@@ -50,7 +50,7 @@ def scatter_add(jax: Any, x: Any, indices: Any, updates: Any, axis: int = -1) ->
 # Elements by their size
 
 
-def argsort(jax: Any, x: Any, axis: int = -1, descending: bool = False) -> Any:
+def argsort(jax: Any, x: Any, axis: int, descending: bool) -> Any:
     return jax.numpy.argsort(x, axis=axis, descending=descending, stable=True)
 
 
@@ -60,27 +60,27 @@ def _top(jax: Any, x: Any, k: int, axis: int, largest: bool) -> tuple[Any, Any]:
     return (values if largest else -values), indices.astype("int64")
 
 
-def topk_values(jax: Any, x: Any, k: int, axis: int = -1, largest: bool = True) -> Any:
+def topk_values(jax: Any, x: Any, k: int, axis: int, largest: bool) -> Any:
     return _top(jax, x, k, axis, largest)[0]
 
 
-def topk_indices(jax: Any, x: Any, k: int, axis: int = -1, largest: bool = True) -> Any:
+def topk_indices(jax: Any, x: Any, k: int, axis: int, largest: bool) -> Any:
     return _top(jax, x, k, axis, largest)[1]
 
 
 # Other shapes for the same elements
 
 
-def repeat(jax: Any, x: Any, repeats: Any, axis: int | None = None) -> Any:
+def repeat(jax: Any, x: Any, repeats: Any, axis: int | None) -> Any:
     """How often is known beforehand, or the result had no shape."""
     return jax.numpy.repeat(x, np.asarray(repeats), axis=axis)
 
 
-def pad(jax: Any, x: Any, pad_width: Any, value: float = 0.0) -> Any:
+def pad(jax: Any, x: Any, pad_width: Any, value: float) -> Any:
     return jax.numpy.pad(x, pad_width, constant_values=value)
 
 
-def trace(jax: Any, x: Any, offset: int = 0) -> Any:
+def trace(jax: Any, x: Any, offset: int) -> Any:
     return jax.numpy.trace(x, offset, axis1=-2, axis2=-1)
 
 

@@ -219,7 +219,12 @@ def _rounded_node(node: Node, rounding: str, integral: bool) -> Node:
         return node if custom is node.custom else replace(node, custom=custom)
     keywords = node.keywords
     if not _NUMBERS.isdisjoint(keywords):
-        keywords = _keywords(node, rounding)
+        keywords = {
+            name: round_constant(value, rounding, False)
+            if name in _NUMBERS and value is not None
+            else value
+            for name, value in keywords.items()
+        }
     if node.op == "pinv" and keywords.get("rtol") is None:
         keywords = {**keywords, "rtol": _singular_cutoff(node.shape, rounding)}
     return node if keywords == node.keywords else replace(node, keywords=keywords)
@@ -238,15 +243,6 @@ def _rounded_rule(rule: CustomGradient, rounding: str) -> CustomGradient:
     if forward is rule.forward and vjp is rule.vjp and jvp is rule.jvp:
         return rule
     return replace(rule, forward=forward, vjp=vjp, jvp=jvp)
-
-
-def _keywords(node: Node, rounding: str) -> Mapping[str, Any]:
-    return {
-        name: round_constant(value, rounding, False)
-        if name in _NUMBERS and value is not None
-        else value
-        for name, value in node.keywords.items()
-    }
 
 
 def _integral_constants(program: Program) -> set[int]:

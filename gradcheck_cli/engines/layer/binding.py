@@ -47,8 +47,8 @@ def called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
 def arrange(
     function: Any,
     names: Sequence[str],
-    args: Sequence[Any] = (),
-    kwargs: Mapping[str, Any] | None = None,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
     *,
     skip: int = 0,
     keywords: bool = True,
@@ -64,7 +64,7 @@ def arrange(
     if wholes != list(names):
         arranged = arrange(function, wholes, args, kwargs, skip=skip, keywords=keywords)
         return lambda arrays: arranged(joined(arrays))
-    fixed = dict(kwargs or {})
+    fixed = dict(kwargs)
     parameters = parameters_of(function)
     if parameters is not None:
         parameters = parameters[skip:]
@@ -78,7 +78,7 @@ def arrange(
 
 
 def for_the_call(
-    cls: Any, kwargs: Mapping[str, Any], method: str = ""
+    cls: Any, kwargs: Mapping[str, Any], method: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Keyword arguments of a class's constructor, and those that only the call of its objects has,
     or of their `method` (default: `call` of Keras, `forward` of PyTorch): `training` is no argument

@@ -22,6 +22,7 @@ from gradcheck_cli.domain.implementation import ByDesign
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import Residue
 from gradcheck_cli.engines.errors import EngineFault
+from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.specfile.stretches import Stretch
 
 ROWS = 256  # backward passes for the whole derivative of one call
@@ -133,7 +134,7 @@ class Declared:
         self._functions = {d.function: i for i, d in designs.items() if d.function}
         self._stretches = stretches
         self._formulas = formulas
-        self._recording = False
+        self.is_recording = False
         self.names: dict[str, None] = {}
         """Of all functions with a custom gradient that were seen."""
 
@@ -142,20 +143,13 @@ class Declared:
         """Whether something matched."""
         return any(one.count for one in self.found.values())
 
-    @property
-    def is_recording(self) -> bool:
-        return self._recording
-
     # Runs
 
     @contextmanager
     def recording(self) -> Iterator[None]:
         """The run at the layer's own point."""
-        self._recording = True
-        try:
+        with temporarily(self, is_recording=True):
             yield
-        finally:
-            self._recording = False
         for index, one in self.found.items():
             if index not in self._formulas:
                 for call in one.calls:
@@ -194,7 +188,7 @@ class Declared:
         """What a call that takes `value` out of the graph hands on; `stops`: out of forward mode,
         too."""
         one = self.found[index]
-        if self._recording:
+        if self.is_recording:
             _check_count(one)
             one.cuts.append(copy(value))
             one.stops_tangents &= stops
@@ -208,7 +202,7 @@ class Declared:
     def called(self, index: int, given: Given, pull: Pull, place: str) -> Array | None:
         """What a function hands on, flat, in place of its results; None: what it gives."""
         one = self.found[index]
-        if self._recording:
+        if self.is_recording:
             _check_count(one)
             one.calls.append(_Call(given, pull))
             one.places[place] = None

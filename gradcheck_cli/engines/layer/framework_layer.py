@@ -47,6 +47,7 @@ class FrameworkLayer(ABC):
     fw: Derivatives
     outputs: tuple[Output, ...]
     every_output_has_a_cotangent: ClassVar[bool] = False  # zeros, where it is not used
+    no_reverse: ClassVar[str] = ""  # in what the framework raises of a layer without reverse mode
     complex_gradients: ClassVar[str]  # what gradients of complex numbers are, in a sentence
     digits: str = ""
     mode: Mode = "reverse"

@@ -129,6 +129,16 @@ class LayerSubject(FrameworkLayer, Subject):
     # First derivatives
 
     def run(self, call: Call) -> CallResult:
+        if self.mode == "reverse":
+            try:
+                return self._called(call)
+            except (NotImplementedError, ValueError) as error:
+                if not (self.request.forward and self.no_reverse and self.no_reverse in str(error)):
+                    raise
+            self.mode = "forward"  # there is no other
+        return self._by_columns(call)
+
+    def _called(self, call: Call) -> CallResult:
         wrt = self.wrt if call.wrt is None else call.wrt
         seen = _Seen()
         with self.ready(call.values), self.only(call.wrt):
@@ -303,12 +313,11 @@ class LayerSubject(FrameworkLayer, Subject):
         (row,) = rows  # which may be as large as the layer; a small one is not the framework's own
         return row[None] if row.nbytes > SMALL else np.array(row)[None]
 
-    def by_columns(self, call: Call, run: Callable[[Call], CallResult]) -> CallResult:
-        """The answer of a layer without a reverse mode: what `run` says of its forward, and rows of
-        its Jacobian, whose columns forward mode gives. Raises Unsupported where there are too
-        many."""
+    def _by_columns(self, call: Call) -> CallResult:
+        """The answer of a layer without a reverse mode: that of its forward, and rows of its
+        Jacobian, whose columns forward mode gives. Raises Unsupported where there are too many."""
         forward = replace(call, cotangents=None, layouts=(), earlier_inputs=None, each=None)
-        found = run(forward)
+        found = self._called(forward)
         if call.cotangents is None or not call.tracking:
             return found
         wrt = self.wrt if call.wrt is None else call.wrt

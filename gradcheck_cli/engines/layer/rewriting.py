@@ -225,7 +225,8 @@ def _held(path: str, callers: Sequence[Any]) -> Iterator[Any]:
     modules = [one for one in list(sys.modules.values()) if isinstance(one, ModuleType)]
     others = {one.__name__: one for one in modules if not _is_users(one)}
     known = {id(one) for one in others.values()} | {id(vars(one)) for one in others.values()}
-    first = [*callers, *(vars(one) for one in modules if _file_of(one) == path)]
+    spaces = (vars(one) for one in modules)
+    first = [*callers, *(v for v in spaces if os.path.abspath(str(v.get("__file__"))) == path)]
     # They stay: of nothing that is `known` may the id be given away. Each is there once.
     waiting: list[Any] = list({id(one): one for one in first}.values())
     known.update(map(id, waiting))
@@ -236,10 +237,6 @@ def _held(path: str, callers: Sequence[Any]) -> Iterator[Any]:
         found = {id(held): held for held in gc.get_referents(one) if id(held) not in known}
         known.update(found)
         waiting += found.values()
-
-
-def _file_of(module: ModuleType) -> str:
-    return os.path.abspath(str(vars(module).get("__file__")))
 
 
 def _is_users(module: ModuleType) -> bool:

@@ -38,7 +38,7 @@ class Places:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_globals.get("__name__") in self._watchers:
             frame = frame.f_back
-        while frame is not None and not _is_ours(frame):
+        while frame is not None and not frame.f_code.co_filename.startswith(OURS):
             library = frame.f_code.co_filename.startswith((*LIBRARIES, "<frozen"))
             if not library:
                 return self._of(frame)
@@ -292,10 +292,6 @@ def shown(path: str) -> str:
     except (ValueError, OSError):  # another drive, a folder that is gone
         return path
     return path if short.startswith(os.pardir) or path.startswith("<") else short
-
-
-def _is_ours(frame: FrameType) -> bool:
-    return frame.f_code.co_filename.startswith(OURS)
 
 
 def _of_a_framework(frame: FrameType) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from gradcheck_cli.domain.dtypes import Array
+from gradcheck_cli.domain.dtypes import identical
 from gradcheck_cli.engines.layer.framework_layer import FrameworkLayer
 from gradcheck_cli.engines.layer.isolation import kept
 from gradcheck_cli.engines.layer.subject import SubjectRequest
@@ -41,7 +41,7 @@ def _same(one: SubjectRequest, other: SubjectRequest) -> bool:
         and mine.kwargs is its.kwargs
         and _settings(one) == _settings(other)
         and one.values.keys() == other.values.keys()
-        and all(_identical(value, other.values[name]) for name, value in one.values.items())
+        and all(identical(value, other.values[name]) for name, value in one.values.items())
     )
 
 
@@ -49,10 +49,4 @@ def _settings(request: SubjectRequest) -> tuple[object, ...]:
     return (
         *(request.dtype, request.rounding, request.seed, request.uncast, request.forward),
         *(request.data, request.domains, request.complex_inputs),
-    )
-
-
-def _identical(one: Array, other: Array) -> bool:
-    return one is other or (
-        one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
     )

@@ -144,13 +144,11 @@ class NumpySubject(LayerSubject):
         self._random.again()
         making = nullcontext() if self._kind is None else self._kind.making()
         with self._constants.in_place(), np.errstate(all="ignore"), making:
-            before, self._running = self._running, self._pair.copied()
-            try:
-                for name in values.keys() & self._own.keys():
-                    put(self._running.owner, self._places[name], self.array(values[name]))
+            running = self._pair.copied()
+            for name in values.keys() & self._own.keys():
+                put(running.owner, self._places[name], self.array(values[name]))
+            with temporarily(self, _running=running):
                 yield
-            finally:
-                self._running = before
 
     # Arrays
 
@@ -277,14 +275,13 @@ class NumpySubject(LayerSubject):
                 return self._backward(pair, self._ran, self.cotangents(row))
 
             span = self.request.implementation.span
-            return record(self._reached(), self._forward_of, backward, span)
+            return record(self._reached(), self._forward_of, span, backward)
 
     def record_forward(self) -> Recording:
-        from gradcheck_cli.engines.numpy.layer_recorder import record_forward
+        from gradcheck_cli.engines.numpy.layer_recorder import record
 
         with self.ready({}):
-            span = self.request.implementation.span
-            return record_forward(self._reached(), self._forward_of, span)
+            return record(self._reached(), self._forward_of, self.request.implementation.span)
 
     def _reached(self) -> dict[str, Array]:
         """Every array that the pair computes with: captured, its object's own, its inputs."""

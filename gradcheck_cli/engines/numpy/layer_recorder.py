@@ -16,33 +16,21 @@ Forward = Callable[[Arrays], list[Any]]
 
 
 def record(
-    leaves: Arrays,
-    forward: Forward,
-    backward: Callable[[], Arrays],
-    place: Span,
+    leaves: Arrays, forward: Forward, place: Span, backward: Callable[[], Arrays] | None = None
 ) -> Recording:
-    """One forward and one backward pass, which gives gradients by leaf. Raises TooLarge, and what
-    the user's code raises."""
+    """One forward pass and, if there is one, one backward pass, which gives gradients by leaf.
+    Raises Unsupported where an output of a forward pass alone was computed unseen, TooLarge, and
+    what the user's code raises."""
     recorder = NumpyRecorder()
     noted = {name: recorder.noted(array) for name, array in leaves.items()}
     slots = {name: array.slot for name, array in noted.items()}
+    gradients: dict[str, int | None] = {}
     with recorder.recording():
         outputs = [recorder.slot_of(array) for array in forward(noted)]
-        recorder.backward = True
-        gradients = {name: recorder.slot_of(grad) for name, grad in backward().items()}
+        if backward is not None:
+            recorder.backward = True
+            gradients = {name: recorder.slot_of(grad) for name, grad in backward().items()}
     made = [slot for slot in outputs if slot is not None]
-    return as_recording(recorder.annotations, slots, gradients, made, row_of, place)
-
-
-def record_forward(leaves: Arrays, forward: Forward, place: Span) -> Recording:
-    """One forward pass. Raises Unsupported where an output was computed unseen, TooLarge, and what
-    the user's code raises."""
-    recorder = NumpyRecorder()
-    noted = {name: recorder.noted(array) for name, array in leaves.items()}
-    slots = {name: array.slot for name, array in noted.items()}
-    with recorder.recording():
-        outputs = [recorder.slot_of(array) for array in forward(noted)]
-    made = [slot for slot in outputs if slot is not None]
-    if len(made) < len(outputs):
+    if backward is None and len(made) < len(outputs):
         raise Unsupported("its operations cannot be recorded")
-    return as_recording(recorder.annotations, slots, {}, made, row_of, place)
+    return as_recording(recorder.annotations, slots, gradients, made, row_of, place)

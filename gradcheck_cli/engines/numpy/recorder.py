@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.dtypes import Array, as_pairs, joined
+from gradcheck_cli.domain.dtypes import Array, as_pairs, identical, joined
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.execution import Arrays, Execution, High, Step, format_named
 from gradcheck_cli.engines.layer.recording import Annotations, Row
@@ -156,11 +156,11 @@ class NumpyRecorder:
         where that does not give its numbers."""
         now = slot
         for memory, part in self._writes:
-            if same_numbers(self.execution.slots[now].native, plain):
+            if identical(self.execution.slots[now].native, plain):
                 return now
             if part > slot and np.may_share_memory(memory, plain):
                 now = self._overwritten(now, part, shared_places(plain, memory))
-        return now if same_numbers(self.execution.slots[now].native, plain) else None
+        return now if identical(self.execution.slots[now].native, plain) else None
 
     def _overwritten(self, slot: int, part: int, places: tuple[Array, Array]) -> int:
         """The array of a slot with some numbers of another one in its places."""
@@ -448,11 +448,6 @@ def _widened(value: Any) -> Any:
 def _as_it_is(values: Sequence[High]) -> list[High]:
     """A conversion: the rounding is the operation's own."""
     return [_widened(values[0])]
-
-
-def same_numbers(one: Array, other: Array) -> bool:
-    """Whether both are the same to the last bit."""
-    return one.dtype == other.dtype and one.tobytes() == other.tobytes()
 
 
 def shared_places(plain: Array, memory: Array) -> tuple[Array, Array]:

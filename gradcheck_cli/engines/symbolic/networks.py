@@ -10,15 +10,15 @@ from gradcheck_cli.engines.symbolic.arrays import absolute, along, each, reduced
 # Normalised exponentials
 
 
-def logsumexp(sympy: Any, x: Any, axis: Any = -1, keepdims: bool = False) -> Any:
+def logsumexp(sympy: Any, x: Any, axis: Any, keepdims: bool) -> Any:
     return along(lambda xs: sympy.log(sum(map(sympy.exp, xs))), x, axis, keepdims)
 
 
-def softmax(sympy: Any, x: Any, axis: int = -1) -> Any:
+def softmax(sympy: Any, x: Any, axis: int) -> Any:
     return each(sympy.exp, x) / along(lambda xs: sum(map(sympy.exp, xs)), x, axis, True)
 
 
-def log_softmax(sympy: Any, x: Any, axis: int = -1) -> Any:
+def log_softmax(sympy: Any, x: Any, axis: int) -> Any:
     return x - logsumexp(sympy, x, axis, True)
 
 
@@ -29,15 +29,13 @@ def dropout(sympy: Any, x: Any, mask: Any, rate: Any) -> Any:
     return each(lambda a, kept: sympy.Piecewise((a / (1 - rate), kept), (0, True)), x, mask)
 
 
-def attention(
-    sympy: Any, q: Any, k: Any, v: Any, is_causal: bool = False, scale: Any = None
-) -> Any:
+def attention(sympy: Any, q: Any, k: Any, v: Any, is_causal: bool, scale: Any) -> Any:
     scale = 1 / sympy.sqrt(q.shape[-1]) if scale is None else scale
     scores = (q @ k.mT) * scale
     if is_causal:
         for row in range(scores.shape[-2]):
             scores[..., row, row + 1 :] = -sympy.oo
-    return softmax(sympy, scores) @ v
+    return softmax(sympy, scores, -1) @ v
 
 
 # Losses
@@ -46,7 +44,7 @@ def attention(
 def elementwise(term: Any) -> Lowering:
     """A loss whose terms come from pairs of entries; `reduction` says what becomes of them."""
 
-    def loss(sympy: Any, x: Any, y: Any, reduction: str = "mean", **keywords: Any) -> Any:
+    def loss(sympy: Any, x: Any, y: Any, reduction: str, **keywords: Any) -> Any:
         return reduced(each(lambda a, b: term(sympy, a, b, **keywords), x, y), reduction)
 
     return loss

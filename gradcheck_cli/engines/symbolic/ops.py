@@ -95,7 +95,7 @@ def betaln(sympy: Any, x: Any, y: Any) -> Any:
 # Lengths of vectors
 
 
-def norm(sympy: Any, x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(sympy: Any, x: Any, ord: float, axis: Any, keepdims: bool) -> Any:
     def length(xs: Any) -> Any:
         if ord == 2:
             return sympy.sqrt(sum(one**2 for one in xs))
@@ -112,14 +112,14 @@ def norm(sympy: Any, x: Any, ord: float = 2, axis: Any = None, keepdims: bool = 
 
 
 def _extreme(choose: Any) -> Lowering:
-    def extreme(sympy: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    def extreme(sympy: Any, x: Any, axis: Any, keepdims: bool) -> Any:
         return along(lambda xs: choose(sympy, *xs), x, axis, keepdims)
 
     return extreme
 
 
 def _logic(name: str) -> Lowering:
-    def logic(sympy: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    def logic(sympy: Any, x: Any, axis: Any, keepdims: bool) -> Any:
         return along(lambda xs: getattr(sympy, name)(*xs), x, axis, keepdims)
 
     return logic
@@ -139,7 +139,7 @@ def minimum(sympy: Any, *xs: Any) -> Any:
     return -maximum(sympy, *(-x for x in xs))
 
 
-def clip(sympy: Any, x: Any, min: Any = None, max: Any = None) -> Any:
+def clip(sympy: Any, x: Any, min: Any, max: Any) -> Any:
     """What lies beyond a bound is the bound; at a bound the derivative is the inner one."""
     bounds = ([] if min is None else [(min, x < min)]) + ([] if max is None else [(max, x > max)])
     return sympy.Piecewise(*bounds, (x, True))
@@ -160,7 +160,7 @@ def entr(sympy: Any, x: Any) -> Any:
 # Variance and standard deviation
 
 
-def var(sympy: Any, x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
+def var(sympy: Any, x: Any, axis: Any, correction: float, keepdims: bool) -> Any:
     def spread(xs: Any) -> Any:
         mean = sum(xs) / sympy.Integer(len(xs))
         return sum((one - mean) ** 2 for one in xs) / (len(xs) - sympy.nsimplify(correction))

@@ -56,26 +56,19 @@ class LayerRecorder(TensorFlowRecorder):
 
     def _slot(self, tensor: Any) -> int:
         if tensor._id not in self._places:
-            size = int(tf.size(tensor)) if tensor.shape.rank is None else _size(tensor)
+            known = tensor.shape.num_elements()  # None of an unknown shape
+            size = int(tf.size(tensor)) if tensor.shape.rank is None else known or 0
             self.annotations.count(size, tensor.dtype)
         return super()._slot(tensor)
 
-    def _gradient(
-        self,
-        name: Any,
-        attributes: Any,
-        count: int,
-        inputs: Any,
-        outputs: Any,
-        bars: Any,
-        *rest: Any,
-    ) -> Any:
+    def _gradient(self, name: Any, attributes: Any, *call: Any) -> Any:
+        _, _, _, bars, *_ = call
         number = self._recorded.get(id(attributes), (None, None))[1]
         if number is not None and number < len(self.annotations.forward):
             for slot, bar in zip(self.annotations.forward[number].results, bars, strict=False):
                 if isinstance(bar, tf.Tensor):
                     self.annotations.bars[slot] = self._slot(bar)
-        return super()._gradient(name, attributes, count, inputs, outputs, bars, *rest)
+        return super()._gradient(name, attributes, *call)
 
     def _write(self, name: str, inputs: list[Any], attributes: Any, outputs: list[Any]) -> None:
         if name == _READ and inputs[0]._id in self._variables:
@@ -94,10 +87,6 @@ class LayerRecorder(TensorFlowRecorder):
                 self._derived.append(step)
                 continue
             self.annotations.add(step, stated=self.backward)
-
-
-def _size(tensor: Any) -> int:
-    return int(tensor.shape.num_elements() or 0)
 
 
 def row_of(name: str) -> Row | None:

@@ -96,7 +96,7 @@ def qr_r(tf: Any, x: Any) -> Any:
 # Products of vectors, matrices and arrays of any rank
 
 
-def cross(tf: Any, x1: Any, x2: Any, axis: int = -1) -> Any:
+def cross(tf: Any, x1: Any, x2: Any, axis: int) -> Any:
     """tf.linalg.cross takes equal shapes and the last axis: broadcast, and moved there."""
     rank = max(x1.shape.rank, x2.shape.rank)
     last = [*(i for i in range(rank) if i != axis % rank), axis % rank]
@@ -194,7 +194,7 @@ def solve(tf: Any, x1: Any, x2: Any) -> Any:
     return tf.squeeze(y, -1) if x2.shape.rank == 1 else y
 
 
-def triangular_solve(tf: Any, x1: Any, x2: Any, lower: bool = True) -> Any:
+def triangular_solve(tf: Any, x1: Any, x2: Any, lower: bool) -> Any:
     if x2.shape.rank == 1:
         columns = tf.expand_dims(x2, -1)
         return tf.squeeze(tf.linalg.triangular_solve(x1, columns, lower=lower), -1)
@@ -222,7 +222,7 @@ def _along(tf: Any, x: Any, ord: float, axis: int, keepdims: bool) -> Any:
 # Directions of vectors, and how near they are
 
 
-def normalize(tf: Any, x: Any, ord: float = 2, axis: int = -1, eps: float = 1e-12) -> Any:
+def normalize(tf: Any, x: Any, ord: float, axis: int, eps: float) -> Any:
     """tf.math.l2_normalize bounds the square of the norm."""
     if ord == 2:
         return tf.math.l2_normalize(x, axis=axis, epsilon=eps**2)

@@ -63,43 +63,26 @@ def _kernel(tf: Any, w: Any, dilation: tuple[int, ...]) -> Any:
     return w
 
 
-def _by_groups(
-    tf: Any, x: Any, w: Any, groups: int, axis: int, convolve: Callable[[Any, Any], Any]
-) -> Any:
-    """Group by group: on the CPU there is no gradient through grouped convolutions. `axis` is that
-    of the kernel on which the groups lie."""
+def _by_groups(tf: Any, x: Any, w: Any, groups: int, convolve: Callable[[Any, Any], Any]) -> Any:
+    """Group by group: on the CPU there is no gradient through grouped convolutions."""
     if groups == 1:
         return convolve(x, w)
-    parts = zip(tf.split(x, groups, axis=-1), tf.split(w, groups, axis=axis), strict=True)
+    parts = zip(tf.split(x, groups, axis=-1), tf.split(w, groups, axis=-1), strict=True)
     return tf.concat([convolve(part, kernel) for part, kernel in parts], axis=-1)
 
 
 def conv1d(
-    tf: Any,
-    x: Any,
-    w: Any,
-    stride: Pair = 1,
-    padding: Pair = 0,
-    dilation: Pair = 1,
-    groups: int = 1,
+    tf: Any, x: Any, w: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
 ) -> Any:
     (step,), (width,) = each(stride, 1), each(padding, 1)
     x = tf.pad(_channels_last(tf, x), [[0, 0], [width, width], [0, 0]])
     w = _kernel(tf, w, each(dilation, 1))
-    y = _by_groups(
-        tf, x, w, groups, -1, lambda x, w: tf.nn.conv1d(x, w, stride=step, padding="VALID")
-    )
+    y = _by_groups(tf, x, w, groups, lambda x, w: tf.nn.conv1d(x, w, stride=step, padding="VALID"))
     return _channels_first(tf, y)
 
 
 def conv2d(
-    tf: Any,
-    x: Any,
-    w: Any,
-    stride: Pair = 1,
-    padding: Pair = 0,
-    dilation: Pair = 1,
-    groups: int = 1,
+    tf: Any, x: Any, w: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
 ) -> Any:
     widths = [[0, 0], *([p, p] for p in each(padding, 2)), [0, 0]]
     w = _kernel(tf, w, each(dilation, 2))
@@ -107,18 +90,18 @@ def conv2d(
     def convolve(x: Any, w: Any) -> Any:
         return tf.nn.conv2d(x, w, strides=each(stride, 2), padding=widths)
 
-    return _channels_first(tf, _by_groups(tf, _channels_last(tf, x), w, groups, -1, convolve))
+    return _channels_first(tf, _by_groups(tf, _channels_last(tf, x), w, groups, convolve))
 
 
 def conv_transpose2d(
     tf: Any,
     x: Any,
     w: Any,
-    stride: Pair = 1,
-    padding: Pair = 0,
-    output_padding: Pair = 0,
-    dilation: Pair = 1,
-    groups: int = 1,
+    stride: Pair,
+    padding: Pair,
+    output_padding: Pair,
+    dilation: Pair,
+    groups: int,
 ) -> Any:
     steps, widths, extra = (each(value, 2) for value in (stride, padding, output_padding))
     x, w = _channels_last(tf, x), _kernel(tf, w, each(dilation, 2))
@@ -131,13 +114,13 @@ def conv_transpose2d(
         shape = (x.shape[0], *size, w.shape[2])
         return tf.nn.conv2d_transpose(x, w, shape, strides=steps, padding=around)
 
-    return _channels_first(tf, _by_groups(tf, x, w, groups, -1, convolve))
+    return _channels_first(tf, _by_groups(tf, x, w, groups, convolve))
 
 
 # Layers of networks, as one composes them without Keras
 
 
-def dropout(tf: Any, x: Any, mask: Any, rate: float = 0.5) -> Any:
+def dropout(tf: Any, x: Any, mask: Any, rate: float) -> Any:
     """tf.nn.dropout draws its own masks; this is what it does with them."""
     return tf.where(mask, x / (1 - rate), tf.zeros_like(x))
 
@@ -157,14 +140,14 @@ def _scores(tf: Any, q: Any, k: Any, scale: float | None) -> Any:
     return scores * (q.shape[-1] ** -0.5 if scale is None else scale)
 
 
-def masked_attention(tf: Any, q: Any, k: Any, v: Any, mask: Any, scale: float | None = None) -> Any:
+def masked_attention(tf: Any, q: Any, k: Any, v: Any, mask: Any, scale: float | None) -> Any:
     scores = _scores(tf, q, k, scale)
     nothing = tf.constant(-float("inf"), scores.dtype)
     return tf.matmul(tf.nn.softmax(tf.where(mask, scores, nothing)), v)
 
 
 def scaled_dot_product_attention(
-    tf: Any, q: Any, k: Any, v: Any, is_causal: bool = False, scale: float | None = None
+    tf: Any, q: Any, k: Any, v: Any, is_causal: bool, scale: float | None
 ) -> Any:
     if is_causal:
         ones = tf.ones((q.shape[-2], k.shape[-2]), tf.bool)
@@ -202,25 +185,25 @@ def _by_channel(tf: Any, x: Any, parameter: Any) -> Any:
     return tf.reshape(parameter, (-1, *(1,) * (x.shape.rank - 2)))
 
 
-def batch_norm(tf: Any, x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
+def batch_norm(tf: Any, x: Any, weight: Any, bias: Any, eps: float) -> Any:
     axes = (0, *range(2, x.shape.rank))
     weight, bias = _by_channel(tf, x, weight), _by_channel(tf, x, bias)
     return _normalised(tf, x, axes, weight, bias, eps)
 
 
-def group_norm(tf: Any, x: Any, weight: Any, bias: Any, num_groups: int, eps: float = 1e-5) -> Any:
+def group_norm(tf: Any, x: Any, weight: Any, bias: Any, num_groups: int, eps: float) -> Any:
     size = math.prod(x.shape[1:]) // num_groups
     groups = tf.reshape(x, (x.shape[0], num_groups, size))
     normed = tf.reshape(_normalised(tf, groups, (2,), None, None, eps), x.shape)
     return normed * _by_channel(tf, x, weight) + _by_channel(tf, x, bias)
 
 
-def layer_norm(tf: Any, x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
+def layer_norm(tf: Any, x: Any, weight: Any, bias: Any, eps: float) -> Any:
     axes = tuple(range(-weight.shape.rank, 0))
     return _normalised(tf, x, axes, weight, bias, eps)
 
 
-def rms_norm(tf: Any, x: Any, weight: Any, eps: float = 1e-5) -> Any:
+def rms_norm(tf: Any, x: Any, weight: Any, eps: float) -> Any:
     axes = tuple(range(-weight.shape.rank, 0))
     return x * tf.math.rsqrt(tf.reduce_mean(tf.square(x), axes, keepdims=True) + eps) * weight
 
@@ -246,20 +229,13 @@ def _moves(kernel_size: Pair, stride: Pair | None) -> dict[str, Any]:
     return {"ksize": each(kernel_size, 2), "strides": strides, "padding": "VALID"}
 
 
-def max_pool2d(
-    tf: Any, x: Any, kernel_size: Pair, stride: Pair | None = None, padding: Pair = 0
-) -> Any:
+def max_pool2d(tf: Any, x: Any, kernel_size: Pair, stride: Pair | None, padding: Pair) -> Any:
     x = _padded(tf, x, padding, -float("inf"))
     return tf.transpose(tf.nn.max_pool2d(x, **_moves(kernel_size, stride)), FIRST)
 
 
 def avg_pool2d(
-    tf: Any,
-    x: Any,
-    kernel_size: Pair,
-    stride: Pair | None = None,
-    padding: Pair = 0,
-    count_include_pad: bool = True,
+    tf: Any, x: Any, kernel_size: Pair, stride: Pair | None, padding: Pair, count_include_pad: bool
 ) -> Any:
     moves = _moves(kernel_size, stride)
     y = tf.nn.avg_pool2d(_padded(tf, x, padding, 0.0), **moves)

@@ -27,7 +27,7 @@ from gradcheck_cli.engines.tensorflow import matrices, networks, shapes
 # Activation functions
 
 
-def elu(tf: Any, x: Any, alpha: float = 1.0) -> Any:
+def elu(tf: Any, x: Any, alpha: float) -> Any:
     """tf.nn.elu knows no alpha; scaled as Keras does it."""
     y = tf.nn.elu(x)
     return y if alpha == 1 else tf.where(x > 0, y, alpha * y)
@@ -56,7 +56,7 @@ def hypot(tf: Any, x1: Any, x2: Any) -> Any:
 def _extreme(name: str, beyond: float) -> Lowering:
     """TensorFlow has no running extremes: row i of a table holds the elements up to i."""
 
-    def extreme(tf: Any, x: Any, axis: int | None = None) -> Any:
+    def extreme(tf: Any, x: Any, axis: int | None) -> Any:
         moved = shapes.moveaxis(tf, x, axis or 0, -1)
         n = moved.shape[-1]
         so_far = tf.range(n)[None, :] <= tf.range(n)[:, None]
@@ -105,7 +105,7 @@ def polygamma(tf: Any, x: Any, n: int) -> Any:
 
 
 def _argument(name: str) -> Lowering:
-    def argument(tf: Any, x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    def argument(tf: Any, x: Any, axis: int | None, keepdims: bool) -> Any:
         """Without an axis tf.argmax takes the first one, not all of them."""
         call = getattr(tf, name)
         if axis is None:
@@ -120,7 +120,7 @@ def _argument(name: str) -> Lowering:
 # Logic, and the functions that choose between their arguments
 
 
-def clip(tf: Any, x: Any, min: Any = None, max: Any = None) -> Any:
+def clip(tf: Any, x: Any, min: Any, max: Any) -> Any:
     if min is not None and max is not None:
         return tf.clip_by_value(x, min, max)
     x = x if min is None else tf.maximum(x, min)
@@ -152,12 +152,12 @@ def _corrected(x: Any, axis: Any, correction: float) -> float:
     return count / free if free else inf
 
 
-def var(tf: Any, x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
+def var(tf: Any, x: Any, axis: Any, correction: float, keepdims: bool) -> Any:
     y = tf.math.reduce_variance(x, axis=axis, keepdims=keepdims)
     return y * _corrected(x, axis, correction) if correction else y
 
 
-def std(tf: Any, x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
+def std(tf: Any, x: Any, axis: Any, correction: float, keepdims: bool) -> Any:
     y = tf.math.reduce_std(x, axis=axis, keepdims=keepdims)
     return y * sqrt(_corrected(x, axis, correction)) if correction else y
 

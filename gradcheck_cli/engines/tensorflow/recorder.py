@@ -131,27 +131,17 @@ class TensorFlowRecorder(Observer):
             self._places[tensor._id] = slot
         return slot
 
-    def _gradient(
-        self,
-        name: Any,
-        attributes: Any,
-        count: int,
-        inputs: Any,
-        outputs: Any,
-        bars: Any,
-        *more: Any,
-    ) -> Any:
+    def _gradient(self, name: Any, attributes: Any, *call: Any) -> Any:
         """The gradient of one recorded operation, whose node it is run for. A sum of cotangents is
         made before, for the operation that gave what they are the cotangents of."""
+        _, _, _, bars, *_ = call  # behind the count of the inputs, these and the outputs
         node = self.node
         if self.backward:
             node = self._recorded.get(id(attributes), (None, None))[1]
             for bar in bars:
                 self._claim(bar, node)
         with self.on_behalf(node):
-            return backprop._gradient_function(
-                name, attributes, count, inputs, outputs, bars, *more
-            )
+            return backprop._gradient_function(name, attributes, *call)
 
     def _claim(self, bar: Any, node: int | None) -> None:
         """The sum that gave a cotangent belongs to the node."""

@@ -18,11 +18,11 @@ from gradcheck_cli.engines.kit.axes import (
 # Arrays that are made of nothing but their shape
 
 
-def full(tf: Any, shape: Any, fill_value: float, dtype: Any = None) -> Any:
+def full(tf: Any, shape: Any, fill_value: float, dtype: Any) -> Any:
     return tf.fill(shape_of(shape), tf.constant(fill_value, dtype))
 
 
-def eye(tf: Any, n: int, m: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+def eye(tf: Any, n: int, m: int | None, k: int, dtype: Any) -> Any:
     columns = n if m is None else m
     if k == 0:
         return tf.eye(n, columns, dtype=dtype)
@@ -37,12 +37,12 @@ def full_like(tf: Any, x: Any, fill_value: float) -> Any:
 # Taking arrays apart and putting them together
 
 
-def take(tf: Any, x: Any, indices: Any, axis: int | None = None) -> Any:
+def take(tf: Any, x: Any, indices: Any, axis: int | None) -> Any:
     axis = axis or 0
     return tf.gather(x, from_the_start(tf, indices, x.shape[axis]), axis=axis)
 
 
-def take_along_axis(tf: Any, x: Any, indices: Any, axis: int = -1) -> Any:
+def take_along_axis(tf: Any, x: Any, indices: Any, axis: int) -> Any:
     """tf.gather takes one index for each row, along the last axis; both broadcast first."""
     place = axis % x.shape.rank
     indices = from_the_start(tf, indices, x.shape[place])
@@ -55,7 +55,7 @@ def take_along_axis(tf: Any, x: Any, indices: Any, axis: int = -1) -> Any:
     return moveaxis(tf, y, -1, place)
 
 
-def scatter_add(tf: Any, x: Any, indices: Any, updates: Any, axis: int = -1) -> Any:
+def scatter_add(tf: Any, x: Any, indices: Any, updates: Any, axis: int) -> Any:
     """tf.tensor_scatter_nd_add takes the whole place of every update."""
     ranges = [tf.range(n, dtype=tf.int64) for n in indices.shape]
     places = tf.meshgrid(*ranges, indexing="ij")
@@ -63,7 +63,7 @@ def scatter_add(tf: Any, x: Any, indices: Any, updates: Any, axis: int = -1) -> 
     return tf.tensor_scatter_nd_add(x, tf.stack(places, axis=-1), updates)
 
 
-def one_hot(tf: Any, indices: Any, num_classes: int, axis: int = -1, dtype: Any = None) -> Any:
+def one_hot(tf: Any, indices: Any, num_classes: int, axis: int, dtype: Any) -> Any:
     place = axis % (indices.shape.rank + 1)
     return tf.one_hot(indices, num_classes, axis=place, dtype=dtype)
 
@@ -75,16 +75,16 @@ def _direction(descending: bool) -> str:
     return "DESCENDING" if descending else "ASCENDING"
 
 
-def sort(tf: Any, x: Any, axis: int = -1, descending: bool = False) -> Any:
+def sort(tf: Any, x: Any, axis: int, descending: bool) -> Any:
     return tf.sort(x, axis=axis, direction=_direction(descending))
 
 
-def argsort(tf: Any, x: Any, axis: int = -1, descending: bool = False) -> Any:
+def argsort(tf: Any, x: Any, axis: int, descending: bool) -> Any:
     order = tf.argsort(x, axis=axis, direction=_direction(descending), stable=True)
     return tf.cast(order, tf.int64)
 
 
-def median(tf: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def median(tf: Any, x: Any, axis: Any, keepdims: bool) -> Any:
     """TensorFlow has none: the mean of the two middle elements comes from sorting."""
     axes = axes_of(axis, x.shape.rank)
     ordered = tf.sort(flattened(tf, x, axes), axis=-1)
@@ -104,11 +104,11 @@ def _top(tf: Any, x: Any, k: int, axis: int, largest: bool) -> tuple[Any, Any]:
     return moveaxis(tf, values, -1, axis), moveaxis(tf, indices, -1, axis)
 
 
-def topk_values(tf: Any, x: Any, k: int, axis: int = -1, largest: bool = True) -> Any:
+def topk_values(tf: Any, x: Any, k: int, axis: int, largest: bool) -> Any:
     return _top(tf, x, k, axis, largest)[0]
 
 
-def topk_indices(tf: Any, x: Any, k: int, axis: int = -1, largest: bool = True) -> Any:
+def topk_indices(tf: Any, x: Any, k: int, axis: int, largest: bool) -> Any:
     return _top(tf, x, k, axis, largest)[1]
 
 
@@ -121,7 +121,7 @@ def expand_dims(tf: Any, x: Any, axis: Any) -> Any:
     return x
 
 
-def transpose(tf: Any, x: Any, axes: Any = None) -> Any:
+def transpose(tf: Any, x: Any, axes: Any) -> Any:
     """tf.transpose takes axes counted from the end, but its gradient does not."""
     return tf.transpose(x, perm=None if axes is None else [a % x.shape.rank for a in axes])
 
@@ -139,11 +139,11 @@ def flattened(tf: Any, x: Any, axes: tuple[int, ...]) -> Any:
     return tf.reshape(tf.transpose(x, perm=order), [*kept, count])
 
 
-def flip(tf: Any, x: Any, axis: Any = None) -> Any:
+def flip(tf: Any, x: Any, axis: Any) -> Any:
     return tf.reverse(x, axes_of(axis, x.shape.rank))
 
 
-def roll(tf: Any, x: Any, shift: Any, axis: Any = None) -> Any:
+def roll(tf: Any, x: Any, shift: Any, axis: Any) -> Any:
     """tf.roll needs an axis."""
     if axis is None:
         return tf.reshape(tf.roll(tf.reshape(x, [-1]), shift, 0), x.shape)
@@ -158,7 +158,7 @@ def tile(tf: Any, x: Any, reps: Any) -> Any:
     return tf.tile(x, [*(1,) * (rank - len(times)), *times])
 
 
-def pad(tf: Any, x: Any, pad_width: Any, value: float = 0.0) -> Any:
+def pad(tf: Any, x: Any, pad_width: Any, value: float) -> Any:
     return tf.pad(x, widths_of(pad_width, x.shape.rank), constant_values=value)
 
 
@@ -168,25 +168,25 @@ def _distance(tf: Any, x: Any) -> Any:
     return tf.range(columns)[None, :] - tf.range(rows)[:, None]
 
 
-def tril(tf: Any, x: Any, k: int = 0) -> Any:
+def tril(tf: Any, x: Any, k: int) -> Any:
     """tf.linalg.band_part always keeps the main diagonal."""
     if k >= 0:
         return tf.linalg.band_part(x, -1, min(k, x.shape[-1]))
     return tf.where(_distance(tf, x) <= k, x, tf.zeros_like(x))
 
 
-def triu(tf: Any, x: Any, k: int = 0) -> Any:
+def triu(tf: Any, x: Any, k: int) -> Any:
     """tf.linalg.band_part always keeps the main diagonal."""
     if k <= 0:
         return tf.linalg.band_part(x, min(-k, x.shape[-2]), -1)
     return tf.where(_distance(tf, x) >= k, x, tf.zeros_like(x))
 
 
-def diag(tf: Any, x: Any, k: int = 0) -> Any:
+def diag(tf: Any, x: Any, k: int) -> Any:
     return tf.linalg.diag(x, k=k) if x.shape.rank == 1 else tf.linalg.diag_part(x, k=k)
 
 
-def trace(tf: Any, x: Any, offset: int = 0) -> Any:
+def trace(tf: Any, x: Any, offset: int) -> Any:
     """tf.linalg.trace takes the main diagonal."""
     if offset == 0:
         return tf.linalg.trace(x)

@@ -16,7 +16,7 @@ from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.search import GradientProgram
 from gradcheck_cli.engines.derivatives import Targets
 from gradcheck_cli.engines.errors import Unsupported, WrongKind
-from gradcheck_cli.engines.layer.binding import OWN, Arranged, arrange, called, required_of
+from gradcheck_cli.engines.layer.binding import OWN, arrange, called, required_of
 from gradcheck_cli.engines.layer.casts import Cast
 from gradcheck_cli.engines.layer.custom import (
     CustomCall,
@@ -33,7 +33,6 @@ from gradcheck_cli.engines.layer.recording import Recording
 from gradcheck_cli.engines.layer.results import WHOLE, MissingOutput, Results, opened
 from gradcheck_cli.engines.layer.subject import (
     Call,
-    CallResult,
     Layout,
     Output,
     Spare,
@@ -69,7 +68,6 @@ from gradcheck_cli.engines.torch.state import State, with_gradients
 # In what PyTorch says of a function without forward mode, and of a scripted module.
 _NO_JVP = ("jvp", "forward", "stateless api")
 _NO_TANGENT = "both tensor and its forward grad to be floating"  # None, or whole numbers
-_NO_BACKWARD = "must implement either the backward or vjp method"  # of a Function
 _WRONG_JVP = "trying to set a forward gradient"  # of another shape or type than its value
 
 
@@ -97,6 +95,7 @@ class TorchSubject(LayerSubject):
     user would, where it is not already."""
 
     fw: LayerTorch
+    no_reverse = "must implement either the backward or vjp method"  # of a Function
     framework: ClassVar[type[LayerTorch]] = LayerTorch
     compiles: ClassVar[bool] = False
     more_stages: ClassVar[tuple[str, ...]] = ()  # after the compiler's backend
@@ -140,7 +139,9 @@ class TorchSubject(LayerSubject):
         names = [name for name in request.values if name not in self.state.named]
         held = {name for name, one in self.state.named.items() if one.data.is_complex()}
         self._complex = request.complex_inputs | held
-        self._arguments = self._arranged(target, names)
+        self._arguments = arrange(
+            target, names, self._args, self._kwargs, skip=self._skip, keywords=self._keywords
+        )
         self.bind_leaves(self._leaves_of(names))
         self._by_name = {leaf.name: leaf for leaf in self.leaves}
         self._base = {name: self._at_hand(name, request.values[name]) for name in names}
@@ -173,11 +174,6 @@ class TorchSubject(LayerSubject):
         self.state.borrow(found)
         self.is_fresh = found is not implementation.live
         return found, found
-
-    def _arranged(self, target: Any, names: Sequence[str]) -> Arranged:
-        return arrange(
-            target, names, self._args, self._kwargs, skip=self._skip, keywords=self._keywords
-        )
 
     def _leaves_of(self, names: Sequence[str]) -> Iterator[Leaf]:
         request = self.request
@@ -455,16 +451,6 @@ class TorchSubject(LayerSubject):
 
     # Passes
 
-    def run(self, call: Call) -> CallResult:
-        if self.mode == "reverse":
-            try:
-                return super().run(call)
-            except NotImplementedError as error:
-                if not self.request.forward or _NO_BACKWARD not in str(error):
-                    raise
-            self.mode = "forward"  # there is no other
-        return self.by_columns(call, super().run)
-
     def columns(self, leaf: Leaf, inputs: Mapping[str, Any]) -> Array:
         with self.fw.forward_level():  # once for all of them
             return super().columns(leaf, inputs)
@@ -477,7 +463,7 @@ class TorchSubject(LayerSubject):
     def pass_back(self, vjp: VJP, cotangents: Sequence[Any], keep: bool) -> list[Any]:
         self.fw.keeps_graph = keep
         found = vjp(cotangents)
-        return [g if g is None or not g.is_complex() else as_pairs(g) for g in found]
+        return [None if g is None else as_pairs(g) for g in found]
 
     def learns(self, error: Exception, first: bool, call: Call) -> bool:
         if not self.fw.accumulating and ".backward()" in str(error):

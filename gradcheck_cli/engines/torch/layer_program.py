@@ -28,6 +28,7 @@ from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.lifting import NotLifted, lifted_outputs
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.layer.subject import Call
+from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.torch.calls import tensors, written
 from gradcheck_cli.engines.torch.kernels import RANDOM
 from gradcheck_cli.engines.torch.recorder import TorchRecorder
@@ -370,14 +371,12 @@ class _Calls(TorchFunctionMode):  # type: ignore[misc]
             self.refusal = "nothing is proven about a layer that starts threads"
             start(thread)
 
-        threading.Thread.start = noted  # type: ignore[assignment, method-assign]
-        try:
+        with temporarily(threading.Thread, start=noted):
             yield
-        finally:
-            threading.Thread.start = start  # type: ignore[method-assign]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        names = {getattr(func, "__name__", ""), getattr(_owner(func), "__name__", "")}
+        owner = getattr(func, "__self__", None)  # the property that `__get__` and `__set__` are of
+        names = {getattr(func, "__name__", ""), getattr(owner, "__name__", "")}
         if names & _FORBIDDEN:
             name = (names & _FORBIDDEN).pop()
             self.refusal = f"nothing is proven about a layer that calls `{name}`"
@@ -387,11 +386,6 @@ class _Calls(TorchFunctionMode):  # type: ignore[misc]
         except Exception:
             self.refusal = self.refusal or f"`{max(names)}` depends on the numbers of the run"
             raise
-
-
-def _owner(func: Any) -> Any:
-    """The property that `__get__` and `__set__` are of."""
-    return getattr(func, "__self__", None)
 
 
 def _numbers(tensor: Any) -> Array:

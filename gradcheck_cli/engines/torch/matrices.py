@@ -70,7 +70,7 @@ def qr_r(torch: Any, x: Any) -> Any:
 # Products of vectors, matrices and arrays of any rank
 
 
-def cross(torch: Any, x1: Any, x2: Any, axis: int = -1) -> Any:
+def cross(torch: Any, x1: Any, x2: Any, axis: int) -> Any:
     """It broadcasts, but not between different numbers of axes."""
     rank = max(x1.ndim, x2.ndim)
     x1, x2 = (x[(None,) * (rank - x.ndim)] for x in (x1, x2))
@@ -107,7 +107,7 @@ def solve(torch: Any, x1: Any, x2: Any) -> Any:
     return y.squeeze(-1) if x2.ndim == 1 else y
 
 
-def triangular_solve(torch: Any, x1: Any, x2: Any, lower: bool = True) -> Any:
+def triangular_solve(torch: Any, x1: Any, x2: Any, lower: bool) -> Any:
     if x2.ndim == 1:
         columns = x2.unsqueeze(-1)
         return torch.linalg.solve_triangular(x1, columns, upper=not lower).squeeze(-1)

@@ -32,7 +32,7 @@ from gradcheck_cli.engines.torch import matrices, shapes
 # Activation functions
 
 
-def gelu(torch: Any, x: Any, approximate: bool = False) -> Any:
+def gelu(torch: Any, x: Any, approximate: bool) -> Any:
     return torch.nn.functional.gelu(x, approximate="tanh" if approximate else "none")
 
 
@@ -58,7 +58,7 @@ NINE_DIGITS = "its trigamma, a derivative here, is right to nine digits only"
 # Layers of networks
 
 
-def dropout(torch: Any, x: Any, mask: Any, rate: float = 0.5) -> Any:
+def dropout(torch: Any, x: Any, mask: Any, rate: float) -> Any:
     """PyTorch draws its own masks; a given one is multiplied."""
     return x * mask / (1 - rate)
 
@@ -79,29 +79,27 @@ def _of_one_shape(name: str, **fixed: str) -> Callable[..., Any]:
 # Normalised exponentials
 
 
-def logsumexp(torch: Any, x: Any, axis: Any = -1, keepdims: bool = False) -> Any:
+def logsumexp(torch: Any, x: Any, axis: Any, keepdims: bool) -> Any:
     return torch.logsumexp(x, dim=axes_of(axis, x.ndim), keepdim=keepdims)
 
 
 # Normalisation of layers
 
 
-def batch_norm(torch: Any, x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
+def batch_norm(torch: Any, x: Any, weight: Any, bias: Any, eps: float) -> Any:
     functional = torch.nn.functional
     return functional.batch_norm(x, None, None, weight, bias, training=True, eps=eps)
 
 
-def group_norm(
-    torch: Any, x: Any, weight: Any, bias: Any, num_groups: int, eps: float = 1e-5
-) -> Any:
+def group_norm(torch: Any, x: Any, weight: Any, bias: Any, num_groups: int, eps: float) -> Any:
     return torch.nn.functional.group_norm(x, num_groups, weight, bias, eps)
 
 
-def layer_norm(torch: Any, x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
+def layer_norm(torch: Any, x: Any, weight: Any, bias: Any, eps: float) -> Any:
     return torch.nn.functional.layer_norm(x, weight.shape, weight, bias, eps)
 
 
-def rms_norm(torch: Any, x: Any, weight: Any, eps: float = 1e-5) -> Any:
+def rms_norm(torch: Any, x: Any, weight: Any, eps: float) -> Any:
     return torch.nn.functional.rms_norm(x, weight.shape, weight, eps)
 
 
@@ -118,7 +116,7 @@ def _reduction(name: str) -> Lowering:
     return reduce
 
 
-def prod(torch: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def prod(torch: Any, x: Any, axis: Any, keepdims: bool) -> Any:
     if axis is None and not keepdims:
         return torch.prod(x)
     for dim in reversed(axes_of(axis, x.ndim)):  # torch.prod takes one axis at a time
@@ -126,7 +124,7 @@ def prod(torch: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return x
 
 
-def count_nonzero(torch: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def count_nonzero(torch: Any, x: Any, axis: Any, keepdims: bool) -> Any:
     axes = axes_of(axis, x.ndim)
     count = torch.count_nonzero(x, dim=axes) if axes else torch.count_nonzero(x)
     return count.reshape(restored(x.shape, axes)) if keepdims else count
@@ -135,7 +133,7 @@ def count_nonzero(torch: Any, x: Any, axis: Any = None, keepdims: bool = False) 
 # Logic, and the functions that choose between their arguments
 
 
-def clip(torch: Any, x: Any, min: Any = None, max: Any = None) -> Any:
+def clip(torch: Any, x: Any, min: Any, max: Any) -> Any:
     """torch.clamp wants a bound at least."""
     return x if min is None and max is None else torch.clamp(x, min, max)
 
@@ -144,9 +142,7 @@ def clip(torch: Any, x: Any, min: Any = None, max: Any = None) -> Any:
 
 
 def _spread(name: str) -> Lowering:
-    def spread(
-        torch: Any, x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False
-    ) -> Any:
+    def spread(torch: Any, x: Any, axis: Any, correction: float, keepdims: bool) -> Any:
         dim = axes_of(axis, x.ndim)
         return getattr(torch, name)(x, dim=dim, correction=correction, keepdim=keepdims)
 

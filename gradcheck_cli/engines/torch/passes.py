@@ -26,7 +26,7 @@ class LayerTorch(Torch):
 
     def numpy(self, array: Any) -> Array:
         """Complex numbers as pairs along a last axis."""
-        return super().numpy(as_pairs(array) if array.is_complex() else array)
+        return super().numpy(as_pairs(array))
 
     def tape(self, sources: Sequence[Any]) -> AbstractContextManager[tuple[Tape, list[Any]]]:
         return nullcontext((_LayerGraph(self), list(sources)))

@@ -9,7 +9,7 @@ from gradcheck_cli.engines.kit.axes import axes_of, from_the_start, new_axes, re
 # Arrays that are made of nothing but their shape
 
 
-def eye(torch: Any, n: int, m: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+def eye(torch: Any, n: int, m: int | None, k: int, dtype: Any) -> Any:
     columns = n if m is None else m
     if k == 0:
         return torch.eye(n, columns, dtype=dtype)
@@ -40,19 +40,19 @@ def getitem(torch: Any, x: Any, index: tuple[Any, ...]) -> Any:
     return x[tuple(parts)]
 
 
-def take(torch: Any, x: Any, indices: Any, axis: int | None = None) -> Any:
+def take(torch: Any, x: Any, indices: Any, axis: int | None) -> Any:
     return x[(*(slice(None),) * ((axis or 0) % x.ndim), indices)]
 
 
-def take_along_axis(torch: Any, x: Any, indices: Any, axis: int = -1) -> Any:
+def take_along_axis(torch: Any, x: Any, indices: Any, axis: int) -> Any:
     return torch.take_along_dim(x, from_the_start(torch, indices, x.shape[axis]), dim=axis)
 
 
-def scatter_add(torch: Any, x: Any, indices: Any, updates: Any, axis: int = -1) -> Any:
+def scatter_add(torch: Any, x: Any, indices: Any, updates: Any, axis: int) -> Any:
     return torch.scatter_add(x, axis, from_the_start(torch, indices, x.shape[axis]), updates)
 
 
-def one_hot(torch: Any, indices: Any, num_classes: int, axis: int = -1, dtype: Any = None) -> Any:
+def one_hot(torch: Any, indices: Any, num_classes: int, axis: int, dtype: Any) -> Any:
     """torch.nn.functional.one_hot refuses indices outside the classes, and gives integers."""
     place = axis % (indices.ndim + 1)
     classes = torch.arange(num_classes).reshape(-1, *(1,) * (indices.ndim - place))
@@ -62,7 +62,7 @@ def one_hot(torch: Any, indices: Any, num_classes: int, axis: int = -1, dtype: A
 # Elements by their size
 
 
-def median(torch: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def median(torch: Any, x: Any, axis: Any, keepdims: bool) -> Any:
     """torch.median takes the lower of two middle elements; their mean comes from sorting."""
     axes = axes_of(axis, x.ndim)
     kept = tuple(n for i, n in enumerate(x.shape) if i not in axes)
@@ -84,31 +84,31 @@ def expand_dims(torch: Any, x: Any, axis: Any) -> Any:
     return x
 
 
-def squeeze(torch: Any, x: Any, axis: Any = None) -> Any:
+def squeeze(torch: Any, x: Any, axis: Any) -> Any:
     return torch.squeeze(x) if axis is None else torch.squeeze(x, dim=axes_of(axis, x.ndim))
 
 
-def transpose(torch: Any, x: Any, axes: Any = None) -> Any:
+def transpose(torch: Any, x: Any, axes: Any) -> Any:
     return torch.permute(x, tuple(reversed(range(x.ndim))) if axes is None else tuple(axes))
 
 
-def flip(torch: Any, x: Any, axis: Any = None) -> Any:
+def flip(torch: Any, x: Any, axis: Any) -> Any:
     return torch.flip(x, axes_of(axis, x.ndim))
 
 
-def repeat(torch: Any, x: Any, repeats: Any, axis: int | None = None) -> Any:
+def repeat(torch: Any, x: Any, repeats: Any, axis: int | None) -> Any:
     times = repeats if isinstance(repeats, int) else torch.tensor(repeats, dtype=torch.int64)
     return torch.repeat_interleave(x, times, dim=axis)
 
 
-def pad(torch: Any, x: Any, pad_width: Any, value: float = 0.0) -> Any:
+def pad(torch: Any, x: Any, pad_width: Any, value: float) -> Any:
     """torch.nn.functional.pad counts the axes from the last."""
     widths = reversed(widths_of(pad_width, x.ndim))
     flat = [width for pair in widths for width in pair]
     return torch.nn.functional.pad(x, flat, value=value)
 
 
-def trace(torch: Any, x: Any, offset: int = 0) -> Any:
+def trace(torch: Any, x: Any, offset: int) -> Any:
     """torch.trace takes the main diagonal of one matrix."""
     if x.ndim == 2 and offset == 0:
         return torch.trace(x)

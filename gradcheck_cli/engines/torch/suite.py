@@ -14,6 +14,8 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from gradcheck_cli.domain.suite import Sample
 from gradcheck_cli.engines.errors import Unsupported
+from gradcheck_cli.engines.torch.detached import asks
+from gradcheck_cli.engines.torch.passes import as_pairs
 from gradcheck_cli.engines.torch.startup import prepare_test_helpers
 
 _KEPT = 8  # operations whose samples are kept; a worker asks for those of one after another
@@ -44,10 +46,10 @@ def samples(op: str, most: int, is_complex: bool) -> list[Sample]:
         raise Unsupported(f"it does not support {str(dtype).removeprefix('torch.')}")
     found, why = [], "no sample has a dense input that requires a gradient"
     for number, sample in enumerate(_drawn(op, most, dtype)):
-        tensors = [leaf for leaf in tree_flatten(_arguments(sample))[0] if _is_input(leaf)]
+        tensors = [leaf for leaf in tree_flatten(_arguments(sample))[0] if asks(leaf)]
         if any(tensor.layout != torch.strided for tensor in tensors):
             continue  # a sparse tensor has no entries to step along one by one
-        inputs = {f"x{i}": _parts(tensor.detach()).numpy() for i, tensor in enumerate(tensors)}
+        inputs = {f"x{i}": as_pairs(tensor.detach()).numpy() for i, tensor in enumerate(tensors)}
         pairs = tuple(f"x{i}" for i, tensor in enumerate(tensors) if tensor.is_complex())
         if not inputs or (is_complex and not pairs):
             continue
@@ -81,7 +83,7 @@ class Operation(torch.nn.Module):  # type: ignore[misc]
         dtype = torch.complex128 if is_complex else torch.float64
         info, sample = database()[op], _drawn(op, number + 1, dtype)[number]
         leaves, tree = tree_flatten(_arguments(sample))
-        moving = [i for i, leaf in enumerate(leaves) if _is_input(leaf)]
+        moving = [i for i, leaf in enumerate(leaves) if asks(leaf)]
         fixed = [
             i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and i not in moving
         ]
@@ -145,14 +147,6 @@ def _leaves(op: str, number: int, dtype: Any) -> list[Any]:
 
 def _arguments(sample: Any) -> tuple[Any, ...]:
     return sample.input, sample.args, sample.kwargs
-
-
-def _is_input(leaf: Any) -> bool:
-    return isinstance(leaf, torch.Tensor) and leaf.requires_grad
-
-
-def _parts(tensor: Any) -> Any:
-    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 @lru_cache(_KEPT)

@@ -91,11 +91,11 @@ def test_what_a_function_gives_that_is_no_array() -> None:
 
 def test_what_is_nobodys_is_told_with_its_place() -> None:
     text = "In file included from a\n/x/sys.h:3:9: fatal error: no b\nprogram.cpp:1: error: c\n"
-    error = first_error(text, Path("program.cpp"))
+    error = first_error(text, Path("program.cpp"), ())
     assert str(error) == "it does not compile: no b (/x/sys.h:3)"
     assert (error.line, error.place) == (None, None)
     assert error.detail.startswith("/x/sys.h:3: fatal error")
-    assert str(first_error("c++: no input", PROGRAM)).endswith(": c++: no input")
+    assert str(first_error("c++: no input", PROGRAM, ())).endswith(": c++: no input")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def test_a_tuple_goes_to_its_parameter() -> None:
     def layer(x, axis, state=None):
         return x
 
-    call = arrange(layer, ["x", "state[0]", "state[1]"], [7])
+    call = arrange(layer, ["x", "state[0]", "state[1]"], [7], {})
     assert call({"x": 1, "state[0]": 2, "state[1]": 3}) == ([1, 7, (2, 3)], {})
 
 
@@ -31,10 +31,10 @@ def test_keyword_arguments_of_a_class_go_to_the_constructor_or_to_the_call() -> 
         def forward(self, x, mask=None, mode="b", *, steps=1):
             pass
 
-    mine, later = for_the_call(Layer, {"size": 3, "mode": "c", "mask": [[1, None]], "steps": 2})
+    mine, later = for_the_call(Layer, {"size": 3, "mode": "c", "mask": [[1, None]], "steps": 2}, "")
     assert mine == {"size": 3, "mode": "c"}, "a name that both have is the constructor's"
     assert later == {"mask": [[1, None]], "steps": 2}
-    assert for_the_call(Layer, {"wrong": 1})[0] == {"wrong": 1}, "which says so itself"
+    assert for_the_call(Layer, {"wrong": 1}, "")[0] == {"wrong": 1}, "which says so itself"
 
 
 def scaled(x: Any, scale: float = 2.0) -> Any:
