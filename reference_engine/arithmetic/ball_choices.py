@@ -2,7 +2,9 @@
 
 A choice requires that the balls decide it; otherwise Undecided is raised. Two balls are equal if
 both are exact and the same, or if they are the same object: an element that was chosen from an
-array is still that element. A choice between equal numbers is a tie, which `noting_ties` collects.
+array is still that element. A choice between equal numbers is a tie, which `noting_ties` collects,
+except between an element and itself. That choice is the same whatever moves, as between the zeros
+that `relu` makes of negative numbers.
 """
 
 from __future__ import annotations
