@@ -1,1 +1,1 @@
-"""What the engines share for layers that users wrote: loading, binding, recording."""
+"""Shared code of the engines for layers that users wrote: loading, binding, recording."""

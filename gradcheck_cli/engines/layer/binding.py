@@ -1,4 +1,4 @@
-"""How inputs by name become the arguments of a call, and results a list of arrays."""
+"""Turns inputs with names into the arguments of a call, and results into a list of arrays."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_
 
 
 class BadCall(EngineFault):
-    """The inputs do not fit the layer's signature. The message says which."""
+    """The inputs do not fit the signature of the layer. The message says which."""
 
 
 OWN = "self."  # before the name of an array of the layer that an argument has, too
 
 
 class MissingArgument(SpecMistake):
-    """The layer takes an argument that is neither an input nor among the fixed ones."""
+    """The layer requires an argument that is neither an input nor fixed."""
 
     def __init__(self, name: str) -> None:
         super().__init__(
@@ -38,9 +38,9 @@ class MissingArgument(SpecMistake):
 
 
 def called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What a user's `function` returns. Every layer is called here, so that an exception that ends
-    here is known to be the function's own, although it has no lines in Python
-    (`tracebacks.without_lines`)."""
+    """Calls a user's `function` and returns its result. Every layer is called here: an exception
+    whose traceback ends here is known to come from the function itself, even if it has no lines in
+    Python (`tracebacks.without_lines`)."""
     return function(*args, **kwargs)
 
 
@@ -53,12 +53,12 @@ def arrange(
     skip: int = 0,
     keywords: bool = True,
 ) -> Arranged:
-    """How to call `function` with inputs `names` and the fixed `args` and `kwargs`.
+    """How to call `function` with the inputs `names` and the fixed `args` and `kwargs`.
 
-    Inputs go by name where each is the name of a parameter; the fixed `args` then take the free
-    places. Otherwise inputs stand first, in their order. `skip` parameters at the front are not
-    ours ("ctx"); without `keywords` everything is handed over by place. Inputs "state[0]" and
-    "state['h']" are parts of one argument, a tuple or a dictionary. Raises MissingArgument.
+    Inputs are passed by name if each is the name of a parameter; the fixed `args` then take the
+    remaining positions. Otherwise inputs come first, in their order. The first `skip` parameters
+    ("ctx") are not filled. Without `keywords` everything is passed by position. Inputs "state[0]"
+    and "state['h']" are parts of one argument, a tuple or a dictionary. Raises MissingArgument.
     """
     wholes = list(dict.fromkeys(name.partition("[")[0] for name in names))
     if wholes != list(names):
@@ -80,9 +80,8 @@ def arrange(
 def for_the_call(
     cls: Any, kwargs: Mapping[str, Any], method: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Keyword arguments of a class's constructor, and those that only the call of its objects has,
-    or of their `method` (default: `call` of Keras, `forward` of PyTorch): `training` is no argument
-    of a constructor."""
+    """The keyword arguments for the constructor of a class, and those for the call of its objects
+    or their `method` (default: `call` in Keras, `forward` in PyTorch), such as `training`."""
     named = (getattr(cls, name, None) for name in ([method] if method else ("call", "forward")))
     call = next((method for method in named if method is not None), cls.__call__)
     known = {p.name for p in parameters_of(call) or ()}
@@ -92,8 +91,8 @@ def for_the_call(
 
 
 def joined(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrays by name, those of "state[0]" and "state['h']" gathered as `flattened` took them apart:
-    in tuples and dictionaries."""
+    """Arrays by name. Those named "state[0]" and "state['h']" are joined to tuples and
+    dictionaries; `flattened` took them apart."""
     wholes: dict[str, Any] = {}
     for name, array in arrays.items():
         whole, bracket, rest = name.partition("[")
@@ -122,9 +121,9 @@ _READ = WeakKeyDictionary()
 
 
 def parameters_of(function: Any) -> list[inspect.Parameter] | None:
-    """The parameters of a function's signature; None where it states none. Nobody writes to the
-    list. That of a plain function is read once: a check of a small layer asks several times, and
-    each time would take as long as a call of the layer."""
+    """The parameters of the signature of a function, or None if it has no signature. Do not modify
+    the list. The parameters of a plain function are cached, because a check of a small layer needs
+    them several times, and reading them takes as long as a call of the layer."""
     if type(function) is MethodType:
         of_all = parameters_of(function.__func__)
         return of_all[1:] if of_all and of_all[0].kind in _BY_PLACE else _read(function)
@@ -147,7 +146,7 @@ def _read(function: Any) -> list[inspect.Parameter] | None:
 
 
 def required_of(function: Any) -> set[str]:
-    """The names of its parameters without a default."""
+    """The names of the parameters without a default."""
     return {one.name for one in parameters_of(function) or () if one.default is one.empty}
 
 

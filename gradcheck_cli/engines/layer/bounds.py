@@ -1,7 +1,7 @@
-"""Where a layer keeps a number away from a pole, and its gradient if it did not.
+"""Finds where a layer keeps a number away from a pole, and its gradient without that bound.
 
-The operations that bound a number are written down, and whether an operation with a pole close by
-is given what comes of it. In a second run the bound is lifted: the number goes on as it was.
+Operations that bound a number are recorded, and so is whether the result goes to an operation with
+a pole nearby. A second run leaves the bound out, and the number passes unchanged.
 """
 
 from __future__ import annotations
@@ -46,14 +46,13 @@ MOST_BOUNDS = 16  # that are lifted, each in a run of its own
 
 
 def word_of(name: str) -> str:
-    """The word for an operation in these tables."""
+    """The name of an operation in these tables."""
     return name.strip("_").lower()
 
 
 @dataclass(eq=False, slots=True)
 class Bound:
-    """The operation with this number among all, which holds back some entries of its argument
-    `which`."""
+    """The operation with this number, which limits some entries of its argument `which`."""
 
     serial: int
     which: int
@@ -62,8 +61,8 @@ class Bound:
 
 
 class Bounds:
-    """Follows what a layer is differentiated with respect to through its operations. `keys` are the
-    numbers that a framework knows an array by, `numbers` those in it."""
+    """Follows the differentiated leaves of a layer through its operations. `keys` are the numbers
+    by which a framework identifies an array, `numbers` are its contents."""
 
     def __init__(
         self, keys: Callable[[Any], Collection[int]], numbers: Callable[[Any], Array]
@@ -75,13 +74,13 @@ class Bounds:
         self.found: dict[int, Bound] = {}
 
     def follow(self, arrays: Iterable[Any], after: frozenset[Bound] = frozenset()) -> None:
-        """From now on these move."""
+        """Follows these arrays from now on."""
         for array in arrays:
             self._kept.append(array)
             self._after.update(dict.fromkeys(self._keys(array), after))
 
     def before(self, args: Iterable[Any]) -> frozenset[Bound] | None:
-        """The bounds behind these; None where none of them moves."""
+        """The bounds that these arrays passed, or None if none of them is followed."""
         keys = [key for x in args for key in self._keys(x) if key in self._after]
         return frozenset().union(*(self._after[key] for key in keys)) if keys else None
 
@@ -93,7 +92,7 @@ class Bounds:
         results: Sequence[Any],
         place: Callable[[], Place | None],
     ) -> None:
-        """An operation was run, at this place of the user's."""
+        """Notes an operation of the run, at this place in the user's code."""
         word, after = word_of(name), self.before(args)
         if after is None:
             return
@@ -112,7 +111,7 @@ class Bounds:
 
 
 def is_near(numbers: Array, pole: float) -> bool:
-    """Whether some of the numbers are close to a pole, and not at it."""
+    """Whether some of the numbers are close to a pole, but not at it."""
     off = np.abs(numbers - pole)
     return bool(np.any((off > 0) & (off <= NEAR_POLES)))
 
@@ -120,8 +119,8 @@ def is_near(numbers: Array, pole: float) -> bool:
 def lifted(
     bounds: Iterable[Bound], gradients: Callable[[Bound], ValuesOrNone | None]
 ) -> list[UnclippedGradients]:
-    """Each bound that stands by a pole, with the `gradients` (k, n) by leaf without it, unless
-    these are None: the layer does not run without."""
+    """Each bound next to a pole, with the `gradients` (k, n) by leaf of the layer without it.
+    Bounds without which the layer does not run (None) are left out."""
     by_poles = [bound for bound in bounds if bound.pole][:MOST_BOUNDS]
     found = [(one, gradients(one)) for one in by_poles]
     return [UnclippedGradients(one.pole, one.place, g) for one, g in found if g is not None]

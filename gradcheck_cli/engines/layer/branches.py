@@ -1,4 +1,5 @@
-"""Where the user's code goes another way at another point: the condition of an `if`, a loop."""
+"""Finds where the user's code takes another branch at another point: the condition of an `if` or a
+loop."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ class _TooMany(Exception):
 
 
 def parting(runs: Sequence[Callable[[], object]]) -> Place | None:
-    """The last expression of the user's code that the first two runs to do so evaluate alike; None
-    where all execute the same instructions, or one of them too many."""
+    """The last expression of the user's code that two consecutive runs evaluate before they
+    diverge; None if all execute the same instructions, or one of them executes too many."""
     try:
         found = list(map(_instructions, runs))
     except _TooMany:
@@ -38,8 +39,8 @@ def parting(runs: Sequence[Callable[[], object]]) -> Place | None:
 
 
 def _instructions(run: Callable[[], object]) -> Instructions:
-    """The instructions of the user's code that a run executes, in order. Raises what it raises, and
-    _TooMany."""
+    """The instructions of the user's code that a run executes, in order. Raises what the run
+    raises, and _TooMany."""
     found: Instructions = []
 
     def note(frame: FrameType, event: str, arg: Any) -> Any:

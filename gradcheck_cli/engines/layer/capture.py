@@ -1,4 +1,5 @@
-"""What a function uses without being given it: closure, globals, defaults, attributes of `self`."""
+"""The objects that a function uses without receiving them: closure, globals, defaults, attributes
+of `self`."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ LIBRARIES = frozenset(
 
 @dataclass(slots=True)
 class Capture:
-    """An object that a function reaches by a name of its own. The same object may stand in several
-    places: `put` puts another in all of them that can be changed."""
+    """An object that a function reaches by a name. It may be reached in several ways: `put`
+    replaces it in all places that can be changed."""
 
     name: str
     value: Any
@@ -36,10 +37,10 @@ class Capture:
 
 
 def captures(function: Any) -> tuple[Capture, ...]:
-    """What `function` reaches; what functions reach that it calls by name, and objects of the
-    user's classes, included. Each object once; two objects never share a name, and none has that of
-    an argument that `function` needs. Modules, classes and plain numbers are left out by whoever
-    asks."""
+    """The objects that `function` reaches, including those that called functions and objects of the
+    user's classes reach. Each object appears once. Two objects never share a name, and no object
+    has the name of a required argument of `function`. The caller ignores modules, classes and plain
+    numbers."""
     found: dict[int, Capture] = {}
     # A default is captured under the name of its argument.
     names = required_of(function)
@@ -66,7 +67,7 @@ def captures(function: Any) -> tuple[Capture, ...]:
 
 
 def _leads_on(value: Any) -> bool:
-    """Whether this is the user's code, and not something that it computes with."""
+    """Whether the value is the user's code, whose own captures count, rather than data."""
     if isinstance(value, types.FunctionType):
         return _wraps(value) or not of_a_library(value.__globals__.get("__name__"))
     if isinstance(value, types.MethodType | functools.partial):
@@ -81,7 +82,7 @@ def _wraps(value: Any) -> bool:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether all of the object's classes are the user's own."""
+    """Whether all classes of the object are the user's own."""
     return not any(of_a_library(c.__module__) for c in type(value).__mro__[:-1])
 
 
@@ -90,7 +91,7 @@ def of_a_library(module: str | None) -> bool:
 
 
 def _reached(function: Any) -> Iterator[tuple[str, Any, Put | None]]:
-    """Every name with its object and, where there is a way, how to put another there."""
+    """Every name with its object and, if possible, a function that replaces the object."""
     if _wraps(function):  # what a decorator made
         yield "wrapped", function.__wrapped__, None
         if not isinstance(function, types.FunctionType) or of_a_library(

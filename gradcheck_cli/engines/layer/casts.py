@@ -1,4 +1,4 @@
-"""Where a layer goes on in a narrower floating dtype than the one it is run in."""
+"""Finds where a layer continues in a narrower floating dtype than the one it runs in."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gradcheck_cli.domain.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Numbers that depend on the leaves become numbers of a narrower `dtype`, for the first time in
-    this dtype: by the operation `name`, in the user's expression at `place`, in the forward pass
-    or, with `backward`, in the backward pass."""
+    """The first conversion to a narrower `dtype` of numbers that depend on the leaves: by the
+    operation `name`, in the user's expression at `place`, in the forward pass or, with `backward`,
+    in the backward pass."""
 
     dtype: str
     name: str
@@ -29,8 +29,8 @@ Narrowing = tuple[str, str, "Place | None"]
 
 
 class Watch:
-    """Collects the casts of a layer in `dtype`: the first of each dtype and pass. One on which no
-    output depends, as in `save_for_backward(x.half())`, belongs to the backward pass."""
+    """Collects the casts of a layer in `dtype`: the first one of each dtype and pass. A cast that
+    no output depends on, as in `save_for_backward(x.half())`, belongs to the backward pass."""
 
     def __init__(self, dtype: str) -> None:
         self._dtype = dtype
@@ -39,7 +39,7 @@ class Watch:
         self._open: dict[Narrowing, None] = {}
 
     def narrowed(self, dtype: str, name: str, place: Place | None) -> History:
-        """A cast, and what it adds to the history of its result."""
+        """Notes a cast, and returns what it adds to the history of its result."""
         if not is_narrower(dtype, self._dtype):
             return frozenset()
         if self.backward:
@@ -49,14 +49,15 @@ class Watch:
         return frozenset([(dtype, name, place)])
 
     def leaves(self, history: Iterable[Narrowing]) -> None:
-        """Numbers with this history go where nothing is followed: an output may depend on them."""
+        """Notes that numbers with this history go to a place that is not followed, so that an
+        output may depend on them."""
         for narrowing in history:
             if self._open.pop(narrowing, narrowing) is None:
                 self._add(*narrowing)
 
     def end_forward(self, outputs: Iterable[History | None]) -> None:
-        """From here on it is the backward pass. The outputs have these histories, None where none
-        is known: it may have all casts."""
+        """Begins the backward pass. The outputs have these histories; None means unknown, and such
+        an output may depend on all casts."""
         known = [history for history in outputs if history is not None]
         self.leaves([one for history in known for one in history] if known else list(self._open))
         self.backward = True
@@ -73,11 +74,11 @@ class Watch:
 
 
 def is_narrower(dtype: str, other: str) -> bool:
-    """Whether a floating dtype has fewer digits than another; no dtype of integers has."""
+    """Whether a floating dtype has fewer digits than another. Integer dtypes do not count."""
     known = dtype in FORMATS and other in FORMATS
     return known and FORMATS[dtype].bits < FORMATS[other].bits
 
 
 def narrowest(dtypes: Iterable[str]) -> str:
-    """The one with the fewest digits."""
+    """The dtype with the fewest digits."""
     return min(dtypes, key=lambda dtype: FORMATS[dtype].bits)

@@ -1,4 +1,4 @@
-"""Floating arrays that a layer captured and that are no leaves of its own: constants of its calls,
+"""Floating arrays that a layer captured and that are not leaves. They are constants of its calls,
 in the dtype that the layer runs in."""
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from gradcheck_cli.engines.layer.capture import Capture, captures
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """An object that was captured, its numbers, rounded, and the array that stands in for it: of
-    one of NumPy's, which a layer may write to, each call has a copy."""
+    """A captured object, its rounded numbers, and the array that replaces it. Each call gets its
+    own copy of a NumPy array, which a layer may write to."""
 
     capture: Capture
     value: Array
@@ -26,8 +26,8 @@ class Constant:
 
 
 class Constants:
-    """What `functions` reach and `is_constant` says; `made` gives the array of some numbers. Two
-    functions may reach one object, by one name."""
+    """The captured objects of `functions` that `is_constant` accepts; `made` makes an array from
+    numbers. Two functions may reach the same object by the same name."""
 
     def __init__(
         self,
@@ -57,13 +57,13 @@ class Constants:
             yield Leaf(name, "captured", value, False)
 
     def put(self, arrays: Mapping[str, Any]) -> None:
-        """These arrays in their places."""
+        """Puts these arrays in place of the captured objects."""
         for one in self.found:
             one.capture.put(arrays[one.capture.name])
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Meanwhile what stands in for them is there, with the numbers that it had at first."""
+        """Inside the block the replacements are in place, with their original numbers."""
         before, inside = self.arrays, self._inside
         copies: dict[int, Any] = {}  # of an object that was reached in two ways there is one
         for one in self.found:

@@ -1,5 +1,5 @@
-"""What a layer calls that is not differentiated as it stands: functions with a custom derivative,
-and calls that cut a value off from its derivative; and how it is looked for."""
+"""Calls inside a layer that are not differentiated like other operations: functions with a custom
+derivative, and calls that detach a value. The records of searches for them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MOST_CALLS = 256  # that are kept; a layer that calls one function in a long loo
 
 
 class IsolatedCall:
-    """`call(*args)`, as it was in the run but for the arguments at these `places`.
+    """`call(*args)`, a call of the run in which only the arguments at these `places` can change.
 
-    It has no attributes by which its arguments could be taken for what it captured.
+    It has no attributes, so that its arguments cannot be mistaken for captured objects.
     """
 
     __slots__ = ("__name__", "_call")
@@ -81,9 +81,9 @@ class CustomCall:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a user wrote as the derivative of a function: what `function` returns, or the part
-    `index` of that (None: all of it). `moving` are the arguments that are differentiated; a vjp is
-    about the one that is called `name`."""
+    """The derivative of a function as the user wrote it: what `function` returns, or its part
+    `index` (None: all of it). `moving` are the differentiated arguments; a vjp is the derivative
+    with respect to the one called `name`."""
 
     function: Any
     index: int | None
@@ -94,11 +94,11 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class GradientBarrier:
-    """A call that takes a value out of the graph: what a user wrote ("detach()"), and where.
+    """A call that detaches a value: `name` is the user's code for it ("detach()").
 
-    `gradients` are those of the layer with this call let through, (n,) by leaf (None: none at all);
-    None where it cannot be. `overwrites`: because a number that the derivative needs is written to
-    through it, which the framework notices then.
+    `gradients` are those of the layer if this call let gradients pass, (n,) by leaf (None: no
+    gradient); None if that is impossible. `overwrites`: without the call, the framework would
+    notice that a value needed by the derivative is overwritten.
     """
 
     name: str
@@ -126,8 +126,8 @@ MOST_CUTS = 16  # that are let through, each in a run of its own
 
 @dataclass(frozen=True, slots=True)
 class UnclippedGradients:
-    """A bound that keeps a number away from the `pole` of an operation, and the layer's `gradients`
-    (k, n) by leaf (None: none at all) where the number goes on as it was."""
+    """A bound that keeps a number away from the `pole` of an operation, and the `gradients` (k, n)
+    by leaf (None: no gradient) of the layer without the bound."""
 
     pole: str
     place: Place
@@ -136,8 +136,8 @@ class UnclippedGradients:
 
 @dataclass(frozen=True, slots=True)
 class ForwardPass:
-    """A layer, made ready to be run without a graph: `call` makes the forward pass and gives its
-    floating outputs. `leaves` are the framework's arrays that it is handed."""
+    """A layer that is ready to run without a graph: `call` makes the forward pass and returns its
+    floating outputs. `leaves` are the arrays of the framework that it is called with."""
 
     leaves: Mapping[str, Any]
     call: Callable[[], list[Any]]
@@ -145,10 +145,10 @@ class ForwardPass:
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """A layer, made ready: `call` makes the forward pass and gives its floating outputs, `pull` the
-    backward pass of the last call and gives a gradient (or None) for each of `wrt`. `leaves` are
-    the framework's arrays that it starts from; `reached` names those of `wrt` on which some of the
-    arrays depend, where the framework's own graph does not tell."""
+    """A layer that is ready to run: `call` makes the forward pass and returns its floating outputs,
+    `pull` makes the backward pass of the last call and returns a gradient (or None) for each of
+    `wrt`. `leaves` are the arrays of the framework that it starts from. `reached` names those of
+    `wrt` that given arrays depend on, for frameworks whose graph does not show it."""
 
     leaves: Mapping[str, Any]
     wrt: Sequence[str]

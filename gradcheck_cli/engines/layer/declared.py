@@ -1,9 +1,9 @@
-"""What is meant inside a layer, followed while differences of the layer are taken.
+"""Intended deviations inside a layer, followed while finite differences of the layer are taken.
 
-At the layer's own point every call is written down that a declaration of the spec is about. At
-other points a number that leaves the graph is what it was there, and a function with a custom
-gradient is its value there, plus its declared derivative times what its arguments have moved by.
-Differences of such a layer are the gradient that is declared; everything else moves as ever.
+At the layer's own point, every call that a declaration is about is recorded. At other points, a
+detached number keeps its value from there, and a declared function equals its value there plus its
+declared derivative times the change of its arguments. Differences of this layer give the declared
+gradient; everything else moves as usual.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SAME: Residue = 1e-10  # of a gradient: signs change no digit but in the order o
 
 
 class NotDeclarable(EngineFault):
-    """What is declared cannot be followed in this layer. The message says why."""
+    """A declaration cannot be followed in this layer. The message says why."""
 
     def __init__(self, design: ByDesign, reason: str) -> None:
         super().__init__(f"by_design: `{design.name}` {reason}")
@@ -49,8 +49,8 @@ Formula = Callable[[Mapping[str, Any]], Array]
 
 @dataclass(slots=True)
 class Given:
-    """What one call of a function was given and gave: floating `args` by their names, `others` that
-    are plain numbers, and the floating results, flat, one after the other."""
+    """The arguments and results of one call of a function: floating `args` by name, `others` that
+    are plain numbers, and the floating results, flattened and joined."""
 
     args: Values
     others: Mapping[str, Any]
@@ -64,8 +64,8 @@ class Given:
         is_floating: Callable[[Any], bool],
         numbers: Callable[[Any], Array],
     ) -> Given:
-        """A call before it gives anything. `names` are those of the first arguments; `is_floating`
-        and `numbers` are of values and arrays of the framework."""
+        """A call before it returns. `names` are those of the first arguments; `is_floating` and
+        `numbers` apply to values and arrays of the framework."""
         behind = [f"argument {i}" for i in range(len(names), len(args))]
         named = list(zip([*names[: len(args)], *behind], args, strict=True))
         return cls(
@@ -76,15 +76,15 @@ class Given:
 
 
 def joined_results(results: Iterable[Any], numbers: Callable[[Any], Array]) -> Array:
-    """Arrays of the framework, flat, one after the other."""
+    """Arrays of the framework, flattened and joined."""
     return np.concatenate([np.zeros(0), *(numbers(y).reshape(-1) for y in results)])
 
 
 def separate(
     flat: Array, likes: Iterable[Any], is_complex: Callable[[Any], bool]
 ) -> Iterator[tuple[Array, Any]]:
-    """The numbers of each of the arrays that `joined_results` joined, and the array; of complex
-    ones as pairs."""
+    """The numbers of each array that `joined_results` joined, and the array. Complex numbers are
+    pairs."""
     start = 0
     for like in likes:
         shape = (*like.shape, 2) if is_complex(like) else tuple(like.shape)
@@ -95,8 +95,8 @@ def separate(
 
 @dataclass(slots=True)
 class _Call:
-    """A call at the layer's own point, and its declared derivative: by argument a matrix (m, n), or
-    a diagonal (n,)."""
+    """A call at the layer's own point, and its declared derivative: for each argument a matrix (m,
+    n), or a diagonal (n,)."""
 
     given: Given
     pull: Pull
@@ -105,7 +105,7 @@ class _Call:
 
 @dataclass
 class _One:
-    """What one declaration has matched."""
+    """The calls that one declaration has matched."""
 
     design: ByDesign
     calls: list[_Call] = field(default_factory=list)
@@ -140,7 +140,7 @@ class Declared:
 
     @property
     def any(self) -> bool:
-        """Whether something matched."""
+        """Whether a declaration matched something."""
         return any(one.count for one in self.found.values())
 
     # Runs
@@ -157,7 +157,8 @@ class Declared:
 
     @contextmanager
     def replaying(self) -> Iterator[None]:
-        """A run at another point. Raises NotDeclarable where it calls less than recorded."""
+        """A run at another point. Raises NotDeclarable if it makes fewer calls than were
+        recorded."""
         for one in self.found.values():
             one.next = 0
         yield
@@ -168,12 +169,12 @@ class Declared:
     # What a run meets
 
     def function(self, name: str) -> int | None:
-        """The declaration about the function of this name."""
+        """The declaration about the function with this name."""
         self.names[name] = None
         return self._functions.get(name)
 
     def line(self, lines: Iterator[tuple[str, int]]) -> int | None:
-        """The declaration about one of these lines, each with its file."""
+        """The declaration about one of these lines, each given with its file."""
         if self._stretches is None:
             return next(iter(self.found))
         for path, line in lines if self._stretches else ():
@@ -185,8 +186,8 @@ class Declared:
     def cut(
         self, index: int, value: Any, copy: Callable[[Any], Any], place: str, stops: bool
     ) -> Any:
-        """What a call that takes `value` out of the graph hands on; `stops`: out of forward mode,
-        too."""
+        """The result of a call that detaches `value`. `stops`: it also stops tangents of forward
+        mode."""
         one = self.found[index]
         if self.is_recording:
             _check_count(one)
@@ -200,7 +201,8 @@ class Declared:
         return copy(one.cuts[one.next - 1])
 
     def called(self, index: int, given: Given, pull: Pull, place: str) -> Array | None:
-        """What a function hands on, flat, in place of its results; None: what it gives."""
+        """The results of a declared function, flattened; None if the call returns its own
+        results."""
         one = self.found[index]
         if self.is_recording:
             _check_count(one)
@@ -248,8 +250,8 @@ def _other_calls(one: _One) -> NotDeclarable:
 
 
 def _slopes(design: ByDesign, call: _Call) -> dict[str, Array]:
-    """The derivative that the function's own backward states: whole where it is small, else entry
-    by entry where that is what it is. Raises NotDeclarable."""
+    """The derivative according to the function's own backward: the whole matrix if it is small,
+    otherwise the diagonal if the function acts entry by entry. Raises NotDeclarable."""
     size, args = call.given.results.size, call.given.args
     if size <= ROWS and size * sum(a.size for a in args.values()) <= ENTRIES:
         rows = [call.pull(row) for row in np.eye(size)]

@@ -1,4 +1,5 @@
-"""What a framework says about a user's layer that it has bound, in one dtype."""
+"""The interface between `LayerSubject` and a framework: what a framework knows about a user's layer
+that it has bound in one dtype."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ WrittenNames = Callable[[], tuple[str, ...]]
 
 
 def differing(numbers: Callable[[], Mapping[str, bytes]]) -> WrittenNames:
-    """By the numbers of the arrays, as bytes."""
+    """Watches arrays for writes by comparing their bytes."""
     before = numbers()
 
     def written() -> tuple[str, ...]:
@@ -40,9 +41,10 @@ def differing(numbers: Callable[[], Mapping[str, bytes]]) -> WrittenNames:
 
 
 class FrameworkLayer(ABC):
-    """A layer that a framework binds in its constructor: which state it has (`ready`), what it is
-    called with (`inputs`), how it is run (`call`) and differentiated (`fw`), and what a call does
-    besides. Where frameworks differ in nothing else, `LayerSubject` does the rest."""
+    """A layer that a framework binds in its constructor. The subclass says which state it has
+    (`ready`), what it is called with (`inputs`), how it is run (`call`) and differentiated (`fw`),
+    and which side effects a call has. `LayerSubject` does everything that is the same in all
+    frameworks."""
 
     fw: Derivatives
     outputs: tuple[Output, ...]
@@ -76,110 +78,116 @@ class FrameworkLayer(ABC):
 
     @abstractmethod
     def ready(self, values: Values) -> AbstractContextManager[Any]:
-        """Everything that the layer holds at its own value or at that of `values`, and random
-        numbers from the seed on; everything put back at the end."""
+        """Inside the block, everything in the layer has its own value or that of `values`, and
+        random numbers start from the seed. Everything is restored at the end."""
 
     @abstractmethod
     def inputs(
         self, values: Values, wrt: Sequence[str] = (), layout: Layout = "contiguous"
     ) -> dict[str, Any]:
-        """The arrays that the layer is called with, by name; those of `wrt` are differentiated."""
+        """The arrays that the layer is called with, by name. Those in `wrt` are differentiated."""
 
     @abstractmethod
     def call(self, inputs: Mapping[str, Any]) -> list[Any]:
-        """The floating outputs of one call, complex ones as pairs of real numbers; `output_names`
-        has their names, `complex_outputs` those of the complex ones. `inputs` may have arrays in
-        place of what the layer holds, too."""
+        """The floating outputs of one call, complex ones as pairs of real numbers. `output_names`
+        has their names, `complex_outputs` the names of complex ones. `inputs` may also replace
+        arrays that the layer holds."""
 
     def primal(self, name: str, inputs: Mapping[str, Any]) -> Any:
-        """The array of a leaf that its derivative is taken by."""
+        """The array of a leaf that is differentiated with respect to."""
         return inputs[name]
 
     def leaf_array(self, name: str, values: Array) -> Any:
-        """Numbers of a leaf, or a tangent of it, as an array of the framework."""
+        """The numbers of a leaf, or a tangent of it, as an array of the framework."""
         return self.fw.array(values)
 
     def spare_array(self, name: str, values: Array) -> Any:
-        """The same of numbers that the layer may write to: in their own memory, if possible."""
+        """The same for numbers that the layer may write to: they keep their memory if possible."""
         return self.leaf_array(name, values)
 
     def cotangent(self, part: Array, output: Output, layout: Layout) -> Any:
-        """An output's cotangent as an array of the framework."""
+        """The cotangent of an output as an array of the framework."""
         raise NotImplementedError
 
     def untracked(self) -> AbstractContextManager[Any]:
-        """Meanwhile the layer runs as in inference."""
+        """Inside the block, the layer runs as in inference."""
         return nullcontext()
 
     def only(self, wrt: Sequence[str] | None) -> AbstractContextManager[Any]:
-        """Only what is held and in `wrt` asks for gradients meanwhile (None: all that do)."""
+        """Inside the block, only arrays in the layer that are in `wrt` require gradients (None: all
+        that do anyway)."""
         return nullcontext()
 
     def seeded(self) -> AbstractContextManager[Any]:
-        """Random numbers from the seed on."""
+        """Inside the block, random numbers start from the seed."""
         return nullcontext()
 
     def forward_mode(self, names: Sequence[str]) -> AbstractContextManager[Any]:
-        """Raises Unsupported where the layer has no tangents along these leaves."""
+        """Inside the block, forward mode is possible. Raises Unsupported if the layer has no
+        tangents along these leaves."""
         return nullcontext()
 
     def at_stage(self, stage: str) -> AbstractContextManager[Any]:
-        """Meanwhile the compiler of the layer goes up to this stage and no further."""
+        """Inside the block, the compiler of the layer stops after this stage."""
         return nullcontext()
 
     def operation_by_operation(self) -> AbstractContextManager[Any]:
-        """Meanwhile nothing that was compiled hides what is inside."""
+        """Inside the block, compiled functions run operation by operation, so that they can be
+        watched."""
         return nullcontext()
 
     def rewritten(self) -> AbstractContextManager[Any]:
-        """Meanwhile functions of the user's have other code, and what was traced of them does not
-        count."""
+        """Inside the block, functions of the user have other code, and earlier traces of them are
+        not used."""
         return self.operation_by_operation()
 
     def functions_alone(self) -> AbstractContextManager[Any]:
-        """Meanwhile functions inside the layer are differentiated by themselves."""
+        """Inside the block, functions inside the layer are differentiated on their own."""
         return self.ready({})
 
     def watch(self, arrays: Mapping[str, Any]) -> WrittenNames:
-        """Which of these arrays, and of those that the layer holds, are written to."""
+        """Watches which of these arrays, and of the arrays in the layer, are written to."""
         return tuple
 
     def watch_alone(self, arrays: Mapping[str, Any]) -> WrittenNames:
-        """Which of these arrays are written to, and of no others."""
+        """Watches which of these arrays are written to."""
         return tuple
 
     def kept_apart(self, gradient: Any) -> Any:
-        """A gradient in memory of its own, where a later pass or call might write to it."""
+        """A gradient in memory of its own, if a later pass or call might overwrite it."""
         return gradient
 
     def differentiable(self, arrays: Sequence[Any]) -> Sequence[Any]:
-        """The arrays, as a tape watches them."""
+        """The arrays as watched by a tape."""
         return arrays
 
     def watch_draws(self) -> AbstractContextManager[Any]:
-        """Looks for random numbers that a forward run draws from generators of its own."""
+        """Watches for random numbers that a forward run draws from its own generators."""
         return nullcontext()
 
     def drawn(self, inputs: Mapping[str, Any], draws: Any) -> bool:
-        """Whether random numbers were drawn since `ready`; `draws` is what was looked for."""
+        """Whether random numbers were drawn since `ready`. `draws` is the result of
+        `watch_draws`."""
         raise NotImplementedError
 
     def accumulated(self, inputs: Mapping[str, Any]) -> tuple[str, ...]:
-        """Names of the leaves whose own gradient was written to since `ready`."""
+        """The names of the leaves whose own gradient was written to since `ready`."""
         return ()
 
     def pass_back(self, vjp: VJP, cotangents: Sequence[Any], keep: bool) -> list[Any]:
-        """One backward pass; with `keep` another one follows."""
+        """One backward pass. With `keep` another one will follow."""
         return vjp(cotangents)
 
     def learns(self, error: Exception, first: bool, call: Call) -> bool:
-        """Whether a backward pass that raised is worth another try, after another forward run."""
+        """Whether a backward pass that raised is worth another attempt, after another forward
+        run."""
         return False
 
     def evaluated(
         self, what: str, names: tuple[str, ...], function: Callable[..., Any]
     ) -> Callable[..., Any]:
-        """A function of arrays alone (`what`, for these leaves) as the framework evaluates it."""
+        """A function of arrays only (`what`, for these leaves) as the framework evaluates it, for
+        example compiled."""
         return function
 
     # Leaves
@@ -189,8 +197,8 @@ class FrameworkLayer(ABC):
         self.wrt = tuple(leaf.name for leaf in leaves if leaf.differentiable)
 
     def bind_leaves(self, leaves: Iterable[Leaf]) -> None:
-        """The leaves, each with its domain, in which its own numbers are, although they were
-        rounded."""
+        """Binds the leaves, and widens the domain of each to contain its own numbers after
+        rounding."""
         found = []
         for leaf in leaves:
             if leaf.name in self.request.complex_inputs:
@@ -220,25 +228,25 @@ class FrameworkLayer(ABC):
         self.digits = dtype
 
     def begin_again(self, request: SubjectRequest) -> None:
-        """From now on it is as it was when it was bound, for the same request."""
+        """Resets the layer to the state in which it was bound, for the same request."""
         self.request, self.stencils, self.digits = request, Stencils(), self.dtype
         self._set_leaves(self._bound)
 
     # Arrays
 
     def numbers(self, array: Any) -> Array:
-        """The numbers of an array, which may be in its own memory and dtype: to be read at
+        """The numbers of an array, possibly in its own memory and dtype, so they must be read at
         once."""
         plain = np.asarray(array)
         return plain if plain.dtype in (np.float32, np.float64) else self.fw.numpy(array)
 
     def flat(self, arrays: Sequence[Any]) -> Array:
-        """The numbers of outputs, one after the other, (m,)."""
+        """The numbers of all outputs, joined, (m,)."""
         parts = [self.fw.numpy(array).reshape(-1) for array in arrays]
         return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0), *parts])
 
     def described(self, arrays: Sequence[Any], numbered: bool = True) -> tuple[Output, ...]:
-        """The outputs of the first call; unless `numbered`, some have shapes without numbers."""
+        """The outputs of the first call. Without `numbered`, some have shapes but no numbers."""
         found: list[Output] = []
         start = 0
         for name, array in zip(self.output_names, arrays, strict=True):
@@ -255,7 +263,7 @@ class FrameworkLayer(ABC):
         used: Sequence[str] | None = None,
         layout: Layout = "contiguous",
     ) -> list[Any]:
-        """The part of a row (m,) that is each output's."""
+        """The parts of a row (m,) that belong to each output."""
         found: list[Any] = []
         for output in self.outputs:
             part = row[output.start : output.start + output.size].reshape(output.shape)

@@ -1,4 +1,4 @@
-"""What a user's code finds around itself: the same at every call, and as it was afterwards."""
+"""The surroundings of a user's code: the same at every call, and restored afterwards."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _kept: list[Any] = []
 
 
 def kept() -> list[Any] | None:
-    """What may be used again in the surroundings that are open, and is let go with them; None
-    outside of any."""
+    """Objects that may be used again inside the current surroundings, and are released with them;
+    None outside of any."""
     return _kept if _stay else None
 
 
@@ -31,22 +31,24 @@ _learned: dict[int, dict[Any, Any]] = {}
 
 
 def learned(live: Any) -> dict[Any, Any]:
-    """What the examinations in the surroundings that are open learn about a live object, which is
-    let go with them: about the same layer in another dtype, for example. None has none."""
+    """What examinations inside the current surroundings have learned about a live object, for
+    example about the same layer in another dtype. It is forgotten at their end. None learns
+    nothing."""
     return _learned.setdefault(id(live), {}) if _stay and live is not None else {}
 
 
 def stay() -> int:
-    """Which surroundings are open: what a layer was seen to be there it still is. 0 for none."""
+    """The number of the current surroundings, in which observations about a layer stay valid; 0
+    outside of any."""
     return _stay
 
 
 @contextmanager
 def surroundings() -> Iterator[None]:
-    """Puts back what belongs to the whole process: the current directory, the environment, the
-    path of imports, the filters of warnings, NumPy's handling of errors, and the random numbers of
-    Python and NumPy. What belongs to a framework is put back by its own subject. Of several, one in
-    the other, the outermost does so."""
+    """Restores the state of the whole process afterwards: the current directory, the environment,
+    the import path, warning filters, NumPy's error handling, and the random numbers of Python and
+    NumPy. Subjects restore the state of their frameworks. If surroundings are nested, the outermost
+    ones restore."""
     global _stay
     if _stay:
         yield
@@ -80,9 +82,9 @@ def _put_back_afterwards() -> Iterator[None]:
 
 @contextmanager
 def _numpy_draws_elsewhere() -> Iterator[None]:
-    """Inside, the random numbers of `np.random` come from a Mersenne Twister of gradcheck's own,
-    and the user's, which may be of another kind, stands still. It is left without the second number
-    of a pair of Gaussian ones, which is put back where there was one."""
+    """Inside the block, the random numbers of `np.random` come from gradcheck's own Mersenne
+    Twister, and the user's generator, of whatever kind, stands still. At the end, the second number
+    of a Gaussian pair is put back if there was one."""
     from numpy.random import mtrand
 
     own, before = mtrand.get_bit_generator(), mtrand.get_state(legacy=False)
@@ -101,7 +103,7 @@ def _twister() -> np.random.MT19937:
 
 
 def _folder() -> str | None:
-    """The current directory; None where it was deleted."""
+    """The current directory, or None if it was deleted."""
     try:
         return os.getcwd()
     except FileNotFoundError:
@@ -109,7 +111,7 @@ def _folder() -> str | None:
 
 
 def _environment() -> dict[Any, Any]:
-    """The environment, as `os.environ` holds it: its own `copy` decodes every name and value."""
+    """The raw dictionary behind `os.environ`, whose `copy` would decode every name and value."""
     return dict(vars(os.environ)["_data"])
 
 
@@ -123,20 +125,19 @@ def _put_back(environment: Mapping[Any, Any]) -> None:
 
 
 class Randomness:
-    """The random numbers of Python and NumPy, from the same seed before every call."""
+    """Starts the random numbers of Python and NumPy from the same seed before every call."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._first: tuple[float, float] | None = None  # numbers from the seed on
 
     def again(self) -> None:
-        """From the seed on. Who calls this stands in `surroundings`."""
+        """Starts from the seed. Must be called inside of `surroundings`."""
         random.setstate(_of_python(self._seed))  # to seed anew takes twice as long
         np.random.seed(self._seed % 2**32)
 
     def drawn(self) -> bool:
-        """Whether numbers were drawn since `again`: the next ones are no longer the first. Begins
-        anew."""
+        """Whether random numbers were drawn since `again`. Starts from the seed again."""
         found = random.random(), np.random.random()
         self.again()
         if self._first is None:

@@ -1,4 +1,4 @@
-"""A user's layer in one dtype: what is the same in every framework, once for all of them."""
+"""A user's layer in one dtype: everything that is the same in all frameworks."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ MOST_COLUMNS = 1024
 
 @dataclass(eq=False, slots=True)
 class _Graph:
-    """What a forward run leaves for its backward passes: as large as the layer."""
+    """The result of a forward run for its backward passes. It is as large as the layer."""
 
     inputs: Mapping[str, Any]
     arrays: list[Any]
@@ -101,7 +101,7 @@ def _rows_of(call: Call) -> list[tuple[Array, Layout]]:
 
 class LayerSubject(FrameworkLayer, Subject):
     """`subject.Subject` of a layer that a framework has bound: its values, gradients and second
-    derivatives, and what is inside it."""
+    derivatives, and the operations inside of it."""
 
     _function: Any = None  # what the user handed over, as it is called, where that is Python
     shows_pairs = False
@@ -115,11 +115,11 @@ class LayerSubject(FrameworkLayer, Subject):
 
     @property
     def is_held(self) -> bool:
-        """Whether something inside the layer is declared as meant."""
+        """Whether a declaration about something inside the layer is followed."""
         return self._declared_value is not None
 
     def plain_value(self, values: Mapping[str, Array]) -> Array:
-        """The value of the layer itself, whatever is declared in it."""
+        """The value of the layer itself, without following declarations."""
         with self.ready(values), self.untracked():
             return self.flat(self.call(self.inputs(values)))
 
@@ -192,8 +192,8 @@ class LayerSubject(FrameworkLayer, Subject):
     def _run_backward(
         self, call: Call, wrt: Sequence[str], graph: _Graph, output: Array, seen: _Seen
     ) -> None:
-        """A backward pass for each cotangent; `call.each` takes their gradients one by one, or
-        `seen.passes` has them all."""
+        """A backward pass for each cotangent. `call.each` receives their gradients one by one, or
+        `seen.passes` collects all of them."""
         rows = _rows_of(call)
         for i, (row, layout) in enumerate(rows):
             keep = i + 1 < len(rows)
@@ -227,7 +227,7 @@ class LayerSubject(FrameworkLayer, Subject):
             del grads  # whose memory is needed for what comes next
 
     def vjp(self, inputs: Mapping[str, Any], wrt: Sequence[str]) -> tuple[list[Any], VJP]:
-        """One forward run, and the layer's vjp there."""
+        """One forward run, and the vjp of the layer there."""
         primals = [self.primal(name, inputs) for name in wrt]
         arrays, _, vjp = self.fw.vjp(self.function(wrt, inputs), primals)
         return arrays, vjp
@@ -242,7 +242,7 @@ class LayerSubject(FrameworkLayer, Subject):
 
     @contextmanager
     def _anew(self, call: Call, wrt: Sequence[str]) -> Iterator[VJP]:
-        """Another forward run, whose backward pass finds what that run wrote to."""
+        """Another forward run, whose backward pass sees the writes of that run."""
         with self.ready(call.values):
             yield self.vjp(self.inputs(call.values, wrt, call.inputs), wrt)[1]
 
@@ -259,8 +259,8 @@ class LayerSubject(FrameworkLayer, Subject):
         return self.pass_back(vjp, bars, keep), bool(written())
 
     def _watch_returned(self, wrt: Sequence[str], grads: Sequence[Any]) -> WrittenNames:
-        """Looks whether gradients are written to after they were returned; large ones are not kept
-        for that."""
+        """Watches whether gradients are written to after they were returned. Large ones are not
+        kept for that."""
         small = {
             name: gradient
             for name, gradient in zip(wrt, grads, strict=True)
@@ -278,8 +278,7 @@ class LayerSubject(FrameworkLayer, Subject):
         passes: Sequence[Sequence[Any]],
         numbers: Callable[[Any], Array],
     ) -> CallResult:
-        """The gradients of all passes, by leaf; `numbers` gives those of an array. Raises
-        WrongKind."""
+        """The gradients of all passes, by leaf. `numbers` converts an array. Raises WrongKind."""
         gradients: dict[str, Array | None] = {}
         dtypes: dict[str, str] = {}
         for place, name in enumerate(wrt):
@@ -344,7 +343,8 @@ class LayerSubject(FrameworkLayer, Subject):
         return replace(found, gradients={})
 
     def columns(self, leaf: Leaf, inputs: Mapping[str, Any]) -> Array:
-        """The Jacobian of one leaf, (m, n), by forward mode along each of its entries."""
+        """The Jacobian with respect to one leaf, (m, n), by forward mode along each of its
+        entries."""
         units = np.eye(leaf.size).reshape(leaf.size, *leaf.shape)
         along = (self.leaf_array(leaf.name, unit) for unit in units)
         return np.array(
@@ -367,7 +367,7 @@ class LayerSubject(FrameworkLayer, Subject):
         return self._joined(found)
 
     def _parts(self, tangents: Mapping[str, Array]) -> list[Any]:
-        """The tangent of each output, None where it has none."""
+        """The tangent of each output, or None if it has none."""
         names = tuple(tangents)
         made = self.spare_array if isinstance(tangents, Spare) else self.leaf_array
         along = [made(name, tangent) for name, tangent in tangents.items()]
@@ -457,7 +457,7 @@ class LayerSubject(FrameworkLayer, Subject):
             return self._joined(found)
 
     def _joined(self, parts: Sequence[Any]) -> Array:
-        """One array an output, flat; zeros where there is none."""
+        """The parts flattened and joined, with zeros for outputs without a tangent."""
         flat = [
             np.zeros(output.size) if part is None else self.fw.numpy(part).reshape(-1)
             for output, part in zip(self.outputs, parts, strict=True)
@@ -468,7 +468,7 @@ class LayerSubject(FrameworkLayer, Subject):
 
     @contextmanager
     def passes(self, row: Array | None = None) -> Iterator[Passes]:
-        """A forward pass and the backward pass of a row, ready to be watched."""
+        """A forward pass, and the backward pass of a row, ready to be watched."""
         wrt = self.wrt
         with self.ready({}), self.operation_by_operation():
             inputs = self.inputs({}, wrt)
@@ -506,12 +506,12 @@ class LayerSubject(FrameworkLayer, Subject):
 
     @property
     def ones(self) -> Array:
-        """A row of cotangents that leaves out nothing."""
+        """A row of cotangents in which every output counts."""
         return np.ones(output_size(self))
 
     def record_forward(self) -> Recording:
-        """One forward pass, operation by operation. Raises Unsupported where the framework does
-        not show them, and `recording.TooLarge`."""
+        """One forward pass, operation by operation. Raises Unsupported if the framework does not
+        show operations, and `recording.TooLarge`."""
         raise Unsupported("its operations cannot be recorded")
 
     def lift(self) -> Lifted:
@@ -574,8 +574,8 @@ class LayerSubject(FrameworkLayer, Subject):
         self._declared_value = replayed if declared.any else None
 
     def declared_call(self, declared: Declared) -> Callable[[dict[str, Any]], list[Any]] | None:
-        """The layer's call in which everything declared goes through `declared`; None where nothing
-        inside has a derivative of its own."""
+        """The call of the layer with everything that is declared passed through `declared`; None if
+        nothing inside has its own derivative."""
         return None
 
     def close(self) -> None:

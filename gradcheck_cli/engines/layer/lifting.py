@@ -1,9 +1,9 @@
-"""The forward of a layer, as it ran, as a program of the op table (a lift).
+"""Lifts the forward of a layer, as it ran, to a program of the op table.
 
-What was recorded runs once more on symbols (`trace.symbols`): each operation is written down in the
-rows that restate it. A step on which no differentiated leaf has an influence is a constant of the
-point. So is an index: what is taken by it is the same nearby, or the point is on a jump or a kink,
-which whoever uses the program must find out.
+The recorded run is repeated on symbols (`trace.symbols`): each operation is written in the rows
+that restate it. A step that no differentiated leaf influences is a constant of the point. So is an
+index: nearby it takes the same elements, unless the point is on a jump or a kink, which users of
+the program must check.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ MOST_NODES = 4000
 
 
 class NotLifted(EngineFault):
-    """The forward cannot be stated in rows. The message names the operation, `place` its line."""
+    """The forward cannot be written in rows. The message names the operation; `place` is its
+    line."""
 
     def __init__(self, message: str, place: Place | None = None) -> None:
         super().__init__(message)
@@ -72,8 +73,8 @@ class Island:
 @dataclass(frozen=True, slots=True)
 class Lifted:
     """The program. Its inputs are the leaves, by their words (`domain.layer.word_of`), and the
-    `constants` of the point, by name. Several outputs are one vector, one after the other. What no
-    row states is one of the `islands`."""
+    `constants` of the point, by name. Several outputs are joined to one vector. Operations that no
+    row states are `islands`."""
 
     program: Program
     constants: Values
@@ -86,8 +87,8 @@ class Lifted:
         return self
 
     def computes_as(self, other: Lifted) -> bool:
-        """Whether both execute the same operations, with the same numbers beside the leaves. Pivots
-        of a factor that no output needs may be others."""
+        """Whether both programs execute the same operations with the same constants. Pivots of a
+        factorisation that no output depends on may differ."""
         mine, theirs = self.program, other.program
         used = used_inputs(mine)
         return (
@@ -105,8 +106,8 @@ class Lifted:
 
 @dataclass(frozen=True, slots=True)
 class LiftedLayer:
-    """The layer of one engine at the first point of its spec. `leaves` are the program's inputs,
-    beside its constants."""
+    """The lifted layer of one engine at the first point of its spec. `leaves` are the inputs of the
+    program other than its constants."""
 
     engine: str
     target: str
@@ -115,8 +116,8 @@ class LiftedLayer:
 
 
 def lifted(recording: Recording, leaves: Sequence[Leaf], place: Span) -> Lifted:
-    """The recorded forward as a program; `place` stands for what has none in a file. Raises
-    NotLifted."""
+    """The recorded forward as a program. `place` is used for operations without a place in a file.
+    Raises NotLifted."""
     return _LayerLifting(recording, place).run(leaves)
 
 
@@ -126,8 +127,8 @@ def lifted_outputs(
     outputs: Sequence[int | None],
     place: Span,
 ) -> Lifted:
-    """A recorded run as a program that holds for other numbers of the inputs, too, with an output
-    for each slot (None: there is none). Raises NotLifted; also where an index, a mask of masks or a
+    """A recorded run as a program that also holds for other numbers of the inputs. It has an output
+    for each slot (None: there is none). Raises NotLifted, also if an index, a mask of masks or a
     branch depends on the numbers."""
     return _AnywhereLifting(execution, place).run(inputs, outputs)
 
@@ -141,8 +142,8 @@ class _Lifting:
         self._read: set[int] = set()
 
     def _steps_for(self, slots: Sequence[int | None]) -> None:
-        """Writes what these slots depend on. A result that nothing reads, as the factors that a
-        determinant keeps for its backward, has no node."""
+        """Writes everything that these slots depend on. Results that nothing reads, such as the
+        factors that a determinant keeps for its backward, have no node."""
         wanted = [slot for slot in slots if slot is not None]
         steps = [self._execution.steps[place] for place in self._execution.needed(wanted)]
         self._read = {*wanted, *(slot for step in steps for slot in step.args)}
@@ -150,7 +151,7 @@ class _Lifting:
             self._step(step)
 
     def _at(self, slot: int) -> Any:
-        """The symbol of a slot, or the constant that it is."""
+        """The symbol of a slot, or its value if it is a constant."""
         found = self._symbols.get(slot)
         if found is not None:
             return found
@@ -171,14 +172,15 @@ class _Lifting:
                 self._symbols[slot] = self._checked(step, slot, value)
 
     def _is_written(self, slot: int) -> bool:
-        """Whether the program has a node for the slot: an index is a constant."""
+        """Whether the program has a node for the slot. An index has none, because it is a
+        constant."""
         return self._execution.values(slot).dtype.kind not in "iu"
 
     def _is_choice(self, step: Step) -> bool:
         return all(self._execution.slots[slot].format is None for slot in step.results)
 
     def _restated(self, step: Step, numbers: Sequence[int]) -> Sequence[Any]:
-        """The results of a step, of which `numbers` are none of indices, as symbols."""
+        """The results of a step as symbols. `numbers` are the results that are not indices."""
         if step.exact is None:
             refusal = NotLifted(f"gradcheck has no formula for `{step.name}`", step.place)
             return self._island(step, numbers, refusal)
@@ -189,11 +191,11 @@ class _Lifting:
             return self._island(step, numbers, NotLifted(message, step.place))
 
     def _island(self, step: Step, numbers: Sequence[int], refusal: NotLifted) -> Sequence[Any]:
-        """The results of a step that no row states, where it may be a part of the program."""
+        """The results of a step that no row states, if it may be part of the program."""
         raise refusal
 
     def _checked(self, step: Step, slot: int, symbol: Symbol) -> Symbol:
-        """The symbol at the value of the run. Raises NotLifted where its rows gave another one."""
+        """The symbol with its value in the run. Raises NotLifted if its rows give another value."""
         there, mine = self._execution.values(slot), np.asarray(symbol.value)
         if mine.shape != there.shape or not (agree(mine, there) or self._loses(step, slot, mine)):
             raise NotLifted(
@@ -202,8 +204,8 @@ class _Lifting:
         return Symbol(self._writer, there, symbol.node)
 
     def _loses(self, step: Step, slot: int, mine: Array) -> bool:
-        """Whether a step computes what its rows do for this slot, and lost the digits of `mine` at
-        the arguments of the run: exp(x) - 1 beside 1, or a subnormal number that is flushed to
+        """Whether a step computes the same as its rows for this slot, but lost the digits of `mine`
+        at the arguments of the run: exp(x) - 1 near 0, or a subnormal number that is flushed to
         zero."""
         there = self._execution.values(slot)
         moving = [slot for slot in dict.fromkeys(step.args) if slot in self._symbols]
@@ -215,8 +217,8 @@ class _Lifting:
         return all(self._computes_rows(step, slot, moving, draw) for draw in draws)
 
     def _computes_rows(self, step: Step, slot: int, moving: Sequence[int], at: Array) -> bool:
-        """Whether a step gives for this slot what its rows do where the arguments that are `moving`
-        have other values."""
+        """Whether a step gives the same as its rows for this slot if the arguments that are
+        `moving` have other values."""
         parts = _parts(at, [self._execution.values(slot).shape for slot in moving])
         given = dict(zip(moving, parts, strict=True))
         symbols = {s: Symbol(self._writer, x, self._symbols[s].node) for s, x in given.items()}
@@ -231,8 +233,8 @@ class _Lifting:
         return agree(np.asarray(getattr(mine, "value", mine)).ravel(), theirs)
 
     def _run(self, step: Step, moving: Sequence[int], numbers: Sequence[int], at: Array) -> Array:
-        """The results of a step that are `numbers`, one after the other, with these in place of the
-        arguments that are `moving`."""
+        """The results `numbers` of a step, joined, with these values for the arguments that are
+        `moving`."""
         execution = self._execution
         parts = _parts(at, [execution.values(slot).shape for slot in moving])
         natives = {slot: execution.slots[slot].native for slot in step.args}
@@ -251,7 +253,7 @@ class _Lifting:
 
 
 class _LayerLifting(_Lifting):
-    """The forward of a layer, at its point."""
+    """Lifts the forward of a layer at its point."""
 
     def __init__(self, recording: Recording, place: Span) -> None:
         super().__init__(recording.execution, place)
@@ -279,9 +281,8 @@ class _LayerLifting(_Lifting):
         return Lifted(self._writer.program(output), self._writer.constants, tuple(self._islands))
 
     def _island(self, step: Step, numbers: Sequence[int], refusal: NotLifted) -> Sequence[Any]:
-        """The step with its masks as they are at the point, as any index is; else as the first
-        terms of its Taylor series. Raises the refusal where it is too large, or does not give the
-        same again."""
+        """The step with its masks fixed at the point, as indices are; otherwise the first terms of
+        its Taylor series. Raises the refusal if the step is too large, or not repeatable."""
         values, writer = self._execution.values, self._writer
         depending = [slot for slot in dict.fromkeys(step.args) if slot in self._symbols]
         moving = [slot for slot in depending if values(slot).dtype.kind != "b"]
@@ -320,7 +321,7 @@ class _LayerLifting(_Lifting):
 
 
 class _AnywhereLifting(_Lifting):
-    """A run, for other numbers of its inputs, too."""
+    """Lifts a run for other numbers of its inputs, too."""
 
     def __init__(self, execution: Execution, place: Span) -> None:
         super().__init__(execution, place, public=False)
@@ -362,7 +363,7 @@ class _AnywhereLifting(_Lifting):
         return True
 
     def _checked(self, step: Step, slot: int, symbol: Symbol) -> Symbol:
-        """Where elements tie, the run may have another order than the row."""
+        """If elements tie, the run may have another order than the row."""
         there = self._execution.values(slot)
         if there.dtype.kind in "iu" and there.shape == np.shape(symbol.value):
             return Symbol(self._writer, there, symbol.node)
@@ -370,8 +371,8 @@ class _AnywhereLifting(_Lifting):
 
 
 def _is_lost(mine: Array, there: Array, at: Array) -> bool:
-    """Whether numbers differ by what operations lose that round at the size of 1, or of their
-    arguments."""
+    """Whether the difference is as large as the rounding errors of operations with numbers of size
+    1, or of the size of their arguments."""
     size = max(1.0, float(np.max(np.abs(at), initial=0.0)))
     with np.errstate(invalid="ignore"):
         off = np.where(mine == there, 0.0, np.abs(mine - there))
@@ -379,19 +380,19 @@ def _is_lost(mine: Array, there: Array, at: Array) -> bool:
 
 
 def _executed(node: Node) -> tuple[object, ...]:
-    """What a node does, wherever it stands in a file."""
+    """What a node computes, independent of its place in a file."""
     return node.op, node.args, repr(sorted(node.keywords.items())), repr(node.value), node.shape
 
 
 def _parts(flat: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-    """Arrays of these shapes, of the numbers of one vector."""
+    """Arrays of these shapes from the numbers of one vector."""
     ends = np.cumsum([0, *map(math.prod, shapes)])
     places = zip(ends[:-1].tolist(), ends[1:].tolist(), shapes, strict=True)
     return [flat[start:end].reshape(shape) for start, end, shape in places]
 
 
 def agree(mine: Array, theirs: Array) -> bool:
-    """Whether all numbers are the same to half of float64's digits, beside the largest of them."""
+    """Whether all numbers agree to half of float64's digits, relative to the largest of them."""
     if theirs.dtype.kind == "b":
         return bool(np.array_equal(mine.astype(np.bool_), theirs))
     finite = np.isfinite(theirs)

@@ -1,4 +1,4 @@
-"""From "path.py:name" or "package.module:name" to the object that a user wrote."""
+"""Finds the object that "path.py:name" or "package.module:name" refers to."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ _added: dict[Path, list[str]] = {}  # to the path of imports, by the file that d
 
 
 class NoSuchLayer(SpecMistake):
-    """What the spec points at is not there. `detail` says what is."""
+    """The target of the spec does not exist. `detail` says what exists."""
 
 
 class SetupFailed(EngineFault):
-    """What a spec wants before the layer raised. The message says what, `detail` where."""
+    """The setup of a spec raised before the layer ran. The message says what, `detail` where."""
 
 
 @dataclass(frozen=True, slots=True)
 class MethodOf:
-    """A method of a class, whose object `constructed` makes."""
+    """A method of a class. `constructed` makes its object."""
 
     cls: type
     name: str
 
 
 def load_layer(implementation: Implementation) -> Any:
-    """The object that the target names, as its module made it, or what that makes: a function
-    without parameters has no inputs, so it is there to build a layer.
+    """The object that the target names, or the result of calling it if it is a function without
+    parameters, which can only be a factory of layers.
 
     Raises NoSuchLayer, SetupFailed, and whatever the user's module raises while it is imported.
     """
@@ -64,9 +64,9 @@ def load_layer(implementation: Implementation) -> Any:
 def constructed(
     found: Any, implementation: Implementation
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """The layer that `load_layer` found, and its args and kwargs of every call. Of a class, and of
-    a method of one, an object is made: args, and what it knows of kwargs, are for its
-    constructor."""
+    """The layer that `load_layer` found, and its args and kwargs for every call. If it is a class
+    or a method of one, an object is made: args, and those of kwargs that the constructor takes, go
+    to the constructor."""
     kwargs = dict(implementation.kwargs)
     method = found.name if isinstance(found, MethodOf) else ""
     cls = found.cls if isinstance(found, MethodOf) else found
@@ -78,7 +78,7 @@ def constructed(
 
 
 def _prepare(implementation: Implementation) -> None:
-    """Runs the setup, each part of it once in a process, as Python imports a module once."""
+    """Runs the setup. Each part runs once in a process, as Python imports a module once."""
     for target in implementation.setup.imports:
         if (implementation.folder, target) in _set_up:
             continue
@@ -95,7 +95,7 @@ def _prepare(implementation: Implementation) -> None:
 
 
 def _found(implementation: Implementation) -> Any:
-    """The module that the target names, or what it names in one."""
+    """The module that the target names, or the object in it."""
     place, _, name = implementation.target.partition(":")
     with on_the_path(implementation):
         if place.endswith(".py"):
@@ -112,9 +112,9 @@ def _found(implementation: Implementation) -> Any:
 
 @contextmanager
 def on_the_path(implementation: Implementation) -> Iterator[None]:
-    """The modules beside the user's file and beside the spec can be imported, also while the layer
-    runs, and those on the path that the file itself has extended; and the variables of its setup
-    are in the environment."""
+    """Inside the block, modules next to the user's file, next to the spec, and on paths that the
+    file itself added can be imported, also while the layer runs; and the environment has the
+    variables of its setup."""
     if implementation.live is not None:
         yield
         return
@@ -139,7 +139,7 @@ def on_the_path(implementation: Implementation) -> Iterator[None]:
 
 
 def _added_by(implementation: Implementation, path: Sequence[str]) -> list[str]:
-    """What the files of the layer and of its setup have added that is not on this `path`."""
+    """The paths that the files of the layer and of its setup added to this `path`."""
     folders = (f for file in implementation.files for f in _added.get(Path(file).resolve(), ()))
     return [folder for folder in dict.fromkeys(folders) if folder not in path]
 
@@ -184,7 +184,7 @@ def _imported(name: str) -> ModuleType:
 
 
 def not_callable(found: Any, implementation: Implementation) -> NoSuchLayer:
-    """The exception for a target that names no layer."""
+    """The exception for a target that is not a layer."""
     message = f"{implementation.target} is of type {type(found).__name__}, which cannot be called"
     is_pair = all(callable(getattr(found, name, None)) for name in ("forward", "backward"))
     pair = "`forward` and `backward` in NumPy are a layer of the engine `numpy`" if is_pair else ""
@@ -210,8 +210,7 @@ def what_it_has(owner: Any) -> str:
 
 
 def _callables(owner: Any) -> list[str]:
-    """The public names of a module or class that can be called; those that it imported come
-    last."""
+    """The public names of a module or class that can be called. Imported names come last."""
     found = {name: getattr(owner, name, None) for name in dir(owner) if name[0] != "_"}
     own = getattr(owner, "__name__", None)
     return sorted(

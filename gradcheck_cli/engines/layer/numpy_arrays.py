@@ -1,4 +1,4 @@
-"""NumPy arrays in one dtype, for layers whose first derivatives are all there is."""
+"""NumPy arrays in one dtype, for layers that only have first derivatives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from gradcheck_cli.engines.errors import Unsupported
 
 
 class NumpyArrays:
-    """`derivatives.Derivatives` without derivatives of functions: `no_vjp` and `no_jvp` say why."""
+    """`derivatives.Derivatives` without derivatives of functions. `no_vjp` and `no_jvp` give the
+    reasons."""
 
     def __init__(self, dtype: str, no_vjp: str, no_jvp: str) -> None:
         self._dtype = FORMATS[dtype].numpy_dtype()
@@ -22,7 +23,7 @@ class NumpyArrays:
         self._no_jvp = no_jvp
 
     def array(self, values: Array) -> Any:
-        """A copy of its own."""
+        """A copy as an array of its own."""
         return np.array(values, dtype=self._dtype if values.dtype.kind == "f" else None)
 
     def numpy(self, array: Any) -> Array:

@@ -1,5 +1,5 @@
-"""A layer's run as a program: every operation that it executed is a node, with its place in the
-user's file, so that layers are explained as formulas are."""
+"""The run of a layer as a program: every operation that it executed is a node, with its place in
+the user's file. Layers are explained as formulas are."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_NUMBERS = 20_000_000
 
 
 class TooLarge(EngineFault):
-    """The run is too large to be written down. The message says what the limit is."""
+    """The run is too large to record. The message says what the limit is."""
 
 
 @dataclass(slots=True)
@@ -46,14 +46,14 @@ class Annotations:
     numbers: int = 0
 
     def add(self, step: Step, stated: bool) -> None:
-        """A step of the user's code; `stated`: of a backward."""
+        """Adds a step of the user's code; `stated`: of a custom backward."""
         if stated:
             self.stated.add(len(self.forward))
         step.phase = "forward"
         self.forward.append(step)
 
     def count(self, size: int, dtype: object) -> None:
-        """One more result of so many numbers, each of two parts where they are complex. Raises
+        """Counts one more result with `size` numbers, twice that if they are complex. Raises
         TooLarge."""
         self.numbers += 2 * size if "complex" in str(dtype) else size
         if len(self.execution.steps) >= MOST_STEPS or self.numbers > MOST_NUMBERS:
@@ -66,7 +66,7 @@ class Annotations:
 
 @dataclass(slots=True)
 class Recording:
-    """`slots` has the slot of every node, `gradients` of every leaf (None where there is none),
+    """`slots` has the slot of every node, `gradients` of every leaf (None if it has none),
     `outputs` of every output, in order."""
 
     execution: Execution
@@ -78,8 +78,8 @@ class Recording:
     outputs: tuple[int, ...]
 
     def traces(self, dtype: str) -> tuple[Trace, Trace | None]:
-        """What every node had in the run; and what it has where the same operations run in
-        float64 on the same numbers, unless they did already."""
+        """The values of all nodes in the run; and their values if the same operations run in
+        float64 on the same numbers (None if they did already)."""
         narrow = {slot: self.execution.values(slot) for slot in {*self.slots, *self.bars.values()}}
         if dtype == "float64":
             return self._trace(narrow), None
@@ -100,7 +100,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What the op table calls an operation: `name`, with the arrays `order` as its arguments."""
+    """A row of the op table for an operation: `name`, with the arrays `order` as its arguments."""
 
     name: str
     order: tuple[int, ...] | None = None
@@ -114,9 +114,9 @@ def as_recording(
     row_of: Callable[[str], Row | None],
     place: Span,
 ) -> Recording:
-    """The run as a program. `leaves`, `gradients` and `outputs` have slots; `row_of` tells what an
-    operation is called in the table, from the recorder's name for it; `place` stands for what has
-    none in a file."""
+    """The run as a program. `leaves`, `gradients` and `outputs` have slots. `row_of` maps the
+    recorder's name of an operation to its row. `place` is used for operations without a place in a
+    file."""
     made = _Making(annotations, place)
     for name, slot in leaves.items():
         made.add(slot, Node(INPUT, (), {}, place, name, name=name, shape=made.shape(slot)))
@@ -145,35 +145,37 @@ def as_recording(
 
 
 class LayerRecorder(Protocol):
-    """A recorder of layers that are run as they are (`custom.Passes`)."""
+    """Records layers that run as they are (`custom.Passes`)."""
 
     annotations: Annotations
 
     def recording(self) -> AbstractContextManager[None]: ...
 
     def leaves(self, arrays: Mapping[str, Any]) -> dict[str, int]:
-        """The slots of the arrays that the layer is handed, as far as it sees them."""
+        """The slots of the arrays that the layer is called with, as far as the recorder sees
+        them."""
         ...
 
     def output(self, array: Any) -> int:
-        """The slot of what the layer gives."""
+        """The slot of an output of the layer."""
         ...
 
     def slot_of(self, array: Any) -> int | None: ...
 
     def derive(self) -> None:
-        """What follows is the backward pass of what was run so far."""
+        """Begins the backward pass of the recorded run."""
         ...
 
     def finish(self) -> None:
-        """All is written down."""
+        """Ends the recording."""
         ...
 
 
 def record(
     recorder: LayerRecorder, passes: Passes, row_of: Callable[[str], Row | None], place: Span
 ) -> Recording:
-    """One forward and one backward pass. Raises TooLarge, and what the user's code raises."""
+    """Records one forward and one backward pass. Raises TooLarge, and what the user's code
+    raises."""
     with recorder.recording():
         leaves = recorder.leaves(passes.leaves)
         made = [recorder.output(array) for array in passes.call()]
@@ -187,7 +189,7 @@ def record(
 def record_forward(
     recorder: LayerRecorder, forward: ForwardPass, row_of: Callable[[str], Row | None], place: Span
 ) -> Recording:
-    """One forward pass. Raises TooLarge, and what the user's code raises."""
+    """Records one forward pass. Raises TooLarge, and what the user's code raises."""
     with recorder.recording():
         leaves = recorder.leaves(forward.leaves)
         made = [recorder.output(array) for array in forward.call()]
@@ -224,8 +226,8 @@ class _Making:
             step.node = self.nodes_of[step.results[0]]
 
     def _given(self, slot: int) -> int:
-        """What no recorded operation gave: a constant of the code; or, of a stated backward, what
-        the framework handed to it."""
+        """A value that no recorded operation returned: a constant of the code or, in a custom
+        backward, a value that the framework passed to it."""
         native = self._execution.slots[slot].native
         if isinstance(native, (bool, int, float)):
             value = native

@@ -1,4 +1,4 @@
-"""What a layer returns: the arrays in it that are outputs, or why there are none."""
+"""The outputs in the result of a layer, or the reason why there are none."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class OtherOutputs(EngineFault):
 class Results:
     """How the results of one layer are read.
 
-    `noun` names an array that carries a derivative ("floating torch.Tensor"); `is_array` and
-    `is_floating` recognise the framework's arrays and those with a derivative; `parts` opens its
-    containers; `layer` is the function whose results these are. Where an input is `empty`, an
-    output without entries is what was meant.
+    `noun` names an array with a derivative ("floating torch.Tensor"). `is_array` and `is_floating`
+    recognise the framework's arrays, and those with a derivative. `parts` opens the framework's
+    containers. `layer` is the function with these results. If an input is `empty`, an output
+    without entries is valid.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class Results:
         self.notes: tuple[str, ...] = ()  # of numbers beside its outputs, which have no derivative
 
     def read(self, result: Any) -> list[tuple[str, Any]]:
-        """The floating arrays of a result with their names. Raises MissingOutput where there are
-        none, and OtherOutputs where the first result had others."""
+        """The floating arrays of a result with their names. Raises MissingOutput if there are none,
+        and OtherOutputs if the first result had others."""
         if self.is_array(result):
             every = [(WHOLE, result)]
         else:
@@ -80,7 +80,7 @@ class Results:
         return found
 
     def _cut(self, result: Any) -> Iterator[str]:
-        """A sentence about the numbers in a result that are no arrays of the framework."""
+        """A sentence about numbers in a result that are not arrays of the framework."""
         if self.is_array(result):
             return
         parts = flattened(result, lambda part: not self._opens(part), parts=self._parts)
@@ -114,7 +114,7 @@ class Results:
         return f"{whole} with no {self._noun} in it: {', '.join(shown)}{more}"
 
     def _described(self, value: Any) -> str:
-        """What a value is that is no output, and what may have been meant."""
+        """A description of a value that is not an output, and of what may have been meant."""
         if value is None:
             return "None"
         if inspect.iscoroutine(value):
@@ -134,7 +134,7 @@ class Results:
         return f"{_a(_name(type(value)))}, not a {self._noun}"
 
     def _opens(self, value: Any) -> bool:
-        """Whether it is a container, if an empty one."""
+        """Whether the value is a container, possibly an empty one."""
         return isinstance(value, Mapping | tuple | list) or any(True for _ in self._parts(value))
 
 
@@ -145,7 +145,7 @@ def flattened(
     parts: Parts | None = None,
     above: tuple[int, ...] = (),
 ) -> Iterator[tuple[str, Any]]:
-    """Every array of a result with its name: "y" for one alone, "y[0]", "y['mask']", "y.loss". A
+    """Every array of a result with its name: "y" for a single one, "y[0]", "y['mask']", "y.loss". A
     container inside itself (one of those `above`) is not opened again."""
     if is_array(result):
         yield name, result
@@ -169,7 +169,7 @@ def opened(container: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _agree(first: _Shapes, now: _Shapes) -> bool:
-    """Whether names and shapes are the same; in a graph, a size may be unknown (None)."""
+    """Whether names and shapes are the same. Inside a graph a size may be unknown (None)."""
     return len(first) == len(now) and all(
         name == other
         and len(shape) == len(sizes)
@@ -184,7 +184,7 @@ def _listed(shapes: _Shapes) -> str:
 
 
 def _is_cut(value: Any) -> bool:
-    """Whether it holds numbers that a derivative cannot reach."""
+    """Whether it contains numbers that a derivative cannot reach."""
     dtype = getattr(value, "dtype", None)
     floating = getattr(dtype, "kind", "f") in "fc"
     return isinstance(value, float | complex) or (hasattr(value, "__array__") and floating)

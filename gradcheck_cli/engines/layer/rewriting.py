@@ -1,7 +1,8 @@
-"""Functions of the user's with one expression written in another way, while a layer runs.
+"""Replaces one expression in functions of the user while a layer runs.
 
-The module is not imported again: its functions get other code, compiled from the same source but
-for that expression, and get their own back. What they hold and what holds them stays as it is.
+The module is not imported again. Its functions temporarily get other code, compiled from the same
+source with another expression. Objects that the functions hold, and objects that hold the
+functions, stay the same.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ _Key = tuple[str, int]  # of a function in a file: its qualified name, its first
 
 
 class NotRewritable(EngineFault):
-    """No function of the user's evaluates the expression, as far as its source shows."""
+    """As far as the source shows, no function of the user evaluates the expression."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One evaluation of an expression: its value, and by their text the other numbers that there
-    were: of local variables and their attributes, and of the parts of the expression. `tried` are
-    the values of other expressions in its place, None for those that have none."""
+    """One evaluation of an expression: its value, and the other numbers that were available, by
+    their text: local variables and their attributes, and the parts of the expression. `tried` are
+    the values of other expressions in its place, None for those that raised."""
 
     value: Array
     named: Values
@@ -72,7 +73,7 @@ class Expression:
         self._found()
 
     def _statement(self, module: ast.Module) -> str:
-        """The statement of the module that has the expression in it, on its own lines."""
+        """The statement of the module that contains the expression, on its own lines."""
         for node in module.body:
             decorators = getattr(node, "decorator_list", ())
             first, last = min(one.lineno for one in (node, *decorators)), node.end_lineno or 0
@@ -86,7 +87,7 @@ class Expression:
         return compile(module, self._path, "exec", dont_inherit=True)
 
     def _found(self) -> tuple[ast.Module, ast.expr]:
-        """The statement and the expression in it, made anew."""
+        """A new syntax tree of the statement, and the expression in it."""
         tree = ast.parse(self._text)
         for node in ast.walk(tree):
             if isinstance(node, ast.expr) and self._stands_at(node):
@@ -104,8 +105,8 @@ class Expression:
 
     @contextmanager
     def written(self, text: str, names: Mapping[str, Any]) -> Iterator[None]:
-        """Meanwhile it is this text, which may use `names` besides its own. Raises
-        NotRewritable."""
+        """Inside the block, the expression is replaced by this text, which may use `names` in
+        addition to its own. Raises NotRewritable."""
 
         def write(expression: ast.expr) -> ast.expr:
             """With the old one in a branch that never runs: what a closure holds stays the same."""
@@ -119,8 +120,9 @@ class Expression:
     def watched(
         self, numbers: Callable[[Any], Array | None], others: Sequence[str] = ()
     ) -> Iterator[list[Seen]]:
-        """What is seen of it meanwhile, in order; `numbers` are those of a value, None where it has
-        none. `others` are expressions that are tried where it stands. Raises NotRewritable."""
+        """Inside the block, collects every evaluation of the expression, in order. `numbers`
+        converts a value, or returns None if it has none. `others` are expressions that are tried at
+        the same place. Raises NotRewritable."""
         found: list[Seen] = []
         parts: dict[str, Any] = {}
         tried = _Together(others, self._path)
@@ -176,7 +178,7 @@ class Expression:
                 del own[name]
 
     def _other(self, code: CodeType, codes: Mapping[_Key, CodeType | None]) -> CodeType | None:
-        """The code in place of one; None where the source is not what runs."""
+        """The code that replaces this one; None if the source is not the running code."""
         own, new = self._own.get(_key(code)), codes.get(_key(code))
         if own is None or new is None or own.co_code != code.co_code:
             return None
@@ -197,7 +199,7 @@ def _imports(scope: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _codes(module: CodeType) -> dict[_Key, CodeType | None]:
-    """The code of every function; None where two cannot be told apart."""
+    """The code of every function; None if two functions cannot be distinguished."""
     found: dict[_Key, CodeType | None] = {}
     waiting = [module]
     while waiting:
@@ -220,8 +222,8 @@ def _functions_at(path: str, line: int, callers: Sequence[Any]) -> list[Function
 
 
 def _held(path: str, callers: Sequence[Any]) -> Iterator[Any]:
-    """What callers and the module of this file hold, by any way through no module or class of a
-    library."""
+    """Everything that the callers and the module of this file hold, except through modules or
+    library classes."""
     modules = [one for one in list(sys.modules.values()) if isinstance(one, ModuleType)]
     others = {one.__name__: one for one in modules if not _is_users(one)}
     known = {id(one) for one in others.values()} | {id(vars(one)) for one in others.values()}
@@ -247,14 +249,14 @@ def _is_users(module: ModuleType) -> bool:
 
 
 def _reaches(code: CodeType, line: int) -> bool:
-    """Whether the line is one of a function, or of a function inside it."""
+    """Whether the line belongs to a function, or to a function inside it."""
     return any(number == line for *_, number in code.co_lines()) or any(
         isinstance(inner, CodeType) and _reaches(inner, line) for inner in code.co_consts
     )
 
 
 def _variables(found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Local variables, and the numbers that are attributes of one of them, by their text."""
+    """Local variables, and their attributes that are numbers, by their text."""
     for name, value in found.items():
         yield from _with_parts(name, value)
         if isinstance(value, ModuleType | type):
@@ -265,7 +267,7 @@ def _variables(found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _with_parts(text: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """A value by its text; of complex numbers the real parts, too, where these are attributes."""
+    """A value by its text. For complex numbers also the real parts, if they are attributes."""
     yield text, value
     if "complex" in str(getattr(value, "dtype", "")) and hasattr(value, "real"):
         for part in ("real", "imag"):
@@ -273,14 +275,15 @@ def _with_parts(text: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def atom(text: str) -> str:
-    """The text as an operand, in brackets where it is an operation."""
+    """The text as an operand, in brackets if it is an operation."""
     node = ast.parse(text, mode="eval").body
     plain = isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
     return text if plain else f"({text})"
 
 
 class _Together(ast.NodeTransformer):
-    """Expressions, most of which differ in one place: a part that several have runs once."""
+    """Evaluates expressions that mostly differ in one place. Parts that several of them share run
+    once."""
 
     def __init__(self, texts: Sequence[str], path: str) -> None:
         self._path = path
@@ -305,7 +308,7 @@ class _Together(ast.NodeTransformer):
     def values(
         self, frame: FrameType, numbers: Callable[[Any], Array | None]
     ) -> list[Array | None]:
-        """What they are where a function stands; None for those that raise."""
+        """The values of the expressions inside a running function; None for those that raise."""
         known: dict[str, Any] = {}
 
         def shared(text: str) -> Any:
@@ -339,7 +342,7 @@ class _Replace(ast.NodeTransformer):
 
 
 class _Watch(ast.NodeTransformer):
-    """Every part of an expression that is a value of its own, seen by its text in the `lines` of
+    """Watches every part of an expression that is a value of its own, by its text in the `lines` of
     its file."""
 
     def __init__(self, lines: Sequence[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""Which stretch of the user's own files is running."""
+"""Finds the expression in the user's files that is running."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ LONGEST = 12  # lines of one expression that are shown
 
 
 class Places:
-    """Places of one run, each made once. `watchers` are the modules whose frames are above those of
-    the code that they watch."""
+    """Places of one run, each made once. `watchers` are modules whose frames lie above those of the
+    code that they watch."""
 
     def __init__(self, *watchers: str) -> None:
         self._watchers = frozenset([__name__, *watchers])
         self._known: dict[tuple[CodeType, int], Place | None] = {}
 
     def running(self) -> Place | None:
-        """The innermost expression of the user's that is being evaluated, between this call and the
-        call of the layer; None where there is none."""
+        """The innermost expression of the user's code that is being evaluated, between this call
+        and the call of the layer; None if there is none."""
         theirs = None
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_globals.get("__name__") in self._watchers:
@@ -48,12 +48,12 @@ class Places:
         return None if theirs is None else self._of(theirs)
 
     def line(self) -> str:
-        """The line of that expression, "layers.py:41"; empty where there is none."""
+        """The line of that expression, "layers.py:41"; empty if there is none."""
         place = self.running()
         return "" if place is None else place.line
 
     def kept(self, codes: Sequence[CodeType], instructions: Sequence[int]) -> Place | None:
-        """The user's line of a stack that a framework has kept, innermost frame first."""
+        """The user's line in a stack that a framework has kept, innermost frame first."""
         theirs = None
         for code, instruction in zip(codes, instructions, strict=True):
             if code.co_filename.startswith(OURS):
@@ -78,8 +78,8 @@ class Places:
 
 
 def raised_at(error: BaseException) -> Place | None:
-    """The innermost expression of the user's in which it was raised, or the line that is no Python;
-    None where there is none."""
+    """The innermost expression of the user's code in which the error was raised, or the line if it
+    cannot be parsed; None if there is none."""
     unread = isinstance(error, SyntaxError) and _line(error.filename or "", error.lineno or 0)
     if unread:
         return unread
@@ -92,12 +92,13 @@ def raised_at(error: BaseException) -> Place | None:
 
 
 def stood_at(dump: str) -> Place | None:
-    """The user's line at which a process stood, by its dump; None where there is none."""
+    """The user's line that a process was executing, according to its stack dump; None if there is
+    none."""
     return _line(*dumped_line(dump) or ("", 0))
 
 
 def _line(path: str, number: int) -> Place | None:
-    """A whole line of a file; None where there is none."""
+    """A whole line of a file; None if it does not exist."""
     text = linecache.getline(path, number).rstrip() if path else ""
     if not text:
         return None
@@ -106,8 +107,8 @@ def _line(path: str, number: int) -> Place | None:
 
 
 def lines(stack: Iterable[tuple[CodeType, int]]) -> Iterator[tuple[str, int]]:
-    """The files and lines of a stack, innermost first, that a call can be said to stand at: the
-    innermost one of no framework, and the innermost one of the user's."""
+    """The files and lines of a stack, innermost first, that may be shown as the place of a call:
+    the innermost line outside of frameworks, and the innermost line of the user."""
     theirs, found = False, False
     for code, instruction in stack:
         path = code.co_filename
@@ -135,17 +136,16 @@ def running() -> Iterator[tuple[CodeType, int]]:
 
 
 def returned(function: Any, index: int | None) -> Place | None:
-    """The expression that a function of the user's returns last, or the part `index` of it where
-    that is a tuple (None: all of it); None where its source cannot be read."""
+    """The last expression that a function of the user returns, or its part `index` if it is a tuple
+    (None: all of it); None if its source cannot be read."""
     found = read_function(function)
     value = None if found is None else found.given_back(index)
     return None if found is None or value is None else found.place_of(value)
 
 
 def calling(function: Any, *names: str) -> Place | None:
-    """The first call of a method, or a function, by one of these names in a function, or the first
-    attribute of that name that it reads; None where there is none, or where its source cannot be
-    read."""
+    """The first call of one of these names in a function, or else the first attribute of such a
+    name that it reads; None if there is none, or its source cannot be read."""
     found = read_function(function)
     if found is None:
         return None
@@ -163,8 +163,8 @@ def calling(function: Any, *names: str) -> Place | None:
 
 
 def storing(function: Any, name: str) -> Place | None:
-    """The first assignment to an attribute of this name in a function; None where there is none, or
-    where its source cannot be read."""
+    """The first assignment to an attribute of this name in a function; None if there is none, or
+    its source cannot be read."""
     found = read_function(function)
     if found is None:
         return None
@@ -175,8 +175,8 @@ def storing(function: Any, name: str) -> Place | None:
 
 
 def ending(layer: Any) -> Place | None:
-    """Where a layer returns: its last returned expression, or the line that defines it where it
-    returns nothing; None where its source cannot be read."""
+    """The place where a layer returns: its last returned expression, or the line of its definition
+    if it returns nothing; None if its source cannot be read."""
     function = layer if inspect.isroutine(layer) else type(layer).__call__
     place = returned(function, None)
     found = None if place else read_function(function)
@@ -188,8 +188,8 @@ def ending(layer: Any) -> Place | None:
 
 @dataclass(frozen=True, slots=True)
 class ReadFunction:
-    """A function's source: its lines as in the file, which begin at line `first` and are indented
-    by `margin`."""
+    """The source of a function: its lines as in the file, which begin at line `first` and are
+    indented by `margin`."""
 
     path: str
     lines: list[str]
@@ -200,7 +200,7 @@ class ReadFunction:
 
     @property
     def body(self) -> ast.AST:
-        """The function itself; a lambda amid a statement where it can be told from others."""
+        """The function itself, or a lambda inside of a statement if it is the only one."""
         if self.code.co_name != "<lambda>":
             return self.tree
         stretches = {(begin, end) for *_, begin, end in self.code.co_positions()}
@@ -213,7 +213,7 @@ class ReadFunction:
 
     @property
     def own(self) -> Iterator[ast.AST]:
-        """Its statements and expressions, without those of functions inside it."""
+        """Its statements and expressions, without those of nested functions."""
         return _own(self.body)
 
     @property
@@ -221,8 +221,8 @@ class ReadFunction:
         return frozenset(self.code.co_varnames[: self.code.co_argcount])
 
     def given_back(self, index: int | None, part: int | None = None) -> ast.expr | None:
-        """What it returns last, or what a lambda is; the part `index` of that where it is a tuple
-        (None: all of it), and the `part` of that. None where it cannot be told."""
+        """The last returned expression, or the body of a lambda. If it is a tuple: its part `index`
+        (None: all of it), and the `part` of that. None if that is ambiguous."""
         if isinstance(self.body, ast.Lambda):
             found = [self.body.body]
         else:
@@ -243,8 +243,8 @@ class ReadFunction:
         return self.place(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
 
     def place(self, line: int, column: int, last: int | None, end: int | None) -> Place:
-        """The place of an expression, which the tree knows by lines of its own and columns in
-        bytes, without the margin."""
+        """The place in the file of an expression. The syntax tree counts lines from the function,
+        and columns in bytes without the margin."""
         last = last or line
         text = "".join(self.lines[line - 1 : last])
         source = Source(shown(self.path), text, self.first + line - 1)
@@ -259,8 +259,7 @@ class ReadFunction:
 
 
 def read_function(function: Any) -> ReadFunction | None:
-    """What a function was made of, without the decorators around it; None where its source cannot
-    be read."""
+    """The source of a function without its decorators; None if it cannot be read."""
     try:
         function = inspect.unwrap(function)  # whose file is not the decorator's
         lines, first = inspect.getsourcelines(function)
@@ -274,7 +273,7 @@ def read_function(function: Any) -> ReadFunction | None:
 
 
 def _own(tree: ast.AST) -> Iterator[ast.AST]:
-    """The statements and expressions of a function, without those of functions inside it."""
+    """The statements and expressions of a function, without those of nested functions."""
     for child in ast.iter_child_nodes(tree):
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             yield child
@@ -282,8 +281,8 @@ def _own(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def shown(path: str) -> str:
-    """As a person writes it: relative where it lies below the current folder; the cell of a
-    notebook by its name."""
+    """A path as a person writes it: relative if it is below the current folder; the name of the
+    cell in a notebook."""
     cell = cell_of(path)
     if cell is not None:
         return cell
@@ -326,7 +325,7 @@ def _place(code: CodeType, instruction: int, names: dict[str, Any] | None) -> Pl
 
 
 def characters(text: str, count: int) -> int:
-    """How many characters so many bytes of UTF-8 are."""
+    """The number of characters in this many bytes of UTF-8."""
     return len(text.encode()[:count].decode(errors="ignore"))
 
 

@@ -1,4 +1,4 @@
-"""What can be done with a user's layer, whatever its framework."""
+"""The interface of a user's layer, independent of its framework."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ first: more would take twice its memory)."""
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One floating output: "y", or "y[0]", "y['mask']" where there are several. Outputs are
-    flattened one after the other; this one begins at `start`. One of complex numbers has their
-    parts along its last axis (`is_complex`)."""
+    """One floating output: "y", or "y[0]", "y['mask']" if there are several. Outputs are flattened
+    and joined; this one begins at `start`. Complex numbers have their parts along the last axis
+    (`is_complex`)."""
 
     name: str
     shape: tuple[int, ...]
@@ -54,15 +54,15 @@ class Output:
 class SubjectRequest:
     """A layer, its inputs and the dtype to run it in.
 
-    `values` are float64, int64 or bool arrays whose numbers are already those of `rounding`;
-    parameters are rounded to it too, before they are cast to `dtype`. The two differ where a
-    float32 problem is looked at in float64. `domains` has the least and the greatest number that a
-    value may have, by name. A name of `values` that is a parameter's gives that its
-    value. `data` are inputs whose derivatives nobody requests: they require no gradient. `uncast`:
-    the layer runs in float64 from end to end, and where it casts to a narrower dtype it goes on
-    with the number as it is. The values of `complex_inputs` have pairs along their last axis, and
-    the layer is called with complex numbers. `forward`: no other mode is requested, so that a layer
-    without a reverse mode is no failure: rows of its Jacobian are made of columns.
+    `values` are float64, int64 or bool arrays whose numbers are already rounded to `rounding`.
+    Parameters are rounded to it too, before they are cast to `dtype`. The two differ if a float32
+    problem is examined in float64. A name in `values` may be that of a parameter and then replaces
+    its value. `domains` has the smallest and largest number that a value may have, by name. `data`
+    are inputs without `requires_grad`, whose derivatives nobody requests. `uncast`: the layer runs
+    in float64 throughout, and casts to a narrower dtype have no effect. The values of
+    `complex_inputs` have pairs along their last axis, and the layer is called with complex numbers.
+    `forward`: no other mode is requested, so a layer without a reverse mode is no failure, and rows
+    of its Jacobian are made from columns.
     """
 
     implementation: Implementation
@@ -83,25 +83,25 @@ class SubjectRequest:
 
 
 class Spare(dict[str, Array]):
-    """Values of leaves, or a direction of them, that the layer may write to: who made them has no
-    use for them afterwards, so nothing that is as large as the layer has to be copied."""
+    """Values of leaves, or a direction, that the layer may write to, because their creator does not
+    need them afterwards. Arrays as large as the layer then need not be copied."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One forward run of a layer, and as many backward passes as there are rows of `cotangents`.
+    """One forward run of a layer, and one backward pass for each row of `cotangents`.
 
-    `values` has leaves that are not at their own values. `cotangents` (k, m) are those of the
-    flattened outputs; `wrt` the leaves that ask for gradients (None: all that are differentiable);
-    `used_outputs` the names of the outputs that hand a cotangent back (None: all; the others have
-    none at all, as where a loss does not use them). Without `tracking` the layer runs as in
-    inference, with no graph. `layouts` is how each cotangent lies in memory (none: contiguous),
-    `inputs` how the given inputs do. `interleaved_inputs`: after the forward run, another one at
-    these values; then the backward passes of the first. `earlier_inputs`: the same object was
-    called before at these values, forward and backward. `retained`: every row goes back through one
-    graph, whatever a second pass raises. `watch`: what the call writes to is looked at, and whether
-    it draws random numbers. `each` may be given the place and the gradients (n,) of every row as
-    soon as they are there, which are not in the result then: together they may need much memory.
+    `values` has the leaves that are not at their own values. `cotangents` (k, m) are those of the
+    flattened outputs. `wrt` are the leaves that require gradients (None: all that are
+    differentiable). `used_outputs` names the outputs that receive a cotangent (None: all), as if a
+    loss used only them. Without `tracking` the layer runs as in inference, without a graph.
+    `layouts` is the memory layout of each cotangent (none: contiguous), `inputs` that of the given
+    inputs. `interleaved_inputs`: after the forward run, another one is made at these values; then
+    the backward passes of the first follow. `earlier_inputs`: the same object is called before at
+    these values, forward and backward. `retained`: all rows use one graph, whatever a second pass
+    raises. `watch`: the call is watched for writes and for random numbers. `each` may receive the
+    index and the gradients (n,) of every row as soon as they are computed. They are not part of the
+    result then, because together they may need much memory.
     """
 
     values: Values = field(default_factory=dict)
@@ -120,16 +120,17 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What came of a Call. `output` is flat, (m,), in float64; `gradients` has (k, n) a leaf, or
-    None where the framework gave nothing at all.
+    """The result of a Call. `output` is flat, (m,), in float64. `gradients` has (k, n) for each
+    leaf, or None if the framework returned nothing.
 
-    `overwritten` names the leaves whose gradient of one backward pass a later one wrote to: over a
-    `retained` graph, or of the earlier call. Filled where the call was watched: `changed` names the
-    leaves that the forward run wrote to, `changed_later` those that the backward passes wrote to;
-    `output_written`, whether they wrote to an output, or what followed to one of the earlier call;
-    `upstream_changed`, whether they wrote to a cotangent; `accumulated` names the leaves whose own
-    gradient (`.grad`), which this call has no business with, was written to; `random`, whether
-    random numbers were drawn. A fault that a framework's arrays cannot have is never reported.
+    `overwritten` names the leaves whose gradient of one backward pass was overwritten by a later
+    pass, over a `retained` graph or of the earlier call. The following are filled if the call was
+    watched. `changed` names the leaves that the forward run wrote to, `changed_later` those that
+    the backward passes wrote to. `output_written`: the backward passes wrote to an output, or later
+    steps to an output of the earlier call. `upstream_changed`: they wrote to a cotangent.
+    `accumulated` names the leaves whose own gradient (`.grad`), which the call must not touch, was
+    written to. `random`: random numbers were drawn. Faults that arrays of a framework cannot have
+    are never reported.
     """
 
     output: Array
@@ -150,8 +151,8 @@ class CallResult:
 
 @dataclass
 class Stencils:
-    """How many points of differences were evaluated `batched`, several in one call of the layer,
-    and how many one by one."""
+    """How many points of finite differences were evaluated `batched`, several in one call of the
+    layer, and how many one by one."""
 
     batched: int = 0
     looped: int = 0
@@ -160,9 +161,9 @@ class Stencils:
 class Subject(Protocol):
     """A user's layer, bound to its inputs, in one dtype.
 
-    Whatever is called, the user's objects are afterwards as they were: parameters, buffers,
-    gradients, training mode, the state of random numbers, which is the same before every call.
-    Everything may raise what the user's code raises.
+    After every method the user's objects are as before: parameters, buffers, gradients, training
+    mode, and the state of random numbers, which is the same before every call. Every method may
+    raise what the user's code raises.
     """
 
     dtype: str
@@ -181,7 +182,7 @@ class Subject(Protocol):
 
     @property
     def digits(self) -> str:
-        """The narrowest dtype on the way to its values, as far as known: else `dtype`."""
+        """The narrowest dtype among the intermediate values, if it is known; otherwise `dtype`."""
         ...
 
     @property
@@ -189,63 +190,62 @@ class Subject(Protocol):
 
     @property
     def mode(self) -> Mode:
-        """By which `run` differentiates: it may be known after a first run."""
+        """The mode in which `run` differentiates. It may only be known after a first run."""
         ...
 
     def at_stage(self, stage: str) -> AbstractContextManager[Any]:
-        """Meanwhile the compiler of the layer goes up to this one of its `stages` and no
-        further."""
+        """Inside the block, the compiler of the layer stops after this one of its `stages`."""
         ...
 
     def differentiate(self, names: Collection[str]) -> None:
-        """From now on these leaves alone are differentiated, of those that can be."""
+        """Differentiates only these leaves from now on, if they are differentiable."""
         ...
 
     def assume_digits(self, dtype: str) -> None:
-        """From now on its values are known to have no more than the digits of this dtype."""
+        """Notes that the values have no more than the digits of this dtype."""
         ...
 
     def value(self, values: Values) -> Array:
-        """The flattened outputs (m,) with these leaves in place of their own values."""
+        """The flattened outputs (m,) with these values of leaves."""
         ...
 
     def several(self, many: Sequence[Values]) -> Array:
-        """The values at several points, (k, m): at once where the layer allows it."""
+        """The values at several points, (k, m), computed together if the layer allows it."""
         ...
 
     def run(self, call: Call) -> CallResult: ...
 
     def jvp(self, tangents: Values) -> Array | None:
-        """J @ tangents by the framework's forward mode, (m,); None where no output has a tangent.
+        """J @ tangents by the framework's forward mode, (m,); None if no output has a tangent.
         Raises Unsupported."""
         ...
 
     def jvps(self, many: Sequence[Values]) -> list[Array | Unsupported | None]:
-        """`jvp` along several tangents, each of some leaves; what it raises where there is no
-        forward mode for these, as `each_jvp` has it."""
+        """`jvp` along several tangents, each of some leaves. If there is no forward mode for these,
+        the exception stands in place of the result, as in `each_jvp`."""
         return each_jvp(self.jvp, many)
 
     def tangents_of(self, tangents: Mapping[str, Array]) -> Array:
-        """Which outputs (m,) have a tangent in forward mode; for the others `jvp` has zeros. Raises
-        Unsupported."""
+        """Which outputs (m,) have a tangent in forward mode; `jvp` returns zeros for the others.
+        Raises Unsupported."""
         return np.ones(output_size(self), dtype=np.bool_)
 
     def hvp(
         self, mode: Mode, row: Array, tangents: Values, along: Values | None = None
     ) -> ValuesOrNone:
-        """d<row @ J, tangents>/d(leaf), (n,) a leaf, by any composition but forward over forward,
-        which has no such array. Third order, d<d<row @ J, along>/d(leaf), tangents>/d(leaf).
-        Raises Unsupported."""
+        """d<row @ J, tangents>/d(leaf), (n,) for each leaf, by any composition except forward over
+        forward, which does not compute such an array. For third order: d<d<row @ J, along>/d(leaf),
+        tangents>/d(leaf). Raises Unsupported."""
         ...
 
     def second_tangent(self, row: Array, firsts: Values, tangents: Values) -> float | None:
-        """The derivative of <row, J @ tangents> along `firsts` by forward over forward; None where
-        no output has one. Raises Unsupported."""
+        """The derivative of <row, J @ tangents> along `firsts` by forward over forward; None if no
+        output has one. Raises Unsupported."""
         ...
 
     def double_vjp(self, row: Array, tangents: Values) -> Array:
-        """The derivative of <row @ J, tangents> by the row, (m,), through the backward of the
-        backward: J @ tangents of all leaves that are differentiated. Raises Unsupported."""
+        """The derivative of <row @ J, tangents> with respect to the row, (m,), through the backward
+        of the backward: J @ tangents of all differentiated leaves. Raises Unsupported."""
         ...
 
     def record(self, row: Array) -> Recording:
@@ -254,21 +254,22 @@ class Subject(Protocol):
         ...
 
     def record_forward(self) -> Recording:
-        """One forward pass at the leaves' own values, operation by operation. Raises Unsupported
-        where the framework does not show them, and `recording.TooLarge`."""
+        """One forward pass at the leaves' own values, operation by operation. Raises Unsupported if
+        the framework does not show operations, and `recording.TooLarge`."""
         ...
 
     def lift(self) -> Lifted:
-        """The forward, as it runs at the leaves' own values, as a program of the op table. Raises
-        Unsupported, `recording.TooLarge` and `lifting.NotLifted`."""
+        """The forward at the leaves' own values as a program of the op table. Raises Unsupported,
+        `recording.TooLarge` and `lifting.NotLifted`."""
         ...
 
     def gradient_program(
         self, narrow: Subject, searched: Sequence[str], points: Sequence[Values]
     ) -> GradientProgram:
-        """The operations for the value and the whole gradient, for all numbers of the leaves
-        `searched`; `narrow` is the same layer in the dtype in question, which is run at `points`,
-        too. The answer has a reason in place of a program where other numbers may have others."""
+        """The operations of the value and the whole gradient, for all values of the leaves
+        `searched`. `narrow` is the same layer in the dtype to be searched, which is also run at
+        `points`. If other values may run other operations, the answer has a reason in place of a
+        program."""
         return GradientProgram(
             reason="it is not known whether the layer runs other operations elsewhere"
         )
@@ -276,73 +277,74 @@ class Subject(Protocol):
     def seen(
         self, expression: Expression, run: Callable[[], object], others: Sequence[str] = ()
     ) -> Sequence[Seen]:
-        """Every evaluation of an expression of the user's while this subject does `run`; `others`
-        are tried where it stands. Raises `rewriting.NotRewritable`."""
+        """Every evaluation of an expression of the user while this subject does `run`. `others` are
+        tried at the same place. Raises `rewriting.NotRewritable`."""
         ...
 
     def written(
         self, expression: Expression, text: str, names: Mapping[str, Any]
     ) -> AbstractContextManager[None]:
-        """Meanwhile an expression of the user's is this text, which may use `names` besides those
-        that stand there. Raises `rewriting.NotRewritable`."""
+        """Inside the block, an expression of the user is replaced by this text, which may use
+        `names` in addition to those available there. Raises `rewriting.NotRewritable`."""
         ...
 
     def casts(self) -> Sequence[Cast]:
-        """Where a forward and a backward pass go on in a narrower dtype, as far as it is seen."""
+        """The visible casts to a narrower dtype in a forward and a backward pass."""
         ...
 
     def functions(self) -> Sequence[CustomCall]:
-        """The calls of functions with a custom derivative on which the outputs depend, in order."""
+        """The calls of functions with a custom derivative that the outputs depend on, in order."""
         ...
 
     @property
     def user_function(self) -> Any:
-        """What the user handed over, as it is called; None where it captures nothing."""
+        """The user's object as it is called; None if it captures nothing."""
         ...
 
     def solvers(self) -> frozenset[str]:
-        """The functions with a custom derivative that iterate until their numbers say that they are
-        near enough, as far as they are seen."""
+        """The visible functions with a custom derivative that iterate until their numbers
+        converge."""
         return frozenset()
 
     @property
     def samplers(self) -> frozenset[str]:
-        """Operations that draw numbers whose distribution their arguments decide, by the names that
-        steps have. Their derivative is that at a fixed quantile (Figurnov et al., Implicit
-        Reparameterization Gradients, NeurIPS 2018), not that of what one seed draws."""
+        """The operations, by the names that steps have, that draw numbers from a distribution with
+        given parameters. Their derivative holds the quantile fixed (Figurnov et al., Implicit
+        Reparameterization Gradients, NeurIPS 2018), and is not that of the numbers drawn with one
+        seed."""
         return frozenset()
 
     def lines(self, row: Array) -> Lines:
-        """Where a forward and a backward pass (row @ J) write and draw, as far as it is seen."""
+        """The visible writes and random draws of a forward and a backward pass (row @ J)."""
         return Lines()
 
     def uncut(self, row: Array) -> tuple[ValuesOrNone, Sequence[GradientBarrier]]:
-        """row @ J by leaf, as it is and with each call let through that takes a value out of the
-        graph; nothing where there is no graph."""
+        """row @ J by leaf, and the same for each detaching call if it let gradients pass. Empty for
+        a framework without a graph."""
         return {}, ()
 
     def unclipped_gradients(self, rows: Array) -> Sequence[UnclippedGradients]:
-        """rows @ J by leaf with each bound lifted that keeps a number away from a pole, as far as
-        they are seen."""
+        """rows @ J by leaf, without each visible bound that keeps a number away from a pole."""
         return ()
 
     def hold(self, declared: Declared) -> None:
-        """From now on `value` and `several` are those of the layer as `declared` has it. Raises
+        """From now on `value` and `several` follow the declarations of `declared`. Raises
         Unsupported, and `declared.NotDeclarable`."""
         ...
 
     def close(self) -> None:
-        """Puts everything back; the subject is not used again."""
+        """Restores everything. The subject must not be used again."""
         ...
 
 
 def output_size(subject: Subject) -> int:
-    """How many numbers all outputs are."""
+    """The number of entries of all outputs together."""
     return sum(output.size for output in subject.outputs)
 
 
 def one_by_one(subject: Subject, many: Sequence[Values]) -> Array:
-    """`Subject.several` where nothing is gained by calling the layer at several points at once."""
+    """`Subject.several` for layers that gain nothing from being called at several points at
+    once."""
     subject.stencils.looped += len(many)
     return np.stack([subject.value(values) for values in many])
 
@@ -350,8 +352,8 @@ def one_by_one(subject: Subject, many: Sequence[Values]) -> Array:
 def each_jvp(
     jvp: Callable[[Values], Array | None], many: Sequence[Values]
 ) -> list[Array | Unsupported | None]:
-    """The jvp along each of the tangents. Where it is unsupported that error stands, for all others
-    of the same leaves as well, along which it is not tried."""
+    """The jvp along each of the tangents. An Unsupported error stands in place of the result, also
+    for all later tangents of the same leaves, which are not tried."""
     refused: dict[frozenset[str], Unsupported] = {}
     found: list[Array | Unsupported | None] = []
     for tangents in many:

@@ -1,5 +1,5 @@
-"""Subjects that are used again: examinations of one check bind the same layer at the same numbers
-one after the other, which takes longer than a small layer runs."""
+"""Subjects that are used again. Examinations of one check bind the same layer to the same numbers
+repeatedly, which takes longer than running a small layer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ S = TypeVar("S", bound=FrameworkLayer)
 
 
 def left(subject: FrameworkLayer) -> bool:
-    """Leaves a subject to whoever asks for the same next; whether anybody may."""
+    """Leaves a subject to the next request for the same; returns whether that is possible."""
     subjects = kept()
     if subjects is not None and subject not in subjects:
         subjects.append(subject)
@@ -22,7 +22,8 @@ def left(subject: FrameworkLayer) -> bool:
 
 
 def taken(kind: type[S], request: SubjectRequest) -> S | None:
-    """A subject of this kind and request that was left, as it was when it was bound."""
+    """A subject of this type and request that was left, reset to the state in which it was
+    bound."""
     subjects = kept() or []
     for place, subject in enumerate(subjects):
         if type(subject) is kind and _same(subject.request, request):
@@ -33,7 +34,7 @@ def taken(kind: type[S], request: SubjectRequest) -> S | None:
 
 
 def _same(one: SubjectRequest, other: SubjectRequest) -> bool:
-    """Whether both ask for the same object, called with the same numbers to the last bit."""
+    """Whether both request the same object with exactly the same numbers."""
     mine, its = one.implementation, other.implementation
     return (
         mine.live is its.live
