@@ -33,7 +33,7 @@ class Casts:
 
     def digits(self, dtype: str) -> str:
         """The narrowest dtype in the forward pass; derivatives of its numbers have no more digits.
-        Casts in the backward do not count: there, digits are lost by its own fault."""
+        Casts in the backward do not count: a backward that loses digits is at fault."""
         return _digits(self.narrow, dtype)
 
     def digits_of_highest(self, dtype: str) -> str:

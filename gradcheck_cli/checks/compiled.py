@@ -132,7 +132,7 @@ def is_of_value(finding: Finding) -> bool:
 
 
 def _is_judged(finding: Finding, checks: Sequence[Check], findings: Sequence[Finding]) -> bool:
-    """Whether that stage gave the same derivative, so that it was judged."""
+    """Whether the examination at that stage judged the same derivative."""
     if any(one.mode == finding.mode and one.code.startswith(Families.ENGINE) for one in findings):
         return False
     inputs = {one.input for one in checks if one.mode == finding.mode}

@@ -350,8 +350,7 @@ class _Examination:
         return replace(answer, findings=(wrong, *said))
 
     def _has_own_derivative(self) -> bool:
-        """Whether the expected derivative is not that of the model: it is declared, or by a
-        kind."""
+        """Whether the expected derivative is declared, or taken by the coordinates of a kind."""
         declared = self._design is not None and self._design.any
         return declared or bool(self._subjects.kinds)
 

@@ -47,7 +47,7 @@ def finding_for(
 
 
 def failed_checks(problem: LayerProblem, modes: Iterable[Mode]) -> tuple[Check, ...]:
-    """A check of each input in these modes, of which there is no answer."""
+    """Checks with status "error" for each input in these modes, in which nothing was computed."""
     engine, dtype, point = problem.implementation.engine, problem.dtype, problem.point_number
     return tuple(
         Check(engine, dtype, mode, name, "error", point)

@@ -32,8 +32,8 @@ def over_the_domain(
     answer: LayerAnswer,
     examined: Callable[[LayerProblem], LayerAnswer],
 ) -> LayerAnswer:
-    """Return the answer with the errors at points drawn from the domain, if an input has a bounded
-    domain. The draws are seeded. An error that the given point has shown is not reported again."""
+    """Return the answer with the errors at points drawn from the domain, if an input has a finite
+    bound. The draws are seeded. An error that the given point has shown is not reported again."""
     inputs = problem.inputs
     if answer.failure is not None or not any(_varies(entry) for entry in inputs.values()):
         return answer

@@ -63,8 +63,8 @@ def kept_from_earlier(
 
 def left_behind(bench: Bench) -> Iterator[Fault]:
     """GC605: state that a call leaves in an object affects its next call, although the value is
-    equal. (Each call has a copy of the object.) Its own gradients may add up, as optimisers
-    expect."""
+    equal. (Each call has a copy of the object.) Gradients of arrays in the object may add up, as
+    optimisers expect."""
     if not bench.subject.copies:
         return
     try:

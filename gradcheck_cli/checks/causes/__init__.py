@@ -1,1 +1,1 @@
-"""Why a gradient of a layer is wrong, proven by a run, and what to write instead."""
+"""Explain why a gradient of a layer is wrong, by experiments, and propose fixes."""

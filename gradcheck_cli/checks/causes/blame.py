@@ -63,7 +63,7 @@ class Blame:
         self._recorded: tuple[bytes, Recording] | None = None  # the last row that was requested
         self._until = time.perf_counter() + SECONDS
         self._exactly: float | None = None  # the last entry, with all operations done exactly
-        self._enclosed = False  # and none of these ran in a float64 kernel instead
+        self._enclosed = False  # no operation of it ran in a float64 kernel
         self._only_rounds = False  # more digits in its operations make it right
         self.narrow_alone: set[str | None] = set()  # inputs with wrong gradients in this dtype only
         self.notes: dict[str, None] = {}

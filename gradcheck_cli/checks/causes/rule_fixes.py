@@ -206,7 +206,7 @@ class RuleFixes:
                 every = [e for e, value in zip(every, tried, strict=True) if _is(value, one)]
         for edit in every:
             yield Correction(edit.place, Inline(edit.after, "", dialect.imports))
-        if program.has_sizes or program.has_shapes or is_complex:  # or it computes pairs
+        if program.has_sizes or program.has_shapes or is_complex:  # pairs, if complex
             return
         for place, own in returned.places:
             others = {name: values for name, values in named.items() if name != own}

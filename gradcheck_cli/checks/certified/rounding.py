@@ -181,8 +181,7 @@ class Rounding:
 
     def settle(self) -> None:
         """Try to explain the remaining entries by rounding, which takes more runs. Whole gradients
-        are not kept until then, as each may be as large as the layer; only the remaining entries of
-        later ones are."""
+        may each be as large as the layer, so only their remaining entries are kept until then."""
         for k, left, every, sums in self._left:
             left = self._left_by_usual(left)
             if not left:

@@ -85,8 +85,8 @@ class SecondOrderCauses:
         return replace(finding, message=message, place=place)
 
     def _wrong_alone(self, alone: Alone) -> Sequence[tuple[CustomCall, Errors]]:
-        """The operations with errors in isolation, and these errors. If a layer has only one
-        operation, all errors are possible. Each is examined once, in all compositions."""
+        """The operations with errors in isolation, and these errors. The only operation of a layer
+        is assumed to have every error. Each is examined once, in all compositions."""
         if self._own is None:
             self._own = tuple(self._found_alone(alone))
         return self._own

@@ -187,8 +187,8 @@ def _factors(
 
 
 def _scales(p: NormalForm, t: NormalForm, exponent: float) -> list[float]:
-    """The multiples of the pattern's sum that a factor may be: 1, or the ratio of the constants; -1
-    too if there are none."""
+    """The multiples of the pattern's sum that a factor may be: 1, or the ratio of the constants;
+    without constants, 1 and -1."""
     if p.kind != "sum" or t.kind != "sum":
         return [1.0]
     if p.value == 0 or t.value == 0:

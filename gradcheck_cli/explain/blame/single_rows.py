@@ -28,8 +28,8 @@ BUDGET: Cost = 20_000.0  # scalar ball operations for one row, about a tenth of 
 
 
 def first_unlike(traces: Traces) -> Operation | None:
-    """The first row, forward and then in the derivative, that alone lost more than a quarter of the
-    digits; None if there is none that can be enclosed."""
+    """The first row, forward and then in the derivative, that in isolation lost more than a quarter
+    of the digits; None if there is none that can be enclosed."""
     from reference_engine.op import TABLE
 
     program = traces.program

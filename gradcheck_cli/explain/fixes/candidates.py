@@ -140,8 +140,9 @@ class _Search:
         return found
 
     def _chain(self) -> list[_Rewritten]:
-        """Rewrite the program repeatedly, each time as makes it shortest, as a person does who puts
-        every part in its stable form. Single rewrites are left out, as the first level has them."""
+        """Rewrite the program repeatedly, each time to the shortest result, as a person does who
+        puts every part in its stable form. Single rewrites are left out, as the first level has
+        them."""
         made = _Rewritten(self._forest.output, self._forest.output, (), 0)
         chain: list[_Rewritten] = []
         seen = {id(made.root)}

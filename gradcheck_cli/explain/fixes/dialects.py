@@ -42,16 +42,16 @@ class Custom:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """imports   the lines that a module begins with
-    prefix     what names of the framework stand below, and what a helper function calls it
-    short      names that are imported under another one
-    notation   of what an edit of the user's own expression may add
-    constant   the template of a scalar array: a value and a dtype
-    cast       that of an array in another dtype
-    dtypes     those of whole numbers and of truth values
-    promotes   whether operators take arrays of other dtypes beside floating-point numbers
-    called     what a function with a custom derivative is called by, after its name
-    lacks      whether it does not take a node whose arguments have these shapes
+    """imports    the import lines of a module
+    prefix     the framework's name in code, and as first argument of helper functions
+    short      long names, and the aliases under which they are imported
+    notation   how to write what an edit of the user's own expression may add
+    constant   the template of a scalar array, from a value and a dtype
+    cast       the template of an array in another dtype
+    dtypes     the names of the dtypes of integers and truth values
+    promotes   whether operators accept other dtypes together with floating-point numbers
+    called     how a function with a custom derivative is called, from its name
+    lacks      whether the framework rejects a node whose arguments have these shapes
     """
 
     name: str

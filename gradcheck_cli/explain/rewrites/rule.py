@@ -54,7 +54,7 @@ class Site:
 class Rewrite:
     """`left -> right`, equal in value and gradient where all conditions hold.
 
-    last    no other rule may follow
+    last    no rule follows, because it prepares for none
     broad   it matches nearly everywhere, so it is not combined with other rules
     """
 

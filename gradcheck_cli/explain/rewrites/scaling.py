@@ -28,7 +28,7 @@ MOST_INPUTS = 16
 TINY: Residue = 1e-9  # tolerance of degrees, which are sums of a few exponents
 
 Degrees = Mapping[Expr, float]
-"""The degree of a value in each input: the power of the factor by which the input is scaled."""
+"""For each input, the degree of a value: it grows by this power of the input's factor."""
 _NOTHING: Degrees = {}
 
 _POWERS = {

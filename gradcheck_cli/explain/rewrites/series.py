@@ -1,7 +1,7 @@
-"""Removable singularities: near 0 the Taylor series, elsewhere the formula, in a double where.
+"""Removable singularities: the Taylor series near 0, the formula elsewhere, in a double where.
 
 The derivative of a quotient like sin(x) / x is a difference of two numbers of the size of 1 / x, so
-the series goes out to |x| = 1, where that costs two bits and no more. (DLMF 4.19, 4.24, 4.33.)
+the series is used up to |x| = 1, where the difference costs only two bits. (DLMF 4.19, 4.24, 4.33.)
 """
 
 from __future__ import annotations
