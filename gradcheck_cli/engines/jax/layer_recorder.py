@@ -72,11 +72,11 @@ class LayerRecorder(JaxRecorder):
         finally:
             self._rule = around
 
-    def _add(self, name: str, args: Sequence[int], *call: Any) -> list[int]:
-        name = name if self._power is None else f"{name}[y={self._power}]"
-        results = super()._add(name, args, *call)
-        step, row = self.execution.steps[-1], _row_of(name)
-        kept = name in _KEEPING and self._shape(args[0]) == self._shape(results[0])
+    def _add(self, step: Step) -> list[int]:
+        if self._power is not None:
+            step.name = f"{step.name}[y={self._power}]"
+        results, row = super()._add(step), _row_of(step.name)
+        kept = step.name in _KEEPING and self._shape(step.args[0]) == self._shape(results[0])
         step.elementwise = kept or (row is not None and elementwise(row.name))
         self._made.append(_Made(step, step.node, self.turns, self._rule))
         step.node = None

@@ -19,6 +19,7 @@ from jax.extend import core
 from jax.extend import source_info_util as source_info
 
 from gradcheck_cli.domain.dtypes import Array, as_numbers, joined
+from gradcheck_cli.domain.evaluation import Phase
 from gradcheck_cli.engines.execution import Arrays, Execution, High, Step, format_named
 from gradcheck_cli.engines.jax.kernels import (
     CHOSEN,
@@ -220,7 +221,7 @@ class JaxRecorder:
         def low(given: Sequence[Any]) -> list[Any]:
             return [jax.device_put(y) for y in wide(given)]
 
-        return self._add(name, args, low, wide, partial(moved, wide), True, None, False)[0]
+        return self._add(Step(name, tuple(args), (), low, wide, partial(moved, wide), True))[0]
 
     def _primitive(
         self, equation: Any, args: Sequence[int], node: int | None, backward: bool
@@ -256,37 +257,18 @@ class JaxRecorder:
         elif kernel is not None:
             exact = partial(on_balls, partial(kernel, **params))
         moves = moves or name in EXACT_SELECTIONS
-        results += self._add(name, args, low, wide, exact, moves, node, backward)
+        phase: Phase = "backward" if backward else "forward"
+        results += self._add(Step(name, tuple(args), (), low, wide, exact, moves, node, phase))
         for slot in results:
             self.execution.slots[slot].structural = made and moves
         return results
 
-    def _add(
-        self,
-        name: str,
-        args: Sequence[int],
-        low: Callable[[Sequence[Any]], list[Any]],
-        wide: Callable[[Sequence[Array]], list[Array]],
-        exact: Callable[[Sequence[High]], list[High]] | None,
-        moves: bool,
-        node: int | None,
-        backward: bool,
-    ) -> list[int]:
-        results = [self._slot(y) for y in low([self._value(i) for i in args])]
-        self.execution.add_step(
-            Step(
-                name=name,
-                args=tuple(args),
-                results=tuple(results),
-                low=low,
-                wide=wide,
-                exact=exact,
-                moves=moves,
-                elementwise=name in POINTWISE or elementwise(ROWS.get(name)),
-                node=node,
-                phase="backward" if backward else "forward",
-            )
-        )
+    def _add(self, step: Step) -> list[int]:
+        """Runs a step, and gives it the slots of its results."""
+        results = [self._slot(y) for y in step.low([self._value(i) for i in step.args])]
+        step.results = tuple(results)
+        step.elementwise = step.name in POINTWISE or elementwise(ROWS.get(step.name))
+        self.execution.add_step(step)
         return results
 
     def _attribute_sums(self) -> None:

@@ -71,7 +71,8 @@ def _keeping(function: Any, call: _Call) -> Callable[..., Any]:
 
 def _described(call: _Call, passes: Passes) -> CustomCall:
     places = [i for i, value in enumerate(call.args) if is_floating(value)]
-    names = _parameters(call.function, len(call.args))
+    names = positional(call.function)
+    names += [f"argument {i}" for i in range(len(names), len(call.args))]
     assert passes.reached is not None
     called = [names[i] for i in places]
     stated = functools.partial(tf.custom_gradient(call.function), **call.kwargs)
@@ -103,11 +104,10 @@ def is_floating(value: Any) -> bool:
     return bool(value.dtype.is_floating or value.dtype.is_complex)
 
 
-def _parameters(function: Any, count: int) -> list[str]:
-    """The names of the arguments, as far as they have names."""
-    found = [
+def positional(function: Any) -> list[str]:
+    """The names of the parameters that have a place."""
+    return [
         parameter.name
         for parameter in inspect.signature(function).parameters.values()
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    ][:count]
-    return found + [f"argument {i}" for i in range(len(found), count)]
+    ]

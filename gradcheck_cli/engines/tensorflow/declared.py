@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -23,7 +22,12 @@ from gradcheck_cli.engines.layer.declared import (
 )
 from gradcheck_cli.engines.layer.source_lines import Places, lines, running
 from gradcheck_cli.engines.temporarily import temporarily
-from gradcheck_cli.engines.tensorflow.custom_functions import DECORATOR, in_parts, is_floating
+from gradcheck_cli.engines.tensorflow.custom_functions import (
+    DECORATOR,
+    in_parts,
+    is_floating,
+    positional,
+)
 
 
 @contextmanager
@@ -47,7 +51,7 @@ def holding(declared: Declared) -> Iterator[None]:
         result = stated_before(function, args, kwargs)
         if which is None:
             return result
-        given = Given.of(_positional(function), args, is_floating, in_parts)
+        given = Given.of(positional(function), args, is_floating, in_parts)
         given.results = joined_results(filter(is_floating, tf.nest.flatten(result)), in_parts)
         pull = _pull(declared, which, function, args, kwargs)
         found = declared.called(which, given, pull, places.line())
@@ -56,15 +60,6 @@ def holding(declared: Declared) -> Iterator[None]:
     stopping = temporarily(gen_array_ops, stop_gradient=stop)
     with stopping, temporarily(custom_gradient, **{DECORATOR: stated}):
         yield
-
-
-def _positional(function: Any) -> list[str]:
-    """The names of the parameters that have a place."""
-    return [
-        parameter.name
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    ]
 
 
 def _pull(declared: Declared, which: int, function: Any, args: Sequence[Any], kwargs: Any) -> Pull:
