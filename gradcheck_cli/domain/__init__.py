@@ -1,1 +1,1 @@
-"""The types that every room shares. Imports nothing else of the project."""
+"""The types that all rooms share. Imports nothing else of the project."""

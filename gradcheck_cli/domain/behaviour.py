@@ -1,4 +1,4 @@
-"""How the run that shows a finding about a layer's behaviour differs from a run as usual."""
+"""The run that shows a finding about a layer's behaviour, and how it differs from the usual run."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ Way = Literal[
 
 @dataclass(frozen=True, slots=True)
 class OtherRun:
-    """A run that differs from the one as usual in one way.
+    """A run that differs from the usual one in one way.
 
-    `layout` and `factor` belong to the ways of those words; `names` are the leaves that alone
-    require a gradient, or whose `.grad` is added to, or the output that is used alone. `of_value`:
-    the value differs, and not a gradient. `raises`: the layer does, and no number differs.
+    `layout` and `factor` belong to the ways of that name. `names` are the only leaves that require
+    a gradient, or the leaves whose `.grad` is added to, or the only output that is used.
+    `of_value`: the value differs, not a gradient. `raises`: the layer raises, and no number
+    differs.
     """
 
     way: Way

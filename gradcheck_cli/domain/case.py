@@ -1,4 +1,4 @@
-"""The input of the judge: one spec at one point in one dtype, with everything that was computed."""
+"""The input of the judge: one spec at one point in one dtype, with all computed results."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TruthRequest:
-    """Asks for the truth at one point for one dtype (`Truth`).
+    """Requests the truth at one point for one dtype (`Truth`).
 
     `values` are rounded to `dtype` already; `bounds` maps an input to (low, high), inside which
-    differences must stay. `projections` has the modes that will be judged. `conditioning` asks for
-    C, R and the allowance too (`TruthBlock`): they cost more, and only a suspect entry needs them;
-    `known` is what was found without them, if it was. With `suspects`, masks over some blocks,
-    costs are found for these entries alone, of no output, and no difference is taken beside a
-    certificate. No rounding of the inputs that are `exact` is in C.
+    differences must stay. `projections` has the modes to be judged. `conditioning` requests C, R
+    and the allowance as well (`TruthBlock`): these cost more, and only a suspect entry needs them.
+    `known` is the truth without them, if it was computed before. With `suspects`, masks over some
+    blocks, costs are found for these entries alone and for no output, and certified entries get no
+    difference. C does not include rounding of the inputs that are `exact`.
     """
 
     program: Program
@@ -50,14 +50,14 @@ class TruthRequest:
     exact: frozenset[str] = frozenset()
 
     def problem(self, mode: Mode, **other: Any) -> Problem:
-        """What an engine is asked for the gradient of a mode; `other` fields are as given."""
+        """The `Problem` for an engine in this mode, with `other` fields set as given."""
         return _problem(self, self.wrt, mode, other)
 
 
 @dataclass(frozen=True, slots=True)
 class CurveRequest:
-    """Asks how the error of difference quotients depends on their step (`Curve`), at the point of
-    `truth`, of which `known` is the answer."""
+    """Requests the error of difference quotients as a function of their step (`Curve`), at the
+    point of `truth`, whose answer is `known`."""
 
     name: str
     truth: TruthRequest
@@ -70,7 +70,7 @@ class CurveRequest:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """An evaluation that deserves a second look, and what to keep while looking."""
+    """An evaluation that needs a second look, and the trace to record in it."""
 
     engine: str
     mode: Mode
@@ -79,19 +79,20 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`evaluations` were run in `dtype`. For suspects, `traced` holds the same evaluation with a
-    trace and `wide` one in another precision at the same rounded inputs and constants, with a
-    trace; both by (engine, mode). The other precision is float64, or float32 where `dtype` is
-    float64 already: an error that does not care for the precision is no rounding error. Where
-    inputs are subnormal, `kept` has what the reference engine, which takes them as they are, gives
-    at them in `dtype`, and `zero` what it gives at 0 in their places, by mode. `named`
-    are the engines that the user requested by name, `named_modes` likewise: there GC705 is an
-    error, elsewhere a note. `no_truth` says why there is none. `unweighed`: what rounding may
-    cost was requested and could not be computed. `settled`: what is not simply right loses little,
-    whatever rounding may cost (`judge.suspects.lose_little`). `stages` are those of the engines'
-    compilers, from nothing compiled to everything. What is complex has pairs along its last axis:
-    the real and the imaginary parts. `along` is the direction of third derivatives
-    (`Problem.along`).
+    """One spec at one point in one dtype, with its evaluations and truth.
+
+    `evaluations` were run in `dtype`. For suspects, `traced` has the same evaluation with a trace,
+    and `wide` a traced one in another precision at the same rounded inputs and constants; both by
+    (engine, mode). The other precision is float64, or float32 if `dtype` is float64: an error that
+    does not depend on the precision is not a rounding error. If inputs are subnormal, `kept` has
+    the reference engine's results for them in `dtype`, and `zero` its results with 0 in their
+    places, by mode. `named` and `named_modes` are the engines and modes that the user requested by
+    name: GC705 is an error for these, otherwise a note. `no_truth` says why there is no truth.
+    `unweighed`: the cost of rounding was requested and could not be computed. `settled`: no cost of
+    rounding could turn the suspects into findings (`judge.suspects.lose_little`). `stages` are the
+    stages of the engines' compilers, from nothing compiled to everything. Complex arrays have pairs
+    along their last axis: the real and the imaginary parts. `along` is the direction of third
+    derivatives (`Problem.along`).
     """
 
     spec: Spec
@@ -121,7 +122,7 @@ class Case:
         return self.spec.program
 
     def problem(self, mode: Mode, **other: Any) -> Problem:
-        """What an engine is asked for the gradient of a mode; `other` fields are as given."""
+        """The `Problem` for an engine in this mode, with `other` fields set as given."""
         return _problem(self, self.spec.wrt, mode, other)
 
 
@@ -136,8 +137,8 @@ def _problem(
 @dataclass(frozen=True, slots=True)
 class TrainingCase:
     """Training paths in one dtype. `exact` is the reference engine's path in float64 from the same
-    rounded start, `calibration` its path in `dtype`: their distance is what rounding does to the
-    path."""
+    rounded start, `calibration` its path in `dtype`. Their distance is the effect of rounding on
+    the path."""
 
     spec: Spec
     problem: TrainingProblem

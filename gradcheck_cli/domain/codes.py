@@ -12,7 +12,8 @@ Severity = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What a code is: `summary` is one sentence; the page is `gradcheck explain CODE`."""
+    """One finding code: `summary` is one sentence; the page is shown by `gradcheck explain
+    CODE`."""
 
     code: str
     name: str
@@ -35,7 +36,8 @@ _error, _warning, _note = _code("error"), _code("warning"), _code("note")
 
 
 class Codes:
-    """The codes by name: `Codes.WRONG_GRADIENT` is "GC101". Nothing else writes a code down."""
+    """The codes by name: `Codes.WRONG_GRADIENT` is "GC101". No other place writes a code as a
+    literal."""
 
     WRONG_GRADIENT: Final = _error("GC101", "The gradient is wrong in every precision.")
     MISSING_GRADIENT: Final = _error(
@@ -142,11 +144,11 @@ CODES = {
     for name, code in vars(Codes).items()
     if name.isupper()
 }
-"""Each code with its row, in the order of `Codes`. It is called as its constant is."""
+"""Each code with its row, in the order of `Codes`. Its name is that of its constant."""
 
 
 class Families:
-    """The first digit of codes that have one kind of cause: `code.startswith(Families.SPEC)`."""
+    """The prefix of codes with one kind of cause: `code.startswith(Families.SPEC)`."""
 
     NOT_FINITE: Final = "GC2"
     ROUNDING: Final = "GC3"
@@ -158,10 +160,10 @@ class Families:
 
 NOT_FINITE = (Codes.NAN_GRADIENT, Codes.INFINITE_GRADIENT, Codes.NON_FINITE_OUTPUT)
 UNSTABLE = (*NOT_FINITE, Codes.PRECISION_LOSS, Codes.UNDERFLOW_TO_ZERO, Codes.UNSTABLE_OUTPUT)
-"""What another way of computing the same function may mend."""
+"""Findings that another way to compute the same function may repair."""
 
 ENGINE_FAILED = (
     *(Codes.ENGINE_RAISED, Codes.ENGINE_CRASHED, Codes.ENGINE_TIMED_OUT),
     *(Codes.OUT_OF_MEMORY, Codes.INTERNAL),
 )
-"""What keeps other findings from being made."""
+"""Findings that prevent other findings."""

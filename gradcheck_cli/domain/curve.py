@@ -11,9 +11,9 @@ MOST_DRAWN = 32
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One scheme: `errors[i]` is the error at `steps[i]` (ascending) relative to the largest entry
-    of the gradient; None where the quotient is no number. `usual` is the step that theory advises,
-    and the error there."""
+    """The errors of one scheme: `errors[i]` is the error at `steps[i]` (ascending) relative to the
+    largest entry of the gradient; None if the quotient is not finite. `usual` is the step that
+    theory recommends, and the error there."""
 
     scheme: Scheme
     steps: tuple[float, ...]
@@ -33,7 +33,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The lines of one spec in one dtype; `note` says why there are none, where there are none."""
+    """The lines of one spec in one dtype; without lines, `note` says why."""
 
     name: str
     dtype: str

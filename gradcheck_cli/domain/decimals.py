@@ -1,12 +1,12 @@
-"""Decimals that read back as the number: as short as the dtype allows, and never shorter."""
+"""Decimals that read back as the same number: as short as the dtype allows, and never shorter."""
 
 from __future__ import annotations
 
 import math
 import struct
 
-# Significant decimal digits that tell any two numbers of a dtype apart: ceil(1 + p * log10(2)).
-# Of complex dtypes, those of their parts.
+# Significant decimal digits that distinguish any two numbers of a dtype: ceil(1 + p * log10(2)).
+# For complex dtypes, those of their parts.
 DISTINCT_DIGITS = {
     "float16": 5,
     "bfloat16": 4,
@@ -23,13 +23,13 @@ PRECISION = {  # bits
     "complex64": 24,
     "complex128": 53,
 }
-LONG = 1e9  # whole numbers below this are written in full
+LONG = 1e9  # integers below this are written in full
 
 
 def shortest(value: float, dtype: str = "float64") -> str:
     """The fewest digits that read back, in `dtype`, as `value`; 8.0 is written "8".
 
-    A `value` that is no number of `dtype` is written with all of its float64 digits.
+    A `value` that is not a number of `dtype` is written with all of its float64 digits.
     """
     if not math.isfinite(value):
         return special(value)
@@ -54,14 +54,14 @@ def nested(value: object, dtype: str) -> str:
 
 
 def special(value: float) -> str:
-    """A value that is not finite."""
+    """The text of a value that is not finite."""
     if math.isnan(value):
         return "nan"
     return "inf" if value > 0 else "-inf"
 
 
 def tidy(value: float) -> str:
-    """All digits of a value, without those that say nothing."""
+    """All digits of a value, without digits that carry no information."""
     text = repr(value).removesuffix(".0")
     if text.lstrip("-").isdigit() and abs(value) >= LONG and text.endswith("0"):
         digits = text.lstrip("-").rstrip("0")
@@ -70,7 +70,7 @@ def tidy(value: float) -> str:
 
 
 def _rounded(value: float, dtype: str) -> float:
-    """`value` rounded to `dtype`, as a Python float; inf where it overflows."""
+    """`value` rounded to `dtype`, as a Python float; inf on overflow."""
     if dtype == "bfloat16":
         return _rounded_bfloat16(value)
     code = {24: "<f", 53: "<d"}.get(PRECISION[dtype], "<e")
@@ -81,8 +81,8 @@ def _rounded(value: float, dtype: str) -> float:
 
 
 def _rounded_bfloat16(value: float) -> float:
-    """bfloat16 is the upper half of float32, rounded to even (the candidates here are short
-    decimals, so rounding by way of float32 meets no tie that it had made itself)."""
+    """`value` rounded to bfloat16, the upper half of float32, to even. (The values here are short
+    decimals, so rounding them to float32 first creates no new ties.)"""
     try:
         (bits,) = struct.unpack("<I", struct.pack("<f", value))
     except OverflowError:

@@ -7,8 +7,8 @@ from gradcheck_cli.domain.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Equation:
-    """`left = right`, and where it is a step also what the right-hand side came from: `left =
-    origin = right`. All three are texts of one notation."""
+    """`left = right`; for a step, also the origin of the right-hand side: `left = origin = right`.
+    All three are texts in one notation."""
 
     left: str
     right: str
@@ -17,7 +17,7 @@ class Equation:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Equations that belong together; `more` of their kind are not shown."""
+    """Equations that belong together; `more` others of their kind are not shown."""
 
     title: str
     equations: tuple[Equation, ...]
@@ -27,7 +27,6 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """Value and derivatives of one program, and the steps between them where they were asked
-    for."""
+    """The value and derivatives of one program, with the steps between them if requested."""
 
     sections: tuple[Section, ...]

@@ -1,6 +1,6 @@
 """Random directions. Every caller has its own seeded generator, so a run is repeatable.
 
-(Importing `numpy.random` takes 30 ms, which few specs need: this module does not.)
+(Importing `numpy.random` takes 30 ms, and few specs need it, so this module imports it on demand.)
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ MANY = 2**16  # signs that are drawn from bits
 
 
 def generator(*seed: int) -> np.random.Generator:
-    """`np.random.default_rng(seed)`, which spends its time on mixing the words of the seed."""
+    """`np.random.default_rng(seed)`, made faster: most of its time goes into mixing the seed."""
     return np.random.Generator(np.random.PCG64(_mixed(seed)))
 
 
 @lru_cache(maxsize=1024)
 def _mixed(seed: tuple[int, ...]) -> Any:
-    """The seed sequence of a generator, with the words that it gives to PCG64 known."""
+    """A seed sequence whose words for PCG64 are computed once for each seed."""
     from numpy.random.bit_generator import ISeedSequence, SeedSequence
 
     class Mixed(ISeedSequence):
@@ -36,7 +36,7 @@ def _mixed(seed: tuple[int, ...]) -> Any:
 
 
 def signs(rng: np.random.Generator, shape: int | tuple[int, ...]) -> Array:
-    """Rademacher numbers: each is 1 or -1. Of many, each takes a single random bit."""
+    """Rademacher numbers: each is 1 or -1. For many numbers, each takes a single random bit."""
     size = math.prod(shape) if isinstance(shape, tuple) else shape
     if size <= MANY:
         return 2.0 * rng.integers(0, 2, shape) - 1.0
@@ -48,6 +48,6 @@ def signs(rng: np.random.Generator, shape: int | tuple[int, ...]) -> Array:
 
 
 def direction(rng: np.random.Generator, shape: int | tuple[int, ...], turn: int) -> Array:
-    """The direction number `turn` of several: Gaussian and Rademacher in turn. What hides in one
-    kind, such as entries that cancel where all have one size, shows in the other."""
+    """Direction number `turn` of several: Gaussian and Rademacher in turn. An error that hides in
+    one kind shows in the other, for example entries that cancel if all have one size."""
     return signs(rng, shape) if turn % 2 else rng.standard_normal(shape)

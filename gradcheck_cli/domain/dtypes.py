@@ -18,10 +18,10 @@ Values = Mapping[str, Array]
 """Arrays by name."""
 
 ValuesOrNone = Mapping[str, Array | None]
-"""By name, None where there is none at all."""
+"""Arrays by name; None for a name without one."""
 
 ALIGNMENT = 64
-"""Bytes of which the place of an array in memory is a multiple, for XLA to use it as it is."""
+"""Alignment in bytes with which XLA uses an array without a copy."""
 
 _EXPONENT = np.int64(0x7FF0000000000000)  # of the bits of a float64
 
@@ -30,8 +30,8 @@ _EXPONENT = np.int64(0x7FF0000000000000)  # of the bits of a float64
 class FloatFormat:
     """A binary floating-point format.
 
-    `bits` is the precision p (significand with the hidden bit), `min_exponent` the exponent of
-    the smallest normal number, `max_exponent` that of the largest.
+    `bits` is the precision p (significand with the hidden bit), `min_exponent` the exponent of the
+    smallest normal number, `max_exponent` that of the largest number.
     """
 
     name: str
@@ -46,11 +46,11 @@ class FloatFormat:
 
     @property
     def half(self) -> float:
-        """A relative error of half of the digits."""
+        """The relative error that loses half of the digits."""
         return float(2.0 ** -(ERROR_BITS * self.bits))
 
     def lost(self, part: float) -> float:
-        """An error that has lost this part of the digits, in ulps."""
+        """The error in ulps that loses this part of the digits."""
         return float(2.0 ** (part * self.bits))
 
     @property
@@ -66,9 +66,9 @@ class FloatFormat:
         return (2.0 - 2.0 ** (1 - self.bits)) * 2.0**self.max_exponent
 
     def ulp(self, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Spacing of this format's numbers around each value; the smallest subnormal near 0."""
+        """The spacing of this format's numbers around each value; the smallest subnormal near 0."""
         wide = np.asarray(values, dtype=np.float64)
-        # the exponent's bits alone are the power of two below, 0 for subnormals, inf for nan
+        # the exponent bits alone are the power of two below, 0 for subnormals, inf for nan
         power = np.asarray(wide.view(np.int64) & _EXPONENT).view(np.float64)
         np.maximum(power, 2.0**self.min_exponent, out=power)
         np.minimum(power, 2.0**self.max_exponent, out=power)
@@ -77,15 +77,15 @@ class FloatFormat:
 
     def numpy_dtype(self) -> np.dtype[Any]:
         if self.name == "bfloat16":
-            import ml_dtypes  # only who asks for bfloat16 pays for it
+            import ml_dtypes  # slow to import, so only for bfloat16
 
             narrow: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
             return narrow
         return np.dtype(self.name)
 
     def round(self, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """The values rounded to this format, as float64 (which holds all of them exactly): the very
-        array where they are of the format, because a copy may be as large as a layer."""
+        """The values rounded to this format, as float64 (which holds all of them exactly). Returns
+        the same array if nothing changes, because a copy may be as large as a layer."""
         wide = np.asarray(values, dtype=np.float64)
         if self.name == "float64":
             return wide
@@ -112,7 +112,7 @@ def parts_of(dtype: str) -> str:
 
 
 def aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array without numbers, whose place is a multiple of ALIGNMENT bytes."""
+    """An uninitialised array whose address is a multiple of ALIGNMENT bytes."""
     size = math.prod(shape) * dtype.itemsize
     memory = np.empty(size + ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
@@ -125,8 +125,8 @@ def as_pairs(array: Array) -> Array:
 
 
 def as_numbers(array: Array) -> Array:
-    """Floats exactly, in float64; complex numbers as pairs along a last axis; integers and booleans
-    as they are."""
+    """Floats in float64, exactly; complex numbers as pairs along a last axis; integers and booleans
+    unchanged."""
     if array.dtype.kind == "c":
         return as_pairs(array)
     return array if array.dtype.kind in "biu" else array.astype(np.float64)
@@ -139,12 +139,12 @@ def identical(one: Array, other: Array) -> bool:
 
 
 def joined(pairs: Array) -> Array:
-    """Complex numbers of their real and imaginary parts along the last axis, complex64 of
+    """Complex numbers from their real and imaginary parts along the last axis; complex64 from
     float32."""
     dtype = np.result_type(pairs.dtype, np.complex64)
     return np.ascontiguousarray(pairs).view(dtype)[..., 0]
 
 
 def wider(dtype: str) -> FloatFormat:
-    """The precision in which a suspect is looked at again."""
+    """The precision in which a suspect is examined again."""
     return FORMATS["float32" if dtype == "float64" else "float64"]

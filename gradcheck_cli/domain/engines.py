@@ -14,7 +14,7 @@ SHIPPED = (
     "finite-difference",
     "numpy",
 )
-"""Their names, in the order in which they are listed."""
+"""The names of the engines, in the order of listings."""
 
 UNCOMPILED = {
     "torch-compile": "torch",
@@ -25,4 +25,4 @@ UNCOMPILED = {
 """Engines that compile, with the engine of the same framework that does not."""
 
 FRAMEWORK_OF = {**{name: name for name in ("torch", "tensorflow", "jax")}, **UNCOMPILED}
-"""Engines of frameworks, with the framework."""
+"""Engines of frameworks, with their framework."""

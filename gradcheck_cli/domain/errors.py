@@ -9,16 +9,16 @@ from gradcheck_cli.domain.place import cell_of
 
 
 class GradcheckError(Exception):
-    """Base of every error that is reported to the user in words. `exit_code` is the command's."""
+    """Base class of errors that are reported to the user in words. `exit_code` is the command's."""
 
     exit_code = 3
 
 
 class Brief(Exception):
-    """An error of the user's call or layer: IPython shows no frame of gradcheck's own."""
+    """An error in the user's call or layer, which IPython shows without gradcheck's own frames."""
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows: the lines that led to the call, the message and its notes."""
+        """The lines that IPython shows: those that led to the call, the message and its notes."""
         notes = getattr(self, "__notes__", ())
         return [*user_frames(self), f"{type(self).__name__}: {self}", *notes]
 
@@ -32,21 +32,22 @@ class UsageError(Brief, GradcheckError):
         super().__init__(message)
         self.help = help
         if help:
-            self.add_note(f"help: {help}")  # what Python shows below the message
+            self.add_note(f"help: {help}")  # Python shows notes below the message
 
 
 class NoGradientError(UsageError, ValueError):
-    """No input of a call is differentiated. It is a ValueError to torch's callers."""
+    """No input of a call is differentiated. It is a ValueError because torch's callers expect
+    one."""
 
 
 class Interrupted(GradcheckError):
-    """Ctrl-C."""
+    """The user pressed Ctrl-C."""
 
     exit_code = 130
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asks the process to end, as Ctrl-C does."""
+    """A signal asks the process to end, like Ctrl-C."""
 
     def __init__(self, signal: int) -> None:
         super().__init__()
@@ -54,8 +55,8 @@ class Stopped(KeyboardInterrupt):
 
 
 def interruption(error: BaseException | None) -> KeyboardInterrupt | None:
-    """The KeyboardInterrupt that this exception is, or that it was raised from: compiled code and
-    libraries may raise another exception where they were interrupted."""
+    """The KeyboardInterrupt that this exception is or was raised from; None without one. Compiled
+    code and libraries may raise another exception when they are interrupted."""
     met: set[int] = set()
     while error is not None and id(error) not in met:
         if isinstance(error, KeyboardInterrupt):
@@ -66,7 +67,7 @@ def interruption(error: BaseException | None) -> KeyboardInterrupt | None:
 
 
 def user_frames(error: BaseException) -> list[str]:
-    """The lines of a traceback, without frames of gradcheck's own and of IPython's."""
+    """The lines of a traceback, without gradcheck's own frames and IPython's."""
     import traceback  # it takes longer to import than this package
 
     folders = [dirname(dirname(__file__))]

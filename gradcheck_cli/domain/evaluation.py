@@ -33,14 +33,14 @@ COMPOSED: dict[Mode, tuple[Mode, ...]] = {
     "reverse-over-reverse-over-reverse": ("reverse", "reverse", "reverse"),
     "forward-over-reverse-over-reverse": ("forward", "reverse", "reverse"),
 }
-"""Higher orders by first-order modes: each differentiates what those after it give."""
+"""Compositions of first-order modes: each mode differentiates the result of the modes after it."""
 SECOND: tuple[Mode, ...] = tuple(COMPOSED)
-"""Modes whose blocks are those of a Hessian. Third order, it is that of the derivative along a
-direction (`Problem.along`), which the innermost mode gives."""
+"""Modes whose blocks are blocks of a Hessian. For third order, it is the Hessian of the derivative
+along a direction (`Problem.along`), which the innermost mode computes."""
 
 
 def order_of(mode: str) -> int:
-    """How often a mode differentiates."""
+    """The order of the derivatives of a mode."""
     return len(modes_in(mode))
 
 
@@ -58,8 +58,8 @@ Scheme = Literal["forward", "central"]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A difference quotient: its scheme and its step h, None for the one that is usual in a dtype
-    at the size of an input."""
+    """A difference quotient: its scheme and its step h; None for the usual step for the dtype and
+    the size of the input."""
 
     scheme: Scheme = "central"
     step: float | None = None
@@ -101,14 +101,13 @@ def _directions(given: Array | None, shape: tuple[int, ...]) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class TraceRequest:
-    """Keep what every node had: cotangents of `row` (reverse), tangents of `column` of `input`.
-    Second order, `row` is an entry (or a direction) of the input `first`: the traced entry is that
-    of d(ds/d first)/d input.
+    """Requests a trace: the cotangents of `row` (reverse mode), or the tangents of `column` of
+    `input`, at every node. For second order, `row` is an entry or a direction of the input `first`,
+    and the traced entry belongs to d(ds/d first)/d input.
 
-    `target` is what the entry should be, where that is known: then the operations that were
-    executed are looked at one by one, and those that spoil the entry are named (`Trace`). The same
-    is done for element `output` of the flattened output where `output_target` says what it should
-    be.
+    `target` is the right value of the entry, if known. With a target, the operations that were
+    executed are examined one by one, and those that spoil the entry are named (`Trace`). The same
+    is done for element `output` of the flattened output if `output_target` is given.
     """
 
     row: int = 0
@@ -122,14 +121,14 @@ class TraceRequest:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """This program, these values, this dtype, this mode.
+    """The question to an engine: this program, these values, this dtype, this mode.
 
-    `values` are float64 (or int64, bool) arrays whose numbers are already those of the format
-    `rounding`; floating constants of the program are rounded to `rounding` too, before they are
-    cast to `dtype`. The two differ when a float32 problem is looked at again in float64.
-    `difference` is for an engine that does not differentiate but takes differences. Third order,
-    the blocks are those of the derivative along a direction, which is `along`, an array an input.
-    `stage`: an engine that compiles goes up to this stage of its compiler and no further.
+    `values` are float64 (or int64, bool) arrays whose numbers are already numbers of the format
+    `rounding`. Floating constants of the program are rounded to `rounding` too, before they are
+    cast to `dtype`. The two differ if a float32 problem is examined again in float64. `difference`
+    is for an engine that takes differences instead of differentiating. For third order, the blocks
+    belong to the derivative `along` a direction, an array for each input. `stage`: an engine that
+    compiles goes up to this stage of its compiler and no further.
     """
 
     program: Program
@@ -149,8 +148,8 @@ class Problem:
 class Gradient:
     """One block of a Jacobian or Hessian as an engine computed it.
 
-    `values` has shape (rows, columns) in float64, or is None where the engine gave no gradient at
-    all (not zeros: nothing). `dtype` is what the engine's own array had.
+    `values` has shape (rows, columns) in float64, or is None if the engine returned no gradient at
+    all (not zeros). `dtype` is the dtype of the engine's own array.
     """
 
     values: Array | None
@@ -172,10 +171,10 @@ FailureKind = Literal[
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why there is no answer. `message` is one sentence; `detail` may hold a short traceback. The
-    kind `internal` is a mistake of gradcheck's own, in its truth, its judge or its explanation.
+    kind `internal` is a bug in gradcheck's truth, judge or explanation.
 
-    `node` is the index of the program's node that was being run, where that is known; `place` is in
-    a file of the user's code.
+    `node` is the index of the program's node that was being run, if known; `place` is a place in a
+    file of the user's code.
     """
 
     kind: FailureKind
@@ -190,17 +189,17 @@ Phase = Literal["forward", "backward", "tangent"]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation that an engine executed, at the element of its result where it does worst.
+    """One operation that an engine executed, at the element of its result with the largest error.
 
-    `name` is the engine's own word for it ("aten.div.Tensor", "RealDiv", "divide"), `node` the node
-    of the program on whose behalf it ran (None where that is not known), `index` the element.
-    `inputs` are the numbers that went in there, one an array argument (nan where no single element
-    meets this one), `exact_inputs` what they are in exact arithmetic; `result` is what came out,
-    `exact` what comes out in exact arithmetic. `error` is the local error in ulps of the dtype: the
-    exact inputs rounded to the dtype, this one operation in the dtype, against `exact`; inf where
-    only one of the two is finite. (Panchekha et al., Automatically improving accuracy for floating
-    point expressions, PLDI 2015, section 4.3.) `place` is the stretch of a user's file that ran it,
-    where it was run by code that a user wrote.
+    `name` is the engine's name for it ("aten.div.Tensor", "RealDiv", "divide"), `node` the node of
+    the program that it ran for (None if unknown), `index` the element. `inputs` are the numbers
+    that went into this element, one for each array argument (nan if no single element belongs to
+    it), and `exact_inputs` their values in exact arithmetic. `result` is the computed result,
+    `exact` the result in exact arithmetic. `error` is the local error in ulps of the dtype: the
+    exact inputs rounded to the dtype, this one operation in the dtype, against `exact`; inf if only
+    one of the two is finite. (Panchekha et al., Automatically improving accuracy for floating point
+    expressions, PLDI 2015, section 4.3.) `place` is the stretch of a user's file that ran it, if
+    the user's code did.
     """
 
     name: str
@@ -217,17 +216,16 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Values, and cotangents or tangents, by node index, in float64; a node without one is
-    absent.
+    """Values, and cotangents or tangents, by node index, in float64; a node without one is absent.
 
-    Where the request had a target: `operations` that round by more than a library may, in the order
-    in which they were executed; `culprits`, the smallest set of them found (places in `operations`)
-    which, done exactly and nothing else, makes the entry right; `repaired`, its error in ulps then
-    (None where no set was found). `note` says why operations are missing, where they are, `fault`
-    that this is a mistake of gradcheck's own; `exactly` is what all of them give in exact
-    arithmetic, where even that is as wrong, and `enclosed` says that it is the same wrong
-    number, and that no operation was left to a float64 kernel: then rounding has no part. The
-    three that begin with `output_` say the same about the output, where that was requested.
+    The other fields need a target in the request. `operations` are those that round by more than a
+    library may, in the order of execution. `culprits` (places in `operations`) is the smallest set
+    found that makes the entry right if only these operations are done exactly, and `repaired` is
+    the entry's error in ulps then (None without a set). `note` says why operations are missing, if
+    any are; `fault` says that this is a bug in gradcheck. `exactly` is the result with all
+    operations in exact arithmetic, if that is just as wrong; `enclosed` says that it is the same
+    wrong number and that no operation was left to a float64 kernel, so rounding has no part in it.
+    The fields that begin with `output_` say the same about the output.
     """
 
     values: Mapping[int, Array]
@@ -248,10 +246,10 @@ class Trace:
 class Evaluation:
     """An engine's answer to one Problem: outputs and gradients, or a failure.
 
-    `gradients` has one entry an input of `wrt` (first order) or one a block "a.b" (second order).
-    `forward` and `backward` count the passes that were run. `approximation` says by which formula
-    the gradients were approximated, where they were not differentiated: then their error is that
-    formula's. `compile_s` was spent on compiling and is not part of `duration_s`.
+    `gradients` has one entry for each input of `wrt` (first order) or each block "a.b" (second
+    order). `forward` and `backward` count the passes that were run. `approximation` names the
+    difference formula if the gradients were not differentiated; their error is then the formula's.
+    `compile_s` was spent on compiling and is not part of `duration_s`.
     """
 
     engine: str

@@ -9,7 +9,7 @@ from gradcheck_cli.domain.report import Report, SpecResult
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The run knows what there is to do."""
+    """The run knows how many specs and which engines there are."""
 
     specs: int
     engines: tuple[str, ...]
@@ -26,14 +26,14 @@ class EngineReady:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something about the run that a person wants to know, as a sentence."""
+    """A sentence about the run that a person wants to know."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class LayerUnderWay:
-    """How far a large layer is that takes its time."""
+    """The progress of a slow large layer."""
 
     spec: str
     engine: str
@@ -42,14 +42,14 @@ class LayerUnderWay:
 
 @dataclass(frozen=True, slots=True)
 class SpecFinished:
-    """All engines have answered for one spec, and it is judged."""
+    """All engines have answered for one spec, and the spec is judged."""
 
     result: SpecResult
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The end, also after an interruption."""
+    """The end of the run, also after an interruption."""
 
     report: Report
 

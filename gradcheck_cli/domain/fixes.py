@@ -17,14 +17,14 @@ from gradcheck_cli.domain.truth import Truth
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A program that may stand in place of the original.
+    """A program that may replace the original.
 
     `before` and `after` are the formulas of the part that differs, `model` the whole new formula,
-    `rules` the rewrites in order ("1 / exp(x) -> exp(-x)"), `condition` a formula: where it is true
-    the two are equal (empty: wherever the old one has a value), `holds` the same as a program,
-    `kink` what the new one has where the old one has no
-    derivative. `custom`: a derivative is stated. `part` computes what differs, and nothing else.
-    `place`: both are code of the user's framework there, and no formulas.
+    `rules` the rewrites in order ("1 / exp(x) -> exp(-x)"). `condition` is a formula: the two
+    programs are equal where it is true (empty: wherever the old one has a value); `holds` is the
+    same as a program. `kink` is the new derivative where the old program has none. `custom`: the
+    new program defines a custom gradient. `part` computes only the part that differs. `place`:
+    `before` and `after` are code of the user's framework at this place, not formulas.
     """
 
     program: Program
@@ -42,9 +42,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class FixRequest:
-    """Asks the reference worker to screen candidates for the program of `truth`.
+    """Requests that the reference worker screens candidates for the program of `truth`.
 
-    `known` is the truth at the failing point; `bounds` in `truth` are where inputs may vary.
+    `known` is the truth at the failing point; `bounds` in `truth` say where inputs may vary.
     """
 
     truth: TruthRequest
@@ -59,8 +59,8 @@ class FixRequest:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What an array of numbers must be: between `lower` and `upper`, of which `value` is the
-    middle. Where they are -inf and inf any finite number will do."""
+    """What an array of numbers must be: between `lower` and `upper`, with `value` in the middle. If
+    these are -inf and inf, any finite number is accepted."""
 
     value: Array
     lower: Array
@@ -71,7 +71,8 @@ class Target:
 class TrialPoint:
     """Inputs at which the original has a truth: its output, and its gradients by mode and block.
 
-    `near` points lie in the neighbourhood of the failing one, others elsewhere in its domain.
+    Points that are `near` lie in the neighbourhood of the failing one, others elsewhere in its
+    domain.
     """
 
     values: Mapping[str, Array]
@@ -82,7 +83,7 @@ class TrialPoint:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A candidate and the points at which it is to be tried, the failing one first. `worst` is its
+    """A candidate and the points at which to try it, the failing one first. `worst` is its largest
     error in the reference engine, in ulps."""
 
     candidate: Candidate
@@ -93,8 +94,8 @@ class Trial:
 @dataclass(frozen=True, slots=True)
 class Screened:
     """The answer to a FixRequest: candidates that are worth an engine's time, best first.
-    `untried`: too few points had a truth to try any. `late`: none was found in the time that a
-    search may take."""
+    `untried`: too few points had a truth to try any. `late`: none was found within the time
+    limit."""
 
     trials: tuple[Trial, ...]
     untried: bool = False
@@ -102,8 +103,8 @@ class Screened:
 
 
 def met(target: Target, numbers: Array, fmt: FloatFormat) -> Array:
-    """Which of the numbers are what they must be. A truth below the smallest normal number may have
-    been flushed, and one beyond the largest is an infinity."""
+    """Mark the numbers that meet the target. A truth below the smallest normal number may be
+    flushed, and one beyond the largest number is an infinity."""
     with np.errstate(all="ignore"):
         right = (numbers >= target.lower) & (numbers <= target.upper)
         tiny = fmt.smallest_normal
@@ -114,8 +115,8 @@ def met(target: Target, numbers: Array, fmt: FloatFormat) -> Array:
 
 
 def errors_in_ulps(target: Target, numbers: Array, fmt: FloatFormat) -> Array:
-    """The errors of the numbers in ulps of the target: 0 where that is met by flushing or nothing
-    is known, inf for a nan."""
+    """The errors of the numbers in ulps of the target: 0 where flushing is allowed or nothing is
+    known, inf for a nan."""
     with np.errstate(all="ignore"):
         error = np.abs(numbers - target.value) / fmt.ulp(target.value)
     known = np.isfinite(target.value)
@@ -125,5 +126,5 @@ def errors_in_ulps(target: Target, numbers: Array, fmt: FloatFormat) -> Array:
 
 
 def ulps_off(target: Target, numbers: Array, fmt: FloatFormat) -> float:
-    """The largest of the errors in ulps."""
+    """The largest error in ulps."""
     return float(np.max(errors_in_ulps(target, numbers, fmt), initial=0.0))

@@ -1,4 +1,4 @@
-"""Folders that are not named by anybody."""
+"""Folders that nobody named."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from pathlib import Path
 
 
 def cache_folder_of(name: str) -> Path:
-    """Where results of what is called `name` are kept for later runs: below $XDG_CACHE_HOME, or
-    what stands for it here."""
+    """The folder where results under `name` are kept for later runs: below $XDG_CACHE_HOME, or the
+    usual cache folder of the system."""
     home = Path.home()
     usual = home / ("Library/Caches" if sys.platform == "darwin" else ".cache")
     return Path(os.environ.get("XDG_CACHE_HOME") or usual) / "gradcheck" / name
 
 
 def working_folder_is_gone() -> bool:
-    """Whether another program has deleted it: then no relative path means anything."""
+    """Check whether another program has deleted the working folder. No relative path is valid
+    then."""
     try:
         os.getcwd()
     except FileNotFoundError:

@@ -12,12 +12,13 @@ from gradcheck_cli.domain.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """`values` has the result of each node of `program` by its index, `derivatives` its cotangent
-    (reverse mode) or tangent (forward mode); a node without one is absent.
+    """A program with the numbers of one run. `values` has the result of each node of `program` by
+    its index, `derivatives` its cotangent (reverse mode) or tangent (forward mode); a node without
+    one is absent.
 
-    The cotangents are those of element `row` of the flattened output (None: of the sum of all), the
-    tangents those of element `column` of `input`. `lifted` is the engine of the layer that was
-    lifted, where the program is none that a spec states.
+    The cotangents belong to element `row` of the flattened output (None: to the sum of all), the
+    tangents to element `column` of `input`. `lifted` is the engine of the lifted layer, if the
+    program does not come from a spec.
     """
 
     program: Program

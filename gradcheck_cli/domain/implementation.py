@@ -11,15 +11,15 @@ from gradcheck_cli.domain.place import Span
 from gradcheck_cli.domain.records import dataclass
 
 STRAIGHT_THROUGH = "straight_through"
-"""The surrogate that hands the cotangent on as it comes."""
+"""The surrogate that passes the cotangent on unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surrogate:
-    """What the backward is declared to be instead of the derivative of the forward.
+    """What the user declares the backward to be instead of the derivative of the forward.
 
-    `formula` is "straight_through" (the cotangent as it comes), or a formula of the language whose
-    derivative the backward is to be. `input` is the one that it is about (None: every input).
+    `formula` is "straight_through" (the cotangent unchanged), or a formula of the language whose
+    derivative the backward should be. `input` is the input concerned (None: every input).
     """
 
     formula: str
@@ -30,15 +30,15 @@ class Surrogate:
 
 @dataclass(frozen=True, slots=True)
 class ByDesign:
-    """Something inside a layer that is meant, and why. One of two:
+    """An intended deviation inside a layer, and its reason. One of two:
 
-    `function`  the name of a function with a custom gradient, which is taken for its derivative;
-                with `surrogate`, it has to be the derivative of this formula
+    `function`  the name of a function with a custom gradient, which counts as its derivative; with
+                `surrogate`, it must be the derivative of this formula
     `detach`    where numbers leave the graph, "path.py:LINE", "path.py:NAME" or
                 "package.module:NAME": they are constants there
 
-    `engine` is the one that it is about (None: every engine). `shared`: a default of the file,
-    which need not match anything in each spec.
+    `engine` is the engine concerned (None: every engine). `shared`: a default of the file, which
+    need not match anything in each spec.
     """
 
     reason: str
@@ -59,8 +59,9 @@ class ByDesign:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What stands before a layer in Python: variables of the `environment`, and `imports` in their
-    order, each "path.py" or "package.module", with ":name" a function that is called once."""
+    """What is done before a layer is loaded in Python: variables of the `environment` are set, and
+    `imports` are imported in order, each "path.py" or "package.module"; with ":name", this function
+    is called once."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     imports: tuple[str, ...] = ()
@@ -70,10 +71,10 @@ class Setup:
 class Implementation:
     """A layer in one framework.
 
-    `target` is "path.py:name", "package.module:name" or, for a pair of NumPy functions, a file that
-    has `forward` and `backward`; paths are relative to `folder`. `args` and `kwargs` are for the
-    constructor where the target is a class, else for every call, after the inputs. `live` is the
-    object itself where a program hands it over; it does not travel to another process.
+    `target` is "path.py:name", "package.module:name" or, for a pair of NumPy functions, a file with
+    `forward` and `backward`; paths are relative to `folder`. `args` and `kwargs` go to the
+    constructor if the target is a class, else to every call, after the inputs. `live` is the object
+    itself if a program passed it in; it is not sent to another process.
     """
 
     engine: str
@@ -88,12 +89,12 @@ class Implementation:
 
     @property
     def file(self) -> str:
-        """The file that the target names, if it names one and no module."""
+        """The file that the target names, unless it names a module."""
         return self._file(self.target)
 
     @property
     def files(self) -> tuple[str, ...]:
-        """That file, and those of the setup."""
+        """The file of the target, and the files of the setup."""
         return (self.file, *map(self._file, self.setup.imports))
 
     def _file(self, target: str) -> str:

@@ -13,8 +13,8 @@ from gradcheck_cli.domain.report import Finding
 
 @dataclass(frozen=True, slots=True)
 class Implication:
-    """A finding with a code of `implied` says nothing new beside one with a code of `by`, where
-    `holds` is true of the two."""
+    """A finding with a code of `implied` says nothing new beside one with a code of `by`, if
+    `holds` is true for the two."""
 
     implied: Set[str]
     by: Set[str]
@@ -34,7 +34,7 @@ def _output_by_gradient(implied: Finding, by: Finding) -> bool:
 
 
 def _behaviour_by_numbers(implied: Finding, by: Finding) -> bool:
-    """What the checks of behaviour found has no dtype."""
+    """Findings of the checks of behaviour have no dtype."""
     return implied.dtype is None and by.dtype is not None and _same_engine(implied, by)
 
 
@@ -51,7 +51,8 @@ def _forward_of_cut_input(implied: Finding, by: Finding) -> bool:
 
 
 def _second_by_its_first(implied: Finding, by: Finding) -> bool:
-    """A composition whose inner or outer mode has a wrong derivative by an input of the block."""
+    """The second derivative belongs to a composition whose inner or outer mode has a wrong
+    derivative by an input of the block."""
     same = _same_engine(implied, by) and implied.dtype == by.dtype and implied.point == by.point
     if not same or by.mode not in modes_in(implied.mode or ""):
         return False
@@ -59,23 +60,23 @@ def _second_by_its_first(implied: Finding, by: Finding) -> bool:
 
 
 def _of_its_lower_order(implied: Finding, by: Finding) -> bool:
-    """A third derivative, and a lower one that the composition differentiates."""
+    """`implied` is a third derivative, and `by` a lower one that its composition differentiates."""
     parts, lower = modes_in(implied.mode or ""), modes_in(by.mode or "")
     where = (implied.engine, implied.dtype, implied.point) == (by.engine, by.dtype, by.point)
     return where and 0 < len(lower) < len(parts) > 2 and parts[-len(lower) :] == lower
 
 
 def _block_of_input(implied: Finding, by: Finding) -> bool:
-    """Blocks have the names of parameters without dots."""
+    """The block belongs to the input. Blocks have the names of parameters without dots."""
     name = (by.input or "").replace(".", "_")
     measured = implied.dtype is not None and _same_engine(implied, by)
     return measured and HessianBlock.is_of(implied.input or "", name)
 
 
 OF_A_CASE: tuple[Implication, ...] = (
-    # where a gradient is ill-conditioned, its output is
+    # if a gradient is ill-conditioned, so is its output
     Implication({Codes.ILL_CONDITIONED}, {Codes.ILL_CONDITIONED}, _output_by_gradient),
-    # that modes or engines disagree says more than that nobody knows the truth
+    # a disagreement of modes or engines says more than an unknown truth
     Implication({Codes.UNDECIDED}, {Codes.MODES_DISAGREE, Codes.ENGINES_DISAGREE}, _same_input),
     # the derivative of a wrong derivative
     Implication(
@@ -86,13 +87,13 @@ OF_A_CASE: tuple[Implication, ...] = (
 )
 
 OF_ORDERS: tuple[Implication, ...] = (
-    # the derivative of what is off already
+    # the derivative of a wrong lower derivative
     Implication(CODES.keys(), CODES.keys(), _of_its_lower_order),
 )
 
 OF_LAYERS: tuple[Implication, ...] = (
     Implication(CODES.keys(), CODES.keys(), _same_code),
-    # with these forward and reverse mode cannot agree
+    # with these, forward and reverse mode cannot agree
     Implication(
         {Codes.MODES_DISAGREE},
         {
@@ -112,7 +113,7 @@ OF_LAYERS: tuple[Implication, ...] = (
     ),
     # a backward that is not linear in the cotangent has no derivative with it
     Implication({Codes.WRONG_SECOND_DERIVATIVE}, {Codes.NONLINEAR_BACKWARD}, _block_of_input),
-    # where no gradient arrives, no tangent does
+    # an input without a gradient has no tangent either
     Implication(
         {Codes.WRONG_GRADIENT, Codes.UNDERFLOW_TO_ZERO},
         {Codes.MISSING_GRADIENT},
@@ -122,7 +123,7 @@ OF_LAYERS: tuple[Implication, ...] = (
 
 
 def without_implied(findings: Iterable[Finding], table: Sequence[Implication]) -> list[Finding]:
-    """The findings that another one of them does not imply."""
+    """The findings that no other finding implies."""
     every = list(findings)
 
     def is_implied(one: Finding) -> bool:

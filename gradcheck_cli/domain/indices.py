@@ -8,10 +8,10 @@ import numpy as np
 
 
 def index_of(flat: int, shape: Sequence[int]) -> tuple[int, ...]:
-    """The index of an entry of an array of this shape; () of a number."""
+    """The index of the entry at a flat place, for an array of this shape; () for a number."""
     return tuple(int(i) for i in np.unravel_index(flat, tuple(shape)))
 
 
 def flat_of(index: Sequence[int], shape: Sequence[int]) -> int:
-    """Its place among the flattened entries, row after row."""
+    """The flat place of the entry at an index, in row-major order."""
     return int(np.ravel_multi_index(tuple(index), tuple(shape))) if shape else 0

@@ -1,4 +1,4 @@
-"""Values that follow from a program alone, computed once and shared by dtypes, modes and checks."""
+"""A cache for values that depend on a program alone, shared by dtypes, modes and checks."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from gradcheck_cli.domain.program import Program
 P = ParamSpec("P")
 T = TypeVar("T")
 
-PROGRAMS = 64  # that are kept for each function: those of one spec, and of a few checks before
+PROGRAMS = 64  # kept for each function: the programs of one spec and of a few checks before
 
 
 def kept(
     function: Callable[Concatenate[Program, P], T],
 ) -> Callable[Concatenate[Program, P], T]:
-    """The function, which gives the same object for the very same program. Whoever calls it does
-    not write to that."""
+    """Cache the function by the identity of the program. All callers get the same object and must
+    not change it."""
     known: dict[object, tuple[Program, T]] = {}
 
     @wraps(function)
     def found(program: Program, /, *more: P.args, **named: P.kwargs) -> T:
         key = id(program), more, *named.items()
         before = known.get(key)
-        if before is not None:  # the program lives as long as it is here, so no other has its id
+        if before is not None:  # the cache keeps the program alive, so its id stays its own
             return before[1]
         if len(known) >= PROGRAMS:
             del known[next(iter(known))]

@@ -7,16 +7,15 @@ from types import MappingProxyType
 from typing import Literal
 
 KeywordType = Literal["whole", "wholes", "pairs", "flag", "number", "exact", "text", "dtype"]
-"""
-whole    a whole number
-wholes   a whole number or a tuple of them
-pairs    a whole number, a pair, or a pair an axis
+"""whole    an integer
+wholes   an integer or a tuple of integers
+pairs    an integer, a pair, or a pair for each axis
 flag     True or False
 number   a number that takes part in the arithmetic: it is rounded to the dtype like any constant
 exact    a number that chooses between formulas (the order of a norm, the rank of a pseudoinverse);
          it is not rounded
 text     a word or a subscript
-dtype    not for users: the dtype of a result that no argument gives one
+dtype    not for users: the dtype of a result that no argument determines
 """
 
 _NAMES: dict[KeywordType, str] = {
@@ -36,8 +35,8 @@ _NAMES: dict[KeywordType, str] = {
 KEYWORDS: Mapping[str, KeywordType] = MappingProxyType(
     {name: kind for kind, names in _NAMES.items() for name in names.split()}
 )
-"""The type of each keyword by its name. `index`, what stands in brackets after a value, is the
-formula language's own."""
+"""The type of each keyword by its name. `index`, the content of brackets after a value, is defined
+by the formula language."""
 
 CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType({"reduction": ("mean", "sum", "none")})
-"""The words that a text may be, where it is no free text."""
+"""The words that a text may be, unless it is free text."""

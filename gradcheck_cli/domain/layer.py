@@ -1,4 +1,4 @@
-"""A user's layer: the arrays that it depends on, the question about it, the answer."""
+"""A user's layer: the arrays that it depends on, the request to check it, and the answer."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ if TYPE_CHECKING:
     from gradcheck_cli.domain.spec import Input, Spec
 
 LAYER = "layer"
-"""The `op` of the one node that stands for a whole layer (`as_program`)."""
+"""The `op` of the single node that represents a whole layer (`as_program`)."""
 
 LARGE = 2**21
-"""Entries of leaves, of which a float64 array has 16 MB: what is as large is felt."""
+"""Entries of leaves from which on copies are too costly: a float64 array of them has 16 MB."""
 
 MANY = 2**16
-"""Entries of one array, of which copies are felt where there are many such arrays."""
+"""Entries of one array from which on copies of many such arrays are too costly."""
 
 POWER = 0.999
-"""The probability with which an error is to be found, unless another is requested."""
+"""The default probability of finding an error."""
 
 Role = Literal["input", "parameter", "buffer", "captured"]
 
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """What one `ByDesign` matched in one run of a layer: the `places` of its `calls`. `index` is
-    its place in the spec. `stops_tangents`: forward mode, too, is stopped there. `similar` is the
-    name of a function of the layer that may have been meant where nothing matched."""
+    """The match of one `ByDesign` in one run of a layer: the number of `calls` and their `places`.
+    `index` is its place in the spec. `stops_tangents`: forward mode is stopped there, too. If
+    nothing matched, `similar` is the name of a function of the layer that the user may have
+    meant."""
 
     index: int
     calls: int
@@ -51,11 +52,11 @@ class Meant:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """An array that a layer's output depends on: a given input, a parameter or buffer, or what a
-    closure captured. Its numbers are `kept` in float64 (or int64, bool), or in float32 if they are
-    many (`compact`); `differentiable` where its derivative is checked. No number of it may be below
-    `low` or above `high`: that is its domain. `is_complex`: the layer has complex numbers there,
-    and the leaf their parts along its last axis."""
+    """An array that a layer's output depends on: a given input, a parameter or buffer, or an array
+    that a closure captured. Its numbers are `kept` in float64 (or int64, bool), or in float32 if
+    they are many (`compact`). `differentiable`: its derivative is checked. Its domain is `low` to
+    `high`. `is_complex`: the layer's array is complex, and the leaf has the parts along its last
+    axis."""
 
     name: str
     role: Role
@@ -67,7 +68,7 @@ class Leaf:
 
     @property
     def value(self) -> Array:
-        """The numbers in float64 (or int64, bool): made at every call where they are `kept` in
+        """The numbers in float64 (or int64, bool). Made at every call if they are `kept` in
         float32."""
         return self.kept.astype(np.float64) if self.kept.dtype == np.float32 else self.kept
 
@@ -81,7 +82,8 @@ class Leaf:
 
     @property
     def rank(self) -> int:
-        """Axes that the layer's array has: not that of the parts of complex numbers."""
+        """The number of axes of the layer's array, without the axis of the parts of complex
+        numbers."""
         return self.kept.ndim - self.is_complex
 
     @property
@@ -93,13 +95,13 @@ class Leaf:
         return self.low != -np.inf or self.high != np.inf
 
     def holds(self, values: Array) -> bool:
-        """Whether these values of it are inside its domain; nan is."""
+        """Check whether these values lie inside the domain; nan does."""
         if not self.is_bounded:
             return True
         return not np.any((values < self.low) | (values > self.high))
 
     def inside(self, values: Array) -> Array:
-        """The values, with those moves that leave the domain taken the other way. A value that is
+        """The values, with each move that leaves the domain taken the other way. A value that is
         outside then, too, stays outside."""
         if self.holds(values):
             return values
@@ -109,7 +111,7 @@ class Leaf:
 
 
 class LeafValues(Mapping[str, "Array"]):
-    """The numbers of leaves in float64 by name, made when they are looked at: they may be many."""
+    """The numbers of leaves in float64 by name. They may be many, so they are made on access."""
 
     def __init__(self, leaves: Iterable[Leaf]) -> None:
         self._leaves = {leaf.name: leaf for leaf in leaves}
@@ -125,7 +127,7 @@ class LeafValues(Mapping[str, "Array"]):
 
 
 def compact(values: Array) -> Array:
-    """The same numbers in float32, if they are many and it holds them all."""
+    """The same numbers, in float32 if they are many and float32 holds them all."""
     if values.size < MANY or values.dtype != np.float64:
         return values
     with np.errstate(all="ignore"):
@@ -134,7 +136,7 @@ def compact(values: Array) -> Array:
 
 
 def rounded(values: Array, fmt: FloatFormat) -> Array:
-    """The numbers of an array in this format, `compact`; whole numbers as they are."""
+    """The numbers of an array rounded to this format, `compact`; integers unchanged."""
     if values.dtype.kind != "f" or (values.dtype == np.float32 and fmt.bits >= 24):
         return values
     return compact(fmt.round(values))
@@ -142,12 +144,13 @@ def rounded(values: Array, fmt: FloatFormat) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class LayerProblem:
-    """Check the gradients of one layer at one point in one dtype.
+    """Requests a check of the gradients of one layer at one point in one dtype.
 
-    `behaviour` asks for the checks of behaviour in place of the gradients' entries. `power` is the
-    probability with which an error of any single entry is to be found where not all are taken.
-    `named`, `named_modes` and `named_dtype` say what was requested by name. `illustrated`: with the
-    graph of the layer and its curve of difference quotients, where it is lifted.
+    `behaviour` requests the checks of behaviour instead of the gradients' entries. `power` is the
+    required probability of finding an error in any single entry if not all entries are checked.
+    `named`, `named_modes` and `named_dtype` say which of these the user requested by name.
+    `illustrated` also requests the graph of the layer and its curve of difference quotients, if the
+    layer can be lifted.
     """
 
     spec: Spec
@@ -166,22 +169,22 @@ class LayerProblem:
 
     @property
     def inputs(self) -> Mapping[str, Input]:
-        """Those of the spec, at the point."""
+        """The inputs of the spec at the point."""
         return self.spec.points[self.point]
 
     @property
     def point_number(self) -> int | None:
-        """The place of the point in the spec; None where that has only one."""
+        """The number of the point in the spec; None if the spec has no list of points."""
         return self.point if self.spec.pointed else None
 
 
 @dataclass(frozen=True, slots=True)
 class LayerAnswer:
-    """What was found. Small, however large the layer: entries that are right stay in the worker.
-    `compile_s` of its `duration_s` were spent on compiling.
+    """The answer to a LayerProblem. It is small, however large the layer: right entries stay in the
+    worker. `compile_s` of its `duration_s` were spent on compiling.
 
-    `nondeterministic`: the layer gives another result at every call, so that no judgement of its
-    numbers means anything.
+    `nondeterministic`: the layer returns another result at every call, so its numbers cannot be
+    judged.
     """
 
     checks: tuple[Check, ...] = ()
@@ -199,8 +202,9 @@ class LayerAnswer:
 
 @dataclass(frozen=True, slots=True)
 class LayerProgress:
-    """How far the examination of a large layer is: `what` is asked, and how many forward passes are
-    done of about so many that are `expected` where all is well. A backward pass counts as two."""
+    """The progress of the examination of a large layer: `what` is being computed, and how many
+    forward passes of the `expected` number are `done`. A backward pass counts as two. The number is
+    expected if the layer is right."""
 
     what: str
     done: int
@@ -209,16 +213,16 @@ class LayerProgress:
 
 @dataclass(frozen=True, slots=True)
 class LiftRequest:
-    """Asks what a layer computes, operation by operation, at the point of a problem."""
+    """Requests the operations of a layer at the point of a problem."""
 
     problem: LayerProblem
 
 
 @dataclass(frozen=True, slots=True)
 class LiftedRun:
-    """The answer to a LiftRequest. `parameters` are the arrays that the layer brings with it.
-    `program` is its forward and `trace` has the value of every node, where it is `exact` without
-    rounding; without them, `reason` says why it is not lifted."""
+    """The answer to a LiftRequest. `parameters` are the layer's own arrays. `program` is its
+    forward, and `trace` has the value of every node, computed without rounding if `exact`. Without
+    these, `reason` says why the layer is not lifted."""
 
     parameters: Mapping[str, Array]
     program: Program | None = None
@@ -229,7 +233,8 @@ class LiftedRun:
 
 @cache
 def word_of(name: str) -> str:
-    """What a formula calls a leaf: dots, and whatever else is in no name, become underscores."""
+    """The name of a leaf in a formula: characters that names cannot have, such as dots, become
+    underscores."""
     word = re.sub(r"\W", "_", name)
     return f"_{word}" if word[:1].isdigit() else word
 
@@ -237,9 +242,9 @@ def word_of(name: str) -> str:
 def as_program(
     implementation: Implementation, leaves: Mapping[str, tuple[int, ...]], shape: tuple[int, ...]
 ) -> Program:
-    """The layer as a program of one opaque operation: what judges and reports need of it.
+    """The layer as a program of one opaque operation, for judges and reports.
 
-    `leaves` has the shape of every array that it depends on, `shape` is that of its output.
+    `leaves` has the shape of every array that it depends on, `shape` is the shape of its output.
     """
     span, target = implementation.span, implementation.target
     nodes = [Node("input", (), {}, span, name, name=name, shape=s) for name, s in leaves.items()]

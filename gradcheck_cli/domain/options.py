@@ -18,8 +18,8 @@ LOCAL = "local"
 
 @dataclass(frozen=True, slots=True)
 class Layered(Generic[T]):
-    """A setting that a spec may state too: command line and environment beat the spec, the spec
-    beats the configuration, and the configuration beats the default."""
+    """A setting that a spec may contain, too. The command line and the environment take precedence
+    over the spec, the spec over the configuration, and the configuration over the default."""
 
     override: T | None = None
     fallback: T | None = None
@@ -33,8 +33,8 @@ class Layered(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Options of `gradcheck run` that are not about printing. `baseline` has how often each
-    fingerprint is known already, by the file `baseline_file`."""
+    """Options of `gradcheck run` that do not concern printing. `baseline` counts each fingerprint
+    in the file `baseline_file`."""
 
     engines: Layered[tuple[str, ...]] = field(default_factory=Layered)
     dtypes: Layered[tuple[str, ...]] = field(default_factory=Layered)
@@ -46,7 +46,7 @@ class RunOptions:
     search: Layered[float] = field(default_factory=Layered)  # seconds; 0: none
     difference: Difference = field(default_factory=Difference)
     seed: int = 0
-    at: tuple[str, ...] = ()  # "x=1.5": a point in place of those of the specs
+    at: tuple[str, ...] = ()  # "x=1.5": a point that replaces the points of the specs
     jobs: int | None = None
     fail_fast: bool = False
     select: tuple[str, ...] = ()
@@ -57,11 +57,12 @@ class RunOptions:
     show_framework_output: bool = False
     cluster: str = ""  # the address of a Dask scheduler, or LOCAL
     resume: str = ""  # the file of the journal
-    illustrated: bool = False  # a graph with numbers, and the curve of differences, of each formula
+    illustrated: bool = False  # with a graph with numbers and a curve of differences per formula
 
     def only(self, engine: str | None, dtype: str | None, mode: str | None) -> RunOptions:
-        """The options of a run of one engine, dtype and mode; None leaves that as it is. A mode
-        that is a composition has those that it is of: the order of the spec asks for it again."""
+        """The options for a run of one engine, dtype and mode; None leaves that option unchanged. A
+        composition is replaced by its first-order modes: the order of the spec requests it
+        again."""
         modes = tuple(dict.fromkeys(modes_in(mode or "")))
         return replace(
             self,

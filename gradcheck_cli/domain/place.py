@@ -1,4 +1,4 @@
-"""Places in a text file, so that every message can point."""
+"""Places in a text file, for messages."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file as it was read: its path as the user wrote it, and its text, or a stretch of whole
-    lines of it that begins with line `first`. Lines that are indented by `margin` blanks are so
-    here alone, and not where the user wrote them."""
+    """A file as it was read: its path as the user wrote it, and its text, or whole lines of it from
+    line `first` on. The text is indented by `margin` blanks that are not in the file."""
 
     path: str
     text: str
@@ -33,8 +32,8 @@ class Source:
     margin: int = 0
 
     def line(self, number: int) -> str:
-        """The text of line `number` (from 1), without its line break; empty where it is not part
-        of the stretch."""
+        """The text of line `number` (from 1), without its line break; empty if the text does not
+        contain it."""
         lines = self.text.splitlines()
         index = number - self.first
         return lines[index].removeprefix(" " * self.margin) if 0 <= index < len(lines) else ""
@@ -42,7 +41,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in a user's file something was done: the lines, the stretch of them, and its text."""
+    """A place in a user's file: the source lines, the span in them, and its text."""
 
     source: Source
     span: Span
@@ -55,7 +54,8 @@ class Place:
 
 
 def cell_of(path: str) -> str | None:
-    """What IPython calls the cell that it compiled as this file, `Cell In[3]`; None for others."""
+    """IPython's name for the cell that it compiled as this file, `Cell In[3]`; None for other
+    files."""
     shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     name = shell and getattr(shell.compile, "format_code_name", lambda _: None)(path)
     return " ".join(name) if name else None

@@ -14,8 +14,8 @@ MATMULS = ("full", "tf32")
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A device, and how products of float32 matrices are computed there: "full" is IEEE's float32,
-    "tf32" has ten bits behind the point where the hardware is faster with these."""
+    """A device, and the precision of float32 matrix products there: "full" is IEEE float32, "tf32"
+    has ten fraction bits and is faster on some hardware."""
 
     device: str = "cpu"
     matmul: str = "full"
@@ -33,7 +33,7 @@ HOST = Placement()
 
 
 def placement(device: str, matmul: str) -> Placement:
-    """On the CPU products are always full."""
+    """The placement of a device; on the CPU, products are always full."""
     return HOST if device == HOST.device else Placement(device, matmul)
 
 

@@ -21,17 +21,17 @@ INFIX = {
     "power": "**",
     "matmul": "@",
 }
-"""Operations that are written between their arguments, where a report shows them."""
+"""Operations that reports show between their arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class CustomGradient:
-    """A function whose derivative the user states.
+    """A function with a derivative that the user wrote.
 
-    `forward` has one output and as many inputs as the call has arguments. `vjp` takes the
-    upstream cotangent and then the same arguments and gives one output an argument (a `None`
-    in `Program.outputs` where the user returned None). `jvp`, if stated, takes a tangent an
-    argument and then the arguments, and gives the tangent of the output.
+    `forward` has one output and as many inputs as the call has arguments. `vjp` takes the upstream
+    cotangent and then the same arguments, and returns one output an argument (None in
+    `Program.outputs` if the user returned None). `jvp`, if given, takes a tangent for each argument
+    and then the arguments, and returns the tangent of the output.
     """
 
     name: str
@@ -44,14 +44,14 @@ class CustomGradient:
 class Node:
     """One operation.
 
-    `op` is the canonical name of a row of the op table, or INPUT (then `name` is the input),
-    CONSTANT (then `value` is a Python bool, int or float, not yet rounded to any dtype) or
-    CUSTOM (then `custom` holds the rule). `args` are indices of earlier nodes. `keywords` are
-    the static arguments, e.g. {"axis": 0}; for `getitem`, {"index": (...)} of int, slice, None
-    and Ellipsis. `text` is the stretch of the formula, `name` the name that it was assigned to.
-    `shape` and `kind` ("float", "bool" or "int") are what the node's value has; `wants` are the
-    kinds in which the operation takes its arguments, which may be of a lower one. `source` is the
-    file in which `span` is, where that is not the spec's.
+    `op` is the canonical name of a row of the op table, or INPUT (`name` is the input), CONSTANT
+    (`value` is a Python bool, int or float, not yet rounded to any dtype) or CUSTOM (`custom` has
+    the rule). `args` are indices of earlier nodes. `keywords` are the static arguments, e.g.
+    {"axis": 0}; for `getitem`, {"index": (...)} of int, slice, None and Ellipsis. `text` is the
+    stretch of the formula, `name` the name to which the result was assigned. `shape` and `kind`
+    ("float", "bool" or "int") describe the node's value. `wants` are the kinds to which the
+    operation converts its arguments, which may have a lower kind. `source` is the file that
+    contains `span`, if that is not the spec's.
     """
 
     op: str
@@ -72,8 +72,8 @@ class Node:
 class Program:
     """Nodes in topological order; `inputs` maps a name to its node.
 
-    The program of a spec has exactly one output; only a vjp has several, None where the
-    user stated that there is no gradient.
+    The program of a spec has exactly one output. Only a vjp has several, with None where the user
+    returned no gradient.
     """
 
     nodes: tuple[Node, ...]
@@ -100,7 +100,7 @@ class Program:
 
 class ProgramCopy:
     """A copy of a program that is written node by node, in order, and may differ from it. `place`
-    has the index in the copy of each node of the program."""
+    maps the index of each node of the program to its index in the copy."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -108,7 +108,7 @@ class ProgramCopy:
         self.place: dict[int, int] = {}
 
     def add(self, node: Node) -> int:
-        """Appends a node, whose arguments are in the copy; its index."""
+        """Append a node whose arguments are in the copy; return its index."""
         self.nodes.append(node)
         return len(self.nodes) - 1
 
@@ -117,8 +117,8 @@ class ProgramCopy:
         return replace(node, args=tuple(self.place[i] for i in node.args))
 
     def append(self, body: Program, args: Iterable[int]) -> int:
-        """Appends the nodes of another program, whose inputs are `args` in order; the index of its
-        output."""
+        """Append the nodes of another program, whose inputs are `args` in order; return the index
+        of its output."""
         copy = ProgramCopy(body)
         copy.nodes, copy.place = self.nodes, dict(zip(body.inputs.values(), args, strict=True))
         for index, node in enumerate(body.nodes):
@@ -127,7 +127,8 @@ class ProgramCopy:
         return copy.place[body.output]
 
     def finished(self, inputs: Mapping[str, int] = MappingProxyType({})) -> Program:
-        """The copy. `inputs` are new ones, and those that are not at their nodes' places."""
+        """The copy as a program. `inputs` are new inputs, or inputs that are not at their nodes'
+        places."""
         old = self._program
         named = {name: self.place[i] for name, i in old.inputs.items()}
         outputs = tuple(None if i is None else self.place[i] for i in old.outputs)

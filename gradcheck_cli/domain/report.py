@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 Status = Literal["passed", "failed", "error"]
 
 SHOWN_ENTRIES = 10
-"""The worst entries of a finding, which it shows; the others are counted."""
+"""The number of entries that a finding shows, the worst first; the others are counted."""
 
 LISTED = 4096
-"""The most numbers of random directions that a finding keeps: a script lists them all."""
+"""The largest number of random directions' numbers that a finding keeps for its script."""
 
 UNUSABLE = "cannot be used"
-"""What a note says of a broken engine. One result of a run has it, and it is chance which."""
+"""The text by which a note reports a broken engine. Only one result of a run has this note, and
+chance decides which."""
 
 CauseKind = Literal[
     "overflow",
@@ -61,13 +62,13 @@ CauseKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The operation to blame: where it stands, and what happened there.
+    """The operation to blame: where it is, and what happened there.
 
     `span` is a place in `source`, a file of the user's code; None: in the spec's file. `op` is the
-    row of the op table, `node` its place in the program, `engine_op` what the engine really
-    executed ("aten.div.Tensor"; None where that was not looked at). A cause is `proven` when a run
-    confirmed it; `proof` says in a sentence what was run, and `repaired` is the error in ulps that
-    the entry had in it, where it was about an entry.
+    row of the op table, `node` its place in the program, `engine_op` the operation that the engine
+    executed ("aten.div.Tensor"; None if unknown). A cause is `proven` if a run confirmed it:
+    `proof` describes the run in a sentence, and `repaired` is the entry's error in that run in
+    ulps, if the cause is about an entry.
     """
 
     op: str
@@ -87,16 +88,16 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A stable form that was tried by the engine of the finding, in its dtype and mode.
+    """A stable form that the engine of the finding tried, in its dtype and mode.
 
     `before` and `after` are the formulas of the part that differs, `model` is the whole new
     formula, `rules` are the rewrites in order. The two are equal where `condition` is true (empty:
-    wherever the old one has a value); `kink` says what the new one has where the old one has no
-    derivative. `custom`: not the formula changes, but the derivative of an operation is stated.
-    `value` is what came out for the worst entry, with an error of `ulps_after`; of the fresh
-    `points` that it was tried at it was right at `right`. `code` is Python by framework. `place`:
-    of a layer, where `before` stands in the user's file; `after` is code of its framework then.
-    `searched`: what a search of the domain says of it.
+    wherever the old one has a value). `kink` is the new derivative where the old formula has none.
+    `custom`: the formula stays, and an operation gets a custom gradient. `value` is the new result
+    for the worst entry, with an error of `ulps_after`. The fix was tried at `points` fresh points
+    and was right at `right` of them. `code` is Python by framework. `place`: the place of `before`
+    in the user's file, for a layer; `after` is code of its framework then. `searched` is the result
+    of searching the domain with it.
     """
 
     before: str
@@ -118,8 +119,8 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One judged number. `index` has the output's index first where the output is not a scalar.
-    `rounding` is what rounding every operation may cost a value (None: unknown)."""
+    """One judged number. `index` begins with the output's index, unless the output is a scalar.
+    `rounding` is the cost of rounding every operation of a value (None: unknown)."""
 
     index: tuple[int, ...]
     computed: float | None
@@ -133,10 +134,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Indexing:
-    """What the numbers of an index count: `output_axes` of the output come first, then those of the
-    input. Of products with `cotangents` the first one counts these (where `output_axes` is 0 there
-    is but one), of products with `directions` the last one those. The last one of what is complex
-    counts the real and the imaginary part."""
+    """The meaning of an index: `output_axes` numbers for the output come first, then those for the
+    input. For products with `cotangents`, the first number counts the cotangents (if `output_axes`
+    is 0, there is only one); for products with `directions`, the last number counts the directions.
+    For complex arrays, the last number counts the real and the imaginary part."""
 
     output_axes: int
     cotangents: bool = False
@@ -149,9 +150,9 @@ class Indexing:
 class Finding:
     """One failure: a code, where it was seen, the worst entries (worst first) and how many more.
 
-    `search` led to it, or says where it happens, too; `at` is its point where that is none of the
-    spec ("x=90"). `span` is in the spec's file; `place` is where it went wrong in a file of the
-    user's code.
+    `search` is the search that led to it, or that says where else it happens; `at` is its point if
+    that is not a point of the spec ("x=90"). `span` is in the spec's file; `place` is the cause's
+    place in a file of the user's code.
     """
 
     code: str
@@ -165,12 +166,12 @@ class Finding:
     point: int | None = None
     entries: tuple[Entry, ...] = ()
     more: int = 0
-    indexing: Indexing | None = None  # of the entries, where they are of a first derivative
+    indexing: Indexing | None = None  # of the entries of a first derivative
     truth_source: str | None = None  # "confirmed", "finite-difference", "undecided", ...
     cause: Cause | None = None
     pattern: str | None = None
     fix: Fix | None = None
-    no_fix: str = ""  # why there is none, where one was looked for
+    no_fix: str = ""  # why no fix was found
     detail: str = ""  # e.g. a short traceback
     repeat: str = ""
     fingerprint: str = ""
@@ -179,14 +180,14 @@ class Finding:
     place: Place | None = None
     search: Search | None = None
     at: tuple[str, ...] = ()
-    unseen: bool = False  # by float32, in whose digits the error is lost
-    stage: str = ""  # of a compiler, where that is to blame
-    # Those that the numbers are products with, flattened; none of more than LISTED numbers, but for
-    # the one cotangent of the product that has a Hessian.
+    unseen: bool = False  # float32 would not show the error
+    stage: str = ""  # the stage of a compiler that is to blame
+    # The cotangents and directions that the numbers are products with, flattened; empty if there
+    # are more than LISTED numbers, except for the single cotangent of a Hessian.
     cotangents: tuple[tuple[float, ...], ...] = ()
     firsts: tuple[tuple[float, ...], ...] = ()  # directions along the rows of a Hessian
     columns: tuple[tuple[float, ...], ...] = ()  # directions along the columns
-    other_run: OtherRun | None = None  # that shows how the layer behaves
+    other_run: OtherRun | None = None  # the run that shows how the layer behaves
     along: tuple[tuple[str, tuple[float, ...]], ...] = ()  # `Case.along`, flattened
 
     @property
@@ -196,11 +197,11 @@ class Finding:
 
     @property
     def way(self) -> Mode:
-        """The mode whose rules gave what was found."""
+        """The mode whose rules computed the wrong number."""
         return "forward" if self.mode == "forward" else "reverse"
 
     def restated(self, said: str) -> str:
-        """A message that says something else of the same entries."""
+        """The message, with `said` about the same entries."""
         return f"{self.message.partition(':')[0]}: {said}"
 
 
@@ -230,14 +231,14 @@ Rule = Literal[
     "path",
     "none",
 ]
-"""What lets a number pass that is not the truth to a few ulps; `judge.gate` has a sentence for
-each."""
+"""The rules by which a number may pass that differs from the truth by more than a few ulps;
+`judge.gate` has a sentence for each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
     """How many `entries` of a check passed by a rule, and the largest of their errors in ulps (None
-    where one is no number)."""
+    if one is not finite)."""
 
     rule: Rule
     entries: int
@@ -246,9 +247,9 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One engine, dtype, mode and input that was judged. `truth_error_ulps` is the widest error bar
-    of the truth of a smooth entry, the radius where the truth is certified. Where not every entry
-    was looked at, an error of `caught` in any single one would have been found with probability
+    """The judgement of one engine, dtype, mode and input. `truth_error_ulps` is the widest error
+    bar of the truth of a smooth entry, or the radius if the truth is certified. If not every entry
+    was checked, an error of `caught` in any single entry would have been found with probability
     `power`. `passed_by` has the rules by which numbers passed that are more than a few ulps off."""
 
     engine: str
@@ -265,15 +266,16 @@ class Check:
     power: float | None = None
     forward: int = 0
     backward: int = 0
-    batched: int = 0  # points of differences of a layer that were evaluated several in one call
-    looped: int = 0  # and those that were evaluated one by one
+    batched: int = 0  # points of a layer's differences that were evaluated several in one call
+    looped: int = 0  # points of a layer's differences that were evaluated one by one
     duration_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Something inside a layer that the spec declares as meant (`layer.ByDesign`) and that was
-    there: how many `calls` of one run, and their `places`. `line` is that of the declaration."""
+    """An intended deviation inside a layer that the spec declares (`layer.ByDesign`) and that was
+    found: the number of `calls` in one run, and their `places`. `line` is the line of the
+    declaration."""
 
     engine: str
     function: str
@@ -306,8 +308,8 @@ class Comparison:
     """The whole Jacobian by one input, entry by entry: every array of shape (rows, columns), the
     flattened output along the rows, the flattened input along the columns.
 
-    `truth` is nan where there is no derivative or it is not known, `ulps` the error of `computed`:
-    nan where one of both is no number. Shapes of what is complex end with 2: the real and the
+    `truth` is nan if there is no derivative or it is not known; `ulps` is the error of `computed`,
+    nan if one of both is not finite. Shapes of complex arrays end with 2: the real and the
     imaginary part.
     """
 
@@ -322,8 +324,8 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one engine computed at one point, for people to look at: arrays as nested lists, and by
-    input how gradients compare with the truth."""
+    """The numbers that one engine computed at one point, to be shown: arrays as nested lists, and
+    by input a comparison of gradients with the truth."""
 
     engine: str
     dtype: str
@@ -336,7 +338,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """Where one engine's training path ended."""
+    """The end of one engine's training path."""
 
     engine: str
     dtype: str
@@ -347,12 +349,12 @@ class TrainingResult:
 
 @dataclass(frozen=True, slots=True)
 class SpecResult:
-    """Everything about one spec. `notes` are sentences for a person ("forward mode was left out
+    """All results for one spec. `notes` are sentences for a person ("forward mode was left out
     ..."). `suppressed` are findings that do not count; their `reason` says why: "--ignore GC2",
-    "--select GC1", "baseline known.json". `graphs` has runs of the program that were traced, those
-    of engines with findings first. `curve` is there where it was requested
-    (`RunOptions.illustrated`). `cached`: an earlier run found all this. `compile_s`: how long each
-    engine compiled, where it did. `line` is where the spec stands in its file, from 1."""
+    "--select GC1", "baseline known.json". `graphs` has the traced runs of the program, those of
+    engines with findings first. `curve` is set if requested (`RunOptions.illustrated`). `cached`:
+    an earlier run found all this. `compile_s` says how long each engine compiled, if it did. `line`
+    is the line of the spec in its file, from 1."""
 
     spec: str
     source: Source
@@ -379,7 +381,7 @@ class SpecResult:
         return sum(finding.allowed for finding in self.findings)
 
     def fails_on(self, severity: str) -> bool:
-        """Whether a run fails because of this spec, where findings from `severity` on count."""
+        """Check whether a run fails because of this spec if findings from `severity` on count."""
         grave = {"error"} if severity == "error" else {"error", "warning"}
         return self.status != "passed" or any(
             finding.severity in grave and not finding.allowed for finding in self.findings
@@ -392,14 +394,16 @@ class SpecResult:
 
     @property
     def unchecked(self) -> bool:
-        """Whether nothing was judged, and nothing went wrong: there is no gradient to judge."""
+        """Whether nothing was judged and nothing went wrong, because there is no gradient to
+        judge."""
         judged = self.checks or self.trainings or self.findings or self.suppressed
         return self.status == "passed" and not judged
 
 
 @dataclass(frozen=True, slots=True)
 class SpecError:
-    """A mistake in a spec file. `path` is the file, `key` the way to the key ("inputs.x.shape")."""
+    """A mistake in a spec file. `path` is the file, `key` the path to the key
+    ("inputs.x.shape")."""
 
     code: str
     path: str
@@ -413,9 +417,10 @@ class SpecError:
 @dataclass(frozen=True, slots=True)
 class Report:
     """One run. Findings from the severity `fail_on` on make it fail. `unchanged` counts the specs
-    that were left out, as nothing in them had changed. `shard` says which part of the specs ran,
-    "2/5", and `elsewhere` counts the specs of the other parts. Of a `suite` it has the operations
-    without a sample, and why (`refused`); `elsewhere` counts operations then."""
+    that were skipped because nothing in them had changed. `shard` says which part of the specs ran,
+    "2/5", and `elsewhere` counts the specs of the other parts. A run of a `suite` lists in
+    `refused` the operations without a sample, with the reasons; `elsewhere` counts operations
+    then."""
 
     version: str
     engines: Mapping[str, str]
@@ -426,7 +431,7 @@ class Report:
     interrupted: bool = False
     command: str = ""
     unchanged: int = 0
-    signal: int = 2  # that interrupted it, where one did; 2 is Ctrl-C
+    signal: int = 2  # the signal that interrupted the run, if any; 2 is Ctrl-C
     fail_on: Severity = "error"
     shard: str = ""
     elsewhere: int = 0
@@ -436,7 +441,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class SearchReport:
-    """The results of a command, the mistakes in its files, and whether it was cut short."""
+    """The results of a command, the mistakes in its files, and whether it was interrupted."""
 
     results: tuple[SearchResult, ...]
     errors: tuple[SpecError, ...] = ()

@@ -13,11 +13,11 @@ from gradcheck_cli.domain.dtypes import Array
 # 2^-14. The products of a tangent with a Jacobian grow with this scale, so wider formats have no
 # wider range.
 TANGENT_EXPONENT = 12
-PART = 2**15  # entries that are worked on at once: a float64 copy of all would be felt
+PART = 2**15  # entries that are handled at once, because a float64 copy of all costs memory
 
 
 def scale_of(values: Array) -> float:
-    """The power of two below the root mean square of all finite entries; 1 where all are zero."""
+    """The power of two below the root mean square of all finite entries; 1 if all are zero."""
     flat = np.asarray(values).reshape(-1)
     with np.errstate(over="ignore", invalid="ignore"):
         parts = (flat[start : start + PART] for start in range(0, flat.size, PART))

@@ -27,21 +27,21 @@ Kind = Literal[
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 SEARCH_S = 10.0
-"""Seconds for one spec, where nothing else is requested; its engines and dtypes share them."""
+"""The default time in seconds for one spec; its engines and dtypes share it."""
 
 WAIT = 2.0
-"""Times its budget, which is processor time, that a search may take by the clock, with regions and
-fixes: on a busy machine it may do less, and nobody waits longer."""
+"""The longest time by the clock of a search with regions and fixes, as a multiple of its budget,
+which is processor time. On a busy machine a search may do less, and nobody waits longer."""
 
 SLACK_S = 60.0
-"""Beyond that, for one search: regions, fixes, and the start of an engine."""
+"""Further seconds for one search: regions, fixes, and the start of an engine."""
 
 Verdict = Literal["found", "proven-absent", "undecided"]
 
 
 @dataclass(frozen=True, slots=True)
 class GradientRequest:
-    """Asks for the operations that an engine executes for the value and the whole gradient of a
+    """Requests the operations that an engine executes for the value and the whole gradient of a
     problem, as a program of the op table."""
 
     problem: Problem
@@ -50,8 +50,9 @@ class GradientRequest:
 @dataclass(frozen=True, slots=True)
 class GradientProgram:
     """The answer to a GradientRequest. The outputs of `program` are the value and, for each row of
-    the problem's projection, one gradient an input of its `wrt` (None: there is none). Its inputs
-    are those of the problem, and `constants`, by name. Without a program, `reason` says why."""
+    the problem's projection, one gradient for each input of its `wrt` (None: there is none). Its
+    inputs are the inputs of the problem and `constants`, by name. Without a program, `reason` says
+    why."""
 
     program: Program | None = None
     constants: Mapping[str, Array] = field(default_factory=dict)
@@ -62,11 +63,11 @@ class GradientProgram:
 class Witness:
     """A point at which a kind of failure happens.
 
-    `values` has each searched input; `entry` names what fails ("x[0]", or "value"), `computed` is
-    what the engine gave there and `truth` the exact number, nan where there is none. `genuine`: the
-    truth itself does not fit the dtype. `value_lost`: the value is no number there, or infinite,
-    which is all that a run names of this point. `size` says how bad it is: digits lost, or orders
-    of magnitude beyond the limit of the kind.
+    `values` has each searched input. `entry` names the number that fails ("x[0]", or "value"),
+    `computed` is the engine's result for it and `truth` the exact number, nan if there is none.
+    `genuine`: the truth itself does not fit the dtype. `value_lost`: the value is not finite, and a
+    run reports nothing else at this point. `size` says how bad the failure is: digits lost, or
+    orders of magnitude beyond the limit of the kind.
     """
 
     values: Mapping[str, Array]
@@ -84,10 +85,10 @@ Box = Mapping[str, tuple["Array", "Array"]]
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Where a kind fails. Every failing point lies in one of `boxes`, each of which has one, or of
-    those that are `open`, of which that is not known; where nothing is known, `boxes` is None.
-    Every point of `inner` fails. `fraction` is the share of the domain, by volume, of boxes and
-    open ones."""
+    """Where a kind fails. Every failing point lies in one of `boxes` or in one of the `open` boxes.
+    Each of `boxes` has a failing point; for the open ones this is unknown. If nothing is known,
+    `boxes` is None. Every point of `inner` fails. `fraction` is the share of the domain, by volume,
+    of boxes and open ones."""
 
     boxes: tuple[Box, ...] | None = None
     inner: tuple[Box, ...] = ()
@@ -97,14 +98,14 @@ class Region:
 
     @property
     def whole(self) -> tuple[Box, ...] | None:
-        """Boxes that contain every failing point."""
+        """The boxes that contain every failing point; None if nothing is known."""
         return None if self.boxes is None else (*self.boxes, *self.open)
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What is known of one kind for one engine and dtype. `boxes` and `runs` count the work;
-    `why` is a sentence about the verdict, `repeat` the command that shows the witness."""
+    """The result for one kind, engine and dtype. `boxes` and `runs` count the work; `why` is a
+    sentence about the verdict, `repeat` the command that shows the witness."""
 
     engine: str
     dtype: str
@@ -122,9 +123,8 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class SearchedFix:
-    """A formula `model` that may stand in place of the one that fails, by the `rules` of the
-    catalogue, searched over the same domain: the kinds that are `proven` absent, and what was
-    `found`."""
+    """A formula `model` that may replace the failing one, made by the `rules` of the catalogue and
+    searched over the same domain: the kinds that are `proven` absent, and the failures `found`."""
 
     engine: str
     dtype: str
@@ -136,9 +136,9 @@ class SearchedFix:
 
 @dataclass(frozen=True, slots=True)
 class ErrorLine:
-    """Errors along a line through a witness, on which one element moves: `name` ("x[0]") has
-    `numbers`, and the gradient an error there, relative to its largest entry: from 0 (right) to 1
-    (no digit is right)."""
+    """Errors along a line through a witness, on which one element moves: `name` ("x[0]") takes the
+    values `numbers`, and `errors` are the errors of the gradient there relative to its largest
+    entry, from 0 (right) to 1 (no digit is right)."""
 
     engine: str
     dtype: str
@@ -150,9 +150,9 @@ class ErrorLine:
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """Asks an engine to search the domain of a spec in one dtype, `budget` seconds long. With
-    `fixes`, rewrites of what fails are searched, too; where it is `drawn`, with the errors along a
-    line."""
+    """Requests a search of the domain of a spec in one dtype on one engine, `budget` seconds long.
+    With `fixes`, rewrites of a failing formula are searched, too; with `drawn`, the errors along a
+    line are computed."""
 
     spec: Spec
     dtype: str
@@ -164,14 +164,15 @@ class SearchRequest:
 
     @property
     def limit(self) -> float:
-        """Seconds after which no answer comes any more."""
+        """Seconds after which the search counts as timed out."""
         return WAIT * self.budget + SLACK_S
 
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
-    """What a search knows: at its end, and on its way. `open_boxes` are not proven yet, `proven` is
-    the part of the domain that is, on the average of the kinds that were not found."""
+    """The results of a search, at its end or so far. `open_boxes` counts the boxes that are not yet
+    proven; `proven` is the proven part of the domain, as an average over the kinds that were not
+    found."""
 
     searches: tuple[Search, ...]
     fix: SearchedFix | None = None
@@ -182,7 +183,7 @@ class SearchAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SearchProgress:
-    """What is known by now of one spec on one engine in one dtype."""
+    """The results so far for one spec on one engine in one dtype."""
 
     spec: str
     engine: str
@@ -192,9 +193,9 @@ class SearchProgress:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The searches of one spec, a fix for an engine and dtype with failures, and notes for people
-    about what was left out. `domain` has the bounds of each searched input, `lines` what a picture
-    shows beside the regions."""
+    """The searches of one spec, a fix for each engine and dtype with failures, and notes for people
+    about omissions. `domain` has the bounds of each searched input; `lines` are drawn beside the
+    regions."""
 
     spec: str
     file: str

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One input: its value (float64, int64 or bool), and where it may vary. `kind`: what it has to
-    stay where a layer is called with it ("rotation"; empty: anything). `is_complex`: the value has
-    pairs along its last axis, the real and the imaginary part of each number."""
+    """One input: its value (float64, int64 or bool), and its domain. `kind` is a property that the
+    value must keep when a layer is called with it ("rotation"; empty: none). `is_complex`: the
+    value has pairs along its last axis, the real and the imaginary part of each number."""
 
     name: str
     value: Array
@@ -33,7 +33,8 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What the user accepts: `ulps`, or `rtol` with `atol`. Keys are dtypes, "" is every dtype."""
+    """The error that the user accepts: `ulps`, or `rtol` with `atol`. Keys are dtypes, "" is every
+    dtype."""
 
     ulps: Mapping[str, float] = field(default_factory=dict)
     rtol: Mapping[str, float] = field(default_factory=dict)
@@ -66,7 +67,7 @@ class Train:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A formula as it was written; `place(start, end)` gives the span of a stretch of it."""
+    """A formula as the user wrote it; `place(start, end)` returns the span of a stretch of it."""
 
     text: str
     place: Callable[[int, int], Span]
@@ -74,11 +75,11 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One YAML document. `points` has at least one entry: the whole set of inputs at each point.
+    """One YAML document. `points` has at least one entry: all inputs at each point.
 
-    A spec with `implementations` is about layers that users wrote: `program` is a placeholder then
-    (`layer.as_program`), and `wrt` empty where nothing was stated. `model` is the formula that they
-    should equal, as it was written, with the place of its every character; it is read when the
+    A spec with `implementations` is about the user's layers. Its `program` is a placeholder
+    (`layer.as_program`), and `wrt` is empty if the user gave none. `model` is the formula that the
+    layers should equal, as written, with the place of its every character; it is parsed when the
     parameters are known.
     """
 
@@ -109,7 +110,7 @@ class Spec:
     matmul_precision: str | None = None
     device_span: Span | None = None
     engine_spans: tuple[Span, ...] = ()  # of `engines`, or else of `implementations`
-    identity: str = ""  # what fingerprints call it: its name, or what it checks where it has none
+    identity: str = ""  # in fingerprints: its name, or without one what it checks
     called: str = ""  # the command that runs it again; empty: `gradcheck run` with its file
 
     @property

@@ -16,14 +16,14 @@ SUITES: Mapping[str, tuple[str, ...]] = {
     "jax-ops": ("jax", "jax-jit"),
     "tensorflow-ops": ("tensorflow", "tensorflow-xla"),
 }
-"""By name: the engines that run a suite, first the one whose package has it, as a module `suite`.
-That module has `names()`, `samples(op, most, is_complex)` and the class `Operation`."""
+"""By name: the engines that run a suite. The package of the first engine has the suite as its
+module `suite`, with `names()`, `samples(op, most, is_complex)` and the class `Operation`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteRequest:
-    """Asks the suite in `module` for samples of `ops`, at most so many of each, with complex inputs
-    where `is_complex`; without `ops` for the names of all."""
+    """Requests samples of `ops` from the suite in `module`, at most `most` for each, with complex
+    inputs if `is_complex`; without `ops`, the names of all operations."""
 
     module: str
     ops: tuple[str, ...] = ()
@@ -33,8 +33,8 @@ class SuiteRequest:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One sample of an operation: the inputs that are differentiated. `Operation(op, number)` calls
-    the operation with them and all else that the sample has. `complex_inputs` have pairs along
+    """One sample of an operation: its differentiated inputs. `Operation(op, number)` calls the
+    operation with these and with everything else in the sample. `complex_inputs` have pairs along
     their last axis."""
 
     op: str
@@ -49,7 +49,8 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class SuiteListing:
-    """The answer to a SuiteRequest. `refused` says of operations without a sample why."""
+    """The answer to a SuiteRequest. `refused` has the reason for each operation without a
+    sample."""
 
     names: tuple[str, ...] = ()
     samples: tuple[Sample, ...] = ()

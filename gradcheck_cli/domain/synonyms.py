@@ -1,5 +1,5 @@
-"""The names that were meant by words that are none: slips, and what other projects call engines,
-dtypes, modes and distributions."""
+"""Suggestions for unknown words: typing errors, and other projects' names for engines, dtypes,
+modes and distributions."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ _SYNONYMS = {
 
 
 def synonym(word: object, choices: Collection[str]) -> str | None:
-    """The choice that other projects call `word`; None where they call none of them so."""
+    """The choice that other projects call `word`; None if there is none."""
     found = _SYNONYMS.get(str(word).lower())
     return found if found in choices else None
 
 
 def nearest(word: object, choices: Iterable[str]) -> str | None:
-    """The choice that other projects call so, or that is most like the word, if one is."""
-    import difflib  # only a mistake pays for it
+    """The choice that other projects call `word`, or else the most similar one; None if none is
+    similar."""
+    import difflib  # slow to import, and only a mistake needs it
 
     options = list(choices)
     other = synonym(word, options)
@@ -53,12 +54,12 @@ def nearest(word: object, choices: Iterable[str]) -> str | None:
     text = str(word)[:100].lower()
     folded = {option.lower(): option for option in options}
     found = difflib.get_close_matches(text, folded, 3, 0.6)
-    # Swapped letters are the commonest slip, and the ratio of difflib does not know them.
+    # Swapped letters are the most common slip, and difflib's ratio does not consider them.
     found.sort(key=lambda choice: sorted(choice) != sorted(text))
     return folded[found[0]] if found else None
 
 
 def did_you_mean(word: object, choices: Iterable[str]) -> str:
-    """ "did you mean `exp`?", or nothing where no choice is near."""
+    """A question like "did you mean `exp`?"; empty if no choice is similar."""
     near = nearest(word, choices)
     return f"did you mean `{near}`?" if near else ""

@@ -15,7 +15,7 @@ from gradcheck_cli.domain.records import dataclass, replace
 
 
 class PointKind(IntEnum):
-    """What the function does at an entry's point."""
+    """The behaviour of the function at an entry's point."""
 
     SMOOTH = 0
     KINK = 1  # one-sided derivatives exist and differ
@@ -25,19 +25,19 @@ class PointKind(IntEnum):
 
 
 class Entries:
-    """A record of arrays (rows, columns), each with one number of every entry of a block."""
+    """A record of arrays (rows, columns), each with one number for every entry of a block."""
 
     __slots__ = ()
 
     def at(self, entries: Array, **known: Array | float) -> Self:
-        """The same, but with these numbers at these entries."""
+        """A copy with these numbers at these entries."""
         changed = {n: np.where(entries, new, getattr(self, n)) for n, new in known.items()}
         return replace(self, **changed)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True, slots=True)
 class TruthBlock(Entries):
-    """Truth for one block, every array of shape (rows, columns), float64.
+    """The truth of one block, every array of shape (rows, columns), float64.
 
     value, error       T and its error bar dT (inf where nothing is known)
     difference, difference_error    the finite difference and its error bar (nan where not taken)
@@ -45,11 +45,10 @@ class TruthBlock(Entries):
     lower, upper       the one-sided derivatives in order (equal to T where smooth)
     condition          C: how far half an ulp of every input moves T, in the judged dtype; this and
                        the next two are zero until `TruthRequest.conditioning` requests them
-    allowance          rounding each operation once may cost as much a well-behaved program
+    allowance          what rounding each operation once may cost a well-behaved program
     floor              R: the same sum, whether the program is well-behaved or not
-    stated             what the user's custom gradients give: enclosed where possible, else T plus
-                       what following them changes in float64 (nan where that is not known); equal
-                       to T where there are none
+    stated             the user's custom gradients: enclosed where possible, else T plus the change
+                       in float64 from following them (nan where unknown); equal to T without any
     scale              how large a derivative of this function is on any scale near the point; where
                        T cannot be distinguished from zero, its error bar is measured against this
     confirmed          True where T is the float64 gradient, confirmed by a difference
@@ -73,20 +72,21 @@ class TruthBlock(Entries):
 
     @property
     def steepest(self) -> Array:
-        """The size of the derivative, at a kink of its steepest slope: of numbers as large it is
-        the rounded sum, even where they cancel."""
+        """The size of the derivative; at a kink, of its steepest slope. A derivative at a kink that
+        is the rounded sum of several slopes has the rounding of numbers of this size, even if these
+        cancel."""
         return np.asarray(np.fmax(np.abs(self.lower), np.abs(self.upper)))
 
     def undecided_at(self, entries: Array) -> TruthBlock:
-        """The block where nothing is known of these entries (rows, columns)."""
+        """The block with these entries (rows, columns) undecided."""
         return self.at(
             entries, kind=PointKind.UNDECIDED, error=np.inf, confirmed=False, certified=False
         )
 
     @classmethod
     def of(cls, value: Array, error: Array, **known: Array) -> TruthBlock:
-        """A block of smooth entries with their bars (rows, columns). What is not `known` is left
-        open: no difference was taken, nothing is confirmed or certified, costs are zero."""
+        """A block of smooth entries with their error bars (rows, columns). Fields that are not
+        `known` get defaults: no difference, nothing confirmed or certified, zero costs."""
         zeros, none = np.zeros(value.shape), np.zeros(value.shape, dtype=np.bool_)
         unknown = np.full(value.shape, np.nan)
         usual = {
@@ -139,9 +139,9 @@ class Hull:
 @dataclass(frozen=True, slots=True)
 class Guard:
     """A clip that keeps a number away from a pole (of `pole`, a row of the op table) and makes
-    entries of the gradient exactly 0. `without` has what they would be if that operation got the
-    number itself, by the keys of `Truth.blocks`; nan for all other entries. `place` is where it
-    stands in a file of the user's code."""
+    entries of the gradient exactly 0. `without` has the values of these entries if the operation
+    got the number itself, by the keys of `Truth.blocks`; nan for all other entries. `place` is the
+    clip's place in a file of the user's code."""
 
     text: str
     span: Span
@@ -152,9 +152,9 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Documented:
-    """What an engine gives that approximates rows of the op table as its documentation `says`
-    (`source` is its address): `blocks` by the keys of `Truth.blocks`, and the output. `row`, `span`
-    and `text` are of the first such row in the formula."""
+    """The result of an engine's documented approximation of rows of the op table: `blocks` by the
+    keys of `Truth.blocks`, and the output. `says` quotes the documentation at the address `source`.
+    `row`, `span` and `text` describe the first approximated row in the formula."""
 
     engine: str
     row: str
@@ -170,12 +170,12 @@ class Documented:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """Truth of one spec at one point for one dtype.
+    """The truth of one spec at one point for one dtype.
 
-    `blocks` has a key (mode, block name) for every mode that was requested. `output` is the
-    program's exact value as a float64, `output_error` its error bar. `reasons` says in a sentence,
-    by the same keys, why entries are undecided, `uncertified` why not all could be enclosed, `tied`
-    which entries hang on an operation that stands on a kink, a tie or a jump, where some do.
+    `blocks` has a key (mode, block name) for every requested mode. `output` is the program's exact
+    value as a float64, `output_error` its error bar. By the same keys as `blocks`, `reasons` says
+    in a sentence why entries are undecided, `uncertified` why not all could be enclosed, and `tied`
+    marks entries that depend on an operation at a kink, a tie or a jump, if there are any.
     """
 
     dtype: str

@@ -1,8 +1,8 @@
-"""Answers of a worker as bytes: JSON for the structure, and the numbers of arrays behind it.
+"""Send answers of a worker as bytes: JSON for the structure, followed by the numbers of arrays.
 
-A worker runs code of users, so what it sends is read without trust. Reading makes plain values,
-arrays of numbers and the dataclasses of ROOTS, which are in `domain`; no byte names anything else.
-Each field of a dataclass must be what its annotation says.
+A worker runs user code, so its bytes are not trusted. Reading creates only plain values, arrays of
+numbers and the dataclasses of `_CLASSES`, which are in `domain`; bytes cannot name anything else.
+Each field of a dataclass must match its annotation.
 """
 
 from __future__ import annotations
@@ -65,17 +65,17 @@ _CLASSES = {
 _MODULES = {name: module for module, names in _CLASSES.items() for name in names}
 _DTYPES = {np.dtype(name).name: np.dtype(name) for name in ("f8", "f4", "i8", "i4", "u8", "?")}
 _DTYPE_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
-_JSON = json.JSONEncoder(check_circular=False, separators=(",", ":"))  # of trees that are made here
+_JSON = json.JSONEncoder(check_circular=False, separators=(",", ":"))  # only for trees made here
 _HEAD = struct.Struct("!Q")  # the length of the JSON
 _SCALARS = frozenset((NoneType, bool, int, float, str))
 
 
 class Malformed(Exception):
-    """What arrived is no answer."""
+    """The bytes that arrived are not an answer."""
 
 
 def encode(value: object) -> bytes:
-    """Raises TypeError for what cannot travel."""
+    """The value as bytes. Raises TypeError for values that cannot be sent."""
     writer = _Writer()
     root = writer.tree(value)
     head = _JSON.encode([root, writer.objects, writer.shapes]).encode()
@@ -88,7 +88,7 @@ def as_text(value: object) -> str:
 
 
 def of_text(text: str) -> Any:
-    """What `as_text` made a text of. Raises Malformed."""
+    """The value that `as_text` turned into a text. Raises Malformed."""
     try:
         body = zlib.decompress(base64.b64decode(text))
     except (ValueError, TypeError, zlib.error) as error:
@@ -97,7 +97,7 @@ def of_text(text: str) -> Any:
 
 
 def decode(body: bytes) -> Any:
-    """Raises Malformed, and nothing else."""
+    """The value of these bytes. Raises only Malformed."""
     try:
         (length,) = _HEAD.unpack_from(body)
         root, objects, shapes = json.loads(body[_HEAD.size : _HEAD.size + length])
@@ -107,12 +107,13 @@ def decode(body: bytes) -> Any:
         return reader.value(root)
     except Malformed:
         raise
-    except Exception as error:  # of JSON, of NumPy, of unpacking: all say the same
+    except Exception as error:  # from JSON, NumPy or unpacking: the bytes are malformed
         raise Malformed(f"{type(error).__name__}: {error}") from error
 
 
 class _Writer:
-    """Containers are lists that begin with a letter. What is there twice is sent once."""
+    """Turns a value into a tree for JSON. Containers are lists that begin with a letter. An object
+    that occurs twice is sent once."""
 
     def __init__(self) -> None:
         self.objects: list[Any] = []
@@ -153,7 +154,7 @@ class _Writer:
             return ["s", *map(self.tree, (value.start, value.stop, value.step))]
         if isinstance(value, EllipsisType):
             return ["e"]
-        for plain in (str, float, int):  # a subclass, which is a user's perhaps
+        for plain in (str, float, int):  # a subclass, possibly the user's
             if isinstance(value, plain):
                 return plain(value)
         raise TypeError(f"a {type(value).__name__} cannot be sent")
@@ -231,7 +232,7 @@ def _index(tree: Sequence[Any]) -> int:
 
 
 def _made(name: str, values: Sequence[Any]) -> Any:
-    """The dataclass with these fields, each of the right type."""
+    """The dataclass with these fields. Raises Malformed for a field of the wrong type."""
     cls = _class(name)
     for field, check, value in zip(_fields(name), _checks(name), values, strict=True):
         if not check(value):
@@ -255,14 +256,14 @@ Check = Callable[[Any], bool]
 
 @cache
 def _checks(name: str) -> tuple[Check, ...]:
-    """For each field, whether a value is what the annotation says."""
+    """For each field, a function that checks whether a value matches the annotation."""
     cls = _class(name)
     hints = get_type_hints(cls, localns=_Names())
     return tuple(_check(hints[field.name]) for field in dataclasses.fields(cls))
 
 
 class _Names(dict[str, Any]):
-    """What annotations name that their module imports for the type checker only."""
+    """Names in annotations that their module imports only for the type checker."""
 
     def __missing__(self, name: str) -> Any:
         if name in _MODULES:
@@ -276,7 +277,8 @@ class _Names(dict[str, Any]):
 
 
 def _check(hint: Any) -> Check:
-    """Whether a value that was read is a `hint`; what is nested deeper was checked before."""
+    """Return a function that checks whether a value is a `hint`. Nested values were checked
+    before."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hasattr(origin, "__value__"):  # a `type` statement, as NDArray is since NumPy 2.5
         origin = get_origin(origin.__value__)
