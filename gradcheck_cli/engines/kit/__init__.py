@@ -1,1 +1,1 @@
-"""What the engines of frameworks share for formulas: lowering, walking, modes, devices."""
+"""Shared code of the framework engines for formulas: lowering, walking, modes, devices."""

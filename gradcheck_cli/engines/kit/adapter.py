@@ -43,8 +43,8 @@ _Key = tuple[int, str, str | None, str]
 
 
 class AnsweringEngine(ABC):
-    """An engine that never raises: what goes wrong in `differentiate` and `descend` becomes the
-    answer's failure."""
+    """An engine that never raises: an exception in `differentiate` or `descend` becomes the failure
+    of the answer."""
 
     capabilities: ClassVar[Capabilities]
     placement: Placement = HOST
@@ -63,7 +63,8 @@ class AnsweringEngine(ABC):
     def descend(
         self, problem: TrainingProblem, losses: list[Array], path: dict[str, list[Array]]
     ) -> None:
-        """Appends loss and parameters before each step and after the last. May raise anything."""
+        """Appends the loss and the parameters before each step, and after the last. May raise
+        anything."""
 
     @abstractmethod
     def operations(self) -> frozenset[str]: ...
@@ -72,7 +73,7 @@ class AnsweringEngine(ABC):
         return {}
 
     def lacks(self, error: BaseException) -> bool:
-        """Whether the framework says with this exception that it has no such op or dtype."""
+        """Whether this exception of the framework means that it lacks an operation or a dtype."""
         return False
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
@@ -179,7 +180,7 @@ class ProgramEngine(AnsweringEngine):
         descend(*prepared, problem, losses, path)
 
     def prepared(self, problem: Problem) -> tuple[Framework, Prepared]:
-        """The framework in the problem's dtype, and the program as it is run."""
+        """The framework in the dtype of the problem, and the program ready to run."""
         self.stage = problem.stage
         return self._prepare(problem.program, problem.dtype, problem.rounding)
 
@@ -200,7 +201,7 @@ class ProgramEngine(AnsweringEngine):
 
 
 class LoweredEngine(ProgramEngine):
-    """An engine that has its operations in a table, in its framework's words."""
+    """An engine with a table of its operations, written in the framework's functions."""
 
     table: ClassVar[Table]
     lacking: ClassVar[tuple[str, ...]] = ()

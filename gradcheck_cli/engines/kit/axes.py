@@ -1,4 +1,4 @@
-"""Axes and shapes as frameworks want them."""
+"""Converts axes and shapes to the forms that frameworks take."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def axes_of(axis: int | tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
 
 
 def new_axes(axis: int | tuple[int, ...], rank: int) -> tuple[int, ...]:
-    """Where the new axes of an array of `rank` axes will be, in order."""
+    """The positions of the new axes in an array with `rank` axes before, in order."""
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
     return tuple(sorted(a % (rank + len(axes)) for a in axes))
 
 
 def shape_of(shape: int | tuple[int, ...]) -> tuple[int, ...]:
-    """A shape of one axis may be given as a number."""
+    """A shape. A shape with one axis may be given as a number."""
     return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
@@ -32,7 +32,7 @@ Pair = int | tuple[int, ...]
 
 
 def each(value: Pair, axes: int) -> tuple[int, ...]:
-    """One number an axis."""
+    """One number for each axis."""
     return (value,) * axes if isinstance(value, int) else tuple(value)
 
 
@@ -44,7 +44,7 @@ def restored(shape: Sequence[int], axes: tuple[int, ...]) -> tuple[int, ...]:
 def moved_axes(
     source: int | tuple[int, ...], destination: int | tuple[int, ...], rank: int
 ) -> tuple[int, ...]:
-    """The order of the axes after some were moved, the others staying in theirs."""
+    """The order of the axes after some were moved. The others keep their order."""
     pairs = zip(_normal(destination, rank), _normal(source, rank), strict=True)
     order = [i for i in range(rank) if i not in _normal(source, rank)]
     for place, axis in sorted(pairs):
@@ -58,24 +58,25 @@ def _normal(axis: int | tuple[int, ...], rank: int) -> tuple[int, ...]:
 
 
 def whole_numbers(start: int, stop: int | None, step: int) -> range:
-    """As range; an empty one ends where it starts."""
+    """The same as `range`, but an empty one ends where it starts."""
     numbers = range(start) if stop is None else range(start, stop, step)
     return numbers if numbers else range(numbers.start, numbers.start, step)
 
 
 def widths_of(pad_width: Any, rank: int) -> list[list[int]]:
-    """Before and after, an axis; one pair serves all axes, one number both sides."""
+    """The widths before and after each axis. One pair applies to all axes, one number to both
+    sides."""
     widths: list[list[int]] = np.broadcast_to(pad_width, (rank, 2)).tolist()
     return widths
 
 
 def pair_of_axes(axes: Any) -> int | list[list[int]]:
-    """The axes of tensordot: a number of them, or two lists, where a number stands for one."""
+    """The axes of tensordot: how many, or two lists, in which a single number stands for a list."""
     if isinstance(axes, int):
         return axes
     return [[one] if isinstance(one, int) else list(one) for one in axes]
 
 
 def from_the_start(framework: Any, indices: Any, size: int) -> Any:
-    """Indices from the end, which not every function takes, counted from the start."""
+    """Indices counted from the start, because not every function takes negative ones."""
     return framework.where(indices < 0, indices + size, indices)

@@ -1,7 +1,8 @@
-"""What frameworks lack alike, composed of rows that they have: `xp.log` is the engine's own `log`.
+"""Operations that several frameworks lack, composed of rows that they have: `xp.log` is the
+engine's own `log`.
 
-An engine shares a composition only where users of its framework write the same calls; where the
-framework has a function of its own (`torch.nn.functional.huber_loss`), the engine's table names it.
+Engines share a composition only if users of the frameworks write the same calls. If a framework has
+its own function (`torch.nn.functional.huber_loss`), the table of its engine names it.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import numpy as np
 
 
 def cbrt(xp: Any, x: Any) -> Any:
-    """|x|^(1/3) with the sign of x. One third is no floating-point number, which costs far out as
-    many digits as log|x| has: one step of Newton's method for y^3 = |x| brings them back."""
+    """|x|^(1/3) with the sign of x. One third is not a floating-point number, and far from 1 this
+    costs as many digits as log|x| has. One step of Newton's method for y^3 = |x| restores them."""
     right = x >= 0
     size = xp.where(right, x, -x)
     y = size ** (1 / 3)
@@ -26,7 +27,7 @@ def cbrt(xp: Any, x: Any) -> Any:
 
 
 def log1mexp(xp: Any, x: Any) -> Any:
-    """In two branches (Maechler 2012), each of which sees only what is its own."""
+    """In two branches (Maechler 2012), each of which only sees its own numbers."""
     near = x < math.log(2)
     one = xp.ones_like(x)
     below = xp.log(-xp.expm1(-xp.where(near, x, one)))
@@ -65,7 +66,7 @@ def l1(xp: Any, x: Any, y: Any) -> Any:
 
 
 def classes_last(xp: Any, x: Any) -> Any:
-    """Axis 1 moved to the end; the only axis stays."""
+    """The array with axis 1 moved to the end. A single axis stays."""
     return xp.moveaxis(x, source=1, destination=-1) if len(x.shape) > 2 else x
 
 
@@ -89,7 +90,7 @@ def cosine_similarity(xp: Any, x1: Any, x2: Any, axis: int, eps: float) -> Any:
 def triplet_excess(
     xp: Any, anchor: Any, positive: Any, negative: Any, margin: float, ord: float, eps: float
 ) -> Any:
-    """By how much the negative is less than the margin farther away than the positive."""
+    """How much less than the margin the negative is farther away than the positive."""
     near = xp.norm(anchor - positive + eps, ord=ord, axis=-1)
     far = xp.norm(anchor - negative + eps, ord=ord, axis=-1)
     return margin + near - far

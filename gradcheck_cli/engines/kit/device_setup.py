@@ -1,8 +1,9 @@
-"""Frameworks made to compute on a device, in their own words; each is handed its framework.
+"""Makes frameworks compute on a device, by their own functions. Each function receives its
+framework.
 
-Several frameworks, each in a process of its own, share a device: none takes memory that it does not
-need. A context holds for its whole process, as these settings do. Each raises EngineFault where the
-framework has no such device, and puts everything back at the end.
+Several frameworks, each in its own process, share a device, so none may take more memory than it
+needs. A context applies to its whole process, as these settings do. Each context raises EngineFault
+if the framework has no such device, and restores everything at its end.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ Products: TypeAlias = tuple[Any, ...]
 
 @contextmanager
 def torch_placed(torch: Any, placement: Placement) -> Iterator[None]:
-    """Products of float32 matrices, and convolutions, in the precision that was requested. What is
-    made where, PyTorch is given the device array by array."""
+    """Products of float32 matrices, and convolutions, in the requested precision. The device is
+    passed to PyTorch with each array."""
     if placement.kind == "cuda":
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if placement.index >= count:
@@ -43,7 +44,7 @@ def torch_placed(torch: Any, placement: Placement) -> Iterator[None]:
 
 
 def _convolutions(torch: Any, tf32: bool) -> AbstractContextManager[None]:
-    """cuDNN's precision, by PyTorch's own context manager: the only way after
+    """cuDNN's precision, set by PyTorch's own context manager. This is the only way after
     `torch.backends.disable_global_flags()`, which PyTorch's test helpers call on import."""
     flags = torch.backends.cudnn.flags
     unchanged = dict.fromkeys(inspect.signature(flags).parameters)
@@ -56,7 +57,7 @@ _REDUCED = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precis
 
 @contextmanager
 def products_kept(torch: Any) -> Iterator[None]:
-    """What is changed meanwhile of how PyTorch computes products is put back."""
+    """Restores the settings of PyTorch's products at the end of the block."""
     before = products_of(torch)
     try:
         yield
@@ -65,14 +66,14 @@ def products_kept(torch: Any) -> Iterator[None]:
 
 
 def products_of(torch: Any) -> Products:
-    """How PyTorch computes products."""
+    """The settings of PyTorch's products."""
     matmul, tf32 = torch.backends.cuda.matmul, torch.backends.cudnn.allow_tf32
     reduced = [getattr(matmul, setting) for setting in _REDUCED]
     return _as_they_are(torch), _precision(torch), tf32, *reduced
 
 
 def put_products(torch: Any, found: Products) -> None:
-    """Lets PyTorch compute products as `products_of` found it."""
+    """Restores the settings that `products_of` returned."""
     as_they_were, precision, tf32, *reduced = found
     now = products_of(torch) if as_they_were is None else _as_they_are(torch)
     if now not in (found, as_they_were):
@@ -84,8 +85,8 @@ def put_products(torch: Any, found: Products) -> None:
 
 
 def _as_they_are(torch: Any) -> tuple[Any, ...] | None:
-    """The same settings by the calls that PyTorch's properties end with, in a tenth of their time:
-    every call of a layer asks. None where this version has other calls."""
+    """The same settings, read by the functions behind PyTorch's properties in a tenth of the time,
+    because every call of a layer needs them. None if this version lacks these functions."""
     try:
         core = torch._C
         return (
@@ -99,7 +100,7 @@ def _as_they_are(torch: Any) -> tuple[Any, ...] | None:
 
 
 def _precision(torch: Any) -> str | None:
-    """None where it was set in two ways, which PyTorch then refuses."""
+    """The precision, or None if it was set in two ways, which PyTorch refuses to read."""
     try:
         return str(torch.get_float32_matmul_precision())
     except RuntimeError:
@@ -108,8 +109,8 @@ def _precision(torch: Any) -> str | None:
 
 @contextmanager
 def tensorflow_placed(tf: Any, placement: Placement) -> Iterator[None]:
-    """All that this thread makes is made there; products and convolutions in the precision that was
-    requested."""
+    """Arrays that this thread makes are placed on the device. Products and convolutions have the
+    requested precision."""
     kind = {"cuda": "GPU"}.get(placement.kind, placement.kind.upper())
     with _unless_told("TF_FORCE_GPU_ALLOW_GROWTH", "true"):  # else it takes all there is
         found = tf.config.list_logical_devices(kind)
@@ -131,7 +132,7 @@ def tensorflow_placed(tf: Any, placement: Placement) -> Iterator[None]:
 
 @contextmanager
 def jax_placed(jax: Any, placement: Placement) -> Iterator[None]:
-    """All that is made is made there; products in the precision that was requested."""
+    """New arrays are placed on the device. Products have the requested precision."""
     try:
         with _unless_told("XLA_PYTHON_CLIENT_PREALLOCATE", "false"):  # else it takes three quarters
             found = jax.devices(placement.kind)
@@ -159,7 +160,8 @@ def jax_placed(jax: Any, placement: Placement) -> Iterator[None]:
 
 @contextmanager
 def _unless_told(variable: str, value: str) -> Iterator[None]:
-    """A variable of the environment that is read when a framework first looks for its devices."""
+    """Sets an environment variable that a framework reads when it first looks for its devices,
+    unless it is set."""
     if variable in os.environ:
         yield
         return

@@ -1,4 +1,5 @@
-"""What a framework contributes to an engine: arrays, and derivatives of functions of them."""
+"""The part of an engine that a framework supplies: arrays, and derivatives of functions of
+arrays."""
 
 from __future__ import annotations
 
@@ -18,29 +19,29 @@ if TYPE_CHECKING:
 
 
 class Framework(Arrays, Derivatives, Protocol):
-    """One framework in one dtype. `compiles`: functions are compiled, each once for arrays of the
-    same shapes."""
+    """One framework in one dtype. `compiles`: functions are compiled, once for arrays of the same
+    shapes."""
 
     compiles: bool
 
     def leaf(self, values: Array) -> Any:
-        """A floating array whose derivatives are wanted."""
+        """A floating array that is differentiated with respect to."""
         ...
 
     def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:
-        """parameter - rate * gradient outside the graph, ready for the next step."""
+        """parameter - rate * gradient, outside of the graph, ready for the next step."""
         ...
 
     def recorder(self) -> Recorder:
-        """Writes down the operations of one run. Raises Unsupported where it cannot: then blame
-        rests on the program's nodes and is not proven."""
+        """Records the operations of one run. Raises Unsupported if that is impossible; blame then
+        uses the nodes of the program and is not proven."""
         ...
 
 
 def arrays_of(
     fw: Framework, problem: Problem | TrainingProblem, moving: Sequence[str]
 ) -> dict[str, Any]:
-    """The inputs as the framework has them; those that are `moving` are differentiated."""
+    """The inputs as arrays of the framework. Those in `moving` are differentiated."""
     return {
         name: (fw.leaf if name in moving else fw.array)(problem.values[name])
         for name in problem.program.inputs
@@ -48,7 +49,7 @@ def arrays_of(
 
 
 def scalar(fw: Framework, program: Program, problem: Problem) -> Any:
-    """The cotangent that makes a scalar of the output."""
+    """The cotangent that makes a scalar from the output."""
     if problem.projection.rows is not None:
         return fw.array(problem.projection.rows[0])
     shape = program.result.shape

@@ -1,8 +1,8 @@
 """The value and the whole gradient of a problem as one program of the op table.
 
-One reverse pass is recorded, operation by operation, and lifted as a layer is: the kernels of the
-framework that are restated in rows become those rows. The program holds for other inputs, too, so
-nothing in it may have been chosen by the numbers of the run.
+One reverse pass is recorded, operation by operation, and lifted as a layer is: kernels of the
+framework become the rows that restate them. The program must hold for other inputs, too, so the
+numbers of the run must not have chosen any operation.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from gradcheck_cli.engines.layer.lifting import lifted_outputs
 
 
 def engine_program(engine: Engine, problem: Problem) -> GradientProgram:
-    """What the engine executes for the problem (`gradient_program`)."""
+    """The operations that the engine executes for the problem (`gradient_program`)."""
     if not isinstance(engine, ProgramEngine):
         return GradientProgram(reason=f"{engine.capabilities.name} does not record what it runs")
     return gradient_program(*engine.prepared(problem), problem)
 
 
 def gradient_program(fw: Framework, prepared: Prepared, problem: Problem) -> GradientProgram:
-    """The operations of one run in reverse mode. The answer has a reason in place of a program
-    where an operation is not stated in rows, or was chosen by the numbers of the run."""
+    """The operations of one run in reverse mode. If no row states an operation, or the numbers of
+    the run chose one, the answer has a reason in place of a program."""
     try:
         with np.errstate(all="ignore"):
             return _recorded(fw, prepared, problem)

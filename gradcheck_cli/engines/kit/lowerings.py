@@ -1,4 +1,5 @@
-"""Each operation in a framework's own words, in tables that can be read without the framework."""
+"""How a framework computes each operation, in tables that can be read without importing the
+framework."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from gradcheck_cli.domain.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The framework has nothing for an operation, nor can it be composed of what it has; why."""
+    """Why a framework cannot compute an operation: it has no function for it, and none can be
+    composed."""
 
     reason: str
 
@@ -35,14 +37,14 @@ class Renamed:
     part: str | None = None
 
     def keywords(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The framework's keywords from those of the row."""
+        """The framework's keywords for those of the row."""
         return {**{self.names.get(name, name): value for name, value in given.items()}, **self.also}
 
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """A function that takes the rows of its own table as a namespace (`xp.log`), then the arrays,
-    then every keyword of the row by name."""
+    """A function that receives the rows of its own table as a namespace (`xp.log`), then the
+    arrays, then every keyword of the row by name."""
 
     function: Callable[..., Any]
 
@@ -84,8 +86,8 @@ Table = Mapping[str, Lowering]
 
 
 def same_names(module: str, names: str) -> dict[str, str]:
-    """Operations that are functions of a module of the framework (empty: of its own), and called as
-    their rows are."""
+    """Operations that are functions of a module of the framework (empty: of the framework itself),
+    and are called like their rows."""
     prefix = f"{module}." if module else ""
     return {name: prefix + name for name in names.split()}
 
@@ -96,12 +98,13 @@ def had(table: Table) -> frozenset[str]:
 
 
 def reasons(table: Table) -> dict[str, str]:
-    """Why operations are missing, or in what they fall short."""
+    """Why operations are missing, or their limitations."""
     return {op: found.reason for op, found in table.items() if isinstance(found, Missing | Limited)}
 
 
 def bound(table: Table, framework: Any) -> dict[str, Callable[..., Any] | Missing]:
-    """The table with the framework in its place. Raises AttributeError for a name that it lacks."""
+    """The table with functions in place of names. Raises AttributeError for a name that the
+    framework lacks."""
     rows = SimpleNamespace()
     calls = {op: _bind(lowering, framework, rows) for op, lowering in table.items()}
     vars(rows).update(calls)

@@ -1,4 +1,4 @@
-"""What has been made, kept for a while: the least recently used is forgotten first."""
+"""A cache that forgets the least recently used object first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Made = TypeVar("Made")
 
 
 class Recent(Generic[Key, Made]):
-    """At most `most` of what was made, each known by its key."""
+    """At most `most` objects, each found by its key."""
 
     def __init__(self, most: int) -> None:
         self._most = most

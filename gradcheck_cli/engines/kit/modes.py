@@ -1,8 +1,7 @@
-"""Reverse and forward mode, and training: once, for every framework.
+"""Reverse and forward mode, and training, for all frameworks.
 
-A framework contributes its op table, its arrays and the derivatives of functions of them, by `vjp`
-and `jvp`; the order in which passes are run, and how their results make a Jacobian, is the same for
-all and stands here.
+A framework supplies its op table, its arrays, and `vjp` and `jvp` of functions of them. This module
+decides the order of passes, and how their results form a Jacobian.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from gradcheck_cli.engines.kit.walker import Prepared, round_constant
 
 @dataclass(slots=True)
 class Answer:
-    """What the passes gave so far, and how many there were."""
+    """The results of the passes so far, and how many there were."""
 
     output: Array | None = None
     gradients: dict[str, Gradient] = field(default_factory=dict)
@@ -44,8 +43,8 @@ def _run(
     moved: Sequence[Any],
     mark: Mark | None = None,
 ) -> list[Any]:
-    """Every node's value, with the arrays `moved` in the places of the inputs `names`. With
-    `mark`, every floating one is marked by its node."""
+    """The value of every node, with the arrays `moved` in place of the inputs `names`. `mark` marks
+    every floating value with its node."""
     program = prepared.program
     given = {**inputs, **dict(zip(names, moved, strict=True))}
     if mark is None:
@@ -75,7 +74,7 @@ def stacked(
 ) -> Gradient:
     """Stacks rows (along = 0) or columns (along = 1), each of `shape` or None.
 
-    Raises WrongShape where the framework's own array has another shape.
+    Raises WrongShape if an array of the framework has another shape.
     """
     size = int(np.prod(shape, dtype=np.int64))
     if not parts:
@@ -109,8 +108,8 @@ def trace_of(
 
 @traceable_dataclass(frozen=True, slots=True)
 class OutputCode:
-    """The code of a program's output by its inputs `names`; where it is traced, with the value of
-    every node."""
+    """The code that computes the output of a program from its inputs `names`; if it is traced, with
+    the value of every node."""
 
     prepared: Prepared
     names: tuple[str, ...]
@@ -123,8 +122,8 @@ class OutputCode:
 
 @traceable_dataclass(frozen=True, slots=True)
 class NodesCode:
-    """The code of the nodes `wanted` by the inputs `names`; where it is traced, with the value of
-    every node."""
+    """The code that computes the nodes `wanted` from the inputs `names`; if it is traced, with the
+    value of every node."""
 
     prepared: Prepared
     names: tuple[str, ...]
@@ -179,9 +178,9 @@ Still = Callable[[Any], Any]
 
 
 def compiled_once(fw: Framework, passes: Callable[[Still], list[list[Any]]]) -> list[list[Any]]:
-    """What `passes` find. What does not move has no tangent. Where functions are compiled it has
-    one of zeros, so that one compilation serves all that moves; if something found is not finite,
-    which zero times infinity is not, it has none there, either."""
+    """The results of `passes`. Constant inputs have no tangent. If functions are compiled, they
+    have a tangent of zeros instead, so that one compilation serves all inputs. If a result is not
+    finite, zero times infinity may be the reason, and they have no tangent after all."""
     found = passes(lambda array: fw.array(np.zeros(array.shape)) if fw.compiles else None)
     parts = (part for one in found for part in one if part is not None) if fw.compiles else ()
     is_finite = all(bool(np.all(np.isfinite(fw.numpy(part)))) for part in parts)
@@ -196,7 +195,7 @@ def along(
     x_dot: Array,
     still: Still,
 ) -> list[Any]:
-    """A tangent for each of the inputs `names`, of which one is `moving`."""
+    """A tangent for each of the inputs `names`, of which only `moving` changes."""
     return [fw.array(x_dot) if name == moving else still(arrays[name]) for name in names]
 
 
@@ -228,7 +227,7 @@ def _forward(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer
 
 
 def trace_tangents(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
-    """Every node's value and its tangent along the traced direction, where that is requested."""
+    """The value of every node, and its tangent along the traced direction, if that is requested."""
     trace, program = problem.trace, prepared.program
     if trace is None:
         return
@@ -245,7 +244,7 @@ def trace_tangents(fw: Framework, prepared: Prepared, problem: Problem, answer: 
 
 
 def trace_operations(fw: Framework, prepared: Prepared, problem: Problem, answer: Answer) -> None:
-    """Adds what was executed to the trace, where there is one."""
+    """Adds the executed operations to the trace, if there is one."""
     if answer.trace is not None:
         # imported by what is not right: a run in which all is right starts sooner without
         from gradcheck_cli.engines.kit.run_traced import with_operations
@@ -267,7 +266,7 @@ def descend(
     losses: list[Array],
     path: dict[str, list[Array]],
 ) -> None:
-    """Gradient descent; the loss and the parameters before each step and after the last."""
+    """Gradient descent: the loss and the parameters before each step, and after the last."""
     rate = float(round_constant(float(problem.rate), problem.rounding, False))
     inputs = arrays_of(fw, problem, problem.parameters)
     code = OutputCode(prepared, tuple(problem.parameters), False)

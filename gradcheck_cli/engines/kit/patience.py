@@ -1,4 +1,4 @@
-"""Work of the machine's own tools, which does not count against the time limit of a spec."""
+"""Time that compilers use, which does not count against the time limit of a spec."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ spent_s = 0.0
 
 @contextmanager
 def off_the_clock() -> Iterator[None]:
-    """While a compiler works, or another process's compiler is waited for."""
+    """Stops the clock while a compiler works, or while this process waits for another one's
+    compiler."""
     global spent_s
     started = time.perf_counter()
     if tell is not None:

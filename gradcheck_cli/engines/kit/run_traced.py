@@ -1,4 +1,5 @@
-"""One more run, written down: what the engine executes for the traced entry, and what spoils it."""
+"""Records one more run: the operations that the engine executes for the traced entry, and which of
+them spoil it."""
 
 from __future__ import annotations
 
@@ -25,11 +26,11 @@ from gradcheck_cli.engines.tracebacks import internal_failure, is_internal
 def with_operations(
     fw: Framework, prepared: Prepared, problem: Problem, trace: Trace, block: Array | None
 ) -> Trace:
-    """The trace with the operations that were executed, where a target asks for them.
+    """The trace with the executed operations, if a target requests them.
 
-    `block` is the gradient (rows, columns) that the plain run gave. Looks in another precision than
-    the judged one are left as they are. What cannot be done again in high precision costs the
-    trace nothing but the operations; its `note` says why.
+    `block` is the gradient (rows, columns) of the plain run. Looks in another precision than the
+    judged one stay unchanged. If the run cannot be repeated in high precision, only the operations
+    are missing; `note` of the trace says why.
     """
     request = problem.trace
     if request is None or (request.target is None and request.output_target is None):
@@ -53,8 +54,8 @@ def with_operations(
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """All that is written down is kept until the end: looking for garbage in it, time and again as
-    it grows, would take as long as the rest."""
+    """Switches garbage collection off: the record is kept until the end, and searching it again and
+    again while it grows would take as long as everything else."""
     before = gc.isenabled()
     gc.disable()
     try:
@@ -67,8 +68,8 @@ def _undisturbed() -> Iterator[None]:
 def proven(
     execution: Execution, trace: Trace, request: TraceRequest, entry: float, format: FloatFormat
 ) -> Trace:
-    """The trace with what spoils the entry and what spoils the output, each where it is requested.
-    `entry` is what the plain run gave.
+    """The trace with the operations that spoil the entry and those that spoil the output, each if
+    requested. `entry` is the value in the plain run.
 
     Raises what `promotion.prove` raises.
     """
@@ -100,9 +101,8 @@ def proven(
 
 
 def _same(execution: Execution, entry: float, target: float, format: FloatFormat) -> bool:
-    """Whether the run that was written down went wrong as the plain one did: no number both times,
-    or nearer to each other than to the target. (A framework may compile the one and not the other.)
-    """
+    """Whether the recorded run failed in the same way as the plain run: both gave no number, or
+    they are closer to each other than to the target. (A framework may compile only one of them.)"""
     if execution.target is None:
         return entry == 0
     again = execution.values(execution.target).ravel()[execution.place]
@@ -121,8 +121,8 @@ def _direction(given: Array | None, index: int, shape: tuple[int, ...]) -> Array
 
 @dataclass(frozen=True, slots=True)
 class _Traced:
-    """What is run for one entry: of the gradient by the input `name`, or, second order, of the
-    block of `first` by it."""
+    """The run for one entry: of the gradient with respect to the input `name` or, at second order,
+    of its block with `first`."""
 
     fw: Framework
     prepared: Prepared
@@ -157,7 +157,7 @@ class _Traced:
         return self.prepared.run(given, recorder.enter, recorder.leave)
 
     def output(self, recorder: Recorder, inputs: Mapping[str, Any], *names: str) -> Composed:
-        """The output by the inputs of these names."""
+        """The output as a function of the inputs with these names."""
 
         def output(moved: Sequence[Any], _: Mark | None = None) -> Targets:
             own = {**inputs, **dict(zip(names, moved, strict=True))}
@@ -169,7 +169,7 @@ class _Traced:
 def recorded(
     fw: Framework, prepared: Prepared, problem: Problem, request: TraceRequest
 ) -> Execution:
-    """The run for one entry, written down."""
+    """The recorded run for one entry."""
     return _RUNS[problem.mode](_Traced(fw, prepared, problem, request))
 
 
@@ -223,8 +223,8 @@ def _forward(run: _Traced) -> Execution:
 
 
 def _reverse_over_reverse(run: _Traced) -> Execution:
-    """<ds/da, v> differentiated by b, as `modes` does it: v is an entry of `first` where the whole
-    Hessian is requested, and the direction of `name` where directions are."""
+    """<ds/da, v> differentiated with respect to b, as in `modes`. v is an entry of `first` if the
+    whole Hessian is requested, and the direction of `name` if directions are."""
     fw, columns = run.fw, run.problem.projection.columns
     (a, at), (b, place) = (run.first, run.request.row), (run.name, run.request.column)
     if columns is not None:
@@ -264,7 +264,7 @@ def _forward_over_reverse(run: _Traced) -> Execution:
 
 
 def _reverse_over_forward(run: _Traced) -> Execution:
-    """The tangent of s along a direction of `name`, differentiated by `first`."""
+    """The tangent of s along a direction of `name`, differentiated with respect to `first`."""
     fw, first = run.fw, run.first
     with fw.nested():
         recorder = fw.recorder()
@@ -302,7 +302,8 @@ def _forward_over_forward(run: _Traced) -> Execution:
 
 
 def _tangent(run: _Traced, recorder: Recorder, inputs: Mapping[str, Any], x_dot: Any) -> Composed:
-    """The tangent of the output along a direction of the input `name`, by the input `first`."""
+    """The tangent of the output along a direction of the input `name`, as a function of the input
+    `first`."""
 
     def tangent(moved: Sequence[Any], _: Mark | None = None) -> Targets:
         own = {**inputs, run.first: moved[0]}
@@ -314,7 +315,8 @@ def _tangent(run: _Traced, recorder: Recorder, inputs: Mapping[str, Any], x_dot:
 def _gradient(
     run: _Traced, recorder: Recorder, inputs: Mapping[str, Any], names: Sequence[str], y_bar: Any
 ) -> Composed:
-    """The gradients of <y_bar, output> by the inputs `names`, as a function of these."""
+    """The gradients of <y_bar, output> with respect to the inputs `names`, as a function of
+    these."""
     output = run.output(recorder, inputs, *names)
 
     def forward(moved: Sequence[Any], mark: Mark) -> Targets:
@@ -349,7 +351,7 @@ _RUNS: dict[Mode, Callable[[_Traced], Execution]] = {
 
 
 def _tell(execution: Execution, primal: set[int | None], phase: Phase) -> None:
-    """What no value of the program needs was executed for the derivative."""
+    """Marks operations that no value of the program depends on as executed for the derivative."""
     wanted = set(primal)
     for step in reversed(execution.steps):
         if wanted.isdisjoint(step.results):

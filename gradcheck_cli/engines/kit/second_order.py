@@ -1,11 +1,11 @@
-"""Second derivatives of formulas: the four ways to compose reverse and forward mode.
+"""Second derivatives of formulas in all four compositions of reverse and forward mode.
 
-Each differentiates s = <cotangent, output> twice: the inner mode gives first derivatives, which the
-outer mode differentiates. What was custom in the program has a rule for each mode, so a rule may be
-wrong in one composition and right in the others.
+Each differentiates s = <cotangent, output> twice: the outer mode differentiates the first
+derivatives that the inner mode computes. Custom functions of the program have a rule for each mode,
+so a rule may be wrong in only one composition.
 
-Third derivatives are second ones of <direction, gradient of s>: the same passes over a function
-that reverse mode gave.
+Third derivatives are second derivatives of <direction, gradient of s>: the same passes over a
+function that reverse mode computes.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from gradcheck_cli.engines.kit.walker import Prepared
 
 
 class _First:
-    """The `gradients` of <cotangent, output> by the inputs that are differentiated, as a function
-    of these; where a direction weighs them, of <direction, gradients>."""
+    """The `gradients` of <cotangent, output> with respect to the differentiated inputs, as a
+    function of these; with a direction: of <direction, gradients>."""
 
     def __init__(self, fw: Framework, prepared: Prepared, problem: Problem) -> None:
         self._fw = fw
@@ -54,7 +54,7 @@ class _First:
             self.gradients = gradient_of(fw, self.gradients, weights)
 
     def told(self, rest: Any, answer: Answer) -> None:
-        """Puts the output into the answer and, where traced, the value and the cotangent of every
+        """Puts the output into the answer and, if traced, the value and the cotangent of every
         node."""
         values, cotangents = rest if self._traced else (rest, {})
         if answer.output is None:
@@ -150,7 +150,8 @@ def _put_columns(
     passes: Sequence[Sequence[Any]],
     answer: Answer,
 ) -> None:
-    """Puts the blocks by `b` into the answer: a pass gives one column of each of them."""
+    """Puts the blocks of the input `b` into the answer. Each pass gives one column of every
+    block."""
     for position, a in enumerate(problem.wrt):
         parts = [grads[position] for grads in passes]
         block = str(HessianBlock(a, b))
@@ -191,8 +192,8 @@ def _forward_over_forward(
 
 
 def _products(fw: Framework, y_bar: Array, parts: Sequence[Sequence[Any]], dtype: str) -> Gradient:
-    """<y_bar, y_ddot> of every pair of directions, columns first: in float64, then rounded. Their
-    dtype is ours: PyTorch gives the second tangent of 0.01 * sum(x) in float64."""
+    """<y_bar, y_ddot> for every pair of directions, columns first, computed in float64 and rounded.
+    We choose their dtype: PyTorch returns the second tangent of 0.01 * sum(x) in float64."""
     known = [y_ddot for column in parts for y_ddot in column if y_ddot is not None]
     if parts and parts[0] and not known:
         return Gradient(None)

@@ -1,6 +1,6 @@
-"""Lowerings that differ from their row in nothing but how the call is written.
+"""Lowerings whose calls differ from those of their row only in form.
 
-Each function here takes a dotted name below a framework, and gives a lowering.
+Each function takes a dotted name in a framework, and returns a lowering.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Function = Callable[..., Any]
 
 
 def shaped(name: str, keyword: str = "shape") -> Function:
-    """The shape stands behind the arrays, and is a tuple."""
+    """The shape follows the arrays, as a tuple."""
 
     def call(framework: Any, *arrays: Any, **keywords: Any) -> Any:
         shape = shape_of(keywords.pop(keyword))
@@ -25,7 +25,7 @@ def shaped(name: str, keyword: str = "shape") -> Function:
 
 
 def counted(name: str) -> Function:
-    """`arange`, with all three of its numbers."""
+    """`arange` with all three of its numbers."""
 
     def call(framework: Any, start: int, stop: int | None, step: int, dtype: Any) -> Any:
         numbers = whole_numbers(start, stop, step)
@@ -35,7 +35,7 @@ def counted(name: str) -> Function:
 
 
 def listed(name: str, axis: str = "axis") -> Function:
-    """The arrays are one argument."""
+    """The arrays are one list."""
     word = axis
 
     def call(framework: Any, *arrays: Any, axis: int) -> Any:
@@ -45,7 +45,7 @@ def listed(name: str, axis: str = "axis") -> Function:
 
 
 def leading(name: str, keyword: str) -> Function:
-    """A keyword stands before the arrays."""
+    """A keyword comes before the arrays."""
 
     def call(framework: Any, *arrays: Any, **keywords: Any) -> Any:
         return attrgetter(name)(framework)(keywords[keyword], *arrays)
@@ -54,7 +54,7 @@ def leading(name: str, keyword: str) -> Function:
 
 
 def running(name: str, axis: str = "axis", part: str | None = None) -> Function:
-    """Along an axis, which is the first where none is given; `part` of several results."""
+    """Along an axis, the first one by default. `part` selects one of several results."""
     word = axis
 
     def call(framework: Any, x: Any, axis: int | None) -> Any:
@@ -65,7 +65,7 @@ def running(name: str, axis: str = "axis", part: str | None = None) -> Function:
 
 
 def contracted(name: str, axes: str = "axes") -> Function:
-    """`tensordot`, with its axes as a number or as two lists."""
+    """`tensordot` with its axes as a number or as two lists."""
     word = axes
 
     def call(framework: Any, x1: Any, x2: Any, axes: Any) -> Any:

@@ -1,9 +1,9 @@
-"""What gradcheck replaces or hides in a framework, to start and run in less time, and the switch
-that leaves frameworks as they are.
+"""Replacements of parts of a framework that make it start and run faster, and the switch that
+disables them.
 
-Each replacement stands in the `startup.py` of its engine, under a name of its own, with what it
-gains beside it (`benchmarks/replacements.py` measures all). GRADCHECK_PLAIN_FRAMEWORKS=1 leaves all
-of them out, and GRADCHECK_PLAIN_FRAMEWORKS=NAME,... those: verdicts are the same, which CI checks.
+Each replacement is in the `startup.py` of its engine, under its own name, with its measured gain
+(`benchmarks/replacements.py` measures all). GRADCHECK_PLAIN_FRAMEWORKS=1 disables all of them, and
+GRADCHECK_PLAIN_FRAMEWORKS=NAME,... these. Verdicts do not depend on them, which CI checks.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ SWITCH = "GRADCHECK_PLAIN_FRAMEWORKS"
 
 
 def replaces(name: str) -> bool:
-    """Whether this part of a framework may be replaced or hidden."""
+    """Whether this part of a framework may be replaced."""
     left_out = os.environ.get(SWITCH, "").split(",")
     return "1" not in left_out and name not in left_out
 
 
 class StandIn(ModuleType):
-    """Stands for a module until something of it is requested, and then hands on to it."""
+    """Stands for a module until an attribute of it is used, and imports it then."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.real(), name)

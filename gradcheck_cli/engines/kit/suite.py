@@ -1,4 +1,4 @@
-"""What a suite has, for whoever runs it in another process; and suites that are tables of calls."""
+"""The operations of a suite, for a run in another process; and suites that are tables of calls."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _RANGES = {
 
 
 def listing(request: SuiteRequest) -> SuiteListing:
-    """The names of a suite, or samples of some."""
+    """The names of the operations of a suite, or samples of some."""
     suite = importlib.import_module(request.module)
     if not request.ops:
         return SuiteListing(names=tuple(suite.names()))
@@ -85,7 +85,7 @@ class Table:
 
     @cached_property
     def _calls(self) -> Mapping[str, list[tuple[list[str], str]]]:
-        """By the name of the function: the kinds of the arguments, and the call."""
+        """For each function: the kinds of its arguments, and the call."""
         found: dict[str, list[tuple[list[str], str]]] = {}
         for kinds, text in self._rows.items():
             given = ", ".join(_ARGUMENTS[: len(kinds.split())])
@@ -94,7 +94,7 @@ class Table:
         return found
 
     def _drawn(self, op: str, kinds: list[str]) -> Values:
-        """The inputs of a call, the same ones in every process."""
+        """The inputs of a call, the same in every process."""
         rng = np.random.default_rng(crc32(op.encode()))
         return {name: _one(kind, rng) for name, kind in zip(_ARGUMENTS, kinds, strict=False)}
 
@@ -114,7 +114,7 @@ def _one(kind: str, rng: np.random.Generator) -> Array:
 
 
 class TableOperation:
-    """The operation of a `table` at a sample."""
+    """The operation of a `table`, called with a sample."""
 
     table: Table
 

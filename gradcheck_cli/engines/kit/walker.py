@@ -1,4 +1,4 @@
-"""Runs a Program node by node over a table {op: callable}; the same walk for every framework."""
+"""Runs a Program node by node over a table {op: callable}, in the same way for every framework."""
 
 from __future__ import annotations
 
@@ -38,31 +38,32 @@ _NUMBERS = frozenset(name for name, kind in KEYWORDS.items() if kind == "number"
 
 
 class Arrays(Protocol):
-    """What the walk needs of a framework, in one dtype."""
+    """What the walk needs to know about a framework in one dtype."""
 
     @property
     def kinds(self) -> Mapping[str, Any]:
-        """The framework's dtype of a "float" (the problem's), an "int" and a "bool"."""
+        """The framework's dtypes for "float" (that of the problem), "int" and "bool"."""
         ...
 
     def lowering(self, op: str) -> Call | Missing | None:
-        """The operation in the framework's words; None for one that it does not know."""
+        """The framework's function for the operation; None if the operation is unknown."""
         ...
 
     def constant(self, value: bool | int | float, kind: str) -> Any:
-        """A scalar array: in the problem's dtype where `kind` is "float", else int64 or bool."""
+        """A scalar array: in the dtype of the problem if `kind` is "float", otherwise int64 or
+        bool."""
         ...
 
     def cast(self, array: Any, kind: str) -> Any: ...
 
     def custom(self, rule: Rule) -> Call:
-        """A callable with the custom gradient, made by the framework's own means."""
+        """A callable with the custom gradient, made with the framework's own means."""
         ...
 
 
 def round_constant(value: bool | int | float, rounding: str, integral: bool) -> bool | int | float:
-    """A formula's constant in the format `rounding`; an integer stays one where that is exact, and
-    is not touched at all where it only ever meets integers (`integral`)."""
+    """A constant of a formula in the format `rounding`. A whole number stays one if that is exact,
+    and is unchanged if it only meets whole numbers (`integral`)."""
     if isinstance(value, bool) or (isinstance(value, int) and (integral or abs(value) <= 256)):
         return value  # 256 is exact in every format, the 8 bits of bfloat16 included
     try:
@@ -83,8 +84,8 @@ class _Step:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """A program with its lowerings looked up and its constants rounded, ready to run many times.
-    It equals nothing but itself."""
+    """A program with its lowerings found and its constants rounded, ready to run many times.
+    Instances are only equal to themselves."""
 
     program: Program
     arrays: Arrays
@@ -98,11 +99,11 @@ class Prepared:
         enter: Callable[[int], None] | None = None,
         leave: Callable[[int, Any], Any] | None = None,
     ) -> list[Any]:
-        """The value of every node. `inputs` come in the order of `Program.inputs`. `enter` is told
-        each node before it is run, `leave` the node and its value; it gives the value to go on
-        with.
+        """The value of every node. `inputs` have the order of `Program.inputs`. `enter` is called
+        with each node before it runs, `leave` with the node and its value; `leave` returns the
+        value to continue with.
 
-        Raises NodeFault, which says at which node, from what the framework raised.
+        Raises NodeFault, which names the node, from the exception of the framework.
         """
         values = list(self.template)
         for index, value in zip(self.program.inputs.values(), inputs, strict=True):
@@ -125,7 +126,8 @@ class Prepared:
         return values
 
     def outputs(self, inputs: Sequence[Any]) -> list[Any]:
-        """The outputs as arrays, also where one is a bare constant; None where none is stated."""
+        """The outputs as arrays, even if one is a bare constant; None for outputs that do not
+        exist."""
         values = self.run(inputs)
         return [
             None if index is None else self._as_array(values[index], self.program.nodes[index])
@@ -141,7 +143,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A custom gradient, prepared. The derivative that the user stated is checked for its shape."""
+    """A custom gradient, ready to run. The shapes of the user's derivative are checked."""
 
     custom: CustomGradient
     forward: Prepared
@@ -157,7 +159,7 @@ class Rule:
         return output
 
     def pull(self, upstream: Any, args: Sequence[Any]) -> list[Any]:
-        """One gradient an argument, None where the rule says so. Raises WrongShape."""
+        """One gradient for each argument, None if the rule returns None. Raises WrongShape."""
         grads = self.vjp.outputs([upstream, *args])
         for name, grad, arg in zip(self.custom.forward.inputs, grads, args, strict=True):
             if grad is not None and tuple(grad.shape) != tuple(arg.shape):
@@ -165,7 +167,7 @@ class Rule:
         return grads
 
     def push(self, tangents: Sequence[Any], args: Sequence[Any]) -> Any:
-        """The output's tangent. Raises WrongShape where it does not have the output's shape."""
+        """The tangent of the output. Raises WrongShape if its shape is not that of the output."""
         assert self.jvp is not None
         (tangent,) = self.jvp.outputs([*tangents, *args])
         forward = self.custom.forward
@@ -176,7 +178,8 @@ class Rule:
 
 
 def prepare(program: Program, arrays: Arrays, rounding: str, blame: int | None = None) -> Prepared:
-    """Looks everything up once. Raises NodeFault from Unsupported for an op without a lowering."""
+    """Finds all lowerings once. Raises NodeFault from Unsupported for an operation without a
+    lowering."""
     program = rounded(program, rounding)
     template: list[Any] = [node.value for node in program.nodes]
     steps: list[_Step] = []
@@ -198,8 +201,8 @@ def prepare(program: Program, arrays: Arrays, rounding: str, blame: int | None =
 @kept
 def rounded(program: Program, rounding: str) -> Program:
     """The program with its constants, and static arguments that are numbers (the bounds of `clip`),
-    in the format `rounding`, and with the defaults that depend on it; those of custom gradients
-    too. The very program where all of them are of that format already."""
+    rounded to the format `rounding`, and with defaults that depend on it; also inside custom
+    gradients. Returns the same object if nothing changes."""
     integral = _integral_constants(program)
     nodes = tuple(
         _rounded_node(node, rounding, index in integral) for index, node in enumerate(program.nodes)
@@ -231,8 +234,8 @@ def _rounded_node(node: Node, rounding: str, integral: bool) -> Node:
 
 
 def _singular_cutoff(shape: tuple[int, ...], rounding: str) -> float:
-    """The default of `pinv`, relative to the largest singular value: the result (..., N, M) is
-    computed in float32 where a dtype is narrower."""
+    """The default cutoff of `pinv`, relative to the largest singular value. The result (..., N, M)
+    is computed in float32 if the dtype is narrower."""
     bits = max(FORMATS[rounding].bits, FORMATS["float32"].bits)
     return float(max(shape[-2:]) * 2.0 ** (1 - bits))
 
@@ -246,7 +249,7 @@ def _rounded_rule(rule: CustomGradient, rounding: str) -> CustomGradient:
 
 
 def _integral_constants(program: Program) -> set[int]:
-    """Integer constants that meet nothing but integers and booleans."""
+    """Whole constants that only meet whole numbers and booleans."""
     meets_float: set[int] = set()
     for node in program.nodes:
         if node.kind == "float" or any(program.nodes[i].kind == "float" for i in node.args):
@@ -275,8 +278,8 @@ def _arguments(
 ) -> tuple[tuple[int, ...], tuple[tuple[int, str], ...]]:
     """Which values a step takes, and which of them must be cast first.
 
-    Operators take constants as Python numbers as long as one argument is an array; every other op
-    gets them as arrays, appended to the template.
+    Operators take constants as Python numbers if at least one argument is an array. All other
+    operations take them as arrays, which are appended to the template.
     """
     scalars = node.op in OPERATORS and any(program.nodes[i].op != CONSTANT for i in node.args)
     args: list[int] = []
@@ -295,7 +298,7 @@ def _arguments(
 
 
 def custom_gradients(program: Program) -> list[CustomGradient]:
-    """The custom gradients whose rules are used, also those that stand in another's rules."""
+    """The custom gradients whose rules are used, including those inside rules of others."""
     found: list[CustomGradient] = []
     for node in program.nodes:
         if node.custom is not None:

@@ -1,7 +1,8 @@
-"""What the reference engine executes: a number system below its tapes that writes down every row.
+"""Records what the reference engine executes: a number system below its tapes that records every
+row.
 
 Tapes and dual numbers run on it unchanged, so every row of the forward pass and of the derivative
-rules comes through `Watched.apply`, in the order in which it is computed.
+rules passes through `Watched.apply` in the order of execution.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ WATCHED_LEVEL = -0.25  # below every tape, above balls, which it never meets
 
 
 class Watched(Traced):
-    """An array whose operations are written down. `value` is the NumPy array, `slot` its place."""
+    """An array whose operations are recorded. `value` is the NumPy array, `slot` its place in the
+    record."""
 
     __slots__ = ("recorder", "slot")
 
@@ -64,7 +66,8 @@ class ReferenceRecorder(Observer):
         return array.slot if isinstance(array, Watched) else None
 
     def leave(self, node: int, value: Any) -> Any:
-        """The records of the tape from this value down to those of earlier nodes are the node's."""
+        """Assigns the records of the tape from this value down to those of earlier nodes to the
+        node."""
         waiting = [getattr(value, "record", None)]
         while waiting:
             record = waiting.pop()
@@ -75,11 +78,11 @@ class ReferenceRecorder(Observer):
         return value
 
     def visit(self, record: Any, y_bar: Any) -> None:
-        """The walk back has come to this record."""
+        """The reverse pass has reached this record."""
         self.node = self._made_for.get(record)
 
     def run(self, op: Op, args: Sequence[Value], keywords: dict[str, Any]) -> Watched:
-        """The row on plain arrays, written down."""
+        """Runs the row on plain arrays, and records it."""
         plain = [a.value if isinstance(a, Watched) else a for a in args]
         result = op.on_arrays(plain, keywords)
         made = self.watch(result)
@@ -117,7 +120,7 @@ def _low(op: Op, keywords: dict[str, Any], args: Sequence[Any]) -> list[Array]:
 
 
 def _widened(keywords: dict[str, Any]) -> dict[str, Any]:
-    """A dtype among the keywords of a row is float64 in high precision, unless it is no float."""
+    """The keywords with a floating dtype replaced by float64 in high precision."""
     dtype = keywords.get("dtype")
     if dtype is None or format_named(np.dtype(dtype).name) is None:
         return keywords

@@ -1,1 +1,1 @@
-"""One recorded run, done again exactly: which operations err, and which of them is to blame."""
+"""Repeats one recorded run exactly: which operations err, and which of them is to blame."""

@@ -1,7 +1,7 @@
-"""Kernels of complex numbers, which are pairs of their real and imaginary parts.
+"""Kernels of complex numbers, as pairs of real and imaginary parts.
 
-A transform is a product with the matrix of all its waves, whose cosines are exact: 0 and 1 are no
-roundings, and the others are rows.
+A Fourier transform is a product with the matrix of all its waves. Cosines that are 0 or 1 are
+exact, and all others are rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ or that number."""
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Complex numbers by their parts, which are arrays of one shape."""
+    """Complex numbers as two arrays of one shape."""
 
     re: Any
     im: Any
@@ -41,12 +41,12 @@ class Pair:
 
 
 def apart(x: Any) -> Pair:
-    """Numbers whose parts are along the last axis."""
+    """A pair from numbers with their parts along the last axis."""
     return Pair(row("getitem")(x, index=(..., 0)), row("getitem")(x, index=(..., 1)))
 
 
 def together(z: Any) -> Any:
-    """The parts along a last axis; what is no pair stays."""
+    """A pair as one array with the parts along a last axis. Other values are unchanged."""
     if not isinstance(z, Pair):
         return z
     shape = np.broadcast_shapes(z.re.shape, z.im.shape)
@@ -55,8 +55,8 @@ def together(z: Any) -> Any:
 
 
 def on_parts(kernel: Kernel, places: Sequence[int] = ()) -> Kernel:
-    """A kernel of pairs for arrays, of which those in some `places` have parts along their last
-    axis, as results have that are pairs."""
+    """A kernel of pairs, as a kernel of arrays. Arguments in `places`, and results that are pairs,
+    have their parts along the last axis."""
 
     def call(*given: Any, **how: Any) -> Any:
         args = [apart(x) if place in places else x for place, x in enumerate(given)]
@@ -72,19 +72,19 @@ def as_pair(z: Any) -> Pair:
 
 
 def constant(x: Any) -> Any:
-    """Complex numbers of the code as a pair."""
+    """Complex constants of the code as a pair."""
     if isinstance(x, complex) or getattr(getattr(x, "dtype", None), "kind", "") == "c":
         return Pair(np.asarray(x.real), np.asarray(x.imag))
     return x
 
 
 def linear(kernel: Kernel) -> Kernel:
-    """A kernel that is linear in its first argument, of complex numbers."""
+    """A kernel of complex numbers that is linear in its first argument."""
     return lambda z, *rest, **how: Pair(kernel(z.re, *rest, **how), kernel(z.im, *rest, **how))
 
 
 def bilinear(kernel: Kernel) -> Kernel:
-    """A product of two arrays, of which one at least is of complex numbers."""
+    """A product of two arrays of which at least one is complex."""
 
     def of_pairs(a: Any, b: Any, **how: Any) -> Pair:
         if not isinstance(a, Pair):
@@ -238,14 +238,15 @@ PAIRS: dict[str, Kernel] = {
 
 
 def _beside(x: Any, number: float) -> Any:
-    """The number, (1,), as a row of the run that has `x`: what is computed of it is exact, and
-    nothing of it moves with `x`."""
+    """The number, (1,), as a row of the run that contains `x`. Computations with it are exact, and
+    it does not change with `x`."""
     one = row("getitem")(row("reshape")(x, shape=(-1,)), index=slice(0, 1))
     return row("full_like")(row("stop_gradient")(one), fill_value=number)
 
 
 def _cosines(x: Any, turns: Turns, whole: int) -> Any:
-    """cos(2 pi turns / whole). `x` is any array of the run: the constants become rows beside it."""
+    """cos(2 pi turns / whole). `x` is any array of the run; the constants become rows of the same
+    run."""
     distinct, places = np.unique(np.minimum(turns % whole, -turns % whole), return_inverse=True)
     simple = {0: 1.0, whole / 6: 0.5, whole / 4: 0.0, whole / 3: -0.5, whole / 2: -1.0}
     known = np.array([turn in simple for turn in distinct])
@@ -258,7 +259,7 @@ def _cosines(x: Any, turns: Turns, whole: int) -> Any:
 
 
 def _turns(taken: Sequence[int], given: Sequence[int], sizes: Sequence[int]) -> tuple[Turns, int]:
-    """Of every place that goes in and every one that comes out the angle between them."""
+    """The angle between every position of the input and every position of the result."""
     whole = math.lcm(*sizes)
     turns: Turns = np.zeros((1, 1), np.int64)
     for n, first, last in zip(sizes, taken, given, strict=True):
@@ -270,8 +271,8 @@ def _turns(taken: Sequence[int], given: Sequence[int], sizes: Sequence[int]) -> 
 
 
 class _Transform:
-    """The matrix between the axes `dim` of an array of so many axes, of these sizes going in and
-    coming out, for signals of the lengths `sizes`."""
+    """The matrix between the axes `dim` of an array, with these sizes of the input and the result,
+    for signals of the lengths `sizes`."""
 
     def __init__(
         self, x: Any, ndim: int, dim: Sequence[int], given: Sequence[int], sizes: Sequence[int]
@@ -285,7 +286,7 @@ class _Transform:
         self.sin = _cosines(x, 4 * turns - whole, 4 * whole)
 
     def flat(self, x: Any) -> Any:
-        """The axes of the transform as one, the last."""
+        """The array with the axes of the transform joined to one last axis."""
         moved = _in_order(x, (*self._outer, *self._dim))
         if len(self._dim) == 1:
             return moved
@@ -324,7 +325,7 @@ def of_real(x: Any, dim: Sequence[int], normalization: int, onesided: bool) -> P
 
 
 def of_complex(z: Pair, dim: Sequence[int], normalization: int, forward: bool) -> Pair:
-    """The Fourier transform along these axes, or, not `forward`, its inverse."""
+    """The Fourier transform along these axes, or its inverse (not `forward`)."""
     sizes = [z.shape[d] for d in dim]
     transform = _Transform(z.re, z.ndim, dim, sizes, sizes)
     re, im = transform.flat(z.re), transform.flat(z.im)
@@ -336,8 +337,8 @@ def of_complex(z: Pair, dim: Sequence[int], normalization: int, forward: bool) -
 
 
 def to_real(z: Pair, dim: Sequence[int], normalization: int, last_dim_size: int) -> Any:
-    """The inverse transform of the half of one; of what is its own mirror image, the real part
-    counts."""
+    """The real inverse transform of the first half of a spectrum. Only the real part counts for
+    frequencies that are their own mirror image."""
     dim = [d % z.ndim for d in dim]
     sizes = [*(z.shape[d] for d in dim[:-1]), last_dim_size]
     index = (*(slice(None),) * dim[-1], slice(0, last_dim_size // 2 + 1))

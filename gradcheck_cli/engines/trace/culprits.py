@@ -1,13 +1,14 @@
-"""Which executed operations spoil a derivative: local errors, and the proof by promotion.
+"""Finds the executed operations that spoil a derivative, by local errors and the proof by
+promotion.
 
-The proof: an operation is *done exactly* when its result is replaced by the exact one, kept in high
-precision. An operation that takes such a number runs in high precision on it, its other inputs as
-they are in the run, and rounds its result to the digits of the dtype. A result that the dtype has
-no number for (too large, or too small for all its digits) stays as it is: it left the range because
-of the operation that first gave such a number, and not by its own doing. Operations that only move
-numbers hand them on. All others run in the dtype as before. What is done exactly and makes the
-traced entry right is the cause. (Rubio-Gonzalez et al., Precimonious, SC 2013, lower precisions the
-same way; Fevotte and Lathuiliere, Verrou, look for the smallest set by delta debugging.)
+The proof: an operation is *done exactly* if its result is replaced by the exact one in high
+precision. An operation that takes such a number runs on it in high precision, with its other inputs
+as in the run, and its result is rounded to the digits of the dtype. A result outside of the range
+of the dtype (too large, or too small for all digits) is not rounded: the operation that first left
+the range is responsible, not those that follow it. Operations that only move numbers pass them on.
+All others run in the dtype as before. The cause is the operation that, done exactly, makes the
+traced entry right. (Rubio-Gonzalez et al., Precimonious, SC 2013, lower precisions in the same way;
+Fevotte and Lathuiliere, Verrou, search for the smallest set by delta debugging.)
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ RUNS = 6
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What `Trace` says of operations; `note` says why there is nothing, where something is
-    missing. `enclosed`: balls alone give the same wrong number. Another one is no proof: a
-    framework's constants are rounded, and what cancels may leave nothing else."""
+    """The operations for a `Trace`; `note` says why something is missing. `enclosed`: balls alone
+    give the same wrong number. If balls give another number, that proves nothing: a framework's
+    constants are rounded, and after cancellation that may be all that is left."""
 
     operations: tuple[Operation, ...] = ()
     culprits: tuple[int, ...] = ()
@@ -71,8 +72,8 @@ def prove(
 ) -> Proof:
     """The operations of the run with their local errors, and those that spoil the traced entry.
 
-    `format` is that of the dtype that is judged; `known` is added to. Raises what a kernel raises
-    in float64, and ValueError where an exact operation is not the engine's.
+    `format` is that of the judged dtype. `known` collects shared results. Raises what a kernel
+    raises in float64, and ValueError if an exact operation is not the engine's.
     """
     if execution.target is None:
         return Proof(note="no derivative arrives at the traced entry", exactly=0.0, enclosed=True)
@@ -101,10 +102,10 @@ def prove(
 
 
 def _shown(found: Sequence[Found], culprits: Collection[int], wrong: bool) -> list[int]:
-    """The places of the culprits and of the worst others, in order.
+    """The places of the culprits and of the worst other operations, in order.
 
-    What left the range below is off by less than the smallest number, and what has no value may be
-    masked: both are said only where they matter.
+    An operation that underflows is off by less than the smallest number, and one without a value
+    may be masked. Both are only shown if they matter.
     """
     others = [
         i
@@ -117,7 +118,7 @@ def _shown(found: Sequence[Found], culprits: Collection[int], wrong: bool) -> li
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """What the traced entry needs of a run, in any numbers."""
+    """The inputs of the traced entry in another number system."""
 
     execution: Execution
     needed: Sequence[int]
@@ -132,11 +133,11 @@ class _Beside:
 
 
 def _exactly(beside: _Beside, target: float, format: FloatFormat, small: bool) -> IsolatedOps:
-    """The exact values, in the cheapest numbers that will do.
+    """The exact values, in the cheapest number system that suffices.
 
-    float64 does where its traced entry is the target, and a normal number (0 may be what has
-    underflowed there too): what it loses on the way does not matter then. It has to do where the
-    run is too large for balls.
+    float64 suffices if its traced entry is the target and a normal number, because its roundings do
+    not matter then (0 may have underflowed in float64, too). It must suffice if the run is too
+    large for balls.
     """
     traced, place = beside.execution.target, beside.execution.place
     assert traced is not None
@@ -161,7 +162,7 @@ def _ulps(value: float, target: float, format: FloatFormat) -> float:
 
 
 class _Search:
-    """Runs the recorded list again with some operations done exactly."""
+    """Repeats the recorded run with some operations done exactly."""
 
     def __init__(
         self,
@@ -189,10 +190,9 @@ class _Search:
     def _limit(self, before: float) -> float:
         """The error up to which the entry counts as repaired.
 
-        A quarter of the lost digits may still be missing: what the rounding of other operations
-        costs remains, and the condition of the rest. A framework's own constants are rounded too,
-        and what that costs even exact arithmetic cannot repair; the roundings on the way are worth
-        that several times.
+        A quarter of the lost digits may still be missing, because other operations round and the
+        rest has a condition number. The constants of a framework are rounded, too, which exact
+        arithmetic cannot repair; the roundings of operations may cost several times as much.
         """
         limit = max(FEW_ULPS, float(before**NOTE_BITS))
         constants = self._error(self.exactly)
@@ -200,7 +200,7 @@ class _Search:
 
     @property
     def unexplained(self) -> str:
-        """What there is to say where nothing repairs the entry: exact arithmetic may not either."""
+        """The message if nothing repairs the entry: even exact arithmetic may not."""
         if not (self.wrong and self._reachable) or self._error(self.exactly) <= self._enough:
             return ""
         how = "exact arithmetic" if self._numbers.balls else "float64"
@@ -213,8 +213,8 @@ class _Search:
         return _ulps(value, self._target, self._format)
 
     def smallest(self, found: Sequence[Found]) -> tuple[tuple[int, ...], float | None]:
-        """Places in `found` that repair the entry, and its error then; nothing where none do, or
-        where there is nothing to repair (the entry is right, or the dtype has no number for it)."""
+        """Places in `found` that repair the entry, and its error then. Nothing if none do, or if
+        there is nothing to repair (the entry is right, or outside of the range of the dtype)."""
         if not self.wrong or not self._reachable:
             return (), None
         usable = [i for i, one in enumerate(found) if not one.singular]
@@ -238,7 +238,7 @@ class _Search:
         return (), None
 
     def _spoilers(self, found: Sequence[Found], own: Sequence[int]) -> list[int]:
-        """The first of those that spoil the entry when they round and nothing else does."""
+        """The first operations that spoil the entry if they alone round."""
         for i in own[: min(SPOILERS, RUNS - self._runs)]:
             self._runs += 1
             if self._error(self._rounded(found[i].place)) > self._enough:
@@ -246,7 +246,7 @@ class _Search:
         return []
 
     def _rounded(self, place: int) -> float:
-        """The entry with every operation done exactly but for the one at `place`."""
+        """The entry with every operation done exactly, except the one at `place`."""
         execution = self._execution
         results = execution.steps[place].results
         changed: dict[int, High] = {
@@ -265,8 +265,8 @@ class _Search:
     def _shrunk(
         self, found: Sequence[Found], every: list[int], kept: Sequence[int], error: float
     ) -> tuple[tuple[int, ...], float]:
-        """Leaves out what it can but for `kept`, half of the rest at a time, as long as runs are
-        left. What comes late is left out first: the early ones are the causes."""
+        """Removes as many as possible, except `kept`: half of the rest at a time, while runs are
+        left. Late operations are removed first, because early ones are the causes."""
         chosen = list(every)
         size = max(len(chosen) // 2, 1)
         end = len(chosen)
@@ -284,8 +284,8 @@ class _Search:
         return tuple(chosen), error
 
     def _repaired(self, found: Sequence[Found], chosen: Sequence[int]) -> float | None:
-        """The entry's error with these done exactly, or None where that does not repair it, or no
-        runs are left."""
+        """The error of the entry with these operations done exactly; None if that does not repair
+        it, or no runs are left."""
         if self._runs >= RUNS:
             return None
         self._runs += 1
@@ -313,7 +313,8 @@ class _Search:
         return float(execution.conversions.numpy(native).ravel()[execution.place])
 
     def _wide(self, step: Step, changed: dict[int, High], again: dict[int, object]) -> None:
-        """The operation in high precision; of the results, what fits is rounded to the dtype."""
+        """Runs the operation in high precision. Results in the range of the dtype are rounded to
+        it."""
         execution = self._execution
         args = []
         for slot in step.args:

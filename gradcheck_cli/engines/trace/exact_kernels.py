@@ -1,7 +1,7 @@
-"""What frameworks' kernels compute, in exact arithmetic: for balls, in rows of the op table.
+"""The kernels of frameworks in exact arithmetic, written in rows of the op table, for balls.
 
-A derivative's kernel is the function of its own inputs that it is, whatever it is a derivative of:
-`tanh_backward(g, y)` is g (1 - y^2) for every y.
+The kernel of a derivative is treated as a function of its own inputs, independent of what it is a
+derivative of: `tanh_backward(g, y)` is g (1 - y^2) for every y.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Kernel = Callable[..., Any]
 
 
 class OfRun(NamedTuple):
-    """The numbers that an operation took and gave in the run that was recorded."""
+    """The arguments and results of an operation in the recorded run."""
 
     args: Sequence[Array]
     results: Sequence[Array]
 
 
 def row(name: str) -> Kernel:
-    """The row of the op table, found when it is first called."""
+    """The row of the op table, looked up when it is first called."""
 
     def call(*args: Any, **keywords: Any) -> Any:
         from reference_engine.traced import ROWS
@@ -36,14 +36,16 @@ def row(name: str) -> Kernel:
 
 
 def elementwise(row: str | None) -> bool:
-    """Whether the row of the op table makes each element of those that meet it by broadcasting."""
+    """Whether each element of the row's result depends only on the elements that meet it by
+    broadcasting."""
     from reference_engine.op import TABLE
 
     return row is not None and row in TABLE and TABLE[row].elementwise
 
 
 def on_balls(kernel: Kernel, args: Sequence[High]) -> list[High]:
-    """The kernel's results on arrays of `arb` objects; other arrays, numbers and symbols stay."""
+    """The results of the kernel on arrays of `arb` objects. Other arrays, numbers and symbols are
+    passed unchanged."""
     from reference_engine.arithmetic.balls import Ball
 
     found = kernel(
@@ -53,15 +55,15 @@ def on_balls(kernel: Kernel, args: Sequence[High]) -> list[High]:
 
 
 def finite(x: Any, **how: Any) -> Any:
-    """Whether numbers are finite: all that there are. A program that holds for other numbers, too,
-    says x = x."""
+    """Whether numbers are finite, which all existing ones are. In a program that holds for other
+    numbers, too, this is x = x."""
     if holds_elsewhere(x):
         return row("equal")(x, x)
     return is_finite(getattr(x, "value", x))
 
 
 def is_finite(x: High) -> Array:
-    """Which numbers are finite; a ball beyond float64 is."""
+    """Which numbers are finite. A ball beyond the range of float64 is finite, too."""
     x = np.asarray(x)
     if x.dtype != object:
         return np.asarray(np.isfinite(x))
@@ -69,17 +71,17 @@ def is_finite(x: High) -> Array:
 
 
 def is_symbol(x: Any) -> bool:
-    """Whether it is a `symbols.Symbol`: an array of a program that is being written."""
+    """Whether it is a `symbols.Symbol`, an array of a program that is being written."""
     return hasattr(x, "writer")
 
 
 def holds_elsewhere(x: Any) -> bool:
-    """Whether it is a symbol of a program that holds for other numbers, too."""
+    """Whether it is a symbol of a program that also holds for other numbers."""
     return is_symbol(x) and not x.writer.public
 
 
 def plain(y: Any) -> High:
-    """An array of `arb` objects, or of booleans or integers, or a symbol."""
+    """An array of `arb` objects, booleans or integers, or a symbol."""
     from reference_engine.arithmetic.arbs import objects, unwrap
 
     if is_symbol(y):
@@ -92,9 +94,10 @@ def moved(
     move: Callable[[Sequence[np.ndarray[Any, Any]]], Sequence[np.ndarray[Any, Any]]],
     args: Sequence[High],
 ) -> list[High]:
-    """An operation that only moves numbers, on arrays of anything: it is run on their places.
+    """Runs an operation that only moves numbers on arrays of any type, by running it on their
+    places.
 
-    Zeros that it puts between are nothing: times infinity they are still 0.
+    Zeros that it inserts are Nothing: times infinity they are still 0.
     """
     from reference_engine.arithmetic.ball_choices import NOTHING
 
@@ -118,8 +121,8 @@ def moved(
 
 
 def _taken(pool: High, places: np.ndarray[Any, Any]) -> High:
-    """As `pool[places]`, but an array also where there is one place alone. A place that is nan is
-    no place: the operation put nan there itself."""
+    """`pool[places]`, as an array even for a single place. A place of nan means that the operation
+    inserted nan itself."""
     from reference_engine.arithmetic.arbs import objects
 
     filled = np.isnan(places)
@@ -130,12 +133,12 @@ def _taken(pool: High, places: np.ndarray[Any, Any]) -> High:
 
 
 def nothing_where(condition: Any, x: Any) -> Any:
-    """x, but nothing where the condition holds."""
+    """x, and Nothing where the condition holds."""
     return row("where")(condition, 0.0, x)
 
 
 def structural(values: High) -> High:
-    """Zeros that no computation gave are nothing."""
+    """The values, with Nothing for zeros that no computation produced."""
     from reference_engine.arithmetic.ball_choices import NOTHING
 
     if values.dtype != object:
@@ -149,7 +152,8 @@ def structural(values: High) -> High:
 
 
 def as_floating(x: Any) -> Any:
-    """Floats as they are; integers and booleans as balls. False is nothing: a mask."""
+    """Floats unchanged; integers and booleans as balls. False becomes Nothing, because it is a
+    mask."""
     if not isinstance(x, np.ndarray) or x.dtype.kind in "fO":
         return x
     from reference_engine.arithmetic.arbs import objects
@@ -214,7 +218,7 @@ def exchanged(x: Any, order: Any) -> Any:
 
 
 def eliminated(x: Any) -> Any:
-    """Both factors of x = L U in one matrix, as LAPACK packs them. No rows are exchanged."""
+    """Both factors of x = L U in one matrix, packed as by LAPACK, without row exchanges."""
     if min(x.shape[-2:]) == 0:
         return x
     top = row("getitem")(x, index=(..., slice(0, 1), slice(None)))
@@ -237,7 +241,7 @@ def clamped(x: Any, min: Any = None, max: Any = None, **how: Any) -> Any:
 
 
 def rest_of_quotient(a: Any, b: Any, **how: Any) -> Any:
-    """What is left of a where b goes in no further; it has the sign of a."""
+    """The remainder of a / b, with the sign of a."""
     return a - b * towards_zero(row("divide")(a, b))
 
 
@@ -249,13 +253,13 @@ def running(name: str, x: Any, axis: int, reverse: bool = False) -> Any:
 
 
 def running_logsumexp(x: Any, axis: int, total: Callable[[Any], Any]) -> Any:
-    """`total` gives the running sums along the axis."""
+    """The running logsumexp; `total` computes running sums along the axis."""
     top = row("stop_gradient")(row("max")(x, axis=axis, keepdims=True))
     return top + row("log")(total(row("exp")(x - top)))
 
 
 def added_at(x: Any, places: Any, values: Any) -> Any:
-    """x with values added to it, each at a place in x flattened."""
+    """x with values added at these places of the flattened x."""
     wide = row("broadcast_to")(as_floating(values), shape=places.shape)
     flat, more = (row("reshape")(one, shape=(-1,)) for one in (x, wide))
     y = row("scatter_add")(flat, places.ravel(), more, axis=0)
@@ -263,8 +267,8 @@ def added_at(x: Any, places: Any, values: Any) -> Any:
 
 
 def qr(x: Any, of_run: Any, whole: bool) -> tuple[Any, Any]:
-    """Both factors, whose signs are those that the second one has in the run. `whole`: the first
-    one is square."""
+    """Both factors, with the signs of the second factor in the run. `whole`: the first one is
+    square."""
     if whole and x.shape[-2] > x.shape[-1]:
         raise TypeError("columns beyond those of the matrix are not supported")
     square = row("getitem")(x, index=(..., slice(None), slice(0, x.shape[-2])))
@@ -274,8 +278,8 @@ def qr(x: Any, of_run: Any, whole: bool) -> tuple[Any, Any]:
 
 
 def svd(x: Any, whole: bool, u: Any, vh: Any) -> tuple[Any, Any, Any]:
-    """The factors, with the signs that the vectors `u` and `vh` have in the run. `whole`: those of
-    the vectors are square."""
+    """The factors, with the signs of the vectors `u` and `vh` in the run. `whole`: `u` and `vh` are
+    square."""
     if whole and x.shape[-2] != x.shape[-1]:
         raise TypeError("vectors beyond the singular values are not supported")
     values = row("svdvals")(x)
@@ -283,6 +287,6 @@ def svd(x: Any, whole: bool, u: Any, vh: Any) -> tuple[Any, Any, Any]:
 
 
 def towards(x: Any, of_run: Any, axis: int) -> Any:
-    """The vectors along an axis, each with the sign that it has in the run."""
+    """The vectors along an axis, each with its sign in the run."""
     along = row("sum")(x * of_run, axis=axis, keepdims=True)
     return x * row("stop_gradient")(row("sign")(along))

@@ -1,7 +1,7 @@
-"""Every executed operation by itself: in the dtype, on its exact inputs, rounded.
+"""Every executed operation in isolation: in the dtype, on its exact inputs, rounded.
 
-Most of them do nothing wrong, which is soon seen; of small arrays, many together, since to look at
-a few numbers takes as long as to look at a thousand.
+Most operations do nothing wrong, which is quickly seen. Small arrays are compared together, because
+comparing a few numbers takes as long as comparing a thousand.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ TOGETHER = 1 << 14  # numbers: the arrays that are made of so many stay in a pro
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Arrays of exact numbers in float64, and others beside them, all of one format (None: indices
-    and masks), one after the other. Number i ends at `ends[i]`."""
+    """Exact numbers in float64 and the numbers to compare, all of one format (None: indices and
+    masks), joined. Operation i ends at `ends[i]`."""
 
     exact: Array
     others: Array
@@ -34,7 +34,7 @@ class Pairs:
         return slice(self.ends[i - 1] if i else 0, self.ends[i])
 
     def without(self, holds: Array) -> Iterator[tuple[int, Array]]:
-        """The operations for which it fails in some element, and in which."""
+        """The operations for which the condition fails in some element, and the elements."""
         failing = np.flatnonzero(~holds)
         if not failing.size:
             return
@@ -55,7 +55,7 @@ class IsolatedOps:
         self._kept: dict[int, list[Array]] = {}  # the results of steps that are in doubt
 
     def results(self, place: int) -> list[Array]:
-        """What the operation gives."""
+        """The results of the operation."""
         kept = self._kept.get(place)
         if kept is None:
             step = self._execution.steps[place]
@@ -64,8 +64,8 @@ class IsolatedOps:
         return kept
 
     def doubtful(self, needed: Sequence[int]) -> list[tuple[int, int, Array]]:
-        """Which steps do not plainly round as they should, which of their results, and which of its
-        elements; but for those that only move numbers."""
+        """The steps that may not round as they should, with the result and its elements. Steps that
+        only move numbers are left out."""
         slots = self._execution.slots
         steps = {place: self._execution.steps[place] for place in needed}
         asked = [
@@ -89,7 +89,7 @@ class IsolatedOps:
         return sorted(found, key=lambda one: one[:2])
 
     def _compare(self, slots: Iterable[int]) -> None:
-        """Finds out where the run has other numbers than the exact ones, rounded."""
+        """Finds where the run differs from the exact numbers, rounded."""
         execution = self._execution
         unknown = [
             slot
@@ -107,7 +107,8 @@ class IsolatedOps:
                     self._other[keys[i]] = rounded[pairs.part(i)].reshape(shape)
 
     def _pairs(self, beside: Mapping[int, Array]) -> Iterator[tuple[list[int], Pairs]]:
-        """The exact numbers of slots, and what is beside them; the slots of each format apart."""
+        """The exact numbers of slots, and the numbers to compare them with, separately for each
+        format."""
         slots, near = self._execution.slots, self.shadow.near
         for format in {slots[slot].format for slot in beside}:
             mine = [slot for slot in beside if slots[slot].format is format]
@@ -135,13 +136,13 @@ def _joined(arrays: Sequence[Array]) -> Array:
 
 
 def _equal(some: Array, others: Array) -> Array:
-    """Which are the same; a nan is."""
+    """Which numbers are equal; nan equals nan."""
     same = np.asarray(some == others)
     return same if same.all() else same | ((some != some) & (others != others))
 
 
 def _plainly_right(exact: Array, others: Array, format: FloatFormat | None) -> Array:
-    """Which are normal numbers within a few ulps; of indices and masks, which are the same."""
+    """Which numbers are normal and within a few ulps; for indices and masks, which are equal."""
     if format is None:
         return np.asarray(exact == others)
     size = np.abs(exact)
@@ -156,7 +157,7 @@ Item = TypeVar("Item")
 
 
 def _together(items: Sequence[Item], size: Callable[[Item], int]) -> Iterator[list[Item]]:
-    """The items in order, as many at a time as are of a fair size together."""
+    """The items in order, in groups of a reasonable total size."""
     part: list[Item] = []
     total = 0
     for item in items:

@@ -1,4 +1,5 @@
-"""Which rows of the op table a framework's kernels are written in, found in their code."""
+"""Finds the rows of the op table that the kernels of a framework are written in, by reading their
+code."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ _OURS = ("gradcheck_cli.engines",)
 
 
 def stated_in_rows(module: str) -> dict[str, str]:
-    """What a module of kernels has, by the name of the framework's operation: its rows, with commas
-    between them; ARITHMETIC where operators are all, MOVES of what only moves numbers."""
+    """The operations of a module of kernels, by their names in the framework: the rows, separated
+    by commas; ARITHMETIC if only operators are used, MOVES if the kernel only moves numbers."""
     kernels = importlib.import_module(module)
     derivatives = getattr(kernels, "DERIVATIVES", {})
     found = dict.fromkeys([*kernels.DATA_MOVEMENT, *getattr(kernels, "MOVED", ())], MOVES)
@@ -28,7 +29,7 @@ def stated_in_rows(module: str) -> dict[str, str]:
 
 
 def rows_of(kernel: Kernel) -> frozenset[str]:
-    """The rows whose names stand in the kernel, or in a function that it calls."""
+    """The rows whose names occur in the kernel, or in a function that it calls."""
     import reference_engine  # noqa: F401 - fills the table
     from reference_engine.op import INTERNAL, TABLE
 
@@ -48,7 +49,7 @@ def rows_of(kernel: Kernel) -> frozenset[str]:
 
 
 def _held(function: Any) -> Iterator[Any]:
-    """The constants of a function, what it is closed over, and what it names."""
+    """The constants of a function, its closure, and the names that it uses."""
     for cell in function.__closure__ or ():
         yield cell.cell_contents
     for code in _codes(function.__code__):
@@ -65,7 +66,8 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _named(space: Mapping[str, Any], name: str, others: tuple[str, ...]) -> Iterator[Any]:
-    """Our own functions of that name; of a module of ours, those that are named beside it."""
+    """Our own functions of that name; for a module of ours, the functions that are named with
+    it."""
     one = space.get(name)
     if isinstance(one, types.ModuleType) and one.__name__.startswith(_OURS):
         yield from (getattr(one, other) for other in others if hasattr(one, other))

@@ -1,8 +1,8 @@
-"""What each executed operation does wrong by itself.
+"""The error of each executed operation in isolation.
 
-The local error of an operation: its exact inputs, rounded to the dtype, through this one operation,
-against the exact result (Panchekha et al., PLDI 2015, section 4.3). An operation that is wrong
-because of its inputs has none.
+The local error of an operation is the error of its result if its exact inputs are rounded to the
+dtype (Panchekha et al., PLDI 2015, section 4.3). An operation that is wrong only because of its
+inputs has none.
 """
 
 from __future__ import annotations
@@ -34,12 +34,11 @@ from gradcheck_cli.formula.shapes import broadcasts
 @dataclass(frozen=True, slots=True)
 class Found:
     """An operation with a local error: its place among the steps, the worst element of the result
-    in `slot` (number `flat` of it), and the error there in ulps; `severe` where it loses more than
-    a quarter of the digits. It is a `victim` where an exact input is no number of the dtype: then
-    not it left the range, but what gave the input. One that is severe and no victim `inherits`
-    where its result is off by far more than its own error: what came in was wrong already. It is
-    `singular` where it has no finite value in exact arithmetic, of finite numbers: rounding has no
-    part in that."""
+    in `slot` (number `flat` of it), and its error in ulps. `severe`: it loses more than a quarter
+    of the digits. `victim`: an exact input is outside of the range of the dtype, so that the
+    operation which computed the input left the range. `inherits`: it is severe and not a victim,
+    but its result is off by far more than its own error, because its inputs were wrong. `singular`:
+    in exact arithmetic it has no finite value for finite inputs, so rounding is not involved."""
 
     place: int
     slot: int
@@ -53,8 +52,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class _Doubt:
-    """A result of a step, and the wanted elements of it that do not plainly round as they
-    should."""
+    """A result of a step, and those of its wanted elements that may not round as they should."""
 
     place: int
     slot: int
@@ -63,8 +61,8 @@ class _Doubt:
 
 
 def local_errors(execution: Execution, needed: Sequence[int], isolated: IsolatedOps) -> list[Found]:
-    """The operations that round by more than a library may, in order, each at its worst element of
-    those that the traced entry depends on."""
+    """The operations that round by more than a library may, in order, each at its worst element
+    among those that the traced entry depends on."""
     doubtful = isolated.doubtful(needed)
     masks = _relevant(execution, needed) if doubtful else {}
     doubts: dict[_Kind, list[_Doubt]] = {}
@@ -88,7 +86,7 @@ def _kind(shadow: Shadow, slot: int) -> _Kind:
 
 
 def _found(shadow: Shadow, doubts: Sequence[_Doubt], format: FloatFormat | None) -> Iterator[Found]:
-    """What the results show that are of one format."""
+    """The local errors of all results of one format."""
     exact = np.concatenate([np.asarray(shadow[one.slot]).reshape(-1)[one.at] for one in doubts])
     near = np.concatenate([shadow.near(one.slot).reshape(-1)[one.at] for one in doubts])
     finite = is_finite(exact)
@@ -120,7 +118,7 @@ def _found(shadow: Shadow, doubts: Sequence[_Doubt], format: FloatFormat | None)
 
 
 def _first_largest(values: Array, starts: Array, sizes: Sequence[int]) -> Array:
-    """The place of the largest number of each part, the first where there are several."""
+    """The place of the largest number of each part, the first of several."""
     largest = np.repeat(np.maximum.reduceat(values, starts), sizes)
     places = np.flatnonzero(values == largest)
     first: Array = places[np.searchsorted(places, starts)]
@@ -128,7 +126,7 @@ def _first_largest(values: Array, starts: Array, sizes: Sequence[int]) -> Array:
 
 
 def _all_finite(shadow: Shadow, doubt: _Doubt) -> bool:
-    """Whether what goes into the operation is finite in exact arithmetic."""
+    """Whether all inputs of the operation are finite in exact arithmetic."""
     args = shadow.execution.steps[doubt.place].args
     return all(np.all(is_finite(shadow[slot])) for slot in args)
 
@@ -138,7 +136,8 @@ def _index(shadow: Shadow, one: Found) -> tuple[int, ...]:
 
 
 def _inherits(shadow: Shadow, one: Found, own: float) -> bool:
-    """Whether the result of the run lost a quarter of the digits more than the operation alone."""
+    """Whether the result in the run lost a quarter of the digits more than the operation in
+    isolation."""
     format = shadow.execution.slots[one.slot].format
     if format is None:
         return False
@@ -150,8 +149,8 @@ def _inherits(shadow: Shadow, one: Found, own: float) -> bool:
 
 
 def _victims(shadow: Shadow, found: Sequence[Found]) -> set[int]:
-    """Operations with an exact input of the element that is no number of its dtype; of an
-    argument of which no single element meets it, any."""
+    """Operations with an exact input outside of the range of its dtype: the input that meets the
+    element by broadcasting, or any input if none does."""
     slots = shadow.execution.slots
     met: dict[_Kind, list[tuple[int, Any]]] = {}
     victims: set[int] = set()
@@ -177,11 +176,10 @@ def _victims(shadow: Shadow, found: Sequence[Found]) -> set[int]:
 def _errors(
     exact: High, near: Array, result: Array, format: FloatFormat | None
 ) -> tuple[Array, Array]:
-    """Of each element of a list: the error in ulps of the format; the same in units of the last of
-    the digits that the number would have, were it not below the range. `near` is `exact` as
-    float64.
+    """For each element: the error in ulps of the format; and the error in units of the last digit
+    that the number would have without underflow. `near` is `exact` as float64.
 
-    inf where only one of the two is finite, or where a decision goes the other way.
+    inf if only one of the two is finite, or if a decision goes the other way.
     """
     if format is None:
         wrong = np.where(near != result, np.inf, 0.0)
@@ -231,8 +229,8 @@ def described(shadow: Shadow, one: Found) -> Operation:
 
 
 def _met(x: High, index: tuple[int, ...], shape: tuple[int, ...]) -> float:
-    """The one element of an argument that meets the element of the result by broadcasting; nan
-    where there is none."""
+    """The element of an argument that meets the element of the result by broadcasting; nan if there
+    is none."""
     x = np.asarray(x)
     met = _place(x.shape, index, shape)
     return float("nan") if met is None else to_shown(x[met])
@@ -253,9 +251,8 @@ def _place(
 
 
 def _relevant(execution: Execution, needed: Sequence[int]) -> dict[int, Array]:
-    """By slot, the elements (True) on which the target's traced element depends; a slot that is
-    missing counts whole. Only operations that are known to work element by element narrow it
-    down."""
+    """For each slot, the elements (True) that the traced entry depends on. A missing slot counts as
+    a whole. Only operations that are known to work element by element narrow the elements down."""
     if execution.target is None:
         return {}
     wanted = np.zeros(_shape(execution, execution.target), dtype=np.bool_)
@@ -272,7 +269,7 @@ def _relevant(execution: Execution, needed: Sequence[int]) -> dict[int, Array]:
 
 
 def _of_argument(shape: tuple[int, ...], mask: Array) -> Array | None:
-    """The elements of an argument of this shape that the wanted results are made of; None for
+    """The elements of an argument with this shape that the wanted results depend on; None for
     all."""
     if not broadcasts(shape, mask.shape):
         return None

@@ -1,4 +1,4 @@
-"""Which operation of a recorded run has no derivative where one number moves."""
+"""Finds the operation of a recorded run that has no derivative if one number moves."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ ROUNDED: Residue = 2.0**-46
 def rough_step(
     execution: Execution, outputs: Sequence[int], short: Sides, long: Sides
 ) -> Operation | None:
-    """The step that makes an output rough: its result is no smoother than the output although its
-    arguments are. `short` and `long` are the sides at a SHORT and a LONG way from the point. None
-    where no output is rough, or where a step gives other numbers each time."""
+    """The step that makes an output rough: its arguments are smooth, and its result is as rough as
+    the output. `short` and `long` are the values on both sides at a SHORT and a LONG distance from
+    the point. None if no output is rough, or a step is not repeatable."""
     needed = execution.needed(outputs)
     moving = {slot: execution.slots[slot].native for slot in short[0]}
     here = execution.again(moving, needed)
@@ -63,8 +63,8 @@ def _is_same(one: Array, other: Array) -> bool:
 
 
 def _growth(at: Array, *sides: Array) -> float:
-    """How far both slopes are apart on the long step, in what they are on the short one, of the
-    number where that grows least: 1 at a jump, inf where all is smooth."""
+    """The ratio between the differences of both one-sided slopes on the long and the short step,
+    for the number with the smallest ratio: 1 at a jump, inf if everything is smooth."""
     if any(side.shape != at.shape for side in sides):
         return 1.0
     finite = np.isfinite(np.stack([at, *sides]))
@@ -78,7 +78,8 @@ def _growth(at: Array, *sides: Array) -> float:
 
 
 def _apart(at: Array, left: Array, right: Array) -> tuple[Array, Array]:
-    """By how much the changes on both sides differ, and whether that is a part of them."""
+    """How much the changes on both sides differ, and whether that is a considerable part of
+    them."""
     before, after = at - left, right - at
     apart = np.abs(after - before)
     return apart, apart > BENT_SLOPES * (np.abs(before) + np.abs(after))

@@ -1,11 +1,11 @@
-"""A recorded run once more, in numbers of more digits: beside every array x its exact x*.
+"""A recorded run repeated in numbers with more digits: every array x gets its exact x*.
 
-Inputs and constants are the rounded ones; every operation, those of the derivative alike, runs on
-exact numbers: float64 where that will do, else balls of so many bits that what is absorbed or
-cancelled in float64 is still there, and no exponential overflows. An operation without an
-enclosure, or one that balls cannot decide, runs its float64 kernel on their midpoints. Runs that
-are too large for balls are done in float64 in any case. (Sanchez-Stern et al., Finding root causes
-of floating point error, PLDI 2018; the derivative's own operations are added here.)
+Inputs and constants are the rounded ones. Every operation, also of the derivative, runs on exact
+numbers: float64 if it suffices, otherwise balls with enough bits to keep what is absorbed or
+cancelled in float64, and without overflow in exponentials. An operation without an enclosure, or
+one that balls cannot decide, runs its float64 kernel on their midpoints. Runs that are too large
+for balls always use float64. (Sanchez-Stern et al., Finding root causes of floating point error,
+PLDI 2018; the derivative's own operations are added here.)
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MOST_AT_ALL = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A number system: balls of so many bits, or float64 (None)."""
+    """A number system: balls with this many bits, or float64 (None)."""
 
     bits: int | None
 
@@ -47,7 +47,7 @@ class Numbers:
         return self.bits is not None
 
     def lift(self, values: Array) -> High:
-        """Numbers of a run, taken exactly."""
+        """Numbers of a run as exact numbers."""
         values = as_high(np.asarray(values))
         if not self.balls or values.dtype.kind != "f":
             return values
@@ -56,12 +56,12 @@ class Numbers:
         return objects(values)
 
     def apply(self, step: Step, args: Sequence[High]) -> list[High]:
-        """The results of an operation on high numbers. Raises what the kernel raises."""
+        """The results of an operation on these numbers. Raises what the kernel raises."""
         enclosed = self.enclosed(step, args)
         return self.by_kernel(step, args) if enclosed is None else enclosed
 
     def enclosed(self, step: Step, args: Sequence[High]) -> list[High] | None:
-        """The results in balls; None where the operation has no enclosure of these arguments."""
+        """The results in balls; None if the operation has no enclosure for these arguments."""
         if self.bits is None or step.exact is None:
             return None
         from reference_engine.arithmetic.arbs import NotInBalls, Undecided, precision
@@ -73,7 +73,7 @@ class Numbers:
             return None
 
     def by_kernel(self, step: Step, args: Sequence[High]) -> list[High]:
-        """The results of the float64 kernel, on the midpoints of balls."""
+        """The results of the float64 kernel on the midpoints of balls."""
         plain: list[Any] = [x if isinstance(x, (int, float)) else to_float(x) for x in args]
         results = step.wide(plain)
         return [self.lift(y) for y in results]
@@ -83,7 +83,7 @@ FLOAT64 = Numbers(None)
 
 
 def work(execution: Execution, needed: Sequence[int]) -> int:
-    """Numbers that one run in another number system computes, about."""
+    """About how many numbers one run in another number system computes."""
     total = 0
     slots = execution.slots
     for place in needed:
@@ -110,7 +110,7 @@ class Shadow:
         return slot in self._exact
 
     def near(self, slot: int) -> Array:
-        """The nearest float64 numbers to those of the slot."""
+        """The float64 numbers nearest to those of the slot."""
         if not self.numbers.balls:
             return np.asarray(self._exact[slot])
         if slot not in self._near:
@@ -118,11 +118,11 @@ class Shadow:
         return self._near[slot]
 
     def encloses(self, needed: Sequence[int]) -> bool:
-        """Whether every one of these steps was done in balls: no kernel rounded or absorbed."""
+        """Whether all these steps ran in balls, so that no kernel rounded or absorbed."""
         return self.numbers.balls and self._unenclosed.isdisjoint(needed)
 
     def run(self, needed: Sequence[int]) -> None:
-        """Runs those of the needed steps that were not run yet."""
+        """Runs the needed steps that have not run yet."""
         exact = self._exact
         for place in needed:
             if place in self._done:
@@ -146,26 +146,26 @@ class Shadow:
                 exact[slot] = shaped(own, self.execution, slot)
 
     def _is_whole(self, slot: int) -> bool:
-        """Whether the slot has integers: what was cast, an order, the place of a maximum."""
+        """Whether the slot contains integers: a cast, an order, the place of a maximum."""
         is_whole = self.execution.slots[slot].format is None
         return is_whole and self.execution.values(slot).dtype.kind in "iu"
 
     def _is_exact(self, step: Step) -> bool:
-        """Whether it has integers, booleans and keys of random numbers alone, which the run has
-        exactly."""
+        """Whether the step only has integers, booleans and random keys, which are exact in the
+        run."""
         slots = self.execution.slots
         return all(slots[i].format is None for i in (*step.args, *step.results))
 
 
 def shadow(execution: Execution, needed: Sequence[int], numbers: Numbers) -> Shadow:
-    """The needed steps, run once more in these numbers."""
+    """The needed steps, repeated in these numbers."""
     made = Shadow(execution, numbers)
     made.run(needed)
     return made
 
 
 def sharp(x: High, place: int, format: FloatFormat) -> bool:
-    """Whether the ball tells all digits of the format."""
+    """Whether the ball determines all digits of the format."""
     one = np.asarray(x).ravel()[place]
     if isinstance(one, (np.generic, float, int)) or not one.is_finite():
         return True
@@ -173,7 +173,7 @@ def sharp(x: High, place: int, format: FloatFormat) -> bool:
 
 
 def given(execution: Execution, slot: int, numbers: Numbers) -> High:
-    """The number of the run itself, taken exactly."""
+    """The number of the run itself as an exact number."""
     native = execution.slots[slot].native
     if isinstance(native, (int, float)):
         return native
@@ -182,9 +182,9 @@ def given(execution: Execution, slot: int, numbers: Numbers) -> High:
 
 
 def shaped(value: High, execution: Execution, slot: int) -> High:
-    """The value, checked to have the shape that it has in the run.
+    """The value, if it has the shape that it has in the run.
 
-    Raises ValueError where it has not: then an exact operation is not the engine's.
+    Raises ValueError otherwise, because the exact operation is then not the engine's.
     """
     shape = execution.slots[slot].shape
     if np.shape(value) != shape:
@@ -193,7 +193,7 @@ def shaped(value: High, execution: Execution, slot: int) -> High:
 
 
 def to_float(x: High) -> Array:
-    """The nearest float64 numbers (inf beyond them); booleans and integers as they are."""
+    """The nearest float64 numbers (inf beyond their range); booleans and integers unchanged."""
     x = np.asarray(x)
     if x.dtype != object:
         plain: Array = x
@@ -202,7 +202,8 @@ def to_float(x: High) -> Array:
 
 
 def to_shown(x: High) -> float:
-    """The nearest float64 to one number; one that lies beyond them is shown as the last of them."""
+    """The float64 nearest to one number; the largest or smallest float64 for numbers beyond the
+    range."""
     one = np.asarray(x).item()
     near = float(one)
     if isinstance(one, (bool, int, float)):
@@ -215,8 +216,8 @@ def to_shown(x: High) -> float:
 
 
 def differences(exact: High, rounded: Array) -> Array:
-    """|exact - rounded| as float64, at least: of a ball, the distance to its nearer end, so that a
-    zero that balls cannot tell from one is no error. nan where either is not finite."""
+    """A lower bound of |exact - rounded| as float64: for a ball, the distance to its nearer end, so
+    that a zero which the ball contains is not an error. nan if either is not finite."""
     exact = np.asarray(exact)
     if exact.dtype != object:
         return np.asarray(np.abs(exact - rounded), np.float64)
@@ -233,8 +234,8 @@ def differences(exact: High, rounded: Array) -> Array:
 
 
 def fits(x: High, format: FloatFormat) -> Array:
-    """Which numbers the format can hold with all its digits: zeros, normal ones, and what is no
-    number at all."""
+    """Which numbers the format can hold with all digits: zeros, normal numbers, and nan and
+    infinities."""
     x = np.asarray(x)
     size = np.abs(to_float(x))
     inside = (size >= format.smallest_normal) & (np.abs(format.round(size)) <= format.largest)
@@ -244,8 +245,8 @@ def fits(x: High, format: FloatFormat) -> Array:
 
 
 def is_zero(x: High) -> Array:
-    """Which numbers are 0, or cannot be distinguished from it; one below float64 that can is
-    not."""
+    """Which numbers are 0 or cannot be distinguished from it. A number below the range of float64
+    that can be distinguished is not 0."""
     x = np.asarray(x)
     if x.dtype != object:
         return np.asarray(x == 0)

@@ -1,7 +1,7 @@
-"""Symbols: values of one point that know which node of a program gives them.
+"""Symbols: values at one point that know the node of a program that computes them.
 
-What runs on symbols is written down as a `Program`, row by row. Every symbol also holds the float64
-value of the point, so that shapes, indices and choices of the code are those of the run.
+Code that runs on symbols is written down as a `Program`, row by row. Every symbol also has its
+float64 value at the point, so that shapes, indices and choices of the code are those of the run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _MOST_AXES = 5  # 120 orders of axes are tried
 
 
 class Symbol(Traced):
-    """An array: `value` (float64, int64 or bool) at the point, and the `node` that gives it."""
+    """An array: its `value` (float64, int64 or bool) at the point, and the `node` that computes
+    it."""
 
     __slots__ = ("node", "writer")
     composes = False
@@ -42,8 +43,8 @@ class Symbol(Traced):
 
 class ProgramWriter:
     """Appends a node for every row that is called with a symbol. `span`, `text` and `source` are
-    the place of the nodes that follow. `constants` has the arrays that are inputs of the program
-    and not of the layer, by name. `public`: formulas may have all of its rows."""
+    the place of the following nodes. `constants` has the arrays, by name, that are inputs of the
+    program but not of the layer. `public`: formulas may have all of its rows."""
 
     def __init__(self, span: Span, dtype: str = "float64", public: bool = True) -> None:
         self.level = new_level()
@@ -59,16 +60,16 @@ class ProgramWriter:
 
     @property
     def size(self) -> int:
-        """How many nodes were written."""
+        """The number of nodes."""
         return len(self._builder.nodes)
 
     def input(self, name: str, value: Array) -> Symbol:
-        """An input of the program, at its value."""
+        """Adds an input of the program with its value."""
         return Symbol(self, value, self._builder.input(name, value.shape, _kind(value), self.span))
 
     def row(self, op: Any, args: Sequence[Value], keywords: dict[str, Any]) -> Symbol:
-        """The row of the arguments, as a node. Raises what the row raises, and TypeError for one
-        that no formula may call."""
+        """Adds the row as a node. Raises what the row raises, and TypeError for a row that formulas
+        may not call."""
         if self.public and op.name not in TABLE:
             raise TypeError(f"formulas have no `{op.name}`")
         args = [_exact(x) for x in args]
@@ -107,8 +108,8 @@ class ProgramWriter:
     def _known(
         self, op: str, args: tuple[int, ...], keywords: dict[str, Any], shape: tuple[int, ...]
     ) -> int | None:
-        """The node that already has the numbers of a row: of an array that is broadcast to its own
-        shape, or of one part of a stack, as the real parts of complex numbers are."""
+        """An existing node with the same numbers: for an array that is broadcast to its own shape,
+        or for one part of a stack, such as the real parts of complex numbers."""
         inner = self._builder.nodes[args[0]] if args else None
         if inner is None or (op == "broadcast_to" and inner.shape == shape):
             return args[0] if args else None
@@ -122,7 +123,7 @@ class ProgramWriter:
         return inner.args[index[axis]] if numbers == [axis] else None
 
     def _number_of(self, mask: int) -> int:
-        """The node of a mask as numbers: formulas do not calculate with masks alone."""
+        """The node of a mask as numbers, because formulas cannot compute with masks alone."""
         node = self._builder.nodes[mask]
         symbol = Symbol(self, np.zeros(node.shape, bool), mask)
         return self.row(ROWS["where"], (symbol, 1.0, 0.0), {}).node
@@ -130,7 +131,7 @@ class ProgramWriter:
     def _shortest(
         self, op: str, args: tuple[int, ...], keywords: dict[str, Any]
     ) -> tuple[str, tuple[int, ...], dict[str, Any]]:
-        """The row, or one that does what it does after the row that gave its argument."""
+        """The row, or an equivalent one that replaces it and the row of its argument."""
         inner = self._builder.nodes[args[0]] if op == "reshape" else None
         if inner is not None and inner.op == "reshape":
             return op, inner.args, keywords
@@ -143,7 +144,7 @@ class ProgramWriter:
         return op, args, keywords
 
     def _kept(self, node: Node) -> tuple[int, ...] | None:
-        """The shape of a reduction if its axes were kept; None for what is no such row."""
+        """The shape of a reduction with its axes kept; None for other rows."""
         if node.keywords.get("keepdims") is not False:
             return None
         shape, axis = self._builder.nodes[node.args[0]].shape, node.keywords["axis"]
@@ -153,10 +154,10 @@ class ProgramWriter:
     def moved(
         self, move: Callable[[Sequence[Array]], Sequence[Array]], args: Sequence[Value]
     ) -> list[Value]:
-        """An operation that only moves numbers. It is run on their places: each of its results is
-        taken from all numbers that it was given, one after the other, behind a zero. Beside floats,
-        indices and masks say where they go; alone, they are moved. Raises TypeError where a program
-        that holds elsewhere would go by an index or a mask of the run."""
+        """Adds an operation that only moves numbers. It runs on the places of the numbers: each
+        result is taken from all given numbers, joined behind a zero. Indices and masks next to
+        floats say where these go; on their own, they are moved. Raises TypeError if a program that
+        holds elsewhere would depend on an index or a mask of the run."""
         kinds = "f" if any(_is_of(x, "f") for x in args) else "iu"
         if kinds != "f" and any(isinstance(x, Symbol) and _is_of(x, "b") for x in args):
             kinds = "b"
@@ -180,7 +181,7 @@ class ProgramWriter:
         return [taken(parts, np.asarray(y)) for y in move(places)]
 
     def _constant(self, value: Any) -> int:
-        """The node of a number, or of an array as one more input."""
+        """The node of a number, or of an array as a further input."""
         if isinstance(value, (bool, int, float)):
             number = value if isinstance(value, (bool, int)) else float(value)
             text = repr(number)
@@ -194,19 +195,19 @@ class ProgramWriter:
         return self._arrays[id(value)][1]
 
     def constant(self, array: Array) -> Symbol:
-        """An array as one more input of the program."""
+        """Adds an array as a further input of the program."""
         names = (f"constant{number}" for number in count(len(self.constants) + 1))
         name = next(name for name in names if name not in self._builder.inputs)
         self.constants[name] = array
         return self.input(name, array)
 
     def program(self, *outputs: Symbol | None) -> Program:
-        """What the outputs need of all that was written."""
+        """The program of everything that the outputs need."""
         return self._builder.program([y if y is None else y.node for y in outputs], "")
 
 
 def _exact(x: Value) -> Value:
-    """Balls that a kernel made of integers or a mask, as the numbers that they are."""
+    """Balls that a kernel made from integers or a mask, as the original numbers."""
     from reference_engine.arithmetic.balls import Ball, midpoints
 
     return midpoints(x) if isinstance(x, Ball) else x
@@ -218,7 +219,7 @@ def _is_of(x: Value, kinds: str) -> bool:
 
 
 def _kind(value: Array) -> str:
-    """Raises TypeError for numbers that no formula holds."""
+    """The kind of the value. Raises TypeError for numbers that formulas cannot hold."""
     kind = KINDS.get(value.dtype.kind)
     if kind is None:
         raise TypeError(f"formulas do not support {value.dtype}")
@@ -226,10 +227,10 @@ def _kind(value: Array) -> str:
 
 
 def taken(parts: Sequence[Value], places: Array) -> Value:
-    """An array of the shape of `places`, each its number's place in all `parts`, one after the
-    other; the first part is what stands where nothing came from. In the rows that a reader would
-    write where there are some: reshape, transpose, slices, broadcast_to, concatenate, stack; else
-    as indices."""
+    """An array of the shape of `places`. Each place is an index into all `parts`, joined; the first
+    part is the value for positions that nothing was moved to. Uses the rows that a person would
+    write, if possible: reshape, transpose, slices, broadcast_to, concatenate, stack; otherwise
+    indices."""
     ends = np.cumsum([math.prod(shape_of(part)) for part in parts])
     used = np.unique(np.searchsorted(ends, places.ravel(), side="right"))
     inside = places.astype(np.int64)
@@ -246,7 +247,7 @@ def taken(parts: Sequence[Value], places: Array) -> Value:
 
 
 def _from_one(x: Value, places: Array) -> Value:
-    """What is taken from one array alone."""
+    """Numbers taken from a single array."""
     shape = shape_of(x)
     own = np.arange(math.prod(shape)).reshape(shape)
     if own.size == places.size and np.array_equal(own.ravel(), places.ravel()):
@@ -282,8 +283,8 @@ def _orders(
 
 
 def _index(shape: tuple[int, ...], places: Array) -> tuple[int | slice, ...] | None:
-    """The stretch of each axis that is met, with its step, or the number of an axis that the
-    result does not have; None where steps differ."""
+    """The slice of each axis, with its step, or the index on an axis that the result lacks; None if
+    steps differ."""
     found: list[int | slice] = []
     left = list(places.shape)  # of the result's axes: the last ones are those that are kept
     for size, met in reversed([*zip(shape, np.unravel_index(places.ravel(), shape), strict=True)]):
@@ -304,8 +305,8 @@ def _index(shape: tuple[int, ...], places: Array) -> tuple[int | slice, ...] | N
 def _without_axes(
     index: tuple[Any, ...], shape: tuple[int, ...], wanted: tuple[int, ...]
 ) -> tuple[Any, ...] | None:
-    """The index that gives the result of another one, of this shape, without some of its axes of
-    one number each; None where that is not what the wanted shape is."""
+    """The index that gives the result of another index, which has this shape, without some of its
+    axes of length one; None if the wanted shape is a different one."""
     if not all(isinstance(part, int | slice) for part in index):
         return None
     slices = sum(isinstance(part, slice) for part in index)
@@ -324,14 +325,15 @@ def _without_axes(
 
 
 def _written(reversed_index: list[int | slice]) -> tuple[int | slice, ...]:
-    """The index, without the whole axes at its end."""
+    """The index without full slices at its end."""
     while reversed_index and reversed_index[0] == slice(None):
         reversed_index.pop(0)
     return tuple(reversed(reversed_index))
 
 
 def _joined(parts: Sequence[Value], places: Array, starts: Sequence[Any]) -> Value | None:
-    """The parts whole, along an axis that they have or along a new one; else None."""
+    """The parts as wholes, joined along an existing axis or a new one; None if that is not the
+    result."""
     shapes = [shape_of(part) for part in parts]
     own = [
         np.arange(start, start + math.prod(shape)).reshape(shape)

@@ -1,5 +1,5 @@
-"""What every framework's convolutions and poolings are made of: windows that move over the last
-axes, and places that are taken together."""
+"""Windows that move over the last axes, and places that are reduced together: the building blocks
+of all frameworks' convolutions and poolings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def convolution(
     groups: int,
 ) -> Any:
     """x (n, c, *sizes) and weight (o, c / groups, *kernel) over any number of axes. `padding` is
-    before and after; fewer than none cuts some off."""
+    the width before and after; negative widths cut off."""
     how = {"stride": tuple(strides), "dilation": tuple(dilation), "groups": groups}
     spatial = weight.ndim - 2
     if spatial <= 2 and all(0 <= before == after for before, after in padding):
@@ -45,7 +45,7 @@ def convolution(
 
 
 def spread(x: Any, dilation: Sequence[int]) -> Any:
-    """Zeros between the elements along the last axes."""
+    """Inserts zeros between the elements along the last axes."""
     first = x.ndim - len(dilation)
     for axis, step in enumerate(dilation, first):
         if step > 1:
@@ -57,7 +57,7 @@ def spread(x: Any, dilation: Sequence[int]) -> Any:
 
 
 def padded(x: Any, padding: Sequence[tuple[int, int]], value: float = 0.0) -> Any:
-    """x with so many numbers before and after along each axis; fewer than none cut some off."""
+    """x with this many numbers before and after along each axis; negative widths cut off."""
     inner = tuple(
         slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(padding, x.shape, strict=True)
     )
@@ -74,7 +74,7 @@ def windows_of(
     padding: Sequence[tuple[int, int]],
     dilation: Sequence[int],
 ) -> list[Windows]:
-    """Along each axis all windows that fit into it and its padding."""
+    """For each axis, all windows that fit into it and its padding."""
     tables = []
     geometry = zip(sizes, window, strides, padding, dilation, strict=True)
     for n, k, step, (before, after), wide in geometry:
@@ -84,13 +84,13 @@ def windows_of(
 
 
 def starting(starts: Sequence[int], size: int, kernel: int, dilation: int) -> Windows:
-    """-1 where the window stands over what is no element."""
+    """The places of each window; -1 for places outside of the array."""
     reach = [dilation * k for k in range(kernel)]
     return [[i + k if 0 <= i + k < size else -1 for k in reach] for i in starts]
 
 
 def joined(axes: Sequence[Windows], sizes: Sequence[int]) -> Windows:
-    """The windows over all axes, in places of the array of these sizes, flattened."""
+    """The windows over all axes, as places in the flattened array with these sizes."""
     found: Windows = [[0]]
     for windows, size in zip(axes, sizes, strict=True):
         found = [
@@ -101,7 +101,7 @@ def joined(axes: Sequence[Windows], sizes: Sequence[int]) -> Windows:
 
 
 def pooled(x: Any, tables: Sequence[Windows], reduce: str) -> Any:
-    """What the windows take, reduced; padding is left out."""
+    """The elements of each window, reduced. Padding is left out."""
     spatial = len(tables)
     outer, sizes = x.shape[: x.ndim - spatial], x.shape[x.ndim - spatial :]
     windows = [[i for i in window if i >= 0] for window in joined(tables, sizes)]
@@ -110,7 +110,7 @@ def pooled(x: Any, tables: Sequence[Windows], reduce: str) -> Any:
 
 
 def of_groups(pool: Any, groups: Sequence[Sequence[int]], reduce: str) -> Any:
-    """Along the last axis each group of places reduced: "sum", "mean", "prod", "max" or "min"."""
+    """Each group of places along the last axis, reduced: "sum", "mean", "prod", "max" or "min"."""
     counts = np.array([len(group) for group in groups])
     longest = max(counts, default=0)
     if reduce in ("max", "min"):  # the first one again, which changes no extreme
