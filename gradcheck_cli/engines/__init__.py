@@ -1,3 +1,3 @@
-"""The engines behind one protocol, found through entry points (`registry`): one package a
-framework, with the same inner file names; `kit`, `layer` and `trace` have what they share.
-"""
+"""The engines, which share one protocol and are found through entry points (`registry`). There is
+one package for each framework, with the same inner file names; `kit`, `layer` and `trace` have
+shared code."""

@@ -1,4 +1,4 @@
-"""Whether an engine, which may be a stranger's, answered what it was asked."""
+"""Checks whether the answer of an engine, possibly a plug-in, fits the question."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gradcheck_cli.engines.errors import EngineFault, WrongKind
 
 
 def evaluation(answer: object, problem: Problem, engine: str) -> Evaluation:
-    """The answer to a problem. Raises EngineFault where it is none."""
+    """The answer to a problem. Raises EngineFault if it is not an answer to it."""
     if not isinstance(answer, Evaluation):
         raise EngineFault(f"it answers with {_kind(answer)}, not with an Evaluation")
     told = (answer.engine, answer.dtype, answer.rounding, answer.mode)
@@ -46,7 +46,7 @@ def _gradient(gradient: object, problem: Problem, name: str) -> None:
 
 
 def training(answer: object, problem: TrainingProblem, engine: str) -> Training:
-    """The answer to a training. Raises EngineFault where it is none."""
+    """The answer to a training problem. Raises EngineFault if it is not an answer to it."""
     if not isinstance(answer, Training) or (answer.engine, answer.dtype) != (engine, problem.dtype):
         words = f"{engine} in {problem.dtype}"
         raise EngineFault(f"it answers with {_kind(answer)}, not with the Training of {words}")
@@ -73,7 +73,7 @@ def _array(what: str, value: object, shape: tuple[int, ...]) -> None:
 
 
 def _shape(problem: Problem, name: str) -> tuple[int, int]:
-    """Of a block of the Jacobian or of the Hessian (`Projection`)."""
+    """The shape of a block of the Jacobian or of the Hessian (`Projection`)."""
     rows, columns = problem.projection.rows, problem.projection.columns or {}
     if problem.mode == "reverse":
         return _size(problem) if rows is None else len(rows), np.size(problem.values[name])

@@ -1,4 +1,4 @@
-"""What an engine is."""
+"""The interface of an engine."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ EVERY_DTYPE = ("float16", "bfloat16", "float32", "float64")
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A program outside Python that an engine needs: any one of `programs`, found on the PATH.
+    """A program outside of Python that an engine needs: any of `programs`, found on the PATH.
 
-    `what` names it in a sentence ("a C++ compiler"), `install` is what a user types to get it. A
-    `variable` of the environment, where it is set, says which command it is.
+    `what` is its name in a sentence ("a C++ compiler"), `install` the command that installs it. If
+    the environment variable `variable` is set, it gives the command.
     """
 
     what: str
@@ -43,7 +43,7 @@ class Tool:
 
     @property
     def wanted(self) -> str:
-        """`what`, and which one where the variable says so."""
+        """`what`, and the command if the variable gives it."""
         told = " ".join(self._told())
         return f"{self.what} (${self.variable} is `{told}`)" if told else self.what
 
@@ -51,8 +51,8 @@ class Tool:
         return _words(os.environ.get(self.variable, "")) if self.variable else []
 
     def command(self) -> list[str] | None:
-        """The program's path, and arguments that the variable may have; None where it is not
-        here."""
+        """The path of the program, and arguments that the variable may have; None if it is not
+        installed."""
         told = self._told()
         for name in told[:1] or self.programs:
             if found := shutil.which(name):
@@ -77,16 +77,15 @@ def _words(command: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What an engine can do, stated without importing its framework.
+    """The capabilities of an engine, available without importing its framework.
 
-    `remark` says of an engine that is unlike the others what its numbers are.
-    `distributions` are the names under which package indexes know the framework (the first that is
-    installed counts; an engine that is part of gradcheck itself has none). `modes` are first-order;
-    `orders` says up to which order they nest. `install` is the line that a user types. An engine
-    that is not `by_default` runs only where it is named. `layers`: it takes layers that users wrote
-    in its framework. `kernels` is the module that states operations of the framework in rows of the
-    op table (`engines/trace/kernel_rows.py`). `stages` are those of its compiler, from nothing
-    compiled to everything.
+    `remark` describes the numbers of an unusual engine. `distributions` are the names of the
+    framework in package indexes (the first installed one counts; an engine that is part of
+    gradcheck has none). `modes` are first-order; `orders` says up to which order they nest.
+    `install` is the command for the user. An engine that is not `by_default` only runs if it is
+    named. `layers`: it takes layers written in its framework. `kernels` is the module that restates
+    operations of the framework in rows of the op table (`engines/trace/kernel_rows.py`). `stages`
+    are those of its compiler, from nothing compiled to everything.
     """
 
     name: str
@@ -106,18 +105,19 @@ class Capabilities:
 
 @runtime_checkable
 class Engine(Protocol):
-    """Answers one question: this program, these values, this dtype and mode: outputs and gradients.
+    """Answers one question: the outputs and gradients of this program, at these values, in this
+    dtype and mode.
 
-    The module of an engine must import cheaply: its framework is imported in `load`, which is
-    called once, in the engine's worker process. `evaluate` and `train` never raise for a fault of
-    the problem or of the framework; they answer with a `Failure`.
+    Importing the module of an engine must be cheap. Its framework is imported in `load`, which is
+    called once in the worker process of the engine. `evaluate` and `train` never raise because of
+    the problem or the framework; they answer with a `Failure`.
     """
 
     capabilities: ClassVar[Capabilities]
 
     def place(self, placement: Placement) -> None:
-        """Where it is to compute, and how; called before `load` where that is not the CPU, and only
-        with a device whose kind is among `capabilities.devices`."""
+        """Sets where and how to compute. Called before `load` for devices other than the CPU, and
+        only for kinds in `capabilities.devices`."""
         ...
 
     def load(self) -> str:
@@ -125,15 +125,16 @@ class Engine(Protocol):
         ...
 
     def operations(self) -> frozenset[str]:
-        """The rows of the op table that this engine has, by name. Callable before `load`."""
+        """The rows of the op table that this engine has, by name. May be called before `load`."""
         ...
 
     def remarks(self) -> Mapping[str, str]:
-        """Why it lacks a row, or in what it falls short of one, by name. Callable before `load`."""
+        """Why it lacks a row, or the limitations of one, by name. May be called before `load`."""
         ...
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
-        """Why this engine cannot run the program in this mode, or None. Callable before `load`."""
+        """Why this engine cannot run the program in this mode, or None. May be called before
+        `load`."""
         ...
 
     def evaluate(self, problem: Problem) -> Evaluation: ...
@@ -141,14 +142,14 @@ class Engine(Protocol):
     def train(self, problem: TrainingProblem) -> Training: ...
 
     def subject(self, request: SubjectRequest) -> Subject:
-        """A user's layer, bound to its inputs. Raises `Unsupported` where `capabilities.layers` is
-        false, `EngineFault` where the layer cannot be bound, and what the user's code raises.
-        Callable without `load`, in whatever process."""
+        """A user's layer, bound to its inputs. Raises `Unsupported` if `capabilities.layers` is
+        false, `EngineFault` if the layer cannot be bound, and what the user's code raises. May be
+        called without `load`, in any process."""
         ...
 
     def plainly(self) -> AbstractContextManager[None]:
-        """The framework's modes as they are when a process starts, whatever the caller is in the
-        midst of (`torch.no_grad`). For layers in the caller's own process."""
+        """Inside the block, the modes of the framework are those of a new process, whatever the
+        caller has set (`torch.no_grad`). For layers in the caller's own process."""
         ...
 
     def close(self) -> None:
@@ -157,7 +158,8 @@ class Engine(Protocol):
 
 
 def make(target: str) -> Engine:
-    """An instance of the engine "module:Class". Raises whatever importing and making it raises."""
+    """An instance of the engine "module:Class". Raises whatever importing and instantiating it
+    raises."""
     module, _, attribute = target.partition(":")
     engine: Engine = getattr(importlib.import_module(module), attribute)()
     return engine

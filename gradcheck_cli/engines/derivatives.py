@@ -1,4 +1,4 @@
-"""First derivatives of functions of a framework's arrays: vjp and jvp, for formulas and layers."""
+"""First derivatives of functions of a framework's arrays, vjp and jvp, for formulas and layers."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ TangentOf = Callable[[Any], Any]
 
 @traceable_dataclass(frozen=True, slots=True, eq=False)
 class Closure:
-    """A function with the arrays that it reads. `code` is called with them first; it equals all
-    code that does the same, so that a framework which compiles functions does so once for arrays
+    """A function together with the arrays that it reads, which are the first arguments of `code`.
+    Equal `code` computes the same, so a framework that compiles functions does so once for arrays
     of the same shapes. `marks`: it calls its `Mark`."""
 
     code: Callable[..., Any]
@@ -51,22 +51,22 @@ class Closure:
 
 
 class VJPFunction(Protocol):
-    """The vector-Jacobian product of a function at a point. May be called many times."""
+    """The vjp of a function at a point. May be called many times."""
 
     def __call__(self, cotangents: Sequence[Any], again: bool = False) -> list[Any]:
-        """One gradient for each source, None where there is none. `cotangents` has one for each
-        target, None for a target that is not used. With `again` the gradients can be differentiated
-        themselves."""
+        """One gradient for each source, None if there is none. `cotangents` has one for each
+        target, None for a target that is not used. With `again` the gradients can be
+        differentiated."""
         ...
 
     def with_marked(self, cotangents: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
-        """The gradients, and from the same pass the cotangents of the marked arrays, by number;
-        None, or no entry, where none arrives."""
+        """The gradients, and the cotangents of the marked arrays by number, from the same pass. A
+        mark without a cotangent is None or missing."""
         ...
 
 
 class Derivatives(Protocol):
-    """What derivatives of functions need of a framework, in one dtype."""
+    """The functions of a framework, in one dtype, that derivatives need."""
 
     def array(self, values: Array) -> Any:
         """Floats in the dtype, integers as int64, booleans unchanged."""
@@ -79,17 +79,17 @@ class Derivatives(Protocol):
     def dtype_of(self, array: Any) -> str: ...
 
     def vjp(self, function: Function, sources: Sequence[Any]) -> tuple[list[Any], Any, VJPFunction]:
-        """The function's targets at the sources, the rest of its results, and its vjp."""
+        """The targets of the function at the sources, the rest of its results, and its vjp."""
         ...
 
     def jvp(self, function: Movable, primals: Arrays, tangents: Arrays) -> Moved:
-        """The function's targets, their tangents (None where none arrives), and the rest. A primal
-        whose tangent is None does not move."""
+        """The targets of the function, their tangents (None if there is none), and the rest. A
+        primal with tangent None is constant."""
         ...
 
     def nested(self) -> AbstractContextManager[Any]:
-        """Meanwhile a jvp can be differentiated, by a vjp or another jvp; what a function gives
-        beside its targets is arrays then."""
+        """Inside the block, a jvp can be differentiated by a vjp or another jvp. Results of
+        functions other than their targets must be arrays."""
         ...
 
 
@@ -97,24 +97,24 @@ class Tape(Protocol):
     def gradient(
         self, targets: Arrays, sources: Arrays, cotangents: Arrays, again: bool
     ) -> list[Any]:
-        """As `VJPFunction`; every target has a cotangent. May be called many times."""
+        """As `VJPFunction`, but every target has a cotangent. May be called many times."""
         ...
 
 
 class TapeFramework:
-    """A framework that records what it computes: vjp and jvp from two contexts. One with a single
-    mode needs one of them."""
+    """A framework that records computations: vjp and jvp come from two context managers. A
+    framework with a single mode only needs one."""
 
     compiles = False
 
     def tape(self, sources: Sequence[Any]) -> AbstractContextManager[tuple[Tape, list[Any]]]:
-        """Records what is computed from the arrays that it gives in place of the sources."""
+        """Records computations with the arrays that it returns in place of the sources."""
         raise NotImplementedError
 
     def tangent(
         self, primals: Sequence[Any], tangents: Sequence[Any]
     ) -> AbstractContextManager[tuple[list[Any], TangentOf]]:
-        """Within the context, what is computed from the first result carries tangents."""
+        """Inside the block, computations with the first result carry tangents."""
         raise NotImplementedError
 
     def nested(self) -> AbstractContextManager[Any]:
@@ -138,7 +138,7 @@ class TapeFramework:
 
 
 class TapeVJP:
-    """The vjp that a tape gives."""
+    """The vjp of a tape."""
 
     def __init__(
         self, tape: Tape, targets: list[Any], sources: list[Any], marked: dict[int, Any]
@@ -157,7 +157,7 @@ class TapeVJP:
         return found[:count], dict(zip(self._marked, found[count:], strict=True))
 
     def reaches(self, arrays: Sequence[Any]) -> list[bool]:
-        """Whether some of these arrays, which were computed on the way, depend on each source."""
+        """Whether some of these intermediate arrays depend on each source."""
         return [g is not None for g in self._tape.gradient(arrays, self._sources, arrays, False)]
 
     def _gradient(self, arrays: Sequence[Any], cotangents: Sequence[Any], again: bool) -> list[Any]:
@@ -170,15 +170,15 @@ class TapeVJP:
 
 
 def gradient_of(fw: Derivatives, function: Composed, cotangents: Arrays) -> Composed:
-    """vjp(cotangents) as a function of the primals, which can be differentiated. Its rest is that
-    of the function, or else the function's targets; of one with marks, in a pair with the
-    cotangents of what is marked."""
+    """vjp(cotangents) as a function of the primals, which can be differentiated. Its rest is the
+    rest of the function, or else the targets of the function; with marks, it is a pair of that and
+    the cotangents of the marked arrays."""
     return _derivative(_gradients, fw, function, cotangents)
 
 
 def tangent_of(fw: Derivatives, function: Composed, tangents: Arrays) -> Composed:
-    """jvp(tangents) as a function of the primals, which can be differentiated in
-    `Derivatives.nested`; its rest is as that of `gradient_of`."""
+    """jvp(tangents) as a function of the primals, which can be differentiated inside of
+    `Derivatives.nested`. Its rest is as in `gradient_of`."""
     return _derivative(_tangents, fw, function, tangents)
 
 
@@ -201,7 +201,7 @@ def _tangents(
 def _derivative(
     derived: Callable[..., Targets], fw: Derivatives, function: Composed, given: Arrays
 ) -> Composed:
-    """That of a closure is one, too."""
+    """The derivative of a function; for a closure it is a closure, too."""
     if not isinstance(function, Closure):
         return partial(derived, fw, function, given)
     count = len(function.arrays)
@@ -213,8 +213,8 @@ def _derivative(
 
 @traceable_dataclass(frozen=True, slots=True)
 class _DerivativeCode:
-    """The code of a derivative of what some code computes. `given` are the names of its cotangents
-    or tangents among the arrays, None for one that there is not."""
+    """The code of the derivative of some code. `given` are the names of its cotangents or tangents
+    among the arrays, None for missing ones."""
 
     derived: Callable[..., Targets]
     fw: Derivatives
@@ -235,8 +235,8 @@ def _marks(function: Composed) -> bool:
 def double_vjp(
     fw: Derivatives, function: Composed, primals: Arrays, cotangents: Arrays, tangents: Arrays
 ) -> list[Any]:
-    """d <vjp(cotangents), tangents> / d cotangent, which is the jvp of the tangents: one array a
-    target, None where there is none."""
+    """d <vjp(cotangents), tangents> / d cotangent, which is the jvp of the tangents: one array for
+    each target, None if there is none."""
 
     def gradients(bars: Sequence[Any], _: Any = None) -> Targets:
         _, _, vjp = fw.vjp(function, primals)
@@ -249,7 +249,8 @@ def double_vjp(
 def reverse_over_reverse(
     fw: Derivatives, function: Composed, primals: Arrays, cotangents: Arrays, tangents: Arrays
 ) -> list[Any]:
-    """d <vjp(cotangents), tangents> / d primal: one array a primal, None where there is none."""
+    """d <vjp(cotangents), tangents> / d primal: one array for each primal, None if there is
+    none."""
     gradients = gradient_of(fw, function, cotangents)
 
     def used(moved: Arrays, mark: Any) -> Targets:
@@ -281,7 +282,7 @@ def reverse_over_forward(
 def forward_over_forward(
     fw: Derivatives, function: Composed, primals: Arrays, firsts: Arrays, tangents: Arrays
 ) -> list[Any]:
-    """The derivative of jvp(tangents) along `firsts`: one array a target, None where there is
+    """The derivative of jvp(tangents) along `firsts`: one array for each target, None if there is
     none."""
     with fw.nested():
         return fw.jvp(tangent_of(fw, function, tangents), primals, firsts)[1]

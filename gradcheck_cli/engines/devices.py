@@ -1,4 +1,4 @@
-"""Which devices this machine has, found out without importing a framework."""
+"""Finds the devices of this machine without importing a framework."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ HELP = (
 
 
 def require(wanted: Placement) -> None:
-    """Raises UsageError where this machine has no such device, and says what it has."""
+    """Raises UsageError with the available devices if this machine lacks the device."""
     lack = lacking(wanted)
     if lack:
         raise UsageError(f"there is no device `{wanted.device}` here: {lack}", HELP)
 
 
 def lacking(wanted: Placement) -> str:
-    """Why there is no such device; empty where there is one."""
+    """Why there is no such device; empty if there is one."""
     if wanted.kind != "cuda":
         return ""
     found, reason = cuda_devices()
@@ -34,7 +34,8 @@ def lacking(wanted: Placement) -> str:
 
 @cache
 def cuda_devices() -> tuple[int, str]:
-    """How many CUDA devices there are (CUDA_VISIBLE_DEVICES hides some), and why there is none.
+    """The number of CUDA devices (CUDA_VISIBLE_DEVICES hides some), and the reason if there is
+    none.
 
     Asks the driver (CUDA Driver API, cuInit and cuDeviceGetCount), as frameworks do.
     """

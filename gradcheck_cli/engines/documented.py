@@ -1,7 +1,9 @@
-"""Where frameworks approximate a row of the op table, in their own words and as a formula.
+"""Approximations of rows of the op table that frameworks document, in their own words and as
+formulas.
 
-Each formula is what the framework differentiates: its gradients, to every order that is stated,
-are the framework's. What is frozen (`stop_gradient`) has the derivative that stands beside it.
+Each formula is the function that the framework differentiates: its gradients, to every order that
+is given, are those of the framework. Frozen parts (`stop_gradient`) have the derivative that stands
+beside them.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from gradcheck_cli.domain.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Approximation:
-    """`formula` is over the arrays of the row; a keyword `reduction` of the row applies to it."""
+    """`formula` is a formula of the arrays of the row. A keyword `reduction` of the row applies to
+    it."""
 
     formula: str
     says: str

@@ -1,5 +1,5 @@
-"""Where engines are registered: the entry points `gradcheck.engines`. Imports the standard library
-only."""
+"""Reads the entry points `gradcheck.engines`, where engines are registered. Imports the standard
+library only."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ REFERENCE = "gradcheck_cli.engines.reference.engine:ReferenceEngine"
 
 @cache
 def claims() -> Mapping[str, tuple[str, ...]]:
-    """Every "module:Class" by the name that it is registered under, ours first. The scan takes as
-    long as a small run."""
+    """Every "module:Class" by its registered name, ours first. The scan takes as long as a small
+    run."""
     from importlib import metadata
 
     found: dict[str, dict[str, None]] = {}
@@ -27,5 +27,5 @@ def claims() -> Mapping[str, tuple[str, ...]]:
 
 @cache
 def targets() -> Mapping[str, str]:
-    """The one that is used, by the engine's name."""
+    """The target that is used for each name."""
     return {name: values[0] for name, values in claims().items()}

@@ -1,4 +1,4 @@
-"""What engines raise: failures that they recognise, and the node at which one happened."""
+"""The exceptions of engines: recognised failures, and the node at which one happened."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gradcheck_cli.domain.place import Place
 
 
 class EngineFault(Exception):
-    """A failure that the engine recognises itself; its attributes are those of `Failure`."""
+    """A failure that the engine recognises. Its attributes are those of `Failure`."""
 
     kind: FailureKind = "raised"
     detail: str = ""
@@ -15,13 +15,13 @@ class EngineFault(Exception):
 
 
 class Unsupported(EngineFault):
-    """The framework cannot express this op, dtype or mode. The message names it."""
+    """The framework lacks this operation, dtype or mode. The message names it."""
 
     kind: FailureKind = "unsupported"
 
 
 class SpecMistake(EngineFault):
-    """What the spec says of a layer does not fit it. The message says how, `detail` what would."""
+    """A key of the spec does not fit the layer. The message says how, `detail` what would fit."""
 
     def __init__(self, message: str, detail: str = "") -> None:
         super().__init__(message)
@@ -29,13 +29,13 @@ class SpecMistake(EngineFault):
 
 
 class WrongKind(EngineFault):
-    """A gradient has another shape or dtype than what it belongs to. The message names both."""
+    """A gradient has another shape or dtype than its leaf. The message names both."""
 
     kind: FailureKind = "wrong-shape"
 
 
 class WrongShape(WrongKind):
-    """A custom gradient has another shape than what it is the derivative of."""
+    """A custom gradient has another shape than its argument."""
 
     def __init__(
         self, function: str, argument: str, expected: tuple[int, ...], given: tuple[int, ...]
@@ -49,7 +49,7 @@ class WrongShape(WrongKind):
 
 
 class NodeFault(Exception):
-    """What the framework raised (`__cause__`) while node `index` of the program was being run."""
+    """The framework raised `__cause__` while node `index` of the program was running."""
 
     def __init__(self, index: int) -> None:
         super().__init__(f"node {index}")

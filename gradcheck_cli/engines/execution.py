@@ -1,10 +1,10 @@
-"""What an engine executed: a straight-line program of its own operations.
+"""The operations that an engine executed, as a straight-line program.
 
-An engine's recorder writes down every operation of one run, forward pass and derivative alike, with
-the arrays that it took and gave. The list can be run again from any place, in the dtype, in float64
-or exactly (`shadow`, `promotion`), without the engine's tape: what a tape or an accumulator does is
-in the list already. Where a derivative chooses its operations by the numbers (torch's `prod`), a
-second run keeps to the choice of the first.
+The recorder of an engine records every operation of one run, forward pass and derivative alike,
+with its arguments and results. The record can be repeated from any place, in the dtype, in float64
+or exactly (`shadow`, `promotion`), without the engine's tape, because all operations of the tape
+are part of it. If a derivative chooses its operations by the numbers (torch's `prod`), a repetition
+keeps the choice of the first run.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def _is_complex(dtype: Any) -> bool:
 
 @dataclass(slots=True)
 class Slot:
-    """A value of the run. `structural` is an array that was made of nothing (`zeros_like`): its
-    zeros are no results, and stay 0 beside an infinity."""
+    """A value of the run. `structural`: the array was made from nothing (`zeros_like`), so its
+    zeros are not results, and stay 0 when multiplied by infinity."""
 
     native: Native
     format: FloatFormat | None
@@ -83,20 +83,20 @@ class Step:
 
 
 class Conversions(Protocol):
-    """Between a framework's arrays and NumPy's."""
+    """Conversions between the arrays of a framework and NumPy."""
 
     def numpy(self, array: Native) -> Array:
         """Floats exactly, in float64; complex numbers as pairs along a last axis; integers and
-        booleans as they are."""
+        booleans unchanged."""
         ...
 
     def native(self, values: Array, like: Native) -> Native:
-        """The numbers (float64 holds them) as an array of the dtype of `like`."""
+        """The numbers, which float64 can hold, as an array with the dtype of `like`."""
         ...
 
 
 class Arrays:
-    """The `Conversions` of what is NumPy's already, or reads as such."""
+    """The `Conversions` of arrays that are, or can be read as, NumPy arrays."""
 
     def numpy(self, array: Native) -> Array:
         return as_numbers(np.asarray(array))
@@ -109,9 +109,9 @@ class Arrays:
 
 @dataclass(slots=True)
 class Execution:
-    """One recorded run. `target` is the slot of the traced derivative, `place` the index of the
-    traced entry in it, flattened; `output` is the slot of the program's output. By the numbers of
-    the slots in `deciding` a branch or the turns of a loop were chosen."""
+    """One recorded run. `target` is the slot of the traced derivative, `place` the flat index of
+    the traced entry in it; `output` is the slot of the program's output. The numbers of the slots
+    in `deciding` chose a branch or the number of turns of a loop."""
 
     conversions: Conversions
     slots: list[Slot] = field(default_factory=list)
@@ -155,8 +155,7 @@ class Execution:
         return found[::-1]
 
     def again(self, moved: Mapping[int, Native], needed: Iterable[int]) -> dict[int, Native]:
-        """What slots have where some are `moved`: these, and all that the `needed` steps make of
-        them."""
+        """The values of slots if some are `moved`: these, and the results of the `needed` steps."""
         found = dict(moved)
         for place in needed:
             step = self.steps[place]
@@ -167,32 +166,32 @@ class Execution:
 
 
 class Recorder(Protocol):
-    """Writes down what a function executes."""
+    """Records the operations that a function executes."""
 
     execution: Execution
 
     def record(
         self, function: Callable[..., list[Any]], arrays: Sequence[Native]
     ) -> list[int | None]:
-        """Runs the function on the arrays, and gives the slots of its results; None for a result
-        that is None, or that no recorded operation gave."""
+        """Runs the function on the arrays, and returns the slots of its results; None for a result
+        that is None, or that no recorded operation computed."""
         ...
 
     def enter(self, node: int) -> None:
-        """What follows runs on behalf of this node of the program."""
+        """The following operations belong to this node of the program."""
         ...
 
     def leave(self, node: int, value: Any) -> Any:
-        """The node has this value, which is handed back."""
+        """The node has this value, which is returned."""
         ...
 
     def derive(self) -> None:
-        """What follows is the backward pass."""
+        """The following operations are the backward pass."""
         ...
 
 
 class Observer(ABC):
-    """A recorder that sees operations while they run, on behalf of its `node`."""
+    """A recorder that sees operations while they run for its `node`."""
 
     node: int | None = None
     backward = False
@@ -201,7 +200,7 @@ class Observer(ABC):
         self.node = node
 
     def leave(self, node: int, value: Any) -> Any:
-        """Nothing is done: an operation's node is known when it runs."""
+        """Returns the value: the node of an operation is known when it runs."""
         return value
 
     def derive(self) -> None:
@@ -217,11 +216,12 @@ class Observer(ABC):
 
     @abstractmethod
     def watch(self, array: Native) -> Native:
-        """The array, as it must be handed to the framework to be known in the record."""
+        """The array in the form in which the framework must receive it to be known in the
+        record."""
 
     @abstractmethod
     def slot_of(self, array: Native) -> int | None:
-        """The slot of an array that a recorded operation gave, or that was watched."""
+        """The slot of an array that was watched, or that a recorded operation computed."""
 
     def record(
         self, function: Callable[..., list[Any]], arrays: Sequence[Native]
@@ -232,13 +232,13 @@ class Observer(ABC):
 
 
 def as_high(values: Array) -> Array:
-    """Floats in float64; bfloat16's too."""
+    """Floats in float64, including bfloat16."""
     return values if values.dtype.kind in "biuO" else values.astype(np.float64)
 
 
 def format_named(name: str) -> FloatFormat | None:
-    """The format of a dtype by its name; of complex numbers, that of their parts. None for
-    integers, booleans and the like."""
+    """The format of a dtype by its name; for complex dtypes, the format of their parts. None for
+    integers, booleans and others."""
     return FORMATS.get(_OF_PARTS.get(name, name))
 
 

@@ -1,6 +1,6 @@
-"""Plain difference quotients, to look at: what a derivative is when it is computed that way.
+"""Plain difference quotients, to show what a derivative computed in this way looks like.
 
-The truth never comes from here (`truth.numerics.differences` extrapolates, with error bars).
+They are never used as the truth (`truth.numerics.differences` extrapolates, with error bars).
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ class FiniteDifferenceEngine(AnsweringEngine):
 
 
 def usual_step(dtype: str, scheme: Scheme, size: Array) -> Array:
-    """sqrt(eps) or cbrt(eps) at numbers of this size, and at 1 where they are smaller: there
-    truncation and rounding are about as large as each other (Press et al., Numerical Recipes, 3rd
-    ed. 2007, section 5.7). A power of two, so that it is exact."""
+    """sqrt(eps) or cbrt(eps) times the size of the numbers, or times 1 if they are smaller. At this
+    step truncation and rounding errors are about equal (Press et al., Numerical Recipes, 3rd ed.
+    2007, section 5.7). A power of two, so that it is exact."""
     root = 3 if scheme == "central" else 2
     scale = np.maximum(1.0, np.where(np.isfinite(size), np.abs(size), 1.0))
     exponent = math.log2(2 * FORMATS[dtype].unit_roundoff) / root + np.log2(scale)
@@ -92,8 +92,8 @@ def usual_step(dtype: str, scheme: Scheme, size: Array) -> Array:
 
 
 def _directions(problem: Problem, name: str) -> Iterator[tuple[Array, float]]:
-    """Each with its step: as stated, else the usual one of the entry, or of the largest entry where
-    a direction moves all of them."""
+    """Each direction with its step: the given one, or the default for the size of the entry, or of
+    the largest entry if the direction moves all of them."""
     x, wanted = np.asarray(problem.values[name], dtype=np.float64), problem.difference
     usual = usual_step(problem.dtype, wanted.scheme, x)
     steps = usual if wanted.step is None else np.full(x.shape, wanted.step)

@@ -1,5 +1,5 @@
-"""Which engines there are. All come from the entry points `gradcheck.engines`, ours too; only the
-reference engine, part of gradcheck itself, is known without them."""
+"""The registered engines. All come from the entry points `gradcheck.engines`, including ours; only
+the reference engine, part of gradcheck itself, is known without them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ _PARTS = ("capabilities", *sorted(n for n in vars(Engine) if not n.startswith("_
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """An engine that somebody registered.
+    """A registered engine.
 
-    `target` is "module:Class". `version` is that of its framework, or None where the framework is
-    not installed. `engine` was made without importing the framework; it is None, and `fault` says
-    why in a sentence, where the entry point itself is broken. `rivals` are other targets that claim
-    the name; they are not used.
+    `target` is "module:Class". `version` is that of its framework, None if it is not installed.
+    `engine` is made without importing the framework. If the entry point is broken it is None, and
+    `fault` says why. `rivals` are other targets with the same name; they are not used.
     """
 
     name: str
@@ -35,27 +34,27 @@ class Registered:
 
     @property
     def installed(self) -> bool:
-        """Whether it can run: the framework is here, and so are the tools that it needs."""
+        """Whether it can run: its framework and the tools that it needs are installed."""
         return self.engine is not None and not self.missing
 
     @property
     def by_default(self) -> bool:
-        """Whether it runs where no engine is named."""
+        """Whether it runs if no engine is named."""
         return self.engine is not None and self.engine.capabilities.by_default
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The stages of its compiler; none without one."""
+        """The stages of its compiler; empty without one."""
         return self.engine.capabilities.stages if self.engine else ()
 
     @property
     def install(self) -> str:
-        """The line that installs the framework; empty for a broken entry point."""
+        """The command that installs the framework; empty for a broken entry point."""
         return self.engine.capabilities.install if self.engine else ""
 
     @property
     def missing(self) -> tuple[tuple[str, str], ...]:
-        """What it needs and is not here: what that is, and the line that installs it."""
+        """The missing requirements, each with the command that installs it."""
         if self.engine is None:
             return ()
         framework = () if self.version is not None else ((f"`{self.name}`", self.install),)
@@ -95,7 +94,7 @@ def _register(name: str, target: str) -> Registered:
 
 
 def _fault(name: str, engine: object) -> str:
-    """Why what a stranger made is no engine of this name; empty where it is one."""
+    """Why an object of a plug-in is not an engine with this name; empty if it is."""
     lacking = [part for part in _PARTS if not hasattr(engine, part)]
     if lacking:
         return f"it is not a gradcheck_cli.engines.base.Engine: it lacks {', '.join(lacking)}"
@@ -120,9 +119,8 @@ def _fault(name: str, engine: object) -> str:
 
 
 class _Registry(Mapping[str, Registered]):
-    """Makes an engine when it is first requested, which reads its table of operations; and scans
-    the entry points when another is first requested than the reference engine, which is always
-    here."""
+    """Makes an engine when it is first requested, which reads its table of operations. Entry points
+    are scanned when the first engine other than the reference engine is requested."""
 
     def __init__(self) -> None:
         self._made: dict[str, Registered] = {}
@@ -148,8 +146,8 @@ class _Registry(Mapping[str, Registered]):
 
 
 def usual(registered: Mapping[str, Registered]) -> Iterator[str]:
-    """The engines that run when none is named, if they are installed. The entry points are
-    scanned when the first name is taken, and not before."""
+    """The engines that run if none is named and they are installed. Entry points are only scanned
+    when the first name is taken."""
     return (name for name, found in registered.items() if found.by_default)
 
 

@@ -1,4 +1,4 @@
-"""Attributes with other values for a while: how a framework, or a class of a user, is watched."""
+"""Replaces attributes for a while, to watch a framework or a class of the user."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 @contextmanager
 def temporarily(owner: Any, **attributes: Any) -> Iterator[None]:
-    """Inside the block the owner has these attributes; then those again that it had before."""
+    """Inside the block the owner has these attributes. Afterwards its previous ones are
+    restored."""
     before = {name: getattr(owner, name) for name in attributes}
     for name, value in attributes.items():
         setattr(owner, name, value)

@@ -1,4 +1,4 @@
-"""What was raised, for people: their own lines, and where it ended."""
+"""Exceptions for people: the lines of their own code, and where it ended."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _FOR_FORMULAS = (  # what stands beside the modules about layers in an engine's 
 
 
 def installed(path: Iterable[str]) -> tuple[str, ...]:
-    """Folders of this `path` (as in `sys.path`) that hold what nobody here wrote: the interpreter's
-    own, and those of other installations that a virtual environment is laid over."""
+    """Folders of this `path` (as in `sys.path`) with installed code: the interpreter's own, and
+    those of installations below a virtual environment."""
     own = {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")}
     others = {folder for folder in path if Path(folder).name in ("site-packages", "dist-packages")}
     return tuple(own | others)
@@ -65,8 +65,8 @@ _DUMPED = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.
 
 
 def as_failure(error: BaseException, *, ours: bool = False, who: str = "it") -> Failure:
-    """What was raised as a failure: an engine's fault as it says itself, anything else with a short
-    traceback; `ours` is said below, and `who` called sys.exit."""
+    """The exception as a failure: an engine's fault with its own words, all others with a short
+    traceback. `ours` is passed on to `short_traceback`; `who` called sys.exit."""
     words = _text_of(error).strip().splitlines()
     said = _cut(words[0].strip()) if words else ""
     if isinstance(error, EngineFault):
@@ -78,8 +78,8 @@ def as_failure(error: BaseException, *, ours: bool = False, who: str = "it") -> 
 
 
 def internal_failure(error: BaseException, what: str) -> Failure:
-    """What gradcheck's own code raised while it did `what`, as a failure; memory that ran out is
-    the machine's."""
+    """An exception of gradcheck's own code while it did `what`, as a failure. Exhausted memory is
+    reported as a limit of the machine."""
     if _is_exhausted(error):
         return as_failure(error, ours=True)
     message = f"{what}: {one_line(error)}; please report this bug in gradcheck"
@@ -87,9 +87,9 @@ def internal_failure(error: BaseException, what: str) -> Failure:
 
 
 def is_internal(error: BaseException) -> bool:
-    """Whether an exception, where user's code or a framework took part, began in gradcheck's own
-    code or in what that asked of NumPy. A framework's words for what it lacks (RuntimeError, and
-    what JAX says without its frames) are the framework's, and EngineFault is expected."""
+    """Whether an exception began in gradcheck's own code, or in NumPy called by it, and not in user
+    code or a framework. Errors of a framework about missing features (RuntimeError, and JAX errors
+    without frames) belong to the framework, and EngineFault is expected."""
     ours = _last_of_ours(error)
     if ours is None:
         return False
@@ -99,9 +99,8 @@ def is_internal(error: BaseException) -> bool:
 
 
 def is_of_our_line(error: BaseException) -> bool:
-    """Whether an exception began in a line of gradcheck that is wrong by itself, whatever it was
-    given by users and frameworks: it reads a name that nobody defined, an attribute, a key or an
-    index that is not there, or asserts what is false."""
+    """Whether an exception began in a line of gradcheck that is wrong independent of users and
+    frameworks: an undefined name, a missing attribute, key or index, or a failed assertion."""
     ours = _last_of_ours(error)
     if ours is None:
         return False
@@ -118,7 +117,7 @@ def is_of_our_line(error: BaseException) -> bool:
 
 
 def _last_of_ours(error: BaseException) -> TracebackType | None:
-    """Where an exception began, if that is a frame of ours, or of NumPy's for us."""
+    """The frame in which an exception began, if it is ours, or NumPy's called by ours."""
     if isinstance(error, EngineFault | RuntimeError | MemoryError):
         return None
     last, step = None, error.__traceback__
@@ -132,7 +131,8 @@ def _last_of_ours(error: BaseException) -> TracebackType | None:
 
 
 def raise_if_internal(error: BaseException) -> None:
-    """Raises the exception again where it is internal: it says nothing about the layer then."""
+    """Raises the exception again if it is internal, because it says nothing about the layer
+    then."""
     if is_internal(error):
         raise error
 
@@ -148,7 +148,7 @@ def where_it_runs(look: Callable[[], T], nothing: T) -> T:
 
 
 def _is_border(path: Path) -> bool:
-    """Whether a module of ours calls what users wrote: an exception that begins there is theirs."""
+    """Whether the module calls user code: an exception that begins there belongs to the user."""
     if not path.is_relative_to(_ENGINES):
         return False
     package, *rest = path.relative_to(_ENGINES).with_suffix("").parts
@@ -156,8 +156,8 @@ def _is_border(path: Path) -> bool:
 
 
 def without_lines(error: BaseException) -> bool:
-    """Whether a user's function raised that has no lines in Python: a built-in one, or one that
-    does not take these arguments."""
+    """Whether the exception was raised by a user's function without Python lines: a built-in, or a
+    function that does not accept these arguments."""
     frames = traceback.extract_tb(error.__traceback__)
     files = [(f.filename, f.name) for f in frames if not f.filename.startswith("<frozen")]
     return bool(files) and files[-1] == CALLED
@@ -171,13 +171,13 @@ def _text_of(error: BaseException) -> str:
 
 
 def _cut(line: str) -> str:
-    """A line that somebody can read: exceptions may hold whole arrays."""
+    """The line, shortened to a readable length, because exceptions may contain whole arrays."""
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
 
 
 def one_line(error: BaseException) -> str:
-    """The type of what was raised, and the first line of its message; two, if one announces the
-    other."""
+    """The type of the exception and the first line of its message; two lines if the first announces
+    the second."""
     text = _text_of(error)
     if within := _OF_KERAS.match(text) or _OF_A_GRAPH.match(text):
         text = within["said"]
@@ -196,9 +196,9 @@ def _is_exhausted(error: BaseException) -> bool:
 
 
 def short_traceback(error: BaseException, *, ours: bool = False) -> str:
-    """The last frames that are not ours, and the exception. Frames of libraries are left out where
-    there are others, but for the one in which it was raised. With `ours`, our own frames are shown
-    where there are no others: the mistake is in gradcheck then, unless the layer has no lines."""
+    """The last frames that are not ours, and the exception. Frames of libraries are left out if
+    there are others, except the one that raised. With `ours`, our own frames are shown if there are
+    no others, because the mistake is then in gradcheck, unless the layer has no lines."""
     everything = traceback.extract_tb(error.__traceback__)
     frames = [f for f in everything if not f.filename.startswith((OURS, "<frozen"))]
     # a dataclass of a framework is being made: no line of anybody
@@ -220,9 +220,9 @@ def short_traceback(error: BaseException, *, ours: bool = False) -> str:
 
 
 def short_dump(words: str) -> str:
-    """The last words of a process that crashed, or was asked where it is: faulthandler's dump of
-    every thread is cut down to the error and the frames that are not ours of the thread that it
-    struck, innermost first."""
+    """The end of the output of a process that crashed or was asked for its stack. faulthandler's
+    dump of all threads is reduced to the error, and the frames of the affected thread that are not
+    ours, innermost first."""
     lines = words.splitlines()
     start = _start_of_dump(lines)
     if start is None:
