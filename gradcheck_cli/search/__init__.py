@@ -1,26 +1,22 @@
-"""Search: every input of a domain where a gradient breaks, or a proof that there is none.
+"""Search: find the inputs of a domain where a gradient breaks, or prove that there are none.
 
 `searching` is a generator that yields questions for engines and is sent their answers. It takes a
-spec, and gives a `domain.search.Search` for each kind of failure. Its parts, from the bottom:
+spec and returns a `domain.search.Search` for each kind of failure. The modules, from the bottom:
 
 box         the domain as ordinals of the dtype
-batching    a program for many points at once
-budget      the time it may take
+budget      the time that a search may take
 probes      points where formulas break
-goals       the numbers on the way whose zeros and overflows are looked for, and points beside them
-truths      what is right at one point, enclosed, and which kinds fail there
+goals       intermediate numbers whose zeros and overflows are searched for, and points beside them
+kinds       the kinds of failure, with their codes
+estimates   answers at many points: an engine's, and an estimate of the right ones
+truths      the enclosed truth at one point, and the kinds that fail there
 runs        points on the engine, many at once or alone
-enclosed    numbers over boxes: an exact range, and a bound d |v| + a of the error
-rules       that of each row of arithmetic; function_rules and special_rules have functions,
-            array_rules has what chooses, moves and adds up
-facts       what the rules of single rows forget
-enclosing   a program over many boxes; faithful: which kernels round as they are restated
+enclosures  a program over many boxes: exact ranges, and bounds d |v| + a on errors
+slopes      what slopes over boxes say; bends: second derivatives over boxes
 proof       branch and bound over boxes of ordinals
 regions     where a kind fails: intervals over one number, boxes over several; reasons: why;
             together: all kinds in one call
-roundest    witnesses of few digits
-fixes       rewrites that are searched over the same domain
-codes       the findings of a run that are failures of each kind
+roundest    witnesses with few digits
 layers      layers, run by their own code
-answering   a search in the worker of its engine
+answering   a search in the worker of its engine, with rewrites that may be fixes
 """

@@ -1,4 +1,4 @@
-"""A search in the process of its engine, which says now and then what it knows."""
+"""Run a search in the process of its engine, with reports of progress and a search for fixes."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from gradcheck_cli.search.searching import Searching
 from gradcheck_cli.truth.batching import NotBatched, batched
 from gradcheck_cli.truth.plain import inlined
 
-FOR_FIXES = 0.3  # of the budget: for the search of fixes
-_SAYS_S = 0.25  # for a person who looks on
+FOR_FIXES = 0.3  # part of the budget for the search for fixes
+_SAYS_S = 0.25  # seconds between reports of progress
 _MOST = 6  # candidates that are searched
-_SAME: Enough = 2.0**-20  # part of a number: two forms of one function, in float64
-_SELDOM: Enough = 0.25  # part of the points: where a formula cancels, float64 has lost digits, too
+_SAME: Enough = 2.0**-20  # part of a number by which two forms of a function may differ in float64
+_SELDOM: Enough = 0.25  # part of the points that may differ more, because a formula cancels there
 
 
 def searched(
@@ -41,13 +41,14 @@ def searched(
     answer: Callable[[Any], Any],
     so_far: Callable[[SearchAnswer], None],
 ) -> SearchAnswer:
-    """What a search finds, where `answer` answers its questions."""
+    """Return the result of a search. `answer` answers its questions; `so_far` gets reports of
+    progress."""
     spec, name = request.spec, engine.capabilities.name
     if spec.implementations:
         with layer_searching(engine, request) as layer:
             return _found(layer, request, answer, so_far)
     domain = domain_of(spec.inputs, request.dtype)
-    assert domain is not None  # whoever asks has looked
+    assert domain is not None  # the caller has checked this
     searching = Searching(spec, name, domain, request.kinds, request.budget, request.seed)
     found = _found(searching, request, answer, so_far)
     failing = [one.witness.values for one in found.searches if one.witness is not None]
@@ -90,9 +91,9 @@ def best_fix(
     allowed: Budget,
     seed: int,
 ) -> Steps[SearchedFix | None]:
-    """The fix that fails in the fewest kinds, and in fewer than the formula, which has `witnesses`
-    of as many; None without one. All candidates share the time `allowed`, and are tried at the
-    witnesses first."""
+    """Return the fix that fails in the fewest kinds; None if none fails in fewer kinds than the
+    formula, which has one of `witnesses` for each. All candidates share the time `allowed`, and are
+    tried at the witnesses first."""
     fails_in, first = len(witnesses), np.stack([domain.point(one) for one in witnesses])
     best: SearchedFix | None = None
     chosen: tuple[Candidate, Searching] | None = None
@@ -122,7 +123,7 @@ def best_fix(
 
 
 def searched_fix(model: str, rules: tuple[str, ...], searches: Sequence[Search]) -> SearchedFix:
-    """What searches of the domain say of the formula `model`, which these rules made."""
+    """The results of searches of the domain for the formula `model`, which these rules made."""
     return SearchedFix(
         searches[0].engine,
         searches[0].dtype,
@@ -138,7 +139,7 @@ def _rank(fix: SearchedFix) -> tuple[int, int]:
 
 
 def _same(spec: Spec, candidate: Candidate, domain: Domain, seed: int) -> bool:
-    """Whether the values of both agree at all probes where both have one."""
+    """Check whether the values of both formulas agree at most probes where both have one."""
     points = probes(domain, (), np.random.default_rng(seed))[:BATCH]
     arrays = domain.arrays(domain.numbers(filled(points, BATCH)))
     try:

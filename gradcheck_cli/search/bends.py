@@ -1,8 +1,8 @@
-"""Bends: how far half an ulp of a searched number moves its own entry of the gradient, at least.
+"""Lower bounds on how far half an ulp of a searched number moves its own entry of the gradient.
 
-An error of 16 times as much is the problem's own (GC502). For element i that is u |x_i| times the
-size of d2f/dx_i2, one term of the sum over all inputs, and so at most the sum. The second
-derivative is written down as a program by the rules of the op table, and enclosed over boxes.
+An error of up to 16 times as much is the problem's own (GC502). For element i the move is u |x_i|
+times the size of d2f/dx_i2. This is one term of the sum over all inputs, so it is at most the sum.
+The second derivative is written as a program by the rules of the op table, and enclosed over boxes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gradcheck_cli.search.enclosures.enclosing import BoxProgram
 from gradcheck_cli.truth.batching import NotBatched
 from gradcheck_cli.truth.formulas.directional_program import NoDirectional, directional
 
-_MOST = 4  # elements: each has a program of its own, of a few times the operations
+_MOST = 4  # elements: each needs a program of its own, with a few times the operations
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Bend:
     program: BoxProgram
 
     def moves(self, domain: Domain, low: Ordinals, high: Ordinals) -> Array:
-        """|x| |d2f/dx2| over boxes (N, D), at least: shape (N,)."""
+        """A lower bound on |x| |d2f/dx2| over boxes (N, D): shape (N,)."""
         lows = domain.arrays(domain.numbers(low))
         highs = domain.arrays(domain.numbers(high))
         (found,) = self.program(lows, highs, len(low))
@@ -44,8 +44,8 @@ class Bend:
 
 
 def bends(program: Program, domain: Domain, wrt: tuple[str, ...], rounding: Rounding) -> list[Bend]:
-    """One for each searched element of a formula with one output; none where there are many, or no
-    second derivative is enclosed."""
+    """Return a `Bend` for each searched element of a formula with one output; none if there are too
+    many elements. Elements whose second derivative cannot be enclosed are left out."""
     if domain.size > _MOST or math.prod(program.result.shape) != 1:
         return []
     found = []
@@ -71,5 +71,5 @@ def _second(
         program, constants = step.program, {**constants, **step.constants}
     second = BoxProgram(program, constants, domain.format, rounding)
     low, high = (domain.arrays(domain.numbers(end[None])) for end in (domain.low, domain.high))
-    second(low, high, 1)  # raises, where a rule does not hold for its keywords
+    second(low, high, 1)  # raises if a rule does not hold for its keywords
     return second

@@ -1,7 +1,7 @@
 """The domain of a search as a box of ordinals: numbers of the dtype, counted from 0.
 
-The ordinal of a number is how many numbers of its format lie between it and 0, negative below 0;
--0.0 and 0.0 share one. A point is a row of D ordinals, one for each searched element.
+The ordinal of a number counts the numbers of its format from 0 up to it, negative below 0; -0.0 and
+0.0 share one. A point is a row of D ordinals, one for each searched element.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BITS: dict[str, Any] = {
 
 
 def to_ordinals(values: npt.ArrayLike, fmt: FloatFormat) -> Ordinals:
-    """The ordinals of numbers of the format, given in float64. Others are rounded to it first."""
+    """The ordinals of numbers, given in float64 and rounded to the format first."""
     with np.errstate(all="ignore"):
         narrow = np.asarray(values, np.float64).astype(fmt.numpy_dtype())
     integer = _BITS[fmt.name]
@@ -38,7 +38,7 @@ def to_ordinals(values: npt.ArrayLike, fmt: FloatFormat) -> Ordinals:
 
 
 def from_ordinals(ordinals: npt.ArrayLike, fmt: FloatFormat) -> npt.NDArray[np.float64]:
-    """The numbers of these ordinals, in float64."""
+    """The numbers with these ordinals, in float64."""
     counted = np.asarray(ordinals, np.int64)
     integer = _BITS[fmt.name]
     size = np.abs(counted).astype(integer).view(fmt.numpy_dtype()).astype(np.float64)
@@ -47,9 +47,9 @@ def from_ordinals(ordinals: npt.ArrayLike, fmt: FloatFormat) -> npt.NDArray[np.f
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """What is searched: every element of the inputs `shapes`, D in all, one after the other, from
-    ordinal `low` to ordinal `high` (each of shape (D,)). `still` are the values of other inputs,
-    `start` is the point of the file."""
+    """The domain of a search: every element of the inputs in `shapes`, D in all, one after the
+    other, from ordinal `low` to ordinal `high` (each of shape (D,)). `still` has the values of the
+    other inputs, `start` is the point of the file."""
 
     dtype: str
     shapes: Mapping[str, tuple[int, ...]]
@@ -69,7 +69,7 @@ class Domain:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """One name an element: "x", or "x[0,1]" of an array."""
+        """A name for each element: "x", or "x[0,1]" in an array."""
         return tuple(
             element_name(name, index)
             for name, shape in self.shapes.items()
@@ -77,11 +77,11 @@ class Domain:
         )
 
     def contains(self, points: Ordinals) -> npt.NDArray[np.bool_]:
-        """Which rows of points (N, D) lie inside."""
+        """Mark the points (N, D) that lie inside."""
         return np.asarray(np.all((points >= self.low) & (points <= self.high), axis=1))
 
     def inside(self, points: Ordinals) -> Ordinals:
-        """The points, each element moved to the nearest number of the domain."""
+        """The points, with each element moved to the nearest number of the domain."""
         return np.clip(points, self.low, self.high)
 
     def numbers(self, points: Ordinals) -> npt.NDArray[np.float64]:
@@ -109,13 +109,13 @@ class Domain:
 
 
 def element_name(name: str, index: tuple[int, ...]) -> str:
-    """How a report calls an element of an input: "x", "x[0,1]"."""
+    """The name of an element of an input in a report: "x", "x[0,1]"."""
     return f"{name}[{','.join(map(str, index))}]" if index else name
 
 
 def domain_of(inputs: Mapping[str, Input], dtype: str) -> Domain | None:
-    """The domain of a spec's inputs; None where none of them has one. Bounds are the outermost
-    numbers of the dtype in the interval; an interval without such a number is a ValueError."""
+    """The domain of a spec's inputs; None if no input has one. Bounds are the outermost numbers of
+    the dtype in the interval. Raises ValueError for an interval without a number of the dtype."""
     fmt = FORMATS[dtype]
     shapes: dict[str, tuple[int, ...]] = {}
     lows, highs, starts = [], [], []

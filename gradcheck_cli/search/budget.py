@@ -1,5 +1,5 @@
 """The time that a search may take: processor time, which other programs on the machine do not
-shorten, and a limit for whoever waits."""
+shorten, and a limit by the clock for the person who waits."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gradcheck_cli.domain.thresholds import Seconds
 
 
 class Budget:
-    """`seconds` of this process from now on, within `wait` by the clock: WAIT times as long, unless
-    given."""
+    """`seconds` of this process's time from now on, within `wait` seconds by the clock (default:
+    WAIT times as long)."""
 
     def __init__(self, seconds: Seconds, wait: Seconds | None = None) -> None:
         self._work_end = time.process_time() + seconds
@@ -19,12 +19,12 @@ class Budget:
 
     @property
     def left(self) -> Seconds:
-        """What may still be used; at most 0 where all is spent."""
+        """The time that is left; at most 0 if all is spent."""
         return min(self._work_end - time.process_time(), self.wait)
 
     @property
     def wait(self) -> Seconds:
-        """What is left by the clock."""
+        """The time that is left by the clock."""
         return self._wait_end - time.monotonic()
 
     @property
@@ -32,5 +32,5 @@ class Budget:
         return self.left <= 0
 
     def part(self, seconds: Seconds) -> Budget:
-        """So many seconds, and not more than are left."""
+        """A budget of so many seconds, but not more than are left."""
         return Budget(min(seconds, self.left), min(WAIT * seconds, self.wait))

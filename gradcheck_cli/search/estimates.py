@@ -1,7 +1,7 @@
-"""Values and gradients of many points: what an engine gives, and an estimate of what is right.
+"""Values and gradients at many points: an engine's answers, and an estimate of the right ones.
 
-`Answers` holds both alike. The estimate comes from the reference engine's rules in more digits than
-the dtype has (80 bits for float64); it only says which points deserve a certified truth.
+Both are `Answers`. The estimate comes from the reference engine's rules with more digits than the
+dtype has (80 bits for float64). It is used only to choose the points that need a certified truth.
 """
 
 from __future__ import annotations
@@ -19,29 +19,30 @@ from gradcheck_cli.truth.plain import constant
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """`value` has shape (N, M), M outputs; `gradients` has one array (N, M, n) for each
-    differentiated input of n elements. `answered` (N,) says at which points there is an answer."""
+    """Answers at N points. `value` has shape (N, M), M outputs; `gradients` has one array (N, M, n)
+    for each differentiated input of n elements. `answered` (N,) marks the points with an answer."""
 
     value: Array
     gradients: Mapping[str, Array]
     answered: Array
 
     def within(self, some: slice) -> Answers:
-        """The answers of some points."""
+        """The answers at some points."""
         gradients = {name: g[some] for name, g in self.gradients.items()}
         return Answers(self.value[some], gradients, self.answered[some])
 
     def first(self, count: int) -> Answers:
-        """The answers of the first points."""
+        """The answers at the first points."""
         return self.within(slice(count))
 
     def at(self, index: int) -> Answers:
-        """The answers of one point."""
+        """The answers at one point."""
         return self.within(slice(index, index + 1))
 
 
 class Estimator:
-    """The value and gradient of a program, which may be batched; constants rounded to `dtype`."""
+    """The value and gradient of a program, which may be batched, with constants rounded to
+    `dtype`."""
 
     def __init__(self, program: Program, wrt: Sequence[str], dtype: str) -> None:
         from reference_engine.traced import ROWS
@@ -60,10 +61,11 @@ class Estimator:
         ]
 
     def __call__(self, values: Mapping[str, Array], count: int) -> Answers:
-        """Of arrays (count, *shape); of a program that is not batched, of one point, count 1."""
+        """The answers for arrays (count, *shape); for a program that is not batched, for one point,
+        count 1."""
         try:
             return self._at(values, count)
-        except TypeError:  # a function that has float64 at most
+        except TypeError:  # a function that exists only up to float64
             if self._wide is np.float64:
                 raise
             self._wide = np.float64
@@ -109,8 +111,8 @@ class Estimator:
 
 
 def row_cotangents(count: int, shape: tuple[int, ...]) -> Array:
-    """The cotangents of a batched output (count, *shape): one for each of its M elements, which is
-    that element of every point. Points do not meet, so each has its own gradient."""
+    """The cotangents of a batched output (count, *shape): one for each of its M elements, which
+    selects this element at every point. Points do not interact, so each gets its own gradient."""
     outputs = int(np.prod(shape))
     rows = np.zeros((outputs, count, outputs))
     for i in range(outputs):

@@ -1,9 +1,9 @@
-"""Goals: numbers on the way that become 0, overflow or underflow, and points of the domain beside
+"""Goals: intermediate numbers that become 0, overflow or underflow, and points of the domain beside
 the places where they do.
 
-`Watch` takes a batched program and says of many points in which state each of its numbers is.
+`Watch` takes a batched program and returns the state of each of its numbers at many points.
 `directed` takes lines through the domain, bisects each on ordinals to where a number changes its
-state or comes closest to 0, and gives the points around.
+state or comes closest to 0, and returns the points around.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from gradcheck_cli.truth.plain import PlainFunction
 
 _MOST_WATCHED = 256  # numbers of the program
 _PLACES = 24  # points of a line where states are compared
-_LINES = 40  # of one call
-_CHANGES = 6  # of each watched number that are followed
+_LINES = 40  # lines of one call
+_CHANGES = 6  # changes of each watched number that are followed
 _AROUND = 8  # numbers on each side of a change
 
 
 class Watch:
-    """The state of every floating number of a batched program: its sign, and whether it is 0,
-    below the smallest number, subnormal, normal or beyond the largest. nan is a state, too."""
+    """The state of every floating number of a batched program: its sign, and whether it is 0, below
+    the smallest number, subnormal, normal or beyond the largest. nan is a state, too."""
 
     def __init__(self, program: Program, fmt: FloatFormat) -> None:
         self._function = PlainFunction(program, fmt.name)
@@ -52,7 +52,7 @@ class Watch:
         return np.concatenate(columns, axis=1)[:, :_MOST_WATCHED].astype(np.float64)
 
     def states(self, numbers: Array) -> Array:
-        """One small integer for each number."""
+        """The states of the numbers, a small integer each."""
         fmt = self._format
         limits = [fmt.smallest_subnormal / 2, fmt.smallest_normal, fmt.largest]
         with np.errstate(all="ignore"):
@@ -64,30 +64,30 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """L lines: line i runs through `base[i]` (L, D); the elements in `mask[i]` (L, D) move, and
-    are equal where they are several."""
+    """L lines. Line i runs through `base[i]`, and the elements in `mask[i]` move on it, with equal
+    values if there are several; both arrays have shape (L, D)."""
 
     base: Ordinals
     mask: Array
 
     def at(self, line: Array, place: Ordinals, domain: Domain) -> Ordinals:
-        """The points of the lines with these numbers, where what moves has the ordinal `place`."""
+        """The points of these lines at which the moving elements have the ordinal `place`."""
         points = np.where(self.mask[line], place[:, None], self.base[line])
         return domain.inside(points)
 
     def ends(self, domain: Domain) -> tuple[Ordinals, Ordinals]:
-        """The least and the largest ordinal of what moves on each line."""
+        """The least and the largest ordinal of the moving elements on each line."""
         low = np.min(np.where(self.mask, domain.low, np.iinfo(np.int64).max), axis=1)
         high = np.max(np.where(self.mask, domain.high, np.iinfo(np.int64).min), axis=1)
         return low, high
 
 
 Evaluate = Callable[[Ordinals], Array]
-"""Watched numbers (N, K) of points (N, D)."""
+"""Returns the watched numbers (N, K) of points (N, D)."""
 
 
 def lines_through(domain: Domain, points: Ordinals, rng: np.random.Generator) -> Lines:
-    """Lines along one element, two that are equal, or all, through points of the domain."""
+    """Lines through points of the domain, along one element, two equal elements, or all."""
     size = domain.size
     if size == 1:
         return Lines(points[:1], np.ones((1, 1), np.bool_))
@@ -104,7 +104,7 @@ def lines_through(domain: Domain, points: Ordinals, rng: np.random.Generator) ->
 def directed(
     domain: Domain, lines: Lines, watch: Watch, evaluate: Evaluate, rng: np.random.Generator
 ) -> Ordinals:
-    """Points (N, D) beside changes of state, and beside the smallest sizes, along the lines."""
+    """Points (N, D) beside changes of state and beside the smallest sizes, along the lines."""
     low, high = lines.ends(domain)
     places = _places(low, high, domain.format, _PLACES if domain.size > 1 else 40 * _PLACES, rng)
     count, each = places.shape
@@ -121,8 +121,8 @@ def directed(
 def _places(
     low: Ordinals, high: Ordinals, fmt: FloatFormat, count: int, rng: np.random.Generator
 ) -> Ordinals:
-    """Ordinals (L, count) along each line, in order: its ends, and draws uniform in their count and
-    in length."""
+    """Ordinals (L, count) along each line, in order: its ends, zero, and draws that are uniform in
+    the ordinals or in the numbers."""
     drawn = rng.integers(low[:, None], high[:, None] + 1, size=(len(low), count // 2))
     first, last = from_ordinals(low, fmt)[:, None], from_ordinals(high, fmt)[:, None]
     share = rng.random((len(low), count - count // 2 - 3))
@@ -140,7 +140,7 @@ def _changes(
     watch: Watch,
     evaluate: Evaluate,
 ) -> tuple[Array, Ordinals]:
-    """Line and ordinal of the last point before a watched number changes its state."""
+    """The line and the ordinal of the last point before a watched number changes its state."""
     line, at, column = np.nonzero(states[:, 1:] != states[:, :-1])
     line, at, column = _few_each(line, at, column)
     before, after = places[line, at], places[line, at + 1]
@@ -157,7 +157,7 @@ def _changes(
 def _smallest(
     domain: Domain, lines: Lines, places: Ordinals, numbers: Array, evaluate: Evaluate
 ) -> tuple[Array, Ordinals]:
-    """Line and ordinal where the size of a watched number is least between its neighbours."""
+    """The line and the ordinal where a watched number is smaller than at its neighbours."""
     size = np.abs(numbers)
     inner = (size[:, 1:-1] < size[:, :-2]) & (size[:, 1:-1] < size[:, 2:])
     line, at, column = _few_each(*np.nonzero(inner))
@@ -177,13 +177,13 @@ def _smallest(
 
 
 def midway(low: Ordinals, high: Ordinals) -> Ordinals:
-    """The middle of two ordinals; their sum or difference may not fit an integer."""
+    """The middle of two ordinals, whose sum or difference may not fit an integer."""
     middle: Ordinals = (low >> 1) + (high >> 1) + (low & high & 1)
     return middle
 
 
 def _few_each(line: Array, at: Array, column: Array) -> tuple[Array, Array, Array]:
-    """A few of each watched number, spread over what there is."""
+    """A few places of each watched number, spread over all of them."""
     chosen: list[int] = []
     for one in np.unique(column):
         mine = np.flatnonzero(column == one)

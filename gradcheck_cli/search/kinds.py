@@ -1,8 +1,8 @@
-"""The six kinds of failure, at points where an engine's answers and the right ones are known.
+"""The six kinds of failure, decided from an engine's answers and the right ones.
 
-`suspects` says which points of many fail, and how badly, by an estimate. The limits are those of
-the contract: eps is the spacing of the dtype's numbers at 1, half is sqrt(eps), tiny the smallest
-normal number, top the largest entry of that input's gradient.
+`suspects` says which of many points fail by an estimate, and how badly. The limits are defined in
+the documentation of searches: eps is the spacing of the dtype's numbers at 1, half is sqrt(eps),
+tiny the smallest normal number, top the largest entry of that input's gradient.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ CODES_OF: Mapping[Kind, tuple[str, ...]] = {
     "value-inaccurate": (Codes.UNSTABLE_OUTPUT,),
 }
 KIND_OF: Mapping[str, Kind] = {code: kind for kind, codes in CODES_OF.items() for code in codes}
-"""The kind of a finding; a value that is not finite is that, though it may be undefined, too."""
+"""The kind of a finding by its code. A value that is not finite counts as such, although it may be
+undefined, too."""
 
 
 def excused(error: float, moved: float) -> bool:
-    """Whether an error is the problem's own: `moved` is what half an ulp of the inputs does."""
+    """Check whether an error is the problem's own: `moved` is the effect of half an ulp of the
+    inputs."""
     return error <= EXCUSED_MOVES * moved
 
 
@@ -44,8 +46,8 @@ def suspects(
     fmt: FloatFormat,
     kinds: Iterable[Kind] = KINDS,
 ) -> dict[Kind, Array]:
-    """By kind, how badly each point (N,) seems to fail; 0 where it does not. What is about right is
-    asked for where something depends on it: not, where no number of an answer is lost."""
+    """By kind, how badly each point (N,) seems to fail; 0 if it does not. The estimate is computed
+    only if the answers alone do not show that no point fails."""
     found: dict[Kind, Array] = {}
     estimate: Answers | None = None
     with np.errstate(all="ignore"):
@@ -59,7 +61,7 @@ def suspects(
 
 
 def _is_plain(kind: Kind, answers: Answers) -> bool:
-    """Whether answers show without any truth that no point fails."""
+    """Check whether the answers alone show that no point fails."""
     gradients = answers.gradients.values()
     if kind == "value-nonfinite":
         return bool(np.isfinite(answers.value).all())
@@ -69,7 +71,7 @@ def _is_plain(kind: Kind, answers: Answers) -> bool:
 
 
 def _undefined(answers: Answers, estimate: Answers, fmt: FloatFormat) -> Array:
-    """Of infinite and nan estimates."""
+    """Points whose estimate is infinite or nan."""
     return _most(_any(~np.isfinite(one)) for one in (estimate.value, *estimate.gradients.values()))
 
 
@@ -112,8 +114,8 @@ _SIZES: dict[Kind, _Size] = {
 
 
 def relative_errors(answers: Answers, estimate: Answers) -> Array:
-    """By point (N,), the largest error of the gradient relative to its largest entry, 1 at most;
-    nan where there is no truth."""
+    """By point (N,), the largest error of the gradient relative to its largest entry, at most 1;
+    nan if there is no truth."""
     found = np.zeros(len(answers.value))
     with np.errstate(all="ignore"):
         for name, gradient in answers.gradients.items():

@@ -1,8 +1,8 @@
-"""Searches of layers: their own code is run at points, and every witness is examined as a run does.
+"""Searches of layers: their own code is run at points, and every witness is examined as in a run.
 
-The forward that is lifted at the point of the file says where to look, and what is about right.
-Where it cannot be lifted, points are drawn, and the layer itself in float64 says so. Something is
-proven where the engine shows that the layer runs the same operations for all inputs
+The forward that is lifted at the point of the file says where to search, and estimates the right
+answers. If it cannot be lifted, points are drawn, and the layer itself in float64 estimates the
+answers. A proof needs an engine that shows that the layer runs the same operations for all inputs
 (`Subject.gradient_program`).
 """
 
@@ -42,11 +42,11 @@ SAME_OPERATIONS = (
     "the layer, at the shapes of the file, runs the recorded operations in each call: its code runs"
     " on tensors without numbers"
 )
-_DRAWN = 2  # points beside the corners at which a layer has to execute the same
+_DRAWN = 2  # points besides the corners at which a layer must execute the same operations
 
 
 class _LayerRunner(Runner):
-    """The layer at points of a domain, one after the other."""
+    """Runs the layer at points of a domain, one after the other."""
 
     def __init__(self, subject: Subject, engine: str, spec: Spec, domain: Domain) -> None:
         super().__init__(engine, spec.program, domain, spec.wrt)
@@ -59,7 +59,7 @@ class _LayerRunner(Runner):
         return self.answers(points)
 
     def answers(self, points: Ordinals) -> Answers:
-        """The value and the gradient at points (N, D)."""
+        """The values and gradients at points (N, D)."""
         size = sum(one.size for one in self.subject.outputs)
         shapes = {name: self.domain_size(name) for name in self.wrt}
         value = np.full((len(points), size), np.nan)
@@ -69,7 +69,7 @@ class _LayerRunner(Runner):
             call = Call(values=self.given(point), cotangents=np.eye(size))
             try:
                 found = self.subject.run(call)
-            except Exception as error:  # of a user's code, at a point that it does not take
+            except Exception as error:  # from the user's code, which does not accept the point
                 raise_if_internal(error)
                 continue
             self.runs += 1
@@ -86,13 +86,13 @@ class _LayerRunner(Runner):
         return {self._leaves[n]: values[n] for n in self.domain.shapes if n in self._leaves}
 
     def domain_size(self, name: str) -> int:
-        """How many elements an input has."""
+        """The number of elements of an input."""
         shape = self.domain.shapes.get(name)
         return int(np.prod(shape)) if shape is not None else self.domain.still[name].size
 
 
 class LayerSearching(Searching):
-    """The layer of one engine, in one dtype."""
+    """A search of the layer of one engine, in one dtype."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class LayerSearching(Searching):
         subjects: tuple[Subject, Subject],
         request: SearchRequest,
     ) -> None:
-        """`spec` has the lifted program, or stands for one; `subjects` are the layer in the dtype
+        """`spec` has the lifted program, or a placeholder; `subjects` are the layer in the dtype
         and in float64."""
         name = engine.capabilities.name
         super().__init__(spec, name, domain, request.kinds, request.budget, request.seed)
@@ -119,7 +119,7 @@ class LayerSearching(Searching):
         self._gradient = self._recorded()
 
     def _recorded(self) -> GradientProgram:
-        """What the layer executes, if it is the same at all points."""
+        """The operations that the layer executes, if they are the same at all points."""
         domain = self._domain
         drawn = self._rng.integers(domain.low, domain.high, (_DRAWN, domain.size), endpoint=True)
         points = [self._runner.given(point) for point in (domain.low, domain.high, *drawn)]
@@ -135,8 +135,8 @@ class LayerSearching(Searching):
         return replace(program, nodes=program.nodes[: value + 1], inputs=inputs, outputs=(value,))
 
     def _run_leaves(self) -> Steps[None]:
-        """No truth is certified for a layer. Instead the proof is given up where the layer, which
-        was called often by now, executes something else than before."""
+        """No truth is certified for a layer. Instead, the proof is given up if the layer, which was
+        called often by now, executes other operations than before."""
         yield from ()
         if self._proof is not None and not _same(self._gradient, self._recorded()):
             self._proof, self._why = None, LATER_CALLS
@@ -156,8 +156,8 @@ class LayerSearching(Searching):
         return super()._candidates(points) if self._is_lifted else points[:0]
 
     def _failures(self, point: Ordinals) -> Steps[list[Failing]]:
-        """What an examination of the layer at the point finds, of the kinds of which it seems to
-        fail."""
+        """The findings of an examination of the layer at the point, for the kinds in which it seems
+        to fail."""
         key = point.tobytes()
         if key not in self._examined:
             answers = yield from self._runner.singly(point[None])
@@ -178,7 +178,7 @@ class LayerSearching(Searching):
 
 
 def _same(one: GradientProgram, other: GradientProgram) -> bool:
-    """Whether both are the same operations, with the same numbers beside the inputs."""
+    """Check whether both are the same operations, with the same constants."""
     if one.program is None or other.program is None:
         return False
     mine, theirs = (Lifted(x.program, x.constants) for x in (one, other) if x.program is not None)
@@ -186,7 +186,8 @@ def _same(one: GradientProgram, other: GradientProgram) -> bool:
 
 
 def _failing(findings: tuple[Finding, ...], value: Array, right: Array) -> Iterator[Failing]:
-    """The failures that findings are; `value` is what the layer gave, `right` about the truth."""
+    """Yield the failures that findings report. `value` is the layer's value, `right` an estimate of
+    the truth."""
     for finding in findings:
         kind: Kind | None = KIND_OF.get(finding.code)
         if kind is None or finding.severity == "note":
@@ -204,7 +205,7 @@ def _failing(findings: tuple[Finding, ...], value: Array, right: Array) -> Itera
 
 @contextmanager
 def layer_searching(engine: Engine, request: SearchRequest) -> Iterator[LayerSearching]:
-    """A search of the layer that the spec has for the engine. Raises what the layer raises."""
+    """Open a search of the layer that the spec has for the engine. Raises what the layer raises."""
     spec, name = request.spec, engine.capabilities.name
     layer = next(one for one in spec.implementations if one.engine == name)
     problem = LayerProblem(spec, layer, 0, request.dtype, ("reverse",), seed=request.seed)
@@ -215,7 +216,7 @@ def layer_searching(engine: Engine, request: SearchRequest) -> Iterator[LayerSea
             named = {word_of(n): replace(one, name=word_of(n)) for n, one in spec.inputs.items()}
             program, constants = _lifted(wide, spec.program)
             domain = domain_of(named, request.dtype)
-            assert domain is not None  # whoever asks has looked
+            assert domain is not None  # the caller has checked this
             leaves = {word_of(leaf.name): _rounded(leaf, request.dtype) for leaf in wide.leaves}
             still = {n: v for n, v in {**leaves, **constants}.items() if n not in domain.shapes}
             domain = replace(domain, still={**domain.still, **still})
@@ -228,7 +229,8 @@ def layer_searching(engine: Engine, request: SearchRequest) -> Iterator[LayerSea
 
 
 def _lifted(subject: Subject, otherwise: Program) -> tuple[Program, Mapping[str, Array]]:
-    """The forward as a program, with its constants; another program where it cannot be lifted."""
+    """The forward as a program, with its constants; the program `otherwise` if it cannot be
+    lifted."""
     lifted = where_it_runs(lambda: subject.lift().whole(), None)
     return (otherwise, {}) if lifted is None else (lifted.program, lifted.constants)
 

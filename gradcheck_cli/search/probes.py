@@ -1,8 +1,8 @@
 """Probes: points where formulas break, whatever the formula.
 
-They take the domain and the constants of the formula, and give rows of ordinals: ends, zeros,
-powers of the base, the limits of the format and what elementary functions make of them, ties, and
-draws that are uniform in the numbers and uniform in their count.
+From the domain and the constants of the formula, `probes` makes rows of ordinals: ends, zeros,
+powers of ten, the limits of the format and elementary functions of them, ties, and draws that are
+uniform in the numbers or in the ordinals.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from gradcheck_cli.domain.dtypes import FloatFormat
 from gradcheck_cli.domain.program import CONSTANT, Program
 from gradcheck_cli.search.box import Domain, Ordinals, from_ordinals, to_ordinals
 
-_DRAWS = 400  # of each kind for one element; a formula of twenty operations takes 20 ms for all
-_AROUND = 2  # numbers beside each special one
+_DRAWS = 400  # draws of each kind; a formula of twenty operations takes 20 ms for all
+_AROUND = 2  # numbers on each side of a special one
 
 
 def constants_of(program: Program) -> list[float]:
-    """The numbers that stand in a formula."""
+    """The numbers that are written in a formula."""
     return [
         float(node.value)
         for node in program.nodes
@@ -68,19 +68,20 @@ def probes(domain: Domain, constants: Iterable[float], rng: np.random.Generator)
 
 
 def _by_count(domain: Domain, rng: np.random.Generator, count: int) -> Ordinals:
-    """Every number of the domain is as likely as every other."""
+    """Points drawn uniformly from the numbers of the domain."""
     return rng.integers(domain.low, domain.high + 1, size=(count, domain.size), dtype=np.int64)
 
 
 def _by_volume(domain: Domain, rng: np.random.Generator, count: int) -> Ordinals:
-    """Every stretch of the domain is as likely as every other of its length."""
+    """Points drawn uniformly by length in the domain."""
     low, high = from_ordinals(np.stack([domain.low, domain.high]), domain.format)
     drawn = rng.random((count, domain.size))
     return domain.inside(to_ordinals(low * (1 - drawn) + high * drawn, domain.format))
 
 
 def _mixed(domain: Domain, menu: Ordinals, rng: np.random.Generator) -> list[Ordinals]:
-    """Of several elements: corners, special numbers in any mix, ties, and one that stands out."""
+    """Points of several elements: corners, special numbers in any mix, ties, and one that stands
+    out."""
     size, count = domain.size, _DRAWS
     corners = np.where(rng.random((64, size)) < 0.5, domain.low, domain.high)
     mixed = domain.inside(rng.choice(menu, size=(2 * count, size)))

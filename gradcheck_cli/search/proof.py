@@ -1,8 +1,8 @@
 """Proofs: boxes of the domain are enclosed, and split until no kind of failure can happen in them.
 
 `Proof` takes the formula and the engine's gradient program. `advance` works for a while; then
-`open_boxes` has the boxes in which a kind may still happen. A kind without any is absent from the
-whole domain, for every engine that rounds as `Rounding` says.
+`open_boxes` returns the boxes in which a kind may still happen. A kind without open boxes is absent
+from the whole domain, for every engine that rounds as `Rounding` says.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from gradcheck_cli.search.slopes import Slopes
 from gradcheck_cli.truth.batching import NotBatched
 
 _BATCH = 1024
-_TOGETHER = 128  # boxes cost little more than one: most of a call is not spent on their numbers,
-_NUMBERS = 1 << 13  # if they have so few
+_TOGETHER = 128  # boxes cost little more than one, because a call has a fixed cost,
+_NUMBERS = 1 << 13  # if they have no more numbers than this
 _BIT = {kind: np.uint8(1 << i) for i, kind in enumerate(KINDS)}
 _ALL = np.uint8(63)
 _SELDOM = 16
-"""One of so many boxes is asked for an excuse where no more than that have one: it costs as much as
-to enclose some boxes."""
+"""If an excuse was found for no more than one of so many boxes, only one of so many is examined for
+one: this costs as much as enclosing some boxes."""
 _SELDOM_ADJOINTS = 2
-"""The same of adjoints, which also say along which element a box should be cut."""
+"""The same for adjoints, which also say along which element a box should be cut."""
 _CUT_BY_SLOPES = 2
 """One of so many boxes is cut along the element that moves a number most. Beside a zero of a slope,
-that is always the same element; others say there how large an error may be."""
+that is always the same element, while other elements decide how large an error may be."""
 _OCTAVES = 8.0  # an element whose ends are farther apart is cut two octaves below the larger one
-_NOTHING = 2.0**-30  # of another element: below what float32 adds to it
-_MOST_ADJOINTS = 8  # elements of an output, each of which has a reverse pass of its own
+_NOTHING = 2.0**-30  # part of another element: too little to change it in float32
+_MOST_ADJOINTS = 8  # elements of an output, each of which needs a reverse pass of its own
 _MARGIN = 0.75
-"""Part of the error that is allowed: a proof leaves room for other readings of half the digits."""
+"""Part of the allowed error: a proof leaves room for other definitions of half the digits."""
 
 
 class Proof:
     """Branch and bound over the domain. `formula` says where truths exist, `gradient` what the
-    engine computes. Raises Exceeds and NotBatched where one of them has no enclosure."""
+    engine computes. Raises Exceeds and NotBatched if one of them has no enclosure."""
 
     def __init__(
         self,
@@ -79,12 +79,12 @@ class Proof:
         self._bending, self._adjoint = _Worth(_SELDOM), _Worth(_SELDOM_ADJOINTS)
         self._low = self._high = np.zeros((0, domain.size), np.int64)
         self._kinds = np.zeros(0, np.uint8)
-        self._left = self._low, self._high, self._kinds  # boxes that are split no more
+        self._left = self._low, self._high, self._kinds  # boxes that are no longer split
         self._leaves: list[tuple[Ordinals, np.uint8]] = []  # points at which kinds stay open
         self.boxes = 0
-        self.run = 0  # leaves that were run, because no bound decides there
+        self.run = 0  # leaves that were run because no bound decides them
         low, high = domain.low[None], domain.high[None]
-        self._along = np.full(1, -1)  # of the boxes that were looked at, what to cut them along
+        self._along = np.full(1, -1)  # the element to cut along, for each examined box
         self._push(low, high, _ALL & ~self.proven(low, high), self._along)
 
     @cached_property
@@ -93,7 +93,7 @@ class Proof:
 
     @cached_property
     def _adjoints(self) -> Adjoints | None:
-        """None where the reverse pass cannot be written down, or has no enclosure."""
+        """The adjoints; None if the reverse pass cannot be written down, or has no enclosure."""
         try:
             return Adjoints(self._gradient, self._values, self._domain.dtype)
         except (Exceeds, NotBatched, TypeError, ValueError):
@@ -107,7 +107,7 @@ class Proof:
         return Polynomials(self._gradient, {name: size[0] for name, size in sizes.items()})
 
     def _own_everywhere(self, output: int) -> Array:
-        """Which elements of an output are off, at all points, by the problem's own error alone."""
+        """Mark the elements of an output whose error is the problem's own at all points."""
         if output not in self._own:
             counted = set(range(self._domain.size))
             limits = self._half * _MARGIN, EXCUSED_MOVES * _MARGIN
@@ -115,7 +115,7 @@ class Proof:
         return self._own[output]
 
     def drop(self, kinds: Iterable[Kind]) -> None:
-        """Forgets where these kinds may happen."""
+        """Forget where these kinds may happen."""
         mask = _ALL & ~_mask(kinds)
         self._kinds = self._kinds & mask
         self._keep(self._kinds != 0)
@@ -124,7 +124,7 @@ class Proof:
         self._leaves = [(point, bits & mask) for point, bits in self._leaves if bits & mask]
 
     def give_up(self, kinds: Iterable[Kind]) -> None:
-        """Splits no more boxes for these kinds: they stay open where they are."""
+        """Split no more boxes for these kinds. They stay open where they are."""
         mask = _mask(kinds)
         mine = (self._kinds & mask) != 0
         low, high, left = self._left
@@ -137,7 +137,7 @@ class Proof:
         self._keep(self._kinds != 0)
 
     def advance(self, budget: Budget, most: int) -> None:
-        """Encloses and splits boxes until the budget is spent, or `most` of them."""
+        """Enclose and split boxes until the budget is spent, or `most` of them."""
         while len(self._low) and most > 0 and not budget.is_spent:
             count = min(len(self._low), _BATCH, most)
             most -= count
@@ -148,7 +148,7 @@ class Proof:
             self._push(low, high, kinds, self._along)
 
     def is_open(self, kind: Kind) -> bool:
-        """Whether the kind may happen somewhere, as far as is known."""
+        """Whether the kind may still happen somewhere."""
         bit = _BIT[kind]
         return self.has_boxes(kind) or any(bits & bit for _, bits in self._leaves)
 
@@ -159,7 +159,7 @@ class Proof:
         )
 
     def settle(self, point: Ordinals, kinds: Iterable[Kind]) -> None:
-        """These kinds do not happen at a leaf: it was run."""
+        """Note that these kinds do not happen at a leaf, because it was run."""
         mask = _ALL & ~_mask(kinds)
         self.run += 1
         self._leaves = [
@@ -168,7 +168,7 @@ class Proof:
         self._leaves = [(one, bits) for one, bits in self._leaves if bits]
 
     def spread(self, most: int) -> None:
-        """Makes a leaf of each point of the boxes that are left, if they have no more than that."""
+        """Turn all points of the boxes that are left into leaves, if there are at most `most`."""
         (low, high, left), open_kinds = self._left, self._kinds
         lows, highs = np.concatenate([self._low, low]), np.concatenate([self._high, high])
         kinds = np.concatenate([open_kinds, left])
@@ -191,8 +191,8 @@ class Proof:
         self._left = nothing, nothing, self._kinds
 
     def right(self, points: Ordinals, answers: Answers) -> Array:
-        """Of each point (N, D) the kinds, as bits, in which these answers do not fail: the exact
-        numbers are enclosed, and the answers compared with them."""
+        """For each point (N, D), the kinds, as bits, in which these answers certainly do not fail.
+        The exact numbers are enclosed, and the answers are compared with them."""
         parts = [np.zeros(0, np.uint8)]
         for begin in range(0, len(points), _BATCH):
             some = slice(begin, begin + _BATCH)
@@ -237,8 +237,8 @@ class Proof:
         )
 
     def _moves_by(self, output: int, points: Ordinals, off: Array, wanted: Array) -> Array:
-        """Where elements of an output are off (N, n) by no more than what is the problem's own; of
-        points that are not wanted, nowhere."""
+        """Mark the elements of an output that are `off` (N, n) by no more than the problem's own
+        error; none at points that are not `wanted`."""
         found, rows = np.zeros(off.shape, np.bool_), np.flatnonzero(wanted)
         if len(rows) and off.shape[1] <= _MOST_ADJOINTS and self._adjoints is not None:
             some = points[rows]
@@ -250,7 +250,8 @@ class Proof:
         return found
 
     def settle_all(self, points: Ordinals, bits: Array) -> None:
-        """Of each of these leaves, the kinds that do not happen there: all were run."""
+        """Note for each of these leaves the kinds that do not happen there, because all were
+        run."""
         settled = {point.tobytes(): one for point, one in zip(points, bits, strict=True)}
         left = []
         for point, kinds in self._leaves:
@@ -261,11 +262,11 @@ class Proof:
         self._leaves = left
 
     def has_boxes(self, kind: Kind) -> bool:
-        """Whether it may happen in a box that can be split."""
+        """Whether the kind may happen in a box; single points do not count."""
         return bool(np.any(self._boxes(kind)[2]))
 
     def _boxes(self, kind: Kind) -> tuple[Ordinals, Ordinals, Array]:
-        """All boxes, and in which of them it may happen."""
+        """All boxes, and a mask of those in which the kind may happen."""
         (low, high, left), bit = self._left, _BIT[kind]
         kinds = np.concatenate([self._kinds, left])
         whole = np.concatenate([self._low, low]), np.concatenate([self._high, high])
@@ -273,18 +274,18 @@ class Proof:
 
     @property
     def open_count(self) -> int:
-        """How many boxes have open kinds."""
+        """The number of boxes and leaves with open kinds."""
         return len(self._low) + int(np.count_nonzero(self._left[2])) + len(self._leaves)
 
     def open_share(self, kind: Kind) -> float:
-        """The part of the domain, in ordinals, that lies in boxes in which it may happen."""
+        """The part of the domain, in ordinals, that lies in boxes in which the kind may happen."""
         low, high, mine = self._boxes(kind)
         whole = self._domain.high.astype(np.float64) - self._domain.low + 1
         width = high[mine].astype(np.float64) - low[mine] + 1
         return float(np.sum(np.prod(width / whole, axis=1)))
 
     def open_boxes(self, kind: Kind) -> tuple[Ordinals, Ordinals]:
-        """The least and the largest ordinals (N, D) of the boxes in which it may happen."""
+        """The least and the largest ordinals (N, D) of the boxes in which the kind may happen."""
         low, high, mine = self._boxes(kind)
         points = [point for point, bits in self._leaves if bits & _BIT[kind]]
         leaves = np.array(points, np.int64).reshape(-1, self._domain.size)
@@ -295,7 +296,7 @@ class Proof:
         self._kinds = self._kinds[mine]
 
     def _push(self, low: Ordinals, high: Ordinals, kinds: Array, along: Array) -> None:
-        """The boxes with open kinds, split once, or until there are many; single points become
+        """Add the boxes with open kinds, split once or until there are many. Single points become
         leaves."""
         left = kinds != 0
         low, high, kinds, along = low[left], high[left], kinds[left], along[left]
@@ -321,10 +322,10 @@ class Proof:
         self._high = np.concatenate([self._high, high])
         self._kinds = np.concatenate([self._kinds, kinds, kinds])
 
-    # What is proven of a box.
+    # What is proven about a box.
 
     def proven(self, low: Ordinals, high: Ordinals, kinds: Iterable[Kind] = KINDS) -> Array:
-        """Of each box those of the kinds, as bits, that cannot happen in it."""
+        """For each box, those of the kinds, as bits, that cannot happen in it."""
         wanted = _mask(kinds)
         parts = [np.zeros(0, np.uint8)]
         for begin in range(0, len(low), _BATCH):
@@ -333,8 +334,8 @@ class Proof:
         return np.concatenate(parts)
 
     def failing(self, low: Ordinals, high: Ordinals) -> Array:
-        """Of each box the kinds, as bits, that happen at every one of its points, as far as the
-        overflow of one operation shows it."""
+        """For each box, the kinds, as bits, that happen at every one of its points, if the overflow
+        of one operation shows it."""
         parts = [np.zeros(0, np.uint8)]
         for begin in range(0, len(low), _BATCH):
             lows, highs = self._arrays(low[begin : begin + _BATCH], high[begin : begin + _BATCH])
@@ -375,8 +376,8 @@ class Proof:
         highs: Mapping[str, Array],
         gradients: list[Enclosed | None],
     ) -> Array:
-        """At least what half an ulp of the searched inputs does to the value (N, 1): u times the
-        sum of |x| |dv/dx|. Of several outputs nothing is said."""
+        """A lower bound on how far half an ulp of the searched inputs moves the value, (N, 1): u
+        times the sum of |x| |dv/dx|. Zero for several outputs."""
         count = len(next(iter(lows.values())))
         total = np.zeros((count, 1))
         if len(gradients) != len(self._wrt):
@@ -405,7 +406,7 @@ class Proof:
         return _bits("value-nonfinite", good) | _bits("value-inaccurate", ~_any(off))
 
     def _is_near(self, value: Enclosed) -> Array:
-        """Where values are right to half of the digits, or too small to count."""
+        """Mark the values that are right to half of the digits, or too small to count."""
         limit = self._half * _MARGIN - value.d
         least = np.maximum(value.least, self._rounding.normal)
         with np.errstate(over="ignore"):
@@ -415,10 +416,10 @@ class Proof:
     def _sharper(
         self, output: int, known: Enclosed, low: Ordinals, high: Ordinals, wanted: Array
     ) -> tuple[Enclosed, Array]:
-        """An output of which `known` (N, n) is known: its errors by adjoints, its range by its
-        slopes; and at least what half an ulp of the inputs moves its elements by, (N, n). Boxes
-        that are not wanted have no such errors and moves. Where that decided next to no box so far,
-        some of them are asked."""
+        """A sharper enclosure of an output, `known` (N, n) so far: its errors by adjoints, its
+        range by its slopes; and a lower bound on how far half an ulp of the inputs moves its
+        elements, (N, n). Boxes that are not wanted get no errors and moves. If adjoints have
+        decided too few boxes so far, only some of the boxes are examined."""
         size = known.lo.shape[1]
         moves = np.zeros((len(low), size))
         nothing = replace(known, d=moves, a=np.full(known.lo.shape, np.inf)), moves
@@ -440,7 +441,7 @@ class Proof:
         return replace(known, lo=lo, hi=hi, d=np.zeros(lo.shape), a=errors), moves
 
     def _slopes(self, found: Sharper, low: Ordinals, high: Ordinals, size: int) -> Slopes | None:
-        """Those of an output of so many elements over boxes."""
+        """The slopes of an output of `size` elements over boxes; None if they are unknown."""
         if not found.slopes:
             return None
         domain = self._domain
@@ -452,20 +453,21 @@ class Proof:
 
     @cached_property
     def _begins(self) -> list[int]:
-        """The place of each input's first element among all of them."""
+        """The place of each input's first element among all elements."""
         sizes = [math.prod(shape) for shape in self._domain.shapes.values()]
         return [sum(sizes[:i]) for i in range(len(sizes))]
 
     def _cut_by(self, slopes: Slopes, rows: Array, smooth: Array) -> None:
-        """Notes of some boxes that they should be cut along what moves an element most."""
+        """Note for some boxes that they should be cut along the element that moves the output
+        most."""
         reach = slopes.reach
         known = smooth & np.all(np.isfinite(reach), axis=(1, 2))
         widest = np.where(known, np.argmax(np.max(reach, axis=1), axis=1), self._along[rows])
         self._along[rows[::_CUT_BY_SLOPES]] = widest[::_CUT_BY_SLOPES]
 
     def _between_ends(self, output: int, slopes: Slopes) -> tuple[Array, Array]:
-        """The range (N, n) of an output without jumps: between its ends, where slopes have one
-        sign, and around the middle, where they do not."""
+        """The range (N, n) of an output without jumps: between its ends if slopes have one sign,
+        around the middle if they do not."""
         domain = self._domain
         middle = slopes.low / 2 + slopes.high / 2
         found = []
@@ -486,9 +488,9 @@ class Proof:
     def _bent(
         self, position: int, size: int, low: Ordinals, high: Ordinals, wanted: Array
     ) -> Array:
-        """At least what half an ulp of the inputs does to elements of the gradient by an input,
-        (N, n), by second derivatives; of boxes that are not wanted, nothing. Where next to no box
-        was excused so far, some of them are asked."""
+        """A lower bound on how far half an ulp of the inputs moves elements of the gradient by an
+        input, (N, n), from second derivatives; 0 for boxes that are not wanted. If too few boxes
+        were excused so far, only some of the boxes are examined."""
         found = np.zeros((len(low), size))
         rows = self._bending.chosen(wanted) if position < len(self._wrt) else ()
         for bend in self._bends if len(rows) else ():
@@ -547,7 +549,8 @@ class Proof:
         )
 
     def _fails_of(self, g: Enclosed) -> tuple[Array, Array]:
-        """Which entries (N, n) of a gradient may be lost to 0, and be off by half of the digits."""
+        """Mark the entries (N, n) of a gradient that may be lost to 0, and those that may be off by
+        half of the digits."""
         top = np.maximum(np.max(g.least, axis=1, keepdims=True), self._rounding.normal)
         limit = np.maximum(ROUNDED_AWAY * self._eps * top, self._rounding.normal)
         counts = ~(g.most < limit)
@@ -558,15 +561,16 @@ class Proof:
 
 
 class _Worth:
-    """Whether it is worth to ask boxes for something costly: of how many that was done, and of how
-    many it decided something. If it decides fewer than one of `seldom`, so few are asked."""
+    """Decides how many boxes to examine by a costly method, from how many it was used on and how
+    many it decided. If it decides fewer than one of `seldom` boxes, only one of so many is
+    examined."""
 
     def __init__(self, seldom: int) -> None:
         self._seldom = seldom
         self._asked, self._decided = 0, 0
 
     def chosen(self, wanted: Array) -> Array:
-        """The rows that are asked: of those that are wanted, all, or some."""
+        """The rows to examine: all that are wanted, or some of them."""
         rows = np.flatnonzero(wanted)
         few = self._decided * self._seldom < self._asked
         rows = rows[:: self._seldom] if few else rows
@@ -580,13 +584,15 @@ class _Worth:
 def halves(
     domain: Domain, low: Ordinals, high: Ordinals, chosen: Array | None = None
 ) -> tuple[Ordinals, Ordinals]:
-    """Each box (N, D) cut in two along the element that is widest for its domain, in ordinals or by
-    its numbers, and in the middle of that: the lower halves, and then the upper ones. In ordinals,
-    what is large is a small part of a domain that has 0; by its numbers, what is small is. If an
-    element of an array that is next to nothing beside another one of it is cut by its numbers: what
-    arrays are used for, sums, norms and differences, hardly moves by it. If an
-    element is `chosen` (N,), not -1, the box is cut along that, in the middle of its numbers, or
-    two octaves below the larger end."""
+    """Cut each box (N, D) in two, and return the lower halves followed by the upper ones.
+
+    A box is cut along the element that is widest relative to its domain, by ordinals or by numbers,
+    in the middle by the same measure. By ordinals, large numbers are a small part of a domain that
+    contains 0; by numbers, small ones are. An element that is negligible beside another one of its
+    array is cut by numbers only: sums, norms and differences of the array hardly depend on it. If
+    an element is `chosen` (N,), not -1, the box is cut along it, in the middle of its numbers, or
+    two octaves below the larger end.
+    """
     rows = np.arange(len(low))
     numbers = [domain.numbers(one) for one in (low, high, domain.low[None], domain.high[None])]
     by_ordinals = _shares(low, high, domain.low, domain.high)
@@ -613,26 +619,26 @@ def halves(
 
 
 def _beside_others(domain: Domain, sizes: Array) -> Array:
-    """Which elements of boxes (N, D), of these sizes at most, are next to nothing beside others of
-    their array."""
+    """Mark the elements of boxes (N, D), at most of these sizes, that are negligible beside others
+    of their array."""
     arrays = domain.arrays(sizes).values()
     flat = (one.reshape(len(sizes), -1) for one in arrays)
     return np.hstack([one < _NOTHING * np.max(one, axis=1, keepdims=True) for one in flat])
 
 
 def _shares(low: Array, high: Array, lowest: Array, highest: Array) -> Array:
-    """The part of a domain that each element of boxes (N, D) has."""
+    """The part of the domain that each element of boxes (N, D) covers."""
     whole = highest.astype(np.float64) - lowest
     return (high.astype(np.float64) - low) / np.where(whole > 0, whole, 1.0)
 
 
 def bit_of(kind: Kind) -> np.uint8:
-    """The bit of a kind in what `Proof.proven` gives."""
+    """The bit of a kind in the results of `Proof.proven`."""
     return _BIT[kind]
 
 
 def _apart(exact: Enclosed, computed: Array) -> tuple[Array, Array]:
-    """Where an exact number is enclosed, and how far the computed one may be from it."""
+    """Where an exact number is enclosed, and a bound on its distance to the computed one."""
     with np.errstate(all="ignore"):
         off = np.maximum(np.abs(computed - exact.lo), np.abs(computed - exact.hi))
         off = off * (1 + 2.0**-50)

@@ -1,7 +1,8 @@
-"""Points that are easier to read than a witness: numbers of few digits, and the file's own values.
+"""Points that are easier to read than a witness: numbers with few digits, and the file's own
+values.
 
-`simpler` gives points of the domain that may fail as the witness does, `complexity` orders them.
-Which of them fail, their runs say.
+`simpler` returns points of the domain that may fail like the witness, and `complexity` orders them.
+Only a run decides which of them fail.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from gradcheck_cli.domain.decimals import shortest
 from gradcheck_cli.search.box import Domain, Ordinals, to_ordinals
 
 _DIGITS = 4
-_POWERS = 12  # of ten, above and below 1
-_MOST_ELEMENTS = 8  # that are made simpler one by one
+_POWERS = 12  # powers of ten above and below 1
+_MOST_ELEMENTS = 8  # elements that are simplified one by one
 
 
 def simpler(domain: Domain, point: Ordinals) -> Ordinals:
@@ -35,8 +36,8 @@ def simpler(domain: Domain, point: Ordinals) -> Ordinals:
 
 
 def complexity(domain: Domain, point: Ordinals) -> float:
-    """How much there is to read: the digits of elements that are not the file's own, and how far
-    they are from 1; less is simpler."""
+    """How much there is to read: the digits of elements that differ from the file's, and their
+    distance from 1. Less is simpler."""
     total = 0.0
     numbers = domain.numbers(point)
     for number in numbers[point != domain.start].tolist():
@@ -44,7 +45,7 @@ def complexity(domain: Domain, point: Ordinals) -> float:
     return total
 
 
-@lru_cache(1 << 14)  # short numbers are looked at again and again
+@lru_cache(1 << 14)  # short numbers recur
 def _to_read(number: float, dtype: str) -> float:
     if number == 0:
         return 1.0
@@ -54,7 +55,7 @@ def _to_read(number: float, dtype: str) -> float:
 
 
 def _rounded(numbers: np.ndarray, digits: int) -> np.ndarray:
-    """All elements with so many digits: the nearest such numbers, and those on both sides."""
+    """All elements with so many digits: rounded to nearest, down and up."""
     size = np.where(numbers == 0, 1.0, np.abs(numbers))
     unit = 10.0 ** (np.floor(np.log10(size)) - (digits - 1))
     with np.errstate(all="ignore"):
@@ -71,7 +72,7 @@ def _short_decimals() -> np.ndarray:
 
 
 def _one_by_one(domain: Domain, numbers: np.ndarray) -> np.ndarray:
-    """Points with one element moved: to the file's own value, to 0 and 1, to fewer digits."""
+    """Points with one element changed: to the file's own value, to 0 and 1, to fewer digits."""
     starts = domain.numbers(domain.start)
     found = [starts]
     for index in range(min(domain.size, _MOST_ELEMENTS)):

@@ -1,7 +1,7 @@
-"""Runs on the engine: many points in one call where the program can be batched, else one by one.
+"""Run points on the engine: many in one call if the program can be batched, else one by one.
 
-`Runner` takes points as ordinals, and yields questions for the engine (`Steps`). It gives
-`Answers`: points that the engine did not answer are nan there, and not `answered`.
+`Runner` takes points as ordinals and yields questions for the engine (`Steps`). It returns
+`Answers`, in which points without an answer are nan and not `answered`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from gradcheck_cli.search.estimates import Answers, answers_of, row_cotangents
 from gradcheck_cli.truth.batching import NotBatched, batched, tiled
 
 BATCH = 1024
-_SINGLY = 256  # points of a call that are run where none can be batched: 0.3 ms each
+_SINGLY = 256  # points of a call that are run if they cannot be batched: 0.3 ms each
 
 
 class Runner:
-    """An engine on a program, at points of a domain."""
+    """Runs a program on an engine at points of a domain."""
 
     def __init__(
         self,
@@ -35,8 +35,8 @@ class Runner:
         wrt: tuple[str, ...],
         count: int = BATCH,
     ) -> None:
-        """`count` points are run at once, `together` if the engine answers each as if it was run
-        alone."""
+        """`count` points are run at once, and `together` says whether the engine answers each as if
+        it were run alone."""
         self.count = count
         self.engine = engine
         self.program = program
@@ -53,7 +53,7 @@ class Runner:
             self.together = False
 
     def at(self, points: Ordinals) -> Steps[Answers]:
-        """The answers at points (N, D); the file's batch is filled with its last point."""
+        """The answers at points (N, D). An incomplete batch is filled with its last point."""
         parts = []
         for begin in range(0, len(points), self.count):
             some = points[begin : begin + self.count]
@@ -65,7 +65,7 @@ class Runner:
         return _joined(parts)
 
     def singly(self, points: Ordinals) -> Steps[Answers]:
-        """The answers at points that are run one by one, as a user's program would."""
+        """The answers at points that are run one by one, as the user's program would."""
         size = int(np.prod(self._shape))
         rows = np.eye(size).reshape(size, *self._shape)
         questions = [self._problem(self.program, self.domain.values(p), rows) for p in points]
@@ -111,13 +111,13 @@ class Runner:
         return answers_of(evaluation.output, _gradients(evaluation, question.values, rows), count)
 
     def whole(self, point: Ordinals) -> Problem:
-        """The value and every row of the Jacobian in float64 at a point (D,)."""
+        """The problem of the value and every row of the Jacobian in float64 at a point (D,)."""
         rows = np.eye(int(np.prod(self._shape))).reshape(-1, *self._shape)
         values = self.domain.values(point)
         return replace(self._problem(self.program, values, rows), dtype="float64")
 
     def _nothing(self) -> Answers:
-        """Of a point without an answer: nan, with no sign of being one."""
+        """The answers at one point without an answer: nan, and not `answered`."""
         size = int(np.prod(self._shape))
         shapes = {n: self.program.nodes[i].shape for n, i in self.program.inputs.items()}
         gradients = {
@@ -133,7 +133,7 @@ def filled(points: Ordinals, count: int) -> Ordinals:
 
 
 def _gradients(evaluation: Evaluation, values: Mapping[str, Array], rows: int) -> dict[str, Array]:
-    """The blocks of a gradient; zeros where the engine gave none."""
+    """The blocks of a gradient; zeros for a gradient that the engine did not return."""
     return {
         name: np.zeros((rows, values[name].size)) if one.values is None else one.values
         for name, one in evaluation.gradients.items()
@@ -141,7 +141,7 @@ def _gradients(evaluation: Evaluation, values: Mapping[str, Array], rows: int) -
 
 
 def _placed(answers: Answers, rows: Array, count: int) -> Answers:
-    """The answers of some of `count` points, which have these rows; no answers of the others."""
+    """The answers at `rows` of `count` points, and no answers at the others."""
 
     def spread(part: Array) -> Array:
         whole = np.full((count, *part.shape[1:]), np.nan)

@@ -1,8 +1,8 @@
 """A search: probes, directed search, and witnesses that are certified and run again alone.
 
 `Searching` takes a spec, an engine and a dtype. Its `steps` yield questions for the engine and end
-with one `Search` for each kind. Every verdict begins as undecided, and what is known when time is
-over counts.
+with one `Search` for each kind. Every verdict begins as undecided; when time is over, the verdicts
+reached so far count.
 """
 
 from __future__ import annotations
@@ -68,33 +68,33 @@ ASSUMPTIONS = (
 )
 _TRIED = 12  # suspects of one kind whose truth is enclosed in one round: 5 ms each
 _VAIN = 24  # suspects of one kind after which fewer are tried: most of them are excused
-_LEAVES = 64  # single points that are run, where no bound decides
-_SPREAD = 4096  # points that are left, all of which are run
-_ALONE = 256  # of them in one question
-_EVERY = 1 << 23  # numbers that no proof covers, all of which are run: a second for each million
+_LEAVES = 64  # most single points that are run because no bound decides them
+_SPREAD = 4096  # most remaining points, all of which are run
+_ALONE = 256  # of these in one question
+_EVERY = 1 << 23  # most numbers that no proof covers, all of which are run: a second per million
 _ROUNDS = 12  # of proof and directed search, at most
-_FIRST_BOXES = 1024  # of the first attempt of a proof, which decides most that is safe
-_BOXES = 2000  # of the next; each turn doubles them
+_FIRST_BOXES = 1024  # boxes of the first attempt of a proof, which decides most safe formulas
+_BOXES = 2000  # boxes of the next turn; each turn doubles them
 _SLICE_S: Seconds = 1.0  # for one turn
 _STUCK = 3  # turns without progress after which the proof of a kind is given up
-_SHRINKS: Enough = 0.9  # part of the open share that one turn must leave behind
-_FOR_REGIONS: Enough = 0.5  # of the budget, at least: for the regions of all kinds that were found
+_SHRINKS: Enough = 0.9  # part to which one turn must reduce the open share
+_FOR_REGIONS: Enough = 0.5  # least part of the budget for the regions of all kinds that were found
 _SIMPLER_S: Seconds = 0.5  # for simpler witnesses
-_LOOKED: Enough = 0.6  # part of the time by the clock at which witnesses and proofs are left,
-_DRAWN: Enough = 0.85  # regions,
-_SIMPLIFIED: Enough = 0.875  # and simpler witnesses; what remains is for fixes
+_LOOKED: Enough = 0.6  # part of the time by the clock at which witnesses and proofs end,
+_DRAWN: Enough = 0.85  # regions end,
+_SIMPLIFIED: Enough = 0.875  # and simpler witnesses end; the rest is for fixes
 _SIMPLER_ROUNDS = 4
 _SIMPLER_TRIED = 8  # points of a round whose truth is enclosed
 _MANY = 1 << 14  # points of a batch of a region's numbers: so many start no threads
-_AROUND = 2048  # points around witnesses, of each turn
-_OPEN_POINTS = 64  # of each kind and turn: open boxes, whose ends are run,
-_WITHIN = 256  # and points inside of such boxes
+_AROUND = 2048  # points around witnesses in each turn
+_OPEN_POINTS = 64  # open boxes of each kind and turn whose ends are run
+_WITHIN = 256  # points inside open boxes of each kind and turn
 
 
 class Searching:
-    """One spec on one engine in one dtype. `kinds` are those that are looked for; `budget` is in
-    seconds, from when the engine is ready. Points `first` (N, D) are looked at before all others.
-    Of more than `most` kinds that are found, nothing else is looked for."""
+    """A search of one spec on one engine in one dtype, for these `kinds`. `budget` is in seconds
+    from when the engine is ready. The points `first` (N, D) are examined before all others. If more
+    than `most` kinds are found, the search stops looking."""
 
     def __init__(
         self,
@@ -127,19 +127,19 @@ class Searching:
         self._leaves_run: set[bytes] = set()
         self._why = ""  # why nothing is proven
         self._stuck = dict.fromkeys(KINDS, 0)  # turns in which the proof did not advance
-        self._answers = False  # whether the engine answers; before that, no proof counts
-        self._probed = False  # before that, none either
+        self._answers = False  # whether the engine answers
+        self._probed = False  # whether it answered probes; before that, no proof counts
         self._start()
 
     def steps(self) -> Steps[tuple[Search, ...]]:
-        """Searches, and says where kinds fail."""
+        """Search, and find the regions where kinds fail."""
         points = yield from self.looked()
         yield from self._find_regions(points)
         yield from self.simplify()
         return self.so_far().searches
 
     def looked(self) -> Steps[Ordinals]:
-        """Looks for witnesses and proofs. Gives some points of the domain."""
+        """Look for witnesses and proofs. Returns some points of the domain."""
         if self._first is not None:
             yield from self._look_at(self._first)
             if len(self._witnesses) > self._most:
@@ -149,7 +149,7 @@ class Searching:
         self._begin_proof()
         self._prove(_FIRST_BOXES)
         points = probes(self._domain, constants_of(self._program), self._rng)
-        yield from self._look_at(points)  # also tries what seems to be proven
+        yield from self._look_at(points)  # for all kinds, even if they seem to be proven absent
         self._probed = self._answers
         yield from self._run_leaves()
         for turn in range(_ROUNDS):
@@ -162,12 +162,12 @@ class Searching:
         return points
 
     def _start(self) -> None:
-        """From now on the budget counts."""
+        """Start the budget now."""
         self._ready = time.monotonic()
         self._budget = Budget(self._seconds, self.until(_LOOKED))
 
     def until(self, part: float) -> Seconds:
-        """What is left by the clock until this part of all that a search may take."""
+        """The time by the clock that is left until this part of the longest time of a search."""
         return self._ready + part * WAIT * self._seconds - time.monotonic()
 
     def _open(self) -> list[Kind]:
@@ -175,8 +175,8 @@ class Searching:
         return [kind for kind in self._kinds if self._verdict(kind) == "undecided"]
 
     def _unseen(self) -> list[Kind]:
-        """Those that may still be found, or proven absent: a proof leaves more than points that
-        were run."""
+        """The kinds that may still be found, or proven absent: the proof has more left than points
+        that were run."""
         proof = self._proof
         if proof is None:
             return self._open()
@@ -192,7 +192,7 @@ class Searching:
     # Proofs.
 
     def _begin_proof(self) -> None:
-        """Encloses the program, or notes why it cannot be."""
+        """Enclose the program, or note why that is not possible."""
         program, engine = self._gradient.program, self._runner.engine
         self._why = self._gradient.reason
         if program is None:
@@ -209,11 +209,11 @@ class Searching:
             self._why = str(reason)
 
     def _formula(self) -> Program:
-        """What says where a proof finds the value and the derivatives defined."""
+        """The formula that says where the value and the derivatives are defined."""
         return self._exact
 
     def _prove_on(self, most: int) -> None:
-        """Goes on with the proof of each kind as long as its open part shrinks."""
+        """Continue the proof of each kind as long as its open part shrinks."""
         proof = self._proof
         if proof is None:
             return
@@ -225,18 +225,18 @@ class Searching:
         proof.give_up(kind for kind, turns in self._stuck.items() if turns >= _STUCK)
 
     def _prove(self, most: int) -> None:
-        """Works on the proof for the kinds without a verdict."""
+        """Work on the proof for the kinds without a verdict."""
         if self._proof is None:
             return
         self._drop_decided(self._proof)
         try:
             self._proof.advance(self._budget.part(_SLICE_S), most)
-        except (Exceeds, NotBatched) as reason:  # of a box, as power has of an exponent that moves
+        except (Exceeds, NotBatched) as reason:  # for a box, such as a power's moving exponent
             self._proof, self._why = None, str(reason)
 
     def _run_leaves(self) -> Steps[None]:
-        """Runs the single points at which no bound decides, alone and in a batch, if they are few:
-        the certified truth decides there."""
+        """Run the single points that no bound decides, alone and in a batch, if there are few. The
+        certified truth decides them."""
         proof = self._proof
         if proof is None:
             return
@@ -257,8 +257,8 @@ class Searching:
                 proof.settle(point, both)
 
     def _run_all(self) -> Steps[None]:
-        """Runs every number that no proof covers, if the domain has one number alone and they are
-        not too many; and all points that are left, if they are few, alone, too."""
+        """Run every number that no proof covers, if the domain is a single number and there are not
+        too many. Then run all remaining points, if there are few, alone as well."""
         proof, budget = self._proof, self._budget
         if proof is None or not self._runner.together or len(self._witnesses) > self._most:
             return
@@ -282,7 +282,7 @@ class Searching:
         yield from self._run_leaves()
 
     def _look_at_boxes(self, proof: Proof) -> Steps[None]:
-        """All numbers of the boxes that are open for a kind that is not decided yet."""
+        """Run all numbers of the boxes that are open for a kind without a verdict."""
         for kind in self._open():
             low, high = (ends[:, 0] for ends in proof.open_boxes(kind))
             if kind not in self._open() or not 0 < np.sum(high - low + 1) <= _EVERY:
@@ -315,7 +315,7 @@ class Searching:
         return np.unique(np.concatenate(found), axis=0)
 
     def _around_witnesses(self) -> Ordinals:
-        """Points around those that fail: where one kind of failure occurs, others are near."""
+        """Points around failing ones: other kinds of failure are often near."""
         domain = self._domain
         parts = [domain.start[None]]
         for witness in self._witnesses.values():
@@ -326,7 +326,8 @@ class Searching:
         return np.concatenate(parts)
 
     def _ask_for_the_program(self) -> Steps[None]:
-        """At the start; where that is a point at which operations lose what they are, elsewhere."""
+        """Request the engine's program at the start; elsewhere, if operations cannot be identified
+        there."""
         reason = ""
         for point in self._places():
             (found,) = yield [Ask(self._runner.engine, GradientRequest(self._runner.whole(point)))]
@@ -339,7 +340,7 @@ class Searching:
         self._gradient = GradientProgram(reason=reason)
 
     def _places(self) -> Iterator[Ordinals]:
-        """The start, a point near it, and any."""
+        """Yield the start, a point near it, and any point."""
         domain = self._domain
         yield domain.start
         low, high, start = domain.numbers(np.stack([domain.low, domain.high, domain.start]))
@@ -347,10 +348,10 @@ class Searching:
             drawn = low + self._rng.uniform(0.1, 0.9, domain.size) * (high - low)
             yield domain.inside(to_ordinals(start + part * (drawn - start), domain.format))
 
-    # Points that are run, and those of them that fail.
+    # Runs of points, and failing points.
 
     def _look_at(self, points: Ordinals) -> Steps[None]:
-        """Runs points, and encloses the truth of those that seem to fail."""
+        """Run points, and enclose the truth of those that seem to fail."""
         for begin in range(0, len(points), BATCH):
             some = points[begin : begin + BATCH]
             answers = yield from self._runner.at(some)
@@ -358,7 +359,7 @@ class Searching:
             sizes = self._suspects(answers, some, self._kinds)
             for kind in self._kinds:
                 witness = self._witnesses.get(kind)
-                if witness is None or witness.genuine:  # which no formula avoids
+                if witness is None or witness.genuine:  # no formula avoids a genuine one
                     yield from self._try(kind, some, sizes[kind])
             if self._budget.is_spent:
                 return
@@ -370,7 +371,7 @@ class Searching:
         kinds: Sequence[Kind],
         runner: Runner | None = None,
     ) -> dict[Kind, Array]:
-        """How badly points seem to fail in the kinds."""
+        """How badly the points seem to fail in these kinds."""
         return suspects(answers, lambda: self._estimate(points, runner), self._format, kinds)
 
     def _estimate(self, points: Ordinals, runner: Runner | None = None) -> Answers:
@@ -395,7 +396,7 @@ class Searching:
         )
 
     def _try(self, kind: Kind, points: Ordinals, sizes: Array) -> Steps[None]:
-        """Looks for a witness among suspects, the worst first."""
+        """Look for a witness among suspects, the worst first."""
         vain = sum(1 for one, _ in self._tried if one == kind) >= _VAIN
         chosen = np.argsort(-sizes, kind="stable")[: _TRIED // 4 if vain else _TRIED]
         for index in chosen[sizes[chosen] > 0]:
@@ -411,7 +412,7 @@ class Searching:
                 return
 
     def _failures(self, point: Ordinals) -> Steps[list[Failing]]:
-        """How the engine fails at one point, run alone."""
+        """The failures of the engine at one point, run alone."""
         answers = yield from self._runner.singly(point[None])
         if not answers.answered[0]:
             return []
@@ -442,7 +443,7 @@ class Searching:
     # Directed search.
 
     def _directed(self, points: Ordinals) -> Ordinals:
-        """Points beside zeros, overflows and underflows of numbers on the way."""
+        """Points beside zeros, overflows and underflows of intermediate numbers."""
         if self._watched is None:
             return probes(self._domain, (), self._rng)
         watch, constants = self._watched
@@ -461,7 +462,7 @@ class Searching:
 
     @cached_property
     def _watched(self) -> tuple[Watch, Mapping[str, Array]] | None:
-        """What is watched: the engine's own value and gradient, or the formula alone."""
+        """The program to watch: the engine's own value and gradient, or the formula alone."""
         for program, constants in (
             (self._gradient.program, self._gradient.constants),
             (self._exact, {}),
@@ -483,7 +484,7 @@ class Searching:
     # Witnesses that are easier to read.
 
     def simplify(self) -> Steps[None]:
-        """Puts simpler points that fail as well in the place of witnesses."""
+        """Replace witnesses by simpler points that fail in the same kind."""
         budget = Budget(_SIMPLER_S, self.until(_SIMPLIFIED))
         for kind, first in list(self._witnesses.items()):
             for _ in range(_SIMPLER_ROUNDS):
@@ -493,7 +494,7 @@ class Searching:
                     break
 
     def _simpler(self, kind: Kind, genuine: bool, budget: Budget) -> Steps[None]:
-        """One step: to the simplest point near the witness that fails."""
+        """Replace a witness by the simplest failing point near it."""
         domain = self._domain
         point = domain.point(self._witnesses[kind].values)
         points = simpler(domain, point)[:BATCH]
@@ -512,8 +513,8 @@ class Searching:
     # Pictures.
 
     def error_line(self) -> Steps[ErrorLine | None]:
-        """The errors along a line through a witness, where an element moves that is not at the
-        file's value."""
+        """The errors along a line through a witness, on which an element moves that differs from
+        the file's value."""
         found = [one for one in self._witnesses.values() if not one.genuine]
         if not found:
             return None
@@ -544,7 +545,7 @@ class Searching:
     # Regions.
 
     def _find_regions(self, points: Ordinals) -> Steps[None]:
-        """Of kinds that were found; `points` are some of the domain."""
+        """Find the regions of the kinds that were found; `points` are some points of the domain."""
         proof, domain = self._proof, self._domain
         if proof is None or not self._runner.together:
             return
@@ -562,7 +563,7 @@ class Searching:
         self._regions = yield from together(regions, proof, self._fails)
 
     def _fails(self, points: Ordinals, kinds: Sequence[Kind]) -> Steps[dict[Kind, Array]]:
-        """Which points fail, by the estimate of what is right."""
+        """Mark the points that fail, by the estimate of the right answers."""
         runner = self._runner if len(points) <= 4 * BATCH else self._many
         parts = []
         for begin in range(0, len(points), runner.count):
@@ -573,12 +574,12 @@ class Searching:
 
     @cached_property
     def _many(self) -> Runner:
-        """The same engine, with more points at once."""
+        """A runner on the same engine, with more points at once."""
         runner = self._runner
         return Runner(runner.engine, self._program, self._domain, self._spec.wrt, _MANY)
 
     def so_far(self) -> SearchAnswer:
-        """What is known by now."""
+        """The results so far."""
         seconds = time.monotonic() - self._ready
         searches = tuple(self._search(kind, seconds) for kind in self._kinds)
         if self._proof is None:
@@ -611,7 +612,7 @@ class Searching:
         return (*ASSUMPTIONS, run) if count else ASSUMPTIONS
 
     def _region(self, kind: Kind, verdict: Verdict) -> Region:
-        """Of an undecided kind, the boxes that are left."""
+        """The region of a kind; for an undecided kind, the boxes that are left."""
         if kind in self._regions:
             return self._regions[kind]
         if verdict != "undecided" or self._proof is None:

@@ -1,5 +1,5 @@
-"""What slopes over boxes say of a number: how far half an ulp of the inputs moves it, where in the
-box it is least and largest, and along which input it moves most."""
+"""What slopes over boxes say about a number: how far half an ulp of the inputs moves it, where in
+the box it is least and largest, and along which input it moves most."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.search.enclosures.enclosed import between, up
 from gradcheck_cli.search.enclosures.rules import times
 
-_SLOP = 1e-300  # what underflow of float64 may lose
+_SLOP = 1e-300  # bounds the loss from underflow of float64
 
 
 @dataclass(frozen=True, slots=True)
 class Slopes:
-    """Of n numbers over N boxes of D inputs: `least` and `most` (N, n, D) are their derivatives,
-    infinite where not known; `low` and `high` (N, D) the boxes, in numbers of the dtype."""
+    """The slopes of n numbers over N boxes of D inputs. Their derivatives lie between `least` and
+    `most` (N, n, D), infinite if unknown; `low` and `high` (N, D) are the boxes, in numbers of the
+    dtype."""
 
     least: Array
     most: Array
@@ -25,7 +26,7 @@ class Slopes:
 
     @property
     def moves(self) -> Array:
-        """The sum of |x| |slope| over the inputs, at least: (N, n)."""
+        """A lower bound on the sum of |x| |slope| over the inputs: (N, n)."""
         x = between(self.low[:, None], self.high[:, None]).least
         size = between(self.least, self.most).least
         with np.errstate(all="ignore"):
@@ -40,8 +41,9 @@ class Slopes:
             return times(half[:, None], np.maximum(np.abs(self.least), np.abs(self.most)))
 
     def ends(self, index: int, middle: Array) -> tuple[Array, Array, Array]:
-        """Points (N, D) at which number `index` is least and largest, and how far (N,) it may be
-        beyond these: an input that moves it in both directions is in the `middle` (N, D)."""
+        """Points (N, D) at which number `index` is least and largest, and how far beyond these
+        points' values it may be, (N,). An input that moves it in both directions is in the `middle`
+        (N, D)."""
         rises, falls = self.least[:, index] >= 0, self.most[:, index] <= 0
         least = np.where(rises, self.low, np.where(falls, self.high, middle))
         most = np.where(rises, self.high, np.where(falls, self.low, middle))

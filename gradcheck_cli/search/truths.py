@@ -1,8 +1,8 @@
-"""What is right at one point, enclosed, and which kinds of failure an engine's answers are there.
+"""The enclosed truth at one point, and the kinds of failure of an engine's answers there.
 
-`PointTruth` takes the program and a point, `failures` the answers of an engine at it (`Answers` of
-one point); it gives a `Failing` for each kind that fails for certain. What cannot be enclosed is no
-failure.
+`PointTruth` takes the program and a point, and `failures` the answers of an engine at it (`Answers`
+of one point). It yields a `Failing` for each kind that certainly fails. A number that cannot be
+enclosed is not a failure.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gradcheck_cli.truth.certified.ball_program import BallProgram
 from gradcheck_cli.truth.certified.enclose import Certificate, certify, certify_output
 
 _SLOPE_BITS = 4096
-_FAR, _NEAR = 400, 800  # one-sided slopes are taken 2^-400 and 2^-800 away
+_FAR, _NEAR = 400, 800  # one-sided slopes are taken over steps of 2^-400 and 2^-800
 _SAME_SLOPE_BITS = 60
 _SLOPED = ({"finite"}, {"finite", "none"})  # on both sides, or at the edge of the domain
 _MOST_MOVED = 64  # elements whose second derivatives are enclosed, one pass each
@@ -38,8 +38,8 @@ _MOST_MOVED = 64  # elements whose second derivatives are enclosed, one pass eac
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """One entry that fails in one kind; `size` says how badly. `value_lost`: the value there is no
-    number, or infinite."""
+    """One entry that fails in one kind; `size` says how badly. `value_lost`: the value at the point
+    is not finite."""
 
     kind: Kind
     entry: str
@@ -51,7 +51,7 @@ class Failing:
 
 
 class PointTruth:
-    """The certified value and gradient of a program, constants rounded, at one point."""
+    """The certified value and gradient of a program with rounded constants, at one point."""
 
     def __init__(
         self, program: Program, values: Mapping[str, Array], wrt: tuple[str, ...], dtype: str
@@ -85,7 +85,7 @@ class PointTruth:
 
     @cached_property
     def _function_of_every(self) -> BallProgram:
-        """Of all inputs, differentiated or not."""
+        """The program as a function of all inputs, differentiated or not."""
         same = self._every.wrt == self._request.wrt
         return self._function if same else BallProgram(self._every)
 
@@ -97,7 +97,7 @@ class PointTruth:
         return {name: one for (_, name), one in found.items()}
 
     def failures(self, answers: Answers) -> Iterator[Failing]:
-        """The kinds in which the answers of one point fail, each at its worst entry."""
+        """Yield the kinds in which the answers at the point fail, each at its worst entry."""
         worst: dict[Kind, Failing] = {}
         for one in (*self._of_value(answers.value[0]), *self._of_gradients(answers)):
             known = worst.get(one.kind)
@@ -107,8 +107,8 @@ class PointTruth:
         yield from (replace(one, value_lost=lost) for one in worst.values())
 
     def excluded(self, answers: Answers) -> set[Kind]:
-        """The kinds in which the answers of one point do not fail, for certain. Where a number has
-        no truth, it cannot be inaccurate; whether it should be finite there, nobody knows."""
+        """The kinds in which the answers at the point certainly do not fail. A number without a
+        truth cannot be inaccurate, but it is unknown whether it should be finite."""
         value = self._value
         if not np.all(value.sure | value.nowhere):
             return set()
@@ -162,7 +162,8 @@ class PointTruth:
     def _of_entry(
         self, name: str, known: Certificate, place: tuple[int, int], number: float, top: float
     ) -> Iterator[tuple[Any, ...]]:
-        """(kind, computed, truth, genuine, size) of one entry of the gradient."""
+        """Yield (kind, computed, truth, genuine, size) for the failures of one entry of the
+        gradient."""
         truth = float(known.value[place])
         if not known.sure[place]:
             if self._value_known(place[0]):
@@ -190,7 +191,7 @@ class PointTruth:
         return bool(self._value.sure.ravel()[row])
 
     def _beyond(self, truth: float) -> bool:
-        """Whether a number does not fit the dtype."""
+        """Check whether a number does not fit the dtype."""
         return math.isinf(truth) or bool(np.isinf(self._format.round(truth)))
 
     def _entry(self, name: str, row: int, column: int, rows: int) -> str:
@@ -199,9 +200,8 @@ class PointTruth:
         return found if rows == 1 else f"{found} of value[{row}]"
 
     def _moved_value(self, row: int) -> float:
-        """What half an ulp of every input does to an element of the value, to first order; 0 where
-        that is not known. As in a run, an input that is not differentiated is a number of the
-        dtype like the others."""
+        """How far half an ulp of every input moves an element of the value, to first order; 0 if
+        unknown. As in a run, inputs that are not differentiated count, too."""
         total = 0.0
         for name, certificate in self._slopes_of_every.items():
             sizes = np.abs(np.asarray(self._request.values[name], np.float64).ravel())
@@ -210,14 +210,14 @@ class PointTruth:
         return total * self._format.unit_roundoff
 
     def _moved(self, name: str, place: tuple[int, int]) -> float:
-        """What it does to an entry of the gradient; 0 where that is not known."""
+        """How far half an ulp of every input moves an entry of the gradient; 0 if unknown."""
         row, column = place
         if row not in self._moves:
             self._moves[row] = self._moved_gradient(row)
         return float(self._moves[row][name][column])
 
     def _moved_gradient(self, row: int) -> dict[str, Array]:
-        """What it does to the gradient of an element of the value."""
+        """How far half an ulp of every input moves the gradient of an element of the value."""
         from reference_engine.arithmetic.arbs import NotInBalls, Undecided, precision
         from reference_engine.enclosing import ball_hvp
 
@@ -250,9 +250,9 @@ class PointTruth:
         return self._request.program.result.shape
 
     def _slopes(self, name: str, place: tuple[int, int]) -> set[str]:
-        """The one-sided slopes where the chain of derivatives has no value: "finite" where they are
-        the same 2^-400 and 2^-800 away, "none" outside of the domain, "unknown" where they are not
-        enclosed well enough."""
+        """The one-sided slopes at a point where the chain of derivatives has no value: "finite" if
+        those over 2^-400 and 2^-800 agree, "infinite" if they do not, "none" outside the domain,
+        "unknown" if they are not enclosed well enough."""
         from flint import arb
 
         from reference_engine.arithmetic.arbs import precision
@@ -277,8 +277,8 @@ class PointTruth:
         return found
 
     def _moved_output(self, name: str, place: tuple[int, int], step: Any) -> Any:
-        """An element of the value, with one element of an input moved; a ball without a number
-        where it is not enclosed."""
+        """An element of the value with one element of an input moved; a ball without a number if it
+        cannot be enclosed."""
         from flint import arb
 
         from reference_engine.arithmetic.arbs import NotInBalls, Undecided, objects, unwrap
