@@ -1,1 +1,1 @@
-"""Where a kind of failure happens: intervals and boxes with a reason in words."""
+"""Where a kind of failure happens: intervals and boxes, with a reason in words."""

@@ -1,7 +1,7 @@
 """The region of a kind over several searched numbers: boxes that contain every failing point.
 
 `region` splits the domain and leaves out the boxes in which the proof shows that the kind is
-absent. What happens is named at the last point before the witness that does not fail.
+absent. The reason is found at the last point before the witness that does not fail.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from gradcheck_cli.search.regions.reasons import Reasons
 from gradcheck_cli.search.regions.together import Asking, absent, fails
 from gradcheck_cli.search.runs import BATCH
 
-_MOST_BOXES = 256  # that are reported
-_MOST_ENCLOSED = 1 << 12  # of one kind, until they are as small as they become
+_MOST_BOXES = 256  # in a report
+_MOST_ENCLOSED = 1 << 12  # boxes of one kind that are enclosed, then they are split no further
 _ROUNDS = 7  # of a line of 1024 points each: 2^64 numbers lie between its ends
 _MOST_WORDS = 4
-_CUTS = 7  # of a margin, in one call: eight parts
+_CUTS = 7  # of a margin in one call: eight parts
 
 
 def region(
@@ -33,8 +33,8 @@ def region(
     points: Ordinals,
     budget: Budget,
 ) -> Asking[Region]:
-    """The region of a kind that fails at `witness` (D,). `points` (N, D) are some of the domain,
-    among them such that do not fail."""
+    """Find the region of a kind that fails at `witness` (D,). `points` (N, D) are some points of
+    the domain, including some that do not fail."""
     low, high = yield from _left(domain, budget)
     fails_there = yield from _met(domain, low, high, np.concatenate([points, witness[None]]))
     reason = yield from _reason(domain, reasons, witness, points)
@@ -55,8 +55,8 @@ def region(
 
 
 def covering(domain: Domain, low: Ordinals, high: Ordinals) -> tuple[Ordinals, Ordinals]:
-    """As many boxes (N, D) as a report lists, or fewer, that contain all of these: those that are
-    near to each other are put into one."""
+    """Boxes (N, D) that contain all of these, at most as many as a report lists. Boxes that are
+    near to each other are merged."""
     if len(low) <= _MOST_BOXES:
         return low, high
     groups = [np.arange(len(low))]
@@ -74,8 +74,8 @@ def covering(domain: Domain, low: Ordinals, high: Ordinals) -> tuple[Ordinals, O
 
 
 def _met(domain: Domain, low: Ordinals, high: Ordinals, points: Ordinals) -> Asking[Array]:
-    """In which boxes a point fails: of some that are known, their corners and their middle, and
-    some on the diagonal."""
+    """Mark the boxes in which a point fails: one of the known points, of the corners and the middle
+    of each box, or of some points on its diagonal."""
     found = np.zeros(len(low), np.bool_)
     shares = np.array([0.5, 0.0, 1.0, 0.25, 0.75, 0.125, 0.875])
     inside = low + np.rint(shares[:, None, None] * (high - low).astype(np.float64)).astype(np.int64)
@@ -145,7 +145,7 @@ def _narrowed(
 
 
 def _reason(domain: Domain, reasons: Reasons, witness: Ordinals, points: Ordinals) -> Asking[str]:
-    """What changes on the way to the witness, from the last point that does not fail."""
+    """What changes towards the witness, after the last point that does not fail."""
     some = points[:BATCH]
     failing = yield from fails(some)
     if failing.all():
@@ -156,7 +156,7 @@ def _reason(domain: Domain, reasons: Reasons, witness: Ordinals, points: Ordinal
     for _ in range(_ROUNDS):
         line = _between(begin, end)
         failing = yield from fails(line)
-        if not failing.any():  # it is alone
+        if not failing.any():  # only the witness fails
             begin = line[-1]
             break
         place = int(np.argmax(failing))
@@ -165,14 +165,15 @@ def _reason(domain: Domain, reasons: Reasons, witness: Ordinals, points: Ordinal
 
 
 def _between(begin: Ordinals, end: Ordinals) -> Ordinals:
-    """Points of the line, in order, without its ends where they are far apart."""
+    """Points of the line, in order, without its ends if they are far apart."""
     share = np.arange(1, BATCH)[:, None] / BATCH
     moved = np.rint(share * (end.astype(np.float64) - begin)).astype(np.int64)
     return np.asarray(begin + moved)
 
 
 def _hull(domain: Domain, low: Ordinals, high: Ordinals) -> list[str]:
-    """In words, the ends of the boxes together, for each element that has not all of its domain."""
+    """In words, the ends of all boxes together, for each element that does not span its whole
+    domain."""
     first: Array = np.min(low, axis=0, initial=np.iinfo(np.int64).max)
     last: Array = np.max(high, axis=0, initial=np.iinfo(np.int64).min)
     return [

@@ -1,10 +1,10 @@
 """The region of a kind over one searched number: intervals with edges exact to the last number.
 
 `region` takes a proof, asks which intervals are proven and which points fail on the engine, and
-gives a `domain.search.Region`. An interval is left out where the proof covers it. It is split until
-it is a single number, which is run, or fails at both ends and between. What fails between all
-points that were run is looked at number by number, where it is short, before it is called solid, or
-the proof shows that all of it fails.
+returns a `domain.search.Region`. An interval is left out if the proof covers it. Otherwise it is
+split until it is a single number, which is run, or until both ends and the middle fail. Such an
+interval is called solid if it is short and every number was run, or if the proof shows that all of
+it fails.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from gradcheck_cli.search.regions.together import Asking, absent, fails
 
 _MOST_INTERVALS = 4096  # that are split at once
 _TOGETHER = (
-    150  # intervals that are split at once where there are few: three points of each are run
+    150  # intervals up to which they are split further at once: three points of each are run
 )
-_MOST_QUIET = 256  # intervals in which nothing fails, and which are not proven
+_MOST_QUIET = 256  # intervals in which nothing fails, although they are not proven
 _MOST_SHOWN = 64
 _MOST_WORDS = 4
 _CHUNK = 1 << 14  # numbers that are run together
-_RUN = 1 << 17  # numbers that are run one by one, of long intervals none: 50 ms
-_ALL_RUN = 1 << 22  # where nothing is left open then
+_RUN = 1 << 17  # numbers of short intervals that are run one by one: 50 ms
+_ALL_RUN = 1 << 22  # the same if nothing is left open then
 
 _Intervals = tuple[Ordinals, Ordinals]
 _NONE: _Intervals = (np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -38,7 +38,7 @@ _NONE: _Intervals = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 def region(
     kind: Kind, domain: Domain, proof: Proof, reasons: Reasons, budget: Budget
 ) -> Asking[Region]:
-    """The region of a kind that was found, over a domain of one number."""
+    """Find the region of a kind that was found, over a domain of one number."""
     low, high = domain.low.copy(), domain.high.copy()
     solid: list[_Intervals] = []
     quiet: list[_Intervals] = []
@@ -80,7 +80,7 @@ def region(
 
 
 def _split(low: Ordinals, high: Ordinals) -> _Intervals:
-    """Each interval in halves, and those again, as long as all fit one batch."""
+    """Halve each interval repeatedly, as long as all intervals fit one batch."""
     while True:
         several = low < high
         first, last = low[several], high[several]
@@ -94,8 +94,8 @@ def _split(low: Ordinals, high: Ordinals) -> _Intervals:
 def _run_through(
     intervals: _Intervals, most: int, budget: Budget
 ) -> Asking[tuple[_Intervals, _Intervals]]:
-    """What fails in intervals of which every number is run, and those that are not run: the short
-    ones are, together of at most so many numbers."""
+    """The failing numbers of the intervals that were run number by number, and the intervals that
+    were not run. The shortest intervals are run, with at most `most` numbers together."""
     order = np.argsort(intervals[1] - intervals[0], kind="stable")
     low, high = (part[order] for part in intervals)
     fit = int(np.searchsorted(np.cumsum(high - low + 1), most, side="right"))
@@ -119,14 +119,14 @@ def _run_through(
 
 
 def _count(intervals: _Intervals) -> int:
-    """How many numbers they have."""
+    """The count of numbers in the intervals."""
     low, high = intervals
     return int(np.sum(high - low + 1))
 
 
 def _shown(kind: Kind, proof: Proof, intervals: _Intervals) -> tuple[_Intervals, _Intervals]:
-    """The parts of intervals of which the proof shows that every number fails, and the others. Long
-    ones are split, as long as their middle is shown to fail."""
+    """The parts of intervals in which the proof shows that every number fails, and the other parts.
+    Long intervals are split as long as their middle is shown to fail."""
 
     def failing(low: Ordinals, high: Ordinals) -> Array:
         return np.asarray((proof.failing(low[:, None], high[:, None]) & bit_of(kind)) != 0)
@@ -145,8 +145,8 @@ def _shown(kind: Kind, proof: Proof, intervals: _Intervals) -> tuple[_Intervals,
 
 
 def _joined(intervals: _Intervals, most: int, exact: bool = False) -> _Intervals:
-    """At most so many intervals: those with the smallest gaps between them become one; where
-    `exact`, only the longest are left."""
+    """At most `most` intervals: those with the smallest gaps between them are joined; with `exact`,
+    only the longest are kept."""
     low, high = intervals
     if len(low) <= most:
         return intervals
@@ -159,7 +159,7 @@ def _joined(intervals: _Intervals, most: int, exact: bool = False) -> _Intervals
 
 
 def _merged(parts: list[_Intervals]) -> _Intervals:
-    """Intervals in order; those that touch are one."""
+    """The intervals in order; intervals that touch become one."""
     low = np.concatenate([first for first, _ in [_NONE, *parts]])
     high = np.concatenate([last for _, last in [_NONE, *parts]])
     order = np.argsort(low)
@@ -179,7 +179,8 @@ def _boxes(domain: Domain, intervals: _Intervals) -> tuple[Box, ...]:
 
 
 def _words(domain: Domain, intervals: _Intervals, reasons: Reasons) -> str:
-    """ "exp(x) overflows: x >= 88.722839": intervals, behind what begins at their edge."""
+    """The intervals in words, each after the reason at its edge: "exp(x) overflows: x >=
+    88.722839"."""
     by_reason: dict[str, list[str]] = {}
     for low, high, count in _spans(intervals):
         found = interval_words(domain, 0, low, high)
@@ -193,14 +194,14 @@ def _words(domain: Domain, intervals: _Intervals, reasons: Reasons) -> str:
 
 
 def _places(domain: Domain, intervals: _Intervals) -> str:
-    """The same, without what happens there."""
+    """The intervals in words, without reasons."""
     spans = _spans(intervals)
     return " or ".join(interval_words(domain, 0, low, high) for low, high, _ in spans)
 
 
 def _spans(intervals: _Intervals) -> list[tuple[int, int, int]]:
-    """The first and the last number of each part that is put in words, and how many intervals it
-    has: the widest gaps part them."""
+    """The first and the last number of each part that is put into words, and its number of
+    intervals. The widest gaps separate the parts."""
     low, high = intervals
     if not len(low):
         return []
@@ -224,8 +225,8 @@ def _reason(domain: Domain, low: int, high: int, reasons: Reasons) -> str:
 
 
 def interval_words(domain: Domain, place: int, low: int, high: int) -> str:
-    """ "x >= 88.722839", for people: with so many digits that the numbers of the dtype differ.
-    `place` is that of the element among those of the domain."""
+    """An interval in words, "x >= 88.722839", with so many digits that the numbers of the dtype
+    differ. `place` is the element's place in the domain."""
     name, fmt = domain.names[place], domain.format
     digits = int(np.ceil(fmt.bits * 0.30103)) + 1
     first, last = (f"{number:.{digits}g}" for number in from_ordinals([low, high], fmt))

@@ -1,5 +1,5 @@
 """The reason of a failure in words: the first operation whose number overflows, underflows, becomes
-0 or has no value at a point that fails, and not at one that does not."""
+0 or has no value at a failing point, and not at one that does not fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _STATES = ("", "overflows", "underflows", "is 0", "has no value")
 
 
 class Reasons:
-    """Of one formula, and of what an engine executes for it."""
+    """The reasons for failures of one formula, and of the program that an engine executes for
+    it."""
 
     def __init__(self, formula: Program, gradient: GradientProgram, fmt: FloatFormat) -> None:
         self._formula = formula
@@ -24,8 +25,8 @@ class Reasons:
         self._format = fmt
 
     def between(self, right: Mapping[str, Array], failing: Mapping[str, Array]) -> str:
-        """What happens at the values `failing`, and not at `right`: "exp(x) overflows", or of the
-        gradient "multiply of the gradient underflows"; empty where no number changes so."""
+        """What happens at the values `failing` and not at `right`: "exp(x) overflows", or for the
+        gradient "multiply of the gradient underflows"; empty if no number changes in this way."""
         found = self._first(self._formula, right, failing)
         if found is not None:
             return f"{self._formula.nodes[found[0]].text} {_STATES[found[1]]}"

@@ -1,8 +1,8 @@
-"""The regions of several kinds at once: what they ask for is enclosed, or run, in one call.
+"""The regions of several kinds at once: their questions are answered in one call.
 
 A region is a generator (`Asking`) that yields boxes (`absent`) and points (`fails`), and is sent
-what is known of its kind there. Kinds of one formula often fail at the same places, and a call for
-many boxes costs little more than one for a few.
+the answer for its kind. Kinds of one formula often fail at the same places, and a call for many
+boxes costs little more than one for a few.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gradcheck_cli.search.box import Ordinals
 from gradcheck_cli.search.proof import Proof, bit_of
 
 T = TypeVar("T")
-_FEW = 1 << 13  # rows that are compared, so that equal ones are looked at once
+_FEW = 1 << 13  # rows up to which equal ones are found and answered once
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ Asking = Generator["Boxes | Points", Array, T]
 
 
 def absent(low: Ordinals, high: Ordinals) -> Asking[Array]:
-    """In which boxes the kind is proven absent."""
+    """Mark the boxes in which the kind is proven absent."""
     return (yield Boxes(low, high))
 
 
 def fails(points: Ordinals) -> Asking[Array]:
-    """Which points fail, by the estimate of what is right."""
+    """Mark the points that fail, by the estimate of the right answers."""
     return (yield Points(points))
 
 
@@ -57,8 +57,8 @@ def together(
     proof: Proof,
     run: Callable[[Ordinals, Sequence[Kind]], Steps[Mapping[Kind, Array]]],
 ) -> Steps[dict[Kind, T]]:
-    """What the regions of several kinds end with. `run` says of points which of them fail
-    in the kinds."""
+    """Run the regions of several kinds and return their results. `run` says which of the points
+    fail in which kinds."""
     found: dict[Kind, T] = {}
     waiting: dict[Kind, Boxes | Points] = {}
 
@@ -74,7 +74,7 @@ def together(
     while waiting:
         boxes = {kind: one for kind, one in waiting.items() if isinstance(one, Boxes)}
         points = {kind: one.points for kind, one in waiting.items() if isinstance(one, Points)}
-        if boxes:  # until all wait for points
+        if boxes:  # boxes first, until all regions wait for points
             corners, places = _once(np.stack([b.low, b.high], axis=1) for b in boxes.values())
             proven = proof.proven(corners[:, 0], corners[:, 1], list(boxes))
             answers = {kind: (proven & bit_of(kind)) != 0 for kind in boxes}
@@ -87,8 +87,8 @@ def together(
 
 
 def _once(parts: Iterable[Array]) -> tuple[Array, list[Array]]:
-    """The rows of several arrays, and by array the places of its own among them. Of a few, those
-    that are equal are one."""
+    """The rows of several arrays, and for each array the places of its rows among them. Few rows
+    are compared, and equal ones become one."""
     arrays = list(parts)
     rows = np.concatenate(arrays)
     places = np.arange(len(rows))
