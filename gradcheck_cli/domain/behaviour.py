@@ -15,7 +15,7 @@ Way = Literal[
     "fresh",  # a layer that is made anew
     "second call",  # of one object
     "another between",  # a forward run between a forward and its backward
-    "first kept",  # the gradient at another input is that of the first one
+    "first kept",  # another input gets the gradient of the first one
     "one graph",  # two backward passes
     "gradient overwritten",  # that a backward pass returned, by the next one
     "output written backward",

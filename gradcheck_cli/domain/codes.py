@@ -144,7 +144,7 @@ CODES = {
     for name, code in vars(Codes).items()
     if name.isupper()
 }
-"""Each code with its row, in the order of `Codes`. Its name is that of its constant."""
+"""Each code with its row, in the order of `Codes`. The code's name is made from the constant's."""
 
 
 class Families:

@@ -67,16 +67,16 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """Which part of the Jacobian is requested. None is the identity: every row, every column.
+    """The requested part of the Jacobian. None is the identity: every row, every column.
 
-    First order, J has the flattened output along its rows and one input along its columns.
-    Reverse mode takes `rows`, shape (k, *output): row i of the answer is rows[i] @ J. Forward mode
-    takes `columns`, input -> (k, *input): column i of the answer is J @ columns[input][i].
+    First order: J has the flattened output along its rows and one input along its columns. Reverse
+    mode takes `rows`, shape (k, *output): row i of the answer is rows[i] @ J. Forward mode takes
+    `columns`, input -> (k, *input): column i of the answer is J @ columns[input][i].
 
-    Second order, the Hessian of the scalar s = <rows[0], output> (the output itself where that is a
+    Second order: the Hessian of the scalar s = <rows[0], output> (the output itself if it is a
     scalar) is requested, in blocks "a.b" = d(ds/da)/db: a's entries along the rows, b's along the
-    columns, `columns[b]` in place of the identity where given. `firsts[a]`, where given, is in
-    place of the identity along the rows: forward over forward takes one pass a pair of directions.
+    columns. If given, `columns[b]` replaces the identity along the columns, and `firsts[a]` the
+    identity along the rows: forward over forward takes one pass for each pair of directions.
     """
 
     rows: Array | None = None

@@ -163,8 +163,8 @@ for the rounding of a search: differences use steps fifty times as long as one s
 eight-bit numbers are wider, and are intended. Used by: truth."""
 
 COARSE_STAIRS: Final = 2.0**-1
-"""The same part of an input that a program is known to search with: of the eight halvings of which
-it has at least as many, four stairs are seen within it. Used by: truth."""
+"""Part of an input's size, or of 1 for a zero, if the program is known to be a search. It has at
+least eight halvings, of which four show as stairs within this part. Used by: truth."""
 
 CHOICES: Final = 8
 """Choices in a row, each of which depends on the one before. So many halvings leave less than a

@@ -109,7 +109,7 @@ class TruthBlock(Entries):
 @dataclass(frozen=True, slots=True)
 class Cost:
     """C, allowance and R (see `TruthBlock`) of numbers, in their shape and unit. C and R may be inf
-    where they overflow or are not numbers; the allowance is 0 there."""
+    if they overflow or are not numbers; the allowance is 0 then."""
 
     condition: Array
     allowance: Array
@@ -117,7 +117,7 @@ class Cost:
 
     @property
     def known_condition(self) -> Array:
-        """C, and 0 where it is not finite: an unknown C excuses nothing."""
+        """C, with 0 in place of values that are not finite: an unknown C excuses nothing."""
         return np.where(np.isfinite(self.condition), self.condition, 0.0)
 
 
@@ -188,10 +188,8 @@ class Truth:
     hulls: Mapping[str, tuple[Hull, ...]] = field(default_factory=dict)  # by mode
     guards: tuple[Guard, ...] = ()
     documented: tuple[Documented, ...] = ()  # empty until `TruthRequest.conditioning` asks
-    fallback: str = (
-        ""  # in a sentence, why differences stand in for a certified truth, where they do
-    )
-    origin: str = ""  # of the program that was enclosed, where the spec does not state it
+    fallback: str = ""  # in a sentence, why differences replace a certified truth, if they do
+    origin: str = ""  # the origin of the enclosed program, if it is not the spec's
     output_certified: bool = False  # whether all of the value was enclosed
     output_cost: Cost | None = None  # None until `TruthRequest.conditioning` asks
     forward: int = 0

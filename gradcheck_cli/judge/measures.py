@@ -131,8 +131,8 @@ def has_tolerance(fmt: FloatFormat, tolerance: Tolerance | None) -> bool:
 
 
 def legitimately_flushed(g: Array, truth: Array, fmt: FloatFormat) -> Mask:
-    """Mark the entries whose truth is below the smallest normal number, where g is no larger than
-    it."""
+    """Mark the entries whose truth lies below the smallest normal number, if g is no larger than
+    that number."""
     tiny = fmt.smallest_normal
     return np.asarray((np.abs(truth) < tiny) & (np.abs(g) <= tiny))
 

@@ -187,7 +187,7 @@ def follows_output(output: Array, documented: Documented, fmt: FloatFormat) -> M
     """Mark the elements of a flat output that agree with the documented ones up to rounding."""
     value, bar = np.ravel(documented.output), np.ravel(documented.output_error)
     cost = documented.output_cost
-    assert cost is not None  # which is requested together with the numbers
+    assert cost is not None  # it is requested together with the numbers
     granted = FIRST_ORDER_SLACK * np.ravel(np.fmax(cost.known_condition, cost.allowance))
     with np.errstate(all="ignore"):
         base = bar + FEW_ULPS * fmt.ulp(value)

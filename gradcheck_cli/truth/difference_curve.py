@@ -57,7 +57,7 @@ def curve(request: CurveRequest) -> Curve:
 
 
 def asked_mode(projections: Mapping[Mode, Projection]) -> Mode | None:
-    """A requested mode with derivatives along inputs, like those of differences; None if there is
+    """A requested mode that, like differences, has derivatives along inputs; None if there is
     none."""
     modes = (mode for mode in reversed(FIRST_ORDER) if mode in projections)
     return next((mode for mode in modes if projections[mode].rows is None), None)

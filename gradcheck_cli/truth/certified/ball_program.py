@@ -41,8 +41,8 @@ class Recorded:
 
 class BallProgram:
     """A program as a function of its differentiated inputs; all other inputs are exact. `xs` are
-    the differentiated inputs at the point of the request. The derivative of a custom gradient is
-    that of its forward, or with `stated` the one that the user wrote."""
+    the differentiated inputs at the point of the request. A custom gradient counts as its forward
+    or, with `stated`, as the derivative that the user wrote."""
 
     def __init__(self, request: TruthRequest, stated: bool = False) -> None:
         from reference_engine.arithmetic.balls import exactly
@@ -225,7 +225,7 @@ class Nodes:
 
 @kept
 def _nodes(program: Program, dtype: str, wrt: tuple[str, ...]) -> Nodes:
-    """The nodes of the program; those that do not depend on `wrt` stand still."""
+    """The nodes of the program. Nodes that do not depend on `wrt` stand still."""
     still = set(range(len(program.nodes))) - moving(program, wrt)
     return Nodes(program, FORMATS[dtype], still)
 
@@ -260,8 +260,7 @@ def _stated(custom: CustomGradient, fmt: FloatFormat) -> Callable[..., Any]:
 
 @kept
 def operations(program: Program) -> float:
-    """The number of scalar operations of one evaluation; those of matrix products count for
-    less."""
+    """The number of scalar operations of one evaluation; matrix products count for less."""
     total = 0.0
     for node in program.nodes:
         if node.op in (CONSTANT, INPUT):

@@ -209,10 +209,10 @@ class _Ziv(ABC):
         return self._settled_beside(entries, WIDE)
 
     def _settled_beside(self, entries: Mapping[str, Any] | None, reason: str) -> str:
-        """Keeps what cancels: balls around 0, which no precision narrows beside a number that is 0.
-        Beside the largest entry they are narrow: by the square of float64's unit roundoff, far
-        below what rounding leaves of such terms. Gives `reason` where other entries are open.
-        """
+        """Certify entries that cancel as 0: balls around 0, which no precision narrows relative to
+        a number that is 0. They are narrow compared with the largest entry, by the square of
+        float64's unit roundoff, which is far below the rounding of these terms in float64. Returns
+        `reason` if other entries are open."""
         from reference_engine.arithmetic.balls import rounded_up
 
         if entries is None:

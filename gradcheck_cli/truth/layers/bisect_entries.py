@@ -53,7 +53,7 @@ class Search:
     apart: float
     columns: list[Column] = field(default_factory=list)
     dense: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By leaf of which most entries are wrong: the wrong samples, and all samples."""
+    """By leaf with mostly wrong entries: the number of wrong samples, and of all samples."""
     complete: bool = False
     """Whether all entries that are not named are right along the direction."""
 
@@ -163,7 +163,7 @@ class Search:
         wrong = [int(flat) for flat in places if self._is_wrong(leaf, int(flat))]
         columns = [self._column(leaf, flat) for flat in wrong]
         for column in columns:
-            if not self.projections.mask(leaf)[column.flat]:  # another one may be alike
+            if not self.projections.mask(leaf)[column.flat]:  # unless a taken one is alike
                 self._take(column)
         if sum(not column.rough for column in columns) >= MOST:
             self.dense[leaf.name] = len(wrong), len(places)

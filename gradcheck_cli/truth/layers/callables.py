@@ -520,7 +520,7 @@ def stirred(leaf: Leaf, part: float, rng: np.random.Generator) -> Array:
     """The leaf's values, each moved by this part of itself at random up or down, inside the
     domain."""
     moved = signs(rng, leaf.shape)
-    moved *= part  # in place: further arrays of its size would be felt
+    moved *= part  # in place, because further arrays of this size cost memory
     moved += 1.0
     moved *= leaf.kept
     moved = leaf.inside(moved)

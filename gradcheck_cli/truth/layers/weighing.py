@@ -135,10 +135,10 @@ def _steady(own: Array, found: Differences, rounding: Rounding, subject: str, ju
 
 
 def unseen(own: Array, found: Differences, scale: Array, subject: str) -> Array:
-    """Mark the entries (m, n) about which a difference says nothing: its error bar leaves no digit
-    of the derivative `own`, and exceeds half of the digits of the steepest slope around, compared
-    with which an entry may be as good as zero. A derivative of zero counts as seen if the value
-    never changes."""
+    """Mark the entries (m, n) about which a difference says nothing. Its error bar leaves no digit
+    of the derivative `own` and exceeds half of the digits of the steepest slope around: compared
+    with that slope, the entry may be as good as zero. A derivative of zero counts as seen if the
+    value never changes."""
     half = FORMATS[subject].half
     with np.errstate(all="ignore"):
         wide = found.error > np.fmax(A_DIGIT * np.abs(own), half * scale)

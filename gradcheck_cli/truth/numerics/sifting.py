@@ -56,8 +56,8 @@ NEITHER = 2  # of the sides of an output
 @dataclass(slots=True)
 class Sums:
     """The derivatives (k,) of weighted sums of outputs, their error bars, and the steepest
-    quotients. `level` is the level where the last look began, `usual` that of the first look at
-    which most outputs were smooth."""
+    quotients. `level` is the level where the last look began, `usual` the level of the first look
+    at which most outputs were smooth."""
 
     value: Float
     error: Float
