@@ -99,10 +99,10 @@ class Design:
         return replace(
             answer,
             checks=tuple(replace(check, truth=DECLARED) for check in answer.checks),
-            findings=tuple(map(self._told, answer.findings)),
+            findings=tuple(map(self._with_declaration, answer.findings)),
         )
 
-    def _told(self, finding: Finding) -> Finding:
+    def _with_declaration(self, finding: Finding) -> Finding:
         source = finding.truth_source and DECLARED
         formulas = [
             f"the derivative of `{one.design.function}` is declared as that of "

@@ -46,11 +46,11 @@ class Casts:
         for cast in self.narrow:
             if cast.dtype == digits and not cast.backward:
                 yield (
-                    f"{name}: the layer computes in {digits} internally{_where(cast)}: its {dtype} "
-                    f"gradient is judged at {digits} precision"
+                    f"{name}: the layer computes in {digits} internally{_place_words(cast)}: "
+                    f"its {dtype} gradient is judged at {digits} precision"
                 )
             elif cast.backward and cast.place and is_narrower(cast.dtype, digits):
-                where = _where(cast)
+                where = _place_words(cast)
                 yield f"{name}: the {dtype} backward pass continues in {cast.dtype}{where}"
 
 
@@ -121,7 +121,7 @@ def seen(subject: Subject) -> Sequence[Cast]:
     return where_it_runs(subject.casts, none)
 
 
-def _where(cast: Cast) -> str:
+def _place_words(cast: Cast) -> str:
     if cast.place is None:
         return ""
     text = " ".join(cast.place.text.split())

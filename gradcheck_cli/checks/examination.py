@@ -50,7 +50,7 @@ from gradcheck_cli.engines.errors import SpecMistake, Unsupported
 from gradcheck_cli.engines.kit import patience
 from gradcheck_cli.engines.layer.custom import CustomCall
 from gradcheck_cli.engines.layer.declared import NotDeclarable
-from gradcheck_cli.engines.layer.isolation import learned, surroundings
+from gradcheck_cli.engines.layer.isolation import knowledge_of, surroundings
 from gradcheck_cli.engines.layer.loading import on_the_path
 from gradcheck_cli.engines.layer.source_lines import raised_at
 from gradcheck_cli.engines.layer.subject import Call, Stencils, Subject
@@ -194,7 +194,7 @@ class _Examination:
         if not any(leaf.differentiable for leaf in self._narrow.leaves):
             self._narrow.close()
             return LayerAnswer(notes=(*self._subjects.notes, f"{self._name}: {NOTHING}"))
-        learned(self._problem.implementation.live)[MOVING] = moving_size(self._narrow)
+        knowledge_of(self._problem.implementation.live)[MOVING] = moving_size(self._narrow)
         self._highest = self._subjects.highest(self._narrow)
         try:
             self._notes.update(self._subjects.notes)

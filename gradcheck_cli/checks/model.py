@@ -22,7 +22,7 @@ from gradcheck_cli.formula import Argument, parse
 from gradcheck_cli.judge.findings import severity_of_loss
 from gradcheck_cli.judge.measures import error_in_ulps
 from gradcheck_cli.judge.outputs import follows_output, output_entries, worst_first
-from gradcheck_cli.judge.wording import said
+from gradcheck_cli.judge.wording import documented_words
 
 
 def formula_of(problem: LayerProblem, leaves: Sequence[Leaf]) -> Program:
@@ -130,7 +130,7 @@ class Model(ProgramTruth):
         fmt = FORMATS[self.layer.problem.dtype]
         return replace(
             found,
-            message=f"differs from the formula: {said(documented)}",
+            message=f"differs from the formula: {documented_words(documented)}",
             severity=severity_of_loss(
                 Codes.DOCUMENTED_APPROXIMATION, found.entries[0].ulps or 0.0, fmt
             ),

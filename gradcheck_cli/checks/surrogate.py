@@ -79,7 +79,9 @@ class Declared:
         checks, findings = judge(self._case(rows, evaluation, wide.output, blocks))
         return (
             tuple(replace(check, truth="declared") for check in checks),
-            tuple(self._told(finding) for finding in findings if finding.input in blocks),
+            tuple(
+                self._with_declaration(finding) for finding in findings if finding.input in blocks
+            ),
             tuple(self._remarks(rows, blocks)),
         )
 
@@ -159,7 +161,7 @@ class Declared:
 
     # For people
 
-    def _told(self, finding: Finding) -> Finding:
+    def _with_declaration(self, finding: Finding) -> Finding:
         assert finding.input is not None
         declared = self.surrogates[finding.input].formula
         message = finding.message

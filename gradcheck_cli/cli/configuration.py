@@ -140,7 +140,7 @@ def _checked(setting: Setting, key: str, value: Any) -> Any:
         converted = (setting.type.convert(part, None, None) for part in parts)
         return tuple(name for names in converted for name in names)
     if type(value) not in _toml_types(setting):
-        raise click.BadParameter(f"`{key}` must be {_wanted(setting)}, not {_told(value)}")
+        raise click.BadParameter(f"`{key}` must be {_wanted(setting)}, not {_type_words(value)}")
     return setting.type.convert(value, None, None)
 
 
@@ -164,7 +164,7 @@ def _wanted(setting: Setting) -> str:
     return "a string"
 
 
-def _told(value: Any) -> str:
+def _type_words(value: Any) -> str:
     return {bool: "true or false", list: "a list", dict: "a table"}.get(type(value), repr(value))
 
 

@@ -81,16 +81,16 @@ def _guarded(app: click.Command, arguments: list[str]) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.ClickException as error:
-        _say(*_usage_words(error))
+        _print_error(*_usage_words(error))
         return USAGE
     except (KeyboardInterrupt, click.Abort) as error:  # click aborts on KeyboardInterrupt
         return _interrupted(interruption(error))
     except Unwritable as error:
         silence(sys.stdout)
-        _say(str(error))
+        _print_error(str(error))
         return error.exit_code
     except GradcheckError as error:
-        _say(str(error), getattr(error, "help", ""))
+        _print_error(str(error), getattr(error, "help", ""))
         if mistakes := getattr(error, "mistakes", ()):  # of a configuration
             from gradcheck_cli.cli.one_file import show_mistakes
 
@@ -104,7 +104,7 @@ def _guarded(app: click.Command, arguments: list[str]) -> int:
         if (stopped := interruption(error)) is not None:
             return _interrupted(stopped)
         if isinstance(error, FileNotFoundError) and working_folder_is_gone():
-            _say("the working folder was deleted", "change to another folder")
+            _print_error("the working folder was deleted", "change to another folder")
             return USAGE
         _internal(error, arguments)
         return INTERNAL
@@ -135,7 +135,7 @@ def _usage_words(error: click.ClickException) -> tuple[str, str]:
     return message, f"try `{context.command_path} --help`" if context else ""
 
 
-def _say(message: str, help: str = "") -> None:
+def _print_error(message: str, help: str = "") -> None:
     talk(f"error: {message}", "bold red")
     if help:
         talk(f"help: {help}")
@@ -150,7 +150,9 @@ def _internal(error: Exception, arguments: list[str]) -> None:
         talk("".join(traceback.format_exception(error)).rstrip())
     else:
         last = traceback.extract_tb(error.__traceback__)[-1]
-        _say(f"{type(error).__name__}: {error} ({last.name}, {last.filename}:{last.lineno})")
+        _print_error(
+            f"{type(error).__name__}: {error} ({last.name}, {last.filename}:{last.lineno})"
+        )
     loaded = ("click", "numpy", "pydantic", "rich", "scipy")
     versions = ", ".join(f"{name} {_version(name)}" for name in loaded)
     lines = (

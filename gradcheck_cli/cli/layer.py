@@ -56,7 +56,7 @@ def command(
     layer = LayerTarget(target, *(options[name] for name in ("inputs", "args", "kwargs")))
     engines = tuple(name for names in options["engine"] for name in names)
     engines = engines or (written_in(target),)
-    stated = _stated(options, order)
+    stated = _spec_settings(options, order)
     with Interrupts() as interrupts:
         if save is None:
             text = spec_of(layer, engines, stated)
@@ -67,7 +67,7 @@ def command(
         return run(context, job, interrupts)
 
 
-def _stated(options: dict[str, Any], order: int | None) -> dict[str, Any]:
+def _spec_settings(options: dict[str, Any], order: int | None) -> dict[str, Any]:
     """The settings of this call that are keys of a spec."""
     found: dict[str, Any] = {"order": order} if order else {}
     for name, key in _KEYS.items():

@@ -43,7 +43,7 @@ def command(words: tuple[str, ...], lift: bool, color: str | None) -> None:
     prepare_streams()
     style = style_for(sys.stdout, color)
     if lift:
-        for framework, stated in _stated(words).items():
+        for framework, stated in _restated_operations(words).items():
             print_lines(sys.stdout, style, lift_lines(framework, stated, style))
         return
     engines = supports()
@@ -78,7 +78,7 @@ def supports() -> dict[str, Support]:
     return told
 
 
-def _stated(words: tuple[str, ...]) -> dict[str, dict[str, str]]:
+def _restated_operations(words: tuple[str, ...]) -> dict[str, dict[str, str]]:
     """By framework, what is stated in rows and has one of the words, without importing it; raises
     UsageError where nothing has."""
     from gradcheck_cli.engines.registry import engines

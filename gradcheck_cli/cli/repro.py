@@ -60,7 +60,9 @@ class Scripts:
     def end(self) -> None:
         """Writes the scripts, and says how many there are, and why others are missing."""
         own = [(finding, spec) for finding, spec in self._findings if finding.engine]
-        made = [self._made(finding, spec) for finding, spec in own]  # no thread may call ast.parse
+        made = [
+            self._script_of(finding, spec) for finding, spec in own
+        ]  # no thread may call ast.parse
         names = _names(own)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             failures = list(pool.map(self._shown, own, made, names))
@@ -76,7 +78,7 @@ class Scripts:
             more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
             talk(f"no script {', '.join(missing[:NAMED])}{more}: {failure}")
 
-    def _made(self, finding: Finding, spec: Spec) -> str | NoScript:
+    def _script_of(self, finding: Finding, spec: Spec) -> str | NoScript:
         """The script of a finding, or why there is none."""
         from gradcheck_cli.report.repro.layer_code import NoScript
         from gradcheck_cli.report.repro.script import script

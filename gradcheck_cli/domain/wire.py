@@ -103,7 +103,7 @@ def decode(body: bytes) -> Any:
         root, objects, shapes = json.loads(body[_HEAD.size : _HEAD.size + length])
         reader = _Reader(body, _HEAD.size + length, shapes)
         for name, fields in objects:
-            reader.made.append(_made(name, [reader.value(field) for field in fields]))
+            reader.made.append(_rebuilt(name, [reader.value(field) for field in fields]))
         return reader.value(root)
     except Malformed:
         raise
@@ -231,7 +231,7 @@ def _index(tree: Sequence[Any]) -> int:
     return index
 
 
-def _made(name: str, values: Sequence[Any]) -> Any:
+def _rebuilt(name: str, values: Sequence[Any]) -> Any:
     """The dataclass with these fields. Raises Malformed for a field of the wrong type."""
     cls = _class(name)
     for field, check, value in zip(_fields(name), _checks(name), values, strict=True):

@@ -44,16 +44,16 @@ class Tool:
     @property
     def wanted(self) -> str:
         """`what`, and the command if the variable gives it."""
-        told = " ".join(self._told())
+        told = " ".join(self._from_variable())
         return f"{self.what} (${self.variable} is `{told}`)" if told else self.what
 
-    def _told(self) -> list[str]:
+    def _from_variable(self) -> list[str]:
         return _words(os.environ.get(self.variable, "")) if self.variable else []
 
     def command(self) -> list[str] | None:
         """The path of the program, and arguments that the variable may have; None if it is not
         installed."""
-        told = self._told()
+        told = self._from_variable()
         for name in told[:1] or self.programs:
             if found := shutil.which(name):
                 return [found, *told[1:]]

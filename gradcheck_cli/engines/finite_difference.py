@@ -73,7 +73,7 @@ class FiniteDifferenceEngine(AnsweringEngine):
                 quotient = (above - below) / (step + step if central else step)
                 columns.append(framework.numpy(np.asarray(quotient)).reshape(-1))
             answer.gradients[name] = Gradient(np.stack(columns, axis=1), problem.dtype)
-        answer.approximation = _told(problem, steps)
+        answer.approximation = _scheme_words(problem, steps)
 
     def descend(
         self, problem: TrainingProblem, losses: list[Array], path: dict[str, list[Array]]
@@ -105,7 +105,7 @@ def _directions(problem: Problem, name: str) -> Iterator[tuple[Array, float]]:
         yield from ((direction, largest) for direction in columns)
 
 
-def _told(problem: Problem, steps: set[float]) -> str:
+def _scheme_words(problem: Problem, steps: set[float]) -> str:
     """`central difference, h = 6.1e-06`"""
     ends = dict.fromkeys((min(steps, default=0.0), max(steps, default=0.0)))
     return f"{problem.difference.scheme} difference, h = {' to '.join(f'{h:.3g}' for h in ends)}"

@@ -52,7 +52,9 @@ def _explain(case: Case, finding: Finding) -> Finding:
     if traced is not None and traced.trace is None:
         traced = None
     if finding.code in WRONG:
-        cause = _stated(case, finding) if traced is None else _wrong(case, traced, finding)
+        cause = (
+            _custom_rule_cause(case, finding) if traced is None else _wrong(case, traced, finding)
+        )
         return replace(finding, cause=cause, pattern=_pattern(case, finding))
     if traced is None:
         return finding
@@ -71,7 +73,7 @@ def _wrong(case: Case, traced: Evaluation, finding: Finding) -> Cause | None:
     )
 
 
-def _stated(case: Case, finding: Finding) -> Cause | None:
+def _custom_rule_cause(case: Case, finding: Finding) -> Cause | None:
     """The wrong custom rule, from another engine's trace: it is wrong in every engine."""
     others = (e for (_, mode), e in case.traced.items() if mode == finding.mode and e.trace)
     return next((cause for one in others if (cause := blame_rule(case, one))), None)

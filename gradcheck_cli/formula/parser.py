@@ -234,14 +234,14 @@ def _parse_text(text: str, positions: Positions) -> tuple[ast.Module | None, For
             warnings.simplefilter("ignore")  # Python's advice on style is not the user's concern
             return ast.parse(text), None
     except SyntaxError as error:
-        return None, _told(error, text, positions)
+        return None, _syntax_error(error, text, positions)
     except (RecursionError, MemoryError):
         return None, FormulaError(
             Codes.FORMULA_SYNTAX, _TOO_DEEP, positions.at(0, 1), _TOO_DEEP_HELP
         )
 
 
-def _told(error: SyntaxError, text: str, positions: Positions) -> FormulaError:
+def _syntax_error(error: SyntaxError, text: str, positions: Positions) -> FormulaError:
     """Python's syntax error, with its place in the file."""
     start = _offset(text, error.lineno, error.offset)
     if isinstance(error, IndentationError):

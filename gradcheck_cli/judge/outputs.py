@@ -17,7 +17,7 @@ from gradcheck_cli.domain.thresholds import ERROR_BITS, EXCUSED_MOVES, FEW_ULPS,
 from gradcheck_cli.domain.truth import Cost, Documented, PointKind, Truth, TruthBlock
 from gradcheck_cli.judge.findings import finding
 from gradcheck_cli.judge.measures import Mask, error_in_ulps, legitimately_flushed
-from gradcheck_cli.judge.wording import documented_of, genuine_overflow, said
+from gradcheck_cli.judge.wording import documented_of, documented_words, genuine_overflow
 
 
 def lost_rows(case: Case, evaluation: Evaluation) -> Mask:
@@ -249,7 +249,7 @@ def _far_off(
         known = f"{output[worst]:.6g}; exact: {exact[worst]:.6g}"
         what = f"{known}; explained by rounding the inputs alone"
     elif found is not None:
-        what = f"{output[worst]:.6g}; exact: {exact[worst]:.6g}: {said(found)}"
+        what = f"{output[worst]:.6g}; exact: {exact[worst]:.6g}: {documented_words(found)}"
     elif output[worst] == 0:
         what = f"zero, although {fmt.name} can hold the exact value"
     else:

@@ -69,14 +69,14 @@ def apart(about: About) -> str:
 
 
 def nan(about: About) -> str:
-    return f"{about.entries}: nan {_where(about)}"
+    return f"{about.entries}: nan {_point_words(about)}"
 
 
 def infinite(about: About) -> str:
-    return f"{about.entries}: infinite {_where(about)}"
+    return f"{about.entries}: infinite {_point_words(about)}"
 
 
-def _where(about: About) -> str:
+def _point_words(about: About) -> str:
     """Describe the truth where an engine's number is not finite."""
     kind = about.block.kind[about.at]
     rough = np.isin(kind, (PointKind.UNDEFINED, PointKind.JUMP))
@@ -119,7 +119,7 @@ def documented(about: About) -> str:
         part = np.max(about.errors * about.format.ulp(truth) / np.abs(truth))
     assert about.evaluation is not None
     found = documented_of(about.case, about.evaluation)
-    says = "" if found is None else f": {said(found)}"
+    says = "" if found is None else f": {documented_words(found)}"
     return f"{about.entries}: relative error {part:.1e}{says}"
 
 
@@ -129,7 +129,7 @@ def documented_of(case: Case, evaluation: Evaluation) -> Documented | None:
     return next((one for one in every if one.engine == evaluation.engine), None)
 
 
-def said(documented: Documented) -> str:
+def documented_words(documented: Documented) -> str:
     """Quote the engine's documentation in a message."""
     return f"a documented approximation of `{documented.row}`: {documented.says}"
 

@@ -74,7 +74,11 @@ def curve_lines(curve: Curve, style: Style) -> list[Text]:
         label = labels.get(number, "")
         lines.append(Text(f"{label:>{_MARGIN - 1}} |{''.join(cells).rstrip()}"))
     lines += _axis(scales, width, curve.lines)
-    lines += [Text(), *(told for line in curve.lines for told in _told(line, style.width)), Text()]
+    lines += [
+        Text(),
+        *(told for line in curve.lines for told in _step_lines(line, style.width)),
+        Text(),
+    ]
     return lines + [Text(f"  {words}", style=DIM) for words in wrapped(_WHY, style.width - 4)]
 
 
@@ -96,7 +100,7 @@ def _spacing(decades: int) -> int:
     return max(1, math.ceil(decades / 6))
 
 
-def _told(line: Line, width: int) -> list[Text]:
+def _step_lines(line: Line, width: int) -> list[Text]:
     start = f"  {_MARKS[line.scheme]} {line.scheme:<9}"
     if line.best is None:
         return [Text(f"{start}no number at any step")]

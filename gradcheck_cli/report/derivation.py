@@ -22,7 +22,7 @@ def derivation_lines(name: str, derivation: Derivation, style: Style) -> list[Te
         for equation in section.equations:
             origin = f"{equation.origin} = " if equation.origin else ""
             lines += _hanging(f"{equation.left} = {origin}{equation.right}", style)
-        lines += [Text(f"    {told}", style=DIM) for told in _told(section, style.dots)]
+        lines += [Text(f"    {told}", style=DIM) for told in _remarks(section, style.dots)]
     return lines
 
 
@@ -32,7 +32,7 @@ def _hanging(text: str, style: Style) -> list[Text]:
     return [Text(f"    {lines[0]}"), *(Text(f"        {line}") for line in lines[1:])]
 
 
-def _told(section: Section, dots: str) -> Sequence[str]:
+def _remarks(section: Section, dots: str) -> Sequence[str]:
     more = [f"{dots} {section.more} more"] if section.more else []
     return [*more, *([section.note] if section.note else [])]
 
@@ -41,7 +41,7 @@ def derivation_latex(name: str, derivation: Derivation) -> str:
     """An `align*` for each section. Texts that are not mathematics are comments."""
     parts = [f"% {plain(name)}"]
     for section in derivation.sections:
-        parts.append("\n".join(f"% {line}" for line in (section.title, *_told(section, "..."))))
+        parts.append("\n".join(f"% {line}" for line in (section.title, *_remarks(section, "..."))))
         rows = []
         for equation in section.equations:
             origin = rf"{equation.origin} \\ &= " if equation.origin else ""

@@ -79,7 +79,7 @@ def graph_svg(graph: Graph, blamed: Collection[int] = (), title: str = "") -> st
     pitch = _BOX + 30 + room
     _arrange(layers)
     left = min(v.x - v.width / 2 for layer in layers for v in layer)
-    right = max(v.x + max(v.width / 2, _told(v)) for layer in layers for v in layer)
+    right = max(v.x + max(v.width / 2, _label_width(v)) for layer in layers for v in layer)
     width, height = right - left + 24, (len(layers) - 1) * pitch + _BOX + room + 24
     words = f"{title or 'formula'}: computation graph of {len(shown)} nodes"
     words += f"; {hidden} more are not drawn" if hidden else ""
@@ -179,13 +179,13 @@ def _place(layer: list[_Vertex], wanted: list[float]) -> None:
     x = -math.inf
     for vertex, middle in zip(layer, wanted, strict=True):
         vertex.x = max(middle, x + vertex.width / 2)
-        x = vertex.x + max(vertex.width / 2, _told(vertex)) + _GAP
+        x = vertex.x + max(vertex.width / 2, _label_width(vertex)) + _GAP
     off = math.fsum(v.x - w for v, w in zip(layer, wanted, strict=True)) / max(len(layer), 1)
     for vertex in layer:
         vertex.x -= off
 
 
-def _told(vertex: _Vertex) -> float:
+def _label_width(vertex: _Vertex) -> float:
     """How far the numbers below a box extend to the right of its middle."""
     longest = max(len(vertex.card.value), len(vertex.card.derivative)) if vertex.card else 0
     return 10 + 6.8 * (2 + longest) if longest else 0.0

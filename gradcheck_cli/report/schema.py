@@ -55,11 +55,13 @@ def report_schema() -> Schema:
                 "enum": ["error", "warning"],
             },
             duration_s=_SECONDS,
-            interrupted=_told(
+            interrupted=_described(
                 _YES_OR_NO,
                 "Whether the run ended early: specs that were not finished are not in `results`.",
             ),
-            signal=_told(_TEXT_OR_NULL, "The signal that interrupted the run, such as SIGINT."),
+            signal=_described(
+                _TEXT_OR_NULL, "The signal that interrupted the run, such as SIGINT."
+            ),
             summary=_object(
                 specs=_COUNT,
                 passed=_COUNT,
@@ -67,20 +69,20 @@ def report_schema() -> Schema:
                 errors=_COUNT,
                 checks=_COUNT,
                 findings=_mapping(_COUNT, "Findings by code, without the allowed ones."),
-                allowed=_told(_COUNT, "The number of findings that specs allow."),
+                allowed=_described(_COUNT, "The number of findings that specs allow."),
                 ignored=_mapping(_COUNT, _IGNORED),
                 suppressed=_mapping(
                     _COUNT, "Their number by reason: --ignore GC2, --select GC1, baseline FILE."
                 ),
-                unchanged=_told(_COUNT, "Specs that --changed-since left out."),
+                unchanged=_described(_COUNT, "Specs that --changed-since left out."),
             ),
             results=_list(result_schema()),
             errors=_list(error_schema()),
             optional={
-                "shard": _told(_TEXT, "The part of the run: K/N."),
-                "elsewhere": _told(_COUNT, "Specs or operations in other shards."),
+                "shard": _described(_TEXT, "The part of the run: K/N."),
+                "elsewhere": _described(_COUNT, "Specs or operations in other shards."),
                 "merge": _MERGE,
-                "suite": _told(_TEXT, "Of `gradcheck suite`: its name."),
+                "suite": _described(_TEXT, "Of `gradcheck suite`: its name."),
                 "refused": _mapping(_TEXT, "Operations of the suite without a sample, and why."),
             },
         ),
@@ -95,7 +97,7 @@ def error_schema() -> Schema:
         line={**_PLACE, "type": ["integer", "null"]},
         column={**_PLACE, "type": ["integer", "null"]},
         message=_TEXT,
-        help=_told(_TEXT, "How to correct the mistake, if that is known."),
+        help=_described(_TEXT, "How to correct the mistake, if that is known."),
     )
 
 
@@ -108,24 +110,24 @@ def result_schema() -> Schema:
         checks=_list(check_schema()),
         findings=_list(finding_schema()),
         ignored=_mapping(_COUNT, _IGNORED),
-        suppressed=_told(
+        suppressed=_described(
             _list(finding_schema()), "Findings that do not count, each with its `reason`."
         ),
-        unmatched_allows=_told(
+        unmatched_allows=_described(
             _list(_TEXT),
             "Findings that the spec allows but that did not occur, each as a sentence.",
         ),
-        by_design=_told(
+        by_design=_described(
             _list(accepted_schema()),
             "Intended deviations that the spec declares inside its layers, and "
             "what they matched. The checks then have the truth `declared`.",
         ),
-        duration_s=_told(_SECONDS, "Seconds that workers computed for this spec."),
+        duration_s=_described(_SECONDS, "Seconds that workers computed for this spec."),
         compile_s=_mapping(
             _SECONDS,
             "Seconds that each engine compiled, where it did. A time limit does not count them.",
         ),
-        cached=_told(_YES_OR_NO, "Whether this result comes from an earlier run."),
+        cached=_described(_YES_OR_NO, "Whether this result comes from an earlier run."),
         optional={"merge": _MERGE},
     )
 
@@ -140,7 +142,7 @@ def check_schema() -> Schema:
         point=_POINT,
         status=_STATUS,
         max_ulps=_NUMBER_OR_NULL,
-        passed_by=_told(
+        passed_by=_described(
             _list(
                 _object(
                     rule={"enum": list(get_args(Rule))},
@@ -151,11 +153,11 @@ def check_schema() -> Schema:
             "The rules by which numbers passed that are more than a few "
             "ulps off: how many, and the largest of their errors.",
         ),
-        truth=_told(_TEXT, "Where the truth came from."),
-        truth_error_ulps=_told(
+        truth=_described(_TEXT, "Where the truth came from."),
+        truth_error_ulps=_described(
             _NUMBER_OR_NULL, "Its widest error bar, or its radius if it is certified."
         ),
-        caught=_told(
+        caught=_described(
             _NUMBER_OR_NULL,
             "If not every entry was compared: the error in a single entry that "
             "would have been found with probability `power`.",
@@ -164,10 +166,10 @@ def check_schema() -> Schema:
         evaluations=_object(
             forward=_COUNT,
             backward=_COUNT,
-            batched=_told(
+            batched=_described(
                 _COUNT, "Points for differences of a layer that were evaluated several per call."
             ),
-            looped=_told(_COUNT, "Points that were evaluated one per call."),
+            looped=_described(_COUNT, "Points that were evaluated one per call."),
         ),
         duration_s=_SECONDS,
     )
@@ -179,11 +181,11 @@ def accepted_schema() -> Schema:
         engine=_TEXT,
         function=_TEXT_OR_NULL,
         detach=_TEXT_OR_NULL,
-        surrogate=_told(_TEXT_OR_NULL, "The formula that stands for the function."),
+        surrogate=_described(_TEXT_OR_NULL, "The formula that stands for the function."),
         reason=_TEXT,
-        line=_told(_PLACE, "Where the spec says so."),
+        line=_described(_PLACE, "Where the spec says so."),
         calls=_COUNT,
-        places=_told(_list(_TEXT), "Where the calls are in the code of the layer."),
+        places=_described(_list(_TEXT), "Where the calls are in the code of the layer."),
     )
 
 
@@ -215,15 +217,15 @@ def finding_schema() -> Schema:
         finite_difference_error=_NUMBER_OR_NULL,
         ulps=_NUMBER_OR_NULL,
         cause=_or_null(cause_schema()),
-        stage=_told(_TEXT_OR_NULL, "The stage of a compiler that is to blame."),
+        stage=_described(_TEXT_OR_NULL, "The stage of a compiler that is to blame."),
         pattern=_TEXT_OR_NULL,
         fix=_or_null(fix_schema()),
-        no_fix=_told(_TEXT_OR_NULL, "Why there is no fix, if one was searched for."),
+        no_fix=_described(_TEXT_OR_NULL, "Why there is no fix, if one was searched for."),
         location=_object(path=_TEXT, line=_PLACE, column=_PLACE),
         fingerprint=_TEXT,
         repeat=_TEXT,
         allowed=_YES_OR_NO,
-        reason=_told(_TEXT_OR_NULL, "Why the spec allows it, or why it does not count."),
+        reason=_described(_TEXT_OR_NULL, "Why the spec allows it, or why it does not count."),
     )
 
 
@@ -232,15 +234,17 @@ def cause_schema() -> Schema:
     return _object(
         op=_TEXT,
         phase={"enum": ["forward", "backward"]},
-        path=_told(_TEXT, "The spec's file, or a file of the code of a layer."),
+        path=_described(_TEXT, "The spec's file, or a file of the code of a layer."),
         line=_PLACE,
         column=_PLACE,
         detail=_TEXT,
         kind={"enum": list(get_args(CauseKind))},
-        engine_op=_told(_TEXT_OR_NULL, "The operation that the engine executed, in its own words."),
-        proven=_told(_YES_OR_NO, "Whether a run confirmed it; `proof` says what was run."),
+        engine_op=_described(
+            _TEXT_OR_NULL, "The operation that the engine executed, in its own words."
+        ),
+        proven=_described(_YES_OR_NO, "Whether a run confirmed it; `proof` says what was run."),
         proof=_TEXT,
-        repaired_ulps=_told(_NUMBER_OR_NULL, "The error of the entry with the cause removed."),
+        repaired_ulps=_described(_NUMBER_OR_NULL, "The error of the entry with the cause removed."),
     )
 
 
@@ -253,11 +257,11 @@ def fix_schema() -> Schema:
         ulps_before=_NUMBER_OR_NULL,
         ulps_after=_NUMBER_OR_NULL,
         code=_mapping(_TEXT, "Python with a function f of the inputs, by framework."),
-        value=_told(_NUMBER_OR_NULL, "The result for the worst entry."),
-        model=_told(_TEXT, "The whole new formula."),
-        rules=_told(_list(_TEXT), "The rewrites in order."),
-        condition=_told(_TEXT, "Where the two are equal; empty: everywhere."),
-        kink=_told(_TEXT, "What it has where the old one has no derivative."),
+        value=_described(_NUMBER_OR_NULL, "The result for the worst entry."),
+        model=_described(_TEXT, "The whole new formula."),
+        rules=_described(_list(_TEXT), "The rewrites in order."),
+        condition=_described(_TEXT, "Where the two are equal; empty: everywhere."),
+        kink=_described(_TEXT, "What it has where the old one has no derivative."),
         custom_gradient={"type": "boolean", "description": "Whether the fix states a derivative."},
         location=_or_null(
             _object(path=_TEXT, line=_PLACE, column=_PLACE),
@@ -277,10 +281,10 @@ def _region() -> Schema:
         boxes=_or_null(
             boxes, "Every failing point lies in one of them; null where that is not known."
         ),
-        inner=_told(boxes, "Every point of them fails."),
-        open=_told(boxes, "Boxes for which it is not known whether any point fails."),
-        predicate=_told(_TEXT, "The same, in words."),
-        fraction=_told(_NUMBER_OR_NULL, "The part of the domain, by volume."),
+        inner=_described(boxes, "Every point of them fails."),
+        open=_described(boxes, "Boxes for which it is not known whether any point fails."),
+        predicate=_described(_TEXT, "The same, in words."),
+        fraction=_described(_NUMBER_OR_NULL, "The part of the domain, by volume."),
     )
 
 
@@ -292,8 +296,8 @@ def _searched() -> Schema:
         dtype=_TEXT,
         model=_TEXT,
         rules=_list(_TEXT),
-        proven=_told(_list(kinds), "The kinds of failure that are proven absent."),
-        found=_told(
+        proven=_described(_list(kinds), "The kinds of failure that are proven absent."),
+        found=_described(
             _list({"type": "object"}),
             "Where it fails, each as an entry of `searches` of `gradcheck search`.",
         ),
@@ -313,7 +317,7 @@ def _mapping(values: Schema, description: str) -> Schema:
     return {"type": "object", "description": description, "additionalProperties": values}
 
 
-def _told(schema: Schema, description: str) -> Schema:
+def _described(schema: Schema, description: str) -> Schema:
     return {**schema, "description": description}
 
 

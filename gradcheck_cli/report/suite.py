@@ -88,10 +88,10 @@ def _rows(found: Mapping[str, Sequence[SpecResult]]) -> Iterator[str]:
             if not findings:
                 continue
             which = _in_a_cell(", ".join(places[word]))
-            yield f"| {code(op)} | {which} | {word} | {_told(findings)} |"
+            yield f"| {code(op)} | {which} | {word} | {_message_and_places(findings)} |"
 
 
-def _told(findings: Sequence[Finding]) -> str:
+def _message_and_places(findings: Sequence[Finding]) -> str:
     """The first message, and the places of this and similar findings."""
     told: dict[str, dict[str, None]] = {}
     for finding in findings:

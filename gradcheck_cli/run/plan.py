@@ -137,7 +137,7 @@ def _with_looks(plan: Plan, engines: Mapping[str, Registered], options: RunOptio
     """The plan of a formula: every engine differentiates it at each point in each dtype, and runs
     its training."""
     spec, here = plan.spec, set(plan.engines) - plan.without
-    notes = dict.fromkeys(_said(plan.placement, here))  # in order, each once
+    notes = dict.fromkeys(_device_notes(plan.placement, here))  # in order, each once
     looks = []
     for point in range(len(spec.points)):
         for dtype in plan.dtypes:
@@ -170,7 +170,7 @@ def _computes(found: Registered, where: Placement) -> bool:
     return found.engine is not None and where.kind in found.engine.capabilities.devices
 
 
-def _said(where: Placement, there: Collection[str]) -> list[str]:
+def _device_notes(where: Placement, there: Collection[str]) -> list[str]:
     """Notes about the device on which a spec was computed. The engines in `there` compute on it."""
     if where == HOST or not there:
         return []
@@ -210,7 +210,7 @@ def _with_layers(plan: Plan, options: RunOptions) -> Plan:
         layers=problems,
         notes=(
             *([] if problems else [_not_implemented(spec, plan.engines)]),
-            *_said(plan.placement, set(engines) - plan.without),
+            *_device_notes(plan.placement, set(engines) - plan.without),
         ),
     )
 

@@ -95,7 +95,7 @@ def _as_formula(layer: Reduced, options: RunOptions, pool: Pool) -> Reduced:
     inputs = {name: Input(name, value, name in moving) for name, value in values.items()}
     text = folded_statements(lifted.lifted.program)
     bare = replace(spec, implementations=(), wrt=moving)
-    for _, formula in _made(text, inputs, bare):
+    for _, formula in _as_spec(text, inputs, bare):
         finding = _first(_findings([formula], options, pool)[0], layer.finding.code)
         if finding is not None:
             return Reduced(text, formula, finding, layer.tried + 1)
@@ -171,14 +171,14 @@ def smaller(text: str, spec: Spec) -> Iterator[tuple[str, Spec]]:
         return
     others = set(_shorter(text)) - {ast.unparse(ast.parse(text))}
     for shorter in sorted(others, key=lambda one: (len(one), one)):
-        yield from _made(shorter, inputs, spec)
+        yield from _as_spec(shorter, inputs, spec)
     for values in _cut(inputs):
-        yield from _made(text, values, spec)
+        yield from _as_spec(text, values, spec)
     for values in _rounder(inputs):
-        yield from _made(text, values, spec)
+        yield from _as_spec(text, values, spec)
 
 
-def _made(text: str, inputs: Mapping[str, Input], spec: Spec) -> Iterator[tuple[str, Spec]]:
+def _as_spec(text: str, inputs: Mapping[str, Input], spec: Spec) -> Iterator[tuple[str, Spec]]:
     """The spec of a formula, if the text is a valid formula."""
     arguments = {name: Argument.of(one.value) for name, one in inputs.items()}
     program = parse(text, inputs=arguments).program

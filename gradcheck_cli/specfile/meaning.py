@@ -97,7 +97,7 @@ class Meaning:
         program = self._program(inputs, constants, wrt)
         if program is None or inputs is None or collector.errors:
             return None
-        return self._made(default_name, "model", inputs, program=program, wrt=wrt, **choice)
+        return self._spec(default_name, "model", inputs, program=program, wrt=wrt, **choice)
 
     def _misspelt(self, *keys: str) -> bool:
         """Whether an unknown key, which was reported, may be a misspelt required key."""
@@ -122,7 +122,7 @@ class Meaning:
         if collector.errors:
             return None
         shapes = {name: entry.value.shape for name, entry in inputs.points[0].items()}
-        return self._made(
+        return self._spec(
             default_name,
             "implementations",
             inputs,
@@ -136,7 +136,7 @@ class Meaning:
             **choice,
         )
 
-    def _made(self, default_name: str, unnamed: str, inputs: Inputs, **own: Any) -> Spec:
+    def _spec(self, default_name: str, unnamed: str, inputs: Inputs, **own: Any) -> Spec:
         """A spec with the fields that formulas and layers share. Its place is its name, or else the
         key `unnamed`."""
         data, collector = self.data, self.collector

@@ -75,7 +75,7 @@ def items_of(file: pytest.File, arguments: Sequence[str]) -> Iterator[pytest.Ite
     try:
         mine = runner(file.config, arguments)
     except (GradcheckError, click.ClickException) as error:
-        raise file.CollectError(_told(error)) from error
+        raise file.CollectError(_settings_message(error)) from error
     errors: list[SpecError] = []
     user_code = not mine.settings.value("no-user-code", False)
     path = os.path.relpath(file.path)
@@ -88,7 +88,7 @@ def items_of(file: pytest.File, arguments: Sequence[str]) -> Iterator[pytest.Ite
         yield MistakesItem.from_parent(file, name="mistakes", mistakes=errors)
 
 
-def _told(error: Exception) -> str:
+def _settings_message(error: Exception) -> str:
     """The message of `gradcheck run` about a mistake in its settings."""
     words = error.format_message() if isinstance(error, click.ClickException) else str(error)
     help = getattr(error, "help", "")
@@ -117,7 +117,7 @@ class SpecItem(_Item):
         try:
             report = mine.report(self.spec)
         except UsageError as error:  # an engine that is not there
-            raise NotRight(_told(error)) from error
+            raise NotRight(_settings_message(error)) from error
         settings = mine.settings
         code = verdict(report, settings.value("fail-on", "error"), settings.value("exit-zero"))
         if code != PASSED:

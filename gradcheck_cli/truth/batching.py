@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from gradcheck_cli.domain.kept import kept
 from gradcheck_cli.domain.program import CONSTANT, INPUT, Node, Program
+from gradcheck_cli.domain.program_cache import cached_by_program
 
 _ALONG_AXES = frozenset(("reductions", "neural", "statistics", "norms", "cumulative", "ordering"))
 _STACKED = frozenset(("inv", "det", "slogdet_sign", "slogdet_logabs", "logdet", "cholesky"))
@@ -47,7 +47,7 @@ def batched(program: Program, count: int) -> Program:
     return Batch(program, count).program
 
 
-@kept
+@cached_by_program
 def batch_of_few(
     program: Program, count: int, most: int, names: tuple[str, ...] | None = None
 ) -> Batch | None:

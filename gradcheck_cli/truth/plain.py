@@ -12,8 +12,8 @@ import numpy as np
 
 from gradcheck_cli.domain.draws import signs
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
-from gradcheck_cli.domain.kept import kept
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, Node, Program, ProgramCopy
+from gradcheck_cli.domain.program_cache import cached_by_program
 from gradcheck_cli.domain.records import dataclass
 
 STOP = "stop_gradient"
@@ -165,4 +165,4 @@ class PlainFunction:
         return np.asarray(self.nodes(values)[self._program.output], dtype=np.float64)
 
 
-plain_function = kept(PlainFunction)
+plain_function = cached_by_program(PlainFunction)

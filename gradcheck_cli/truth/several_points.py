@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
-from gradcheck_cli.domain.kept import kept
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.program_cache import cached_by_program
 from gradcheck_cli.truth.batching import Batch, batch_of_few
 from gradcheck_cli.truth.plain import plain_function
 
@@ -74,4 +74,4 @@ class SeveralPoints:
         return np.asarray(found, np.float64)
 
 
-several_points = kept(SeveralPoints)
+several_points = cached_by_program(SeveralPoints)

@@ -88,19 +88,19 @@ class Apart:
 
     def __str__(self) -> str:
         before, after = self.shown()
-        return f"{self._what()} is {before} and then {after}"
+        return f"{self._quantity()} is {before} and then {after}"
 
     def depending(self, where: str) -> str:
         """`the value is 1 in the plain run, and 2 where an input is transposed in memory`."""
         before, after = self.shown()
-        return f"{self._what()} is {before} in the plain run, and {after} {where}"
+        return f"{self._quantity()} is {before} in the plain run, and {after} {where}"
 
     def fault(self, code: str, message: str, run: OtherRun) -> Fault:
         """A fault: the two runs differ, although they should not."""
         other_run = replace(run, of_value=self.leaf is None)
         return Fault(code, message, self.leaf, other_run=other_run)
 
-    def _what(self) -> str:
+    def _quantity(self) -> str:
         if self.leaf is None:
             return "the value"
         gradient = f"the gradient of `{self.leaf}`"

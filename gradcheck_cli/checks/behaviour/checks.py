@@ -27,7 +27,7 @@ from gradcheck_cli.domain.report import Finding
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.errors import SpecMistake
 from gradcheck_cli.engines.layer.custom import CustomCall, Lines
-from gradcheck_cli.engines.layer.isolation import learned
+from gradcheck_cli.engines.layer.isolation import knowledge_of
 from gradcheck_cli.engines.layer.source_lines import returned
 from gradcheck_cli.engines.layer.subject import Subject
 from gradcheck_cli.engines.tracebacks import raise_if_internal, where_it_runs
@@ -82,7 +82,7 @@ def behave(engine: Engine, problem: LayerProblem) -> LayerAnswer:
     """Check the behaviour of a layer. Raises the layer's exceptions, which are reported once if the
     checks of gradients raise them too. Mistakes of the spec are left to those checks."""
     inputs = problem.inputs.values()
-    known = learned(problem.implementation.live).get(MOVING, 0)
+    known = knowledge_of(problem.implementation.live).get(MOVING, 0)
     is_large = max(known, sum(entry.value.size for entry in inputs)) >= LARGE
     answer = _in_float32(engine, problem) if is_large else None
     if answer is not None:

@@ -20,7 +20,7 @@ def written(bench: Bench) -> Iterator[Fault]:
             message = f"the layer writes to its input `{name}`"
             yield _written(Codes.INPUT_MUTATED, message, name, "input written")
         elif leaf.differentiable:
-            message = f"the forward run writes to the {_what(leaf.role)} `{name}`"
+            message = f"the forward run writes to the {_noun(leaf.role)} `{name}`"
             yield _written(Codes.INPUT_MUTATED, message, name, "parameter written")
     if ran.upstream_changed:
         message = "the backward writes to the upstream gradient, which it does not own"
@@ -34,7 +34,7 @@ def written(bench: Bench) -> Iterator[Fault]:
             message = f"the backward writes to the input `{name}`"
             yield _written(Codes.INPUT_MUTATED, message, name, "input written backward")
         else:
-            message = f"the backward writes to the {_what(leaf.role)} `{name}`"
+            message = f"the backward writes to the {_noun(leaf.role)} `{name}`"
             yield _written(Codes.STATEFUL_GRADIENT, message, name, "parameter written backward")
     if ran.accumulated:  # one call of `backward` adds to all of them
         names = [f"`{name}`" for name in ran.accumulated]
@@ -65,5 +65,5 @@ def _written(code: str, message: str, name: str | None, way: Way) -> Fault:
     return Fault(code, message, name, other_run=OtherRun(way))
 
 
-def _what(role: str) -> str:
+def _noun(role: str) -> str:
     return "tensor" if role == "captured" else role

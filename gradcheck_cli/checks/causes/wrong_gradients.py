@@ -498,7 +498,7 @@ def _stated_wrong(finding: Finding, one: _Wrong) -> Cause:
         place,
         phase="backward",
         detail=f"your {rule} returns {stated} for `{name}`; the derivative of forward is {right}",
-        story=f"the {rule} of `{call.name}`{_where(call.place)} returns {stated} for `{name}`; "
+        story=f"the {rule} of `{call.name}`{_called_at(call.place)} returns {stated} for `{name}`; "
         f"correct: {right}",
         kind="wrong rule",
         proven=True,
@@ -628,5 +628,5 @@ def _rounded(right: float, seen: float) -> float:
     return short if abs(short - right) <= MATCHES * abs(seen - right) else right
 
 
-def _where(place: Place | None) -> str:
+def _called_at(place: Place | None) -> str:
     return "" if place is None else f", called at {place.line},"

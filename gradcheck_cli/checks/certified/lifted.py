@@ -33,7 +33,7 @@ from gradcheck_cli.domain.thresholds import (
 )
 from gradcheck_cli.domain.truth import PointKind, Truth, TruthBlock
 from gradcheck_cli.engines.errors import Unsupported
-from gradcheck_cli.engines.layer.isolation import stay
+from gradcheck_cli.engines.layer.isolation import surroundings_number
 from gradcheck_cli.engines.layer.lifting import Lifted, NotLifted
 from gradcheck_cli.engines.layer.recording import TooLarge
 from gradcheck_cli.engines.layer.subject import Subject
@@ -290,9 +290,14 @@ def _of_this_check(layer: BoundLayer) -> _Made | None:
     """The program of another dtype of the same check, if it has the layer's value here. For that
     dtype, the two were compared at points further away than this one."""
     last = _last_of(layer)
-    if last is None or last.noise is None or layer.uncast or not last.stay == stay() > 0:
+    if (
+        last is None
+        or last.noise is None
+        or layer.uncast
+        or not last.stay == surroundings_number() > 0
+    ):
         return None
-    subject, here = layer.highest, _here(layer.highest)
+    subject, here = layer.highest, _own_values(layer.highest)
     for name, value in here.items():
         with np.errstate(all="ignore"):
             if not np.all(np.abs(value - last.here[name]) <= NEAR / 4 * np.abs(value)):
@@ -322,12 +327,12 @@ def _remember(layer: BoundLayer, made: _Made, noise: Array | None) -> None:
         return
     if layer.uncast or moving_size(layer.highest) > KEPT:
         noise = None
-    here = {} if noise is None else _here(layer.highest)
+    here = {} if noise is None else _own_values(layer.highest)
     with suppress(TypeError):
-        _LAST[live] = _Last(_leaves_of(layer), made, stay(), here, noise)
+        _LAST[live] = _Last(_leaves_of(layer), made, surroundings_number(), here, noise)
 
 
-def _here(subject: Subject) -> Values:
+def _own_values(subject: Subject) -> Values:
     return {leaf.name: leaf.value for leaf in subject.leaves if leaf.differentiable}
 
 
@@ -357,7 +362,7 @@ def _compare(
     if isinstance(near, _OneByOne):
         mine, there, anew = _one_by_one(program, near, rng)
     else:
-        points = [_here(subject), *near]
+        points = [_own_values(subject), *near]
         mine, anew = program.values_and_rounded_anew(points, near, rng)
         there = values_of(subject, points, mine[0].size)
     with np.errstate(all="ignore"):
@@ -467,7 +472,7 @@ def _one_by_one(
 ) -> tuple[Array, Array, Array]:
     """The values of the program and of the layer at the point and nearby, one row each; and the
     program's values nearby, rounded differently."""
-    here = _here(program.subject)
+    here = _own_values(program.subject)
     mine, anew = [program.values([here])], []
     there = [values_of(program.subject, [here], mine[0].size)]
     for point in near:

@@ -13,7 +13,7 @@ _hear: Hear | None = None
 
 
 @contextmanager
-def told_to(hear: Hear) -> Iterator[None]:
+def reporting_to(hear: Hear) -> Iterator[None]:
     """Call `hear` with the progress of this process until the context ends."""
     global _hear
     before, _hear = _hear, hear

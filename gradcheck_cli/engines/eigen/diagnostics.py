@@ -85,7 +85,7 @@ def first_error(text: str, source: Path, theirs: Collection[Path]) -> CompileErr
     mine = Path(error.file).name == source.name
     ours = mine or Path(error.file).parent == _OURS
     place = None if own is None else _place(own)
-    failed, says = _said(error, ours)
+    failed, says = _failure_of(error, ours)
     where = "" if ours or place else f" ({error.file}:{error.line})"
     detail = [] if ours or own is error else [f"in {error.file}:{error.line}"]
     if not place and not (ours and theirs):  # nothing else shows what it is about
@@ -100,7 +100,7 @@ def first_error(text: str, source: Path, theirs: Collection[Path]) -> CompileErr
     )
 
 
-def _said(error: _Record, ours: bool) -> tuple[FailureKind, str]:
+def _failure_of(error: _Record, ours: bool) -> tuple[FailureKind, str]:
     """How a layer fails, and what the error says; in `ours`, it is about the layer's result."""
     says = _REQUIREMENT.sub(": ", readable(error.says))
     if ours and _NOTHING.search(says):

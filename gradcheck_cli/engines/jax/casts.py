@@ -76,7 +76,7 @@ class _Watching:
 
         for equation in jaxpr.eqns:
             traceback = equation.source_info.traceback
-            place = self._places.kept(*traceback.raw_frames()) if traceback else None
+            place = self._places.of_stack(*traceback.raw_frames()) if traceback else None
             given = [x for x in equation.invars if history(x) is not None and _is_floating(x)]
             if not given:
                 continue

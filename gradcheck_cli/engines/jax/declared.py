@@ -46,7 +46,7 @@ class DeclaredRun:
         if name == STOP:
             return self._stopped(equation, args)
         if name in (CUSTOM_JVP, CUSTOM_VJP):
-            return self._stated(equation, args)
+            return self._custom_call(equation, args)
         if name == "cond":
             chosen, *rest = args
             return self(params["branches"][int(chosen)], *rest)
@@ -83,7 +83,7 @@ class DeclaredRun:
             return args
         return [self._declared.cut(which, args[0], lambda y: y, self._place(equation), True)]
 
-    def _stated(self, equation: Any, args: list[Any]) -> list[Any]:
+    def _custom_call(self, equation: Any, args: list[Any]) -> list[Any]:
         params = equation.params
         about = params["call_jaxpr"].jaxpr.debug_info
         name, source = about.func_name, _source(about.func_src_info)

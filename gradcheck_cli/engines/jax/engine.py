@@ -66,9 +66,9 @@ class JaxEngine(LoweredEngine):
 
     def subject(self, request: SubjectRequest) -> Subject:
         from gradcheck_cli.engines.jax.layer import JaxSubject
-        from gradcheck_cli.engines.layer.used_again import taken
+        from gradcheck_cli.engines.layer.reused_subjects import take
 
-        left = taken(JaxSubject, request) if self.placement == HOST else None
+        left = take(JaxSubject, request) if self.placement == HOST else None
         return left or JaxSubject(request, compiled=False)
 
     def plainly(self) -> AbstractContextManager[None]:

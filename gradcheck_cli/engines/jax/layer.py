@@ -40,6 +40,7 @@ from gradcheck_cli.engines.layer.isolation import Randomness
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
 from gradcheck_cli.engines.layer.results import Results
+from gradcheck_cli.engines.layer.reused_subjects import leave
 from gradcheck_cli.engines.layer.subject import (
     Call,
     CallResult,
@@ -49,7 +50,6 @@ from gradcheck_cli.engines.layer.subject import (
     SubjectRequest,
     each_jvp,
 )
-from gradcheck_cli.engines.layer.used_again import left
 from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 
@@ -84,7 +84,7 @@ class JaxSubject(LayerSubject):
     def __init__(self, request: SubjectRequest, compiled: bool) -> None:
         import jax
 
-        from gradcheck_cli.engines.jax.settings import settings_kept
+        from gradcheck_cli.engines.jax.settings import settings_restored
         from gradcheck_cli.engines.jax.trees import Tree, is_complex, parts
 
         super().__init__(request)
@@ -95,10 +95,10 @@ class JaxSubject(LayerSubject):
             self.stages = (*STAGES, SIMPLIFIER)
         self._random = Randomness(request.seed)
         self._random.again()  # a module may draw numbers when it is imported
-        with settings_kept(), jax.enable_x64(True):  # what the module makes is rounded by us
+        with settings_restored(), jax.enable_x64(True):  # what the module makes is rounded by us
             load_layer(request.implementation)
         self._random.again()
-        with settings_kept():  # as for its author: `jax.random` draws other numbers in float64
+        with settings_restored():  # as for its author: `jax.random` draws other numbers in float64
             self._function, args, kwargs = self._found()
         self.is_fresh = compiled or self._function is not request.implementation.live
         if not compiled and isinstance(self._function, type(jax.jit(lambda: None))):
@@ -186,10 +186,10 @@ class JaxSubject(LayerSubject):
     @contextmanager
     def ready(self, values: Values) -> Iterator[None]:
         from gradcheck_cli.engines.jax.programs import programs_known
-        from gradcheck_cli.engines.jax.settings import settings_kept
+        from gradcheck_cli.engines.jax.settings import settings_restored
 
         self._random.again()
-        with self._constants.in_place(), settings_kept(), self._wide(), programs_known():
+        with self._constants.in_place(), settings_restored(), self._wide(), programs_known():
             yield
 
     def _draws(self, inputs: Mapping[str, Any]) -> bool:
@@ -517,7 +517,7 @@ class JaxSubject(LayerSubject):
     def close(self) -> None:
         """What the user's code has compiled holds what stood in for captured arrays."""
         if self._is_a_plain_function:
-            left(self)
+            leave(self)
         else:
             pairs = ((one.capture.value, one.array) for one in self._constants.found)
             if not all(identical(np.asarray(own), np.asarray(made)) for own, made in pairs):

@@ -65,7 +65,7 @@ class LayerRecorder(JaxRecorder):
             return list(args)
         around, traceback = self._rule, equation.source_info.traceback
         if traceback is not None:
-            self._rule = self._places_of.kept(*traceback.raw_frames()) or around
+            self._rule = self._places_of.of_stack(*traceback.raw_frames()) or around
         self._power = params.get("y") if name == "integer_pow" else None
         try:
             return super()._equation(equation, args, node, backward)
@@ -93,7 +93,7 @@ class LayerRecorder(JaxRecorder):
                 return slot
         return None
 
-    def told(self, tags: Sequence[Tag], outputs: Sequence[int]) -> None:
+    def annotate(self, tags: Sequence[Tag], outputs: Sequence[int]) -> None:
         """Whose every step is, once all is written down."""
         wanted = set(outputs)
         primal: set[int] = set()
@@ -133,7 +133,7 @@ def record(layer: Pure, captured: Mapping[str, Any], place: Span) -> Recording:
 
     slots = recorder.record(derivative, [*layer.bars, *layer.arrays])
     known = [slot for slot in slots if slot is not None]
-    recorder.told(walk.tags, known[:count])
+    recorder.annotate(walk.tags, known[:count])
     gradients = dict(zip(layer.wrt, known[count:], strict=True))
     starts = recorder.starts({**layer.leaves, **captured})
     return as_recording(recorder.annotations, starts, gradients, known[:count], _row_of, place)
@@ -144,7 +144,7 @@ def record_forward(layer: Pure, place: Span) -> Recording:
     what the user's code raises."""
     recorder = LayerRecorder()
     outputs = [slot for slot in recorder.record(layer.call, layer.arrays) if slot is not None]
-    recorder.told((), outputs)
+    recorder.annotate((), outputs)
     starts = recorder.starts(layer.leaves)
     return as_recording(recorder.annotations, starts, {}, outputs, _row_of, place)
 

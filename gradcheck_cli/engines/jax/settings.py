@@ -10,7 +10,7 @@ import jax
 
 
 @contextmanager
-def settings_kept() -> Iterator[None]:
+def settings_restored() -> Iterator[None]:
     """What is changed meanwhile is put back."""
     before = dict(jax.config.values)
     try:

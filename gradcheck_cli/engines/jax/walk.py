@@ -89,7 +89,7 @@ class Walk:
 
         def evaluate(equation: Any, args: list[Any]) -> list[Any]:
             traceback = equation.source_info.traceback
-            place = self._places.kept(*traceback.raw_frames()) if traceback else None
+            place = self._places.of_stack(*traceback.raw_frames()) if traceback else None
             return self._equation(equation, place or around, args)
 
         return evaluated(closed.jaxpr, closed.consts, arrays, evaluate)

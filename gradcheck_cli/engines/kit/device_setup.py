@@ -35,7 +35,7 @@ def torch_placed(torch: Any, placement: Placement) -> Iterator[None]:
                 "https://pytorch.org/get-started says how to install it for yours"
             )
     full = placement.matmul == "full"
-    with products_kept(torch), _convolutions(torch, tf32=not full):
+    with products_restored(torch), _convolutions(torch, tf32=not full):
         torch.set_float32_matmul_precision("highest" if full else "high")
         if full:  # sums of products of half precision, too
             for setting in _REDUCED:
@@ -56,7 +56,7 @@ _REDUCED = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precis
 
 
 @contextmanager
-def products_kept(torch: Any) -> Iterator[None]:
+def products_restored(torch: Any) -> Iterator[None]:
     """Restores the settings of PyTorch's products at the end of the block."""
     before = products_of(torch)
     try:

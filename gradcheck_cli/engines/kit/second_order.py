@@ -53,7 +53,7 @@ class _First:
             weights = [fw.array(problem.along[name]) for name in problem.wrt]
             self.gradients = gradient_of(fw, self.gradients, weights)
 
-    def told(self, rest: Any, answer: Answer) -> None:
+    def put_output(self, rest: Any, answer: Answer) -> None:
         """Puts the output into the answer and, if traced, the value and the cotangent of every
         node."""
         values, cotangents = rest if self._traced else (rest, {})
@@ -72,7 +72,7 @@ def _reverse_over_reverse(
     _, rest, vjp = fw.vjp(first.gradients, sources)
     answer.forward += 1
     answer.backward += 1
-    first.told(rest, answer)
+    first.put_output(rest, answer)
     for index, (name, source) in enumerate(zip(problem.wrt, sources, strict=True)):
         shape = tuple(source.shape)
         given = None if columns is None else columns[name]
@@ -108,7 +108,7 @@ def _forward_over_reverse(
                 found.append(tangents)
                 answer.forward += 1
                 answer.backward += 1
-                first.told(rest, answer)
+                first.put_output(rest, answer)
             return found
 
         _put_columns(fw, inputs, problem, b, compiled_once(fw, passes), answer)

@@ -96,7 +96,9 @@ class Table:
     def _drawn(self, op: str, kinds: list[str]) -> Values:
         """The inputs of a call, the same in every process."""
         rng = np.random.default_rng(crc32(op.encode()))
-        return {name: _one(kind, rng) for name, kind in zip(_ARGUMENTS, kinds, strict=False)}
+        return {
+            name: _drawn_argument(kind, rng) for name, kind in zip(_ARGUMENTS, kinds, strict=False)
+        }
 
 
 def _written(text: str, given: str) -> Iterator[tuple[str, str]]:
@@ -107,7 +109,7 @@ def _written(text: str, given: str) -> Iterator[tuple[str, str]]:
             yield from ((name, f"{name}({given})") for name in line.split())
 
 
-def _one(kind: str, rng: np.random.Generator) -> Array:
+def _drawn_argument(kind: str, rng: np.random.Generator) -> Array:
     shape, low, high = _RANGES[kind]
     values = rng.uniform(low, high, shape)
     return values @ values.T + 2 * np.eye(3) if kind == "definite" else values

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from gradcheck_cli.domain.dtypes import FORMATS
-from gradcheck_cli.domain.kept import kept
 from gradcheck_cli.domain.keywords import KEYWORDS
 from gradcheck_cli.domain.program import CONSTANT, CUSTOM, INPUT, CustomGradient, Node, Program
+from gradcheck_cli.domain.program_cache import cached_by_program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import EngineFault, NodeFault, Unsupported, WrongShape
 from gradcheck_cli.engines.kit.lowerings import Missing
@@ -198,7 +198,7 @@ def prepare(program: Program, arrays: Arrays, rounding: str, blame: int | None =
     return Prepared(program, arrays, tuple(steps), tuple(template), blame)
 
 
-@kept
+@cached_by_program
 def rounded(program: Program, rounding: str) -> Program:
     """The program with its constants, and static arguments that are numbers (the bounds of `clip`),
     rounded to the format `rounding`, and with defaults that depend on it; also inside custom

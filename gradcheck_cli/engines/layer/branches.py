@@ -34,7 +34,7 @@ def parting(runs: Sequence[Callable[[], object]]) -> Place | None:
         index = next((i for i, (a, b) in enumerate(together) if a != b), 0)
         if index:
             code, instruction = one[index - 1]
-            return Places().kept([code], [instruction])
+            return Places().of_stack([code], [instruction])
     return None
 
 

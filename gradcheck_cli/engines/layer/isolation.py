@@ -21,7 +21,7 @@ _stay = 0  # the number of the surroundings that are open
 _kept: list[Any] = []
 
 
-def kept() -> list[Any] | None:
+def reusable() -> list[Any] | None:
     """Objects that may be used again inside the current surroundings, and are released with them;
     None outside of any."""
     return _kept if _stay else None
@@ -30,14 +30,14 @@ def kept() -> list[Any] | None:
 _learned: dict[int, dict[Any, Any]] = {}
 
 
-def learned(live: Any) -> dict[Any, Any]:
+def knowledge_of(live: Any) -> dict[Any, Any]:
     """What examinations inside the current surroundings have learned about a live object, for
     example about the same layer in another dtype. It is forgotten at their end. None learns
     nothing."""
     return _learned.setdefault(id(live), {}) if _stay and live is not None else {}
 
 
-def stay() -> int:
+def surroundings_number() -> int:
     """The number of the current surroundings, in which observations about a layer stay valid; 0
     outside of any."""
     return _stay

@@ -20,7 +20,7 @@ from gradcheck_cli.domain.implementation import Implementation
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.errors import EngineFault, SpecMistake
 from gradcheck_cli.engines.layer.binding import called, for_the_call
-from gradcheck_cli.engines.layer.isolation import stay
+from gradcheck_cli.engines.layer.isolation import surroundings_number
 from gradcheck_cli.engines.tracebacks import one_line, short_traceback
 
 _set_up: set[tuple[str, str]] = set()  # (folder, target) of what a setup has run in this process
@@ -130,7 +130,10 @@ def on_the_path(implementation: Implementation) -> Iterator[None]:
         yield
     finally:
         # surroundings that are open put it back at their end, after the layer has run
-        sys.path[:] = [*before, *(_added_by(implementation, before) if stay() else ())]
+        sys.path[:] = [
+            *before,
+            *(_added_by(implementation, before) if surroundings_number() else ()),
+        ]
         for name, value in values.items():
             if value is None:
                 os.environ.pop(name, None)

@@ -217,7 +217,7 @@ class _Making:
         args = [self.nodes_of[s] if s in self.nodes_of else self._given(s) for s in step.args]
         if row is not None and row.order is not None and len(row.order) == len(args):
             args = [args[i] for i in row.order]
-        span, text, source = _where(step.place, self._place, step.name)
+        span, text, source = _place_or(step.place, self._place, step.name)
         op = step.name if row is None else row.name
         for slot in step.results:
             node = Node(op, tuple(args), {}, span, text, shape=self.shape(slot), source=source)
@@ -235,7 +235,7 @@ class _Making:
         return self.add(slot, Node(INPUT, (), {}, self._place, "upstream", shape=self.shape(slot)))
 
 
-def _where(place: Place | None, otherwise: Span, name: str) -> tuple[Span, str, Source | None]:
+def _place_or(place: Place | None, otherwise: Span, name: str) -> tuple[Span, str, Source | None]:
     if place is None:
         return otherwise, name, None
     return place.span, place.text, place.source

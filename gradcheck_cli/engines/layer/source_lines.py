@@ -52,7 +52,7 @@ class Places:
         place = self.running()
         return "" if place is None else place.line
 
-    def kept(self, codes: Sequence[CodeType], instructions: Sequence[int]) -> Place | None:
+    def of_stack(self, codes: Sequence[CodeType], instructions: Sequence[int]) -> Place | None:
         """The user's line in a stack that a framework has kept, innermost frame first."""
         theirs = None
         for code, instruction in zip(codes, instructions, strict=True):
@@ -88,7 +88,7 @@ def raised_at(error: BaseException) -> Place | None:
     while trace is not None:
         stack.insert(0, (trace.tb_frame.f_code, trace.tb_lasti))
         trace = trace.tb_next
-    return Places().kept([code for code, _ in stack], [instruction for _, instruction in stack])
+    return Places().of_stack([code for code, _ in stack], [instruction for _, instruction in stack])
 
 
 def stood_at(dump: str) -> Place | None:

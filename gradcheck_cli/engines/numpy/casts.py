@@ -37,9 +37,9 @@ class Kind:
 
     def making(self) -> AbstractContextManager[None]:
         """Arrays that a user's code makes meanwhile see what is written to them."""
-        return making(self._made)
+        return making(self._cast_result)
 
-    def _made(self, make: Callable[..., Any], args: Any, keywords: Mapping[str, Any]) -> Any:
+    def _cast_result(self, make: Callable[..., Any], args: Any, keywords: Mapping[str, Any]) -> Any:
         found = make(*args, **keywords)
         if found.dtype.kind != "f":
             return found

@@ -187,12 +187,12 @@ def _as_often_as_asked(around: AbstractContextManager[Any]) -> Iterator[None]:
     from torch._functorch import config as differentiation
 
     often = tracing.patch(recompile_limit=MOST_COMPILED)
-    with dispatch_kept(), often, differentiation.patch(donated_buffer=False), around:
+    with dispatch_restored(), often, differentiation.patch(donated_buffer=False), around:
         yield
 
 
 @contextmanager
-def dispatch_kept() -> Iterator[None]:
+def dispatch_restored() -> Iterator[None]:
     """PyTorch dispatches as before when Dynamo fails in here. What it was doing then holds guards
     that switch autograd and forward mode off. They stay in the frames of the exception until these
     are collected, whenever that is, and then leave them switched off for the rest of the process:

@@ -28,7 +28,7 @@ from gradcheck_cli.engines.kit.walker import Call
 from gradcheck_cli.engines.torch.compiled import (
     MOST_COMPILED,
     clock_stands_still,
-    dispatch_kept,
+    dispatch_restored,
 )
 from gradcheck_cli.engines.torch.transforms import Transforms, unmarked
 from gradcheck_cli.engines.tracebacks import one_line
@@ -70,7 +70,7 @@ def as_one_graph(torch: Any, function: Callable[..., Any]) -> Callable[..., Any]
     compiled = torch.compile(own, fullgraph=True)
 
     def called(*args: Any) -> Any:
-        with dispatch_kept():
+        with dispatch_restored():
             return compiled(*args)
 
     return called

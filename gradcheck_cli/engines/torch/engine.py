@@ -101,10 +101,10 @@ class TorchEngine(LoweredEngine):
         return None
 
     def subject(self, request: SubjectRequest) -> Subject:
-        from gradcheck_cli.engines.layer.used_again import taken
+        from gradcheck_cli.engines.layer.reused_subjects import take
         from gradcheck_cli.engines.torch.layer import TorchSubject
 
-        left = taken(TorchSubject, request) if self.placement == HOST else None
+        left = take(TorchSubject, request) if self.placement == HOST else None
         return left or TorchSubject(request, self.placement.device)
 
     @contextmanager

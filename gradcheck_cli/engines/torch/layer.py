@@ -26,11 +26,12 @@ from gradcheck_cli.engines.layer.custom import (
 )
 from gradcheck_cli.engines.layer.declared import Declared
 from gradcheck_cli.engines.layer.framework_layer import VJP, WrittenNames
-from gradcheck_cli.engines.layer.isolation import learned
+from gradcheck_cli.engines.layer.isolation import knowledge_of
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
 from gradcheck_cli.engines.layer.recording import Recording
 from gradcheck_cli.engines.layer.results import WHOLE, MissingOutput, Results, opened
+from gradcheck_cli.engines.layer.reused_subjects import leave
 from gradcheck_cli.engines.layer.subject import (
     Call,
     Layout,
@@ -40,7 +41,6 @@ from gradcheck_cli.engines.layer.subject import (
     each_jvp,
     one_by_one,
 )
-from gradcheck_cli.engines.layer.used_again import left
 from gradcheck_cli.engines.torch.batched import Batched, has_many_operations
 from gradcheck_cli.engines.torch.compiled import (
     FELL_BACK,
@@ -544,7 +544,7 @@ class TorchSubject(LayerSubject):
         derivative by another leaf is infinite or cannot be computed: then they are left out. What
         the first tangent of a leaf shows, that it arrives at the output, is so in each dtype."""
         others = [self._by_name[n] for n in self.wrt if self._by_name[n].role != "captured"]
-        arrives = learned(self.request.implementation.live)
+        arrives = knowledge_of(self.request.implementation.live)
 
         def one(tangents: Values) -> Array | None:
             moving = frozenset(tangents)
@@ -650,7 +650,7 @@ class TorchSubject(LayerSubject):
             return uncut(lambda: self.run(Call(cotangents=row[None])).row(0))
 
     def close(self) -> None:
-        if not (self._is_a_plain_function and left(self)):
+        if not (self._is_a_plain_function and leave(self)):
             self.state.forget()
             self._base.clear()
             self._module, self._function = None, _closed

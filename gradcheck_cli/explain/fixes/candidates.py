@@ -325,10 +325,10 @@ _LEAVES = (INPUT, CONSTANT, CUSTOM)
 
 
 def _rank(made: _Rewritten) -> tuple[int, int]:
-    return made.distance, _made(made.new)
+    return made.distance, _added_operations(made.new)
 
 
-def _made(expr: Expr) -> int:
+def _added_operations(expr: Expr) -> int:
     """The number of operations of an expression that the original does not have."""
     count, waiting, seen = 0, [expr], set[int]()
     while waiting:

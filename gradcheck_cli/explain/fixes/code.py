@@ -126,7 +126,7 @@ class _Module:
             lowering = lowering.call
         match lowering:
             case str():
-                return self._called(lowering, arrays, _stated(node.op, keywords))
+                return self._called(lowering, arrays, _passed_keywords(node.op, keywords))
             case Renamed():
                 text = self._called(lowering.call, arrays, lowering.keywords(keywords))
                 return text if lowering.part is None else f"{text}.{lowering.part}"
@@ -166,7 +166,7 @@ def _names_in(part: Program) -> Iterator[str]:
 _USUAL = {"axis": None, "keepdims": False}
 
 
-def _stated(op: str, keywords: Mapping[str, Any]) -> dict[str, Any]:
+def _passed_keywords(op: str, keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The keywords that a call must pass. Frameworks share the row's defaults only for `axis=None`
     and `keepdims=False`: jax.nn.gelu approximates, jax.nn.logsumexp sums over all axes."""
     from reference_engine.traced import ROWS

@@ -228,7 +228,7 @@ class _Maker:
             yield ast.BinOp(term, ast.Mult(), slope)
 
     def _inside(self, node: ast.expr) -> Iterator[ast.expr]:
-        yield from self._here(node)
+        yield from self._edits_of(node)
         for field, child in _parts(node):
             for new in self._inside(child):
                 yield _with(node, field, new)
@@ -236,7 +236,7 @@ class _Maker:
                 for new in self._scaled(child):
                     yield _with(node, field, new)
 
-    def _here(self, node: ast.expr) -> Iterator[ast.expr]:
+    def _edits_of(self, node: ast.expr) -> Iterator[ast.expr]:
         match node:
             case ast.BinOp():
                 yield from _other_operations(node)

@@ -98,14 +98,16 @@ def _needed(tree: ast.Module, roots: tuple[str, ...]) -> list[ast.stmt]:
         name = (wanted - seen).pop()
         seen.add(name)
         for place, node in enumerate(tree.body):
-            is_about = name in _bound(node) or (name not in modules and name in _told(node))
+            is_about = name in _bound(node) or (
+                name not in modules and name in _registered_with(node)
+            )
             if is_about and place not in found:
                 found.add(place)
                 wanted |= _names_in(node)
     return [tree.body[place] for place in sorted(found)]
 
 
-def _told(node: ast.stmt) -> Iterator[str]:
+def _registered_with(node: ast.stmt) -> Iterator[str]:
     """The functions of the module that a statement registers something with: `f.defvjp(...)`,
     `@f.defjvp`, `register(f)`."""
     match node:

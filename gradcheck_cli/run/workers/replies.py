@@ -74,14 +74,14 @@ def unanswered(engine: str, questions: Sequence[Any], failure: Failure) -> Itera
     first of them; the others name that question. The first does not if it has a dtype, so that the
     same failure in several dtypes is reported once."""
     first, *others = questions
-    where = replace(failure, message=f"{failure.message} (in {_what(first)})")
+    where = replace(failure, message=f"{failure.message} (in {_question_words(first)})")
     plain = isinstance(first, Problem | TrainingProblem | LayerProblem)
     yield failed(engine, first, failure if plain else where)
     for question in others:
         yield failed(engine, question, where)
 
 
-def _what(question: Any) -> str:
+def _question_words(question: Any) -> str:
     if isinstance(question, LiftRequest):
         question = question.problem
     if isinstance(question, Problem):

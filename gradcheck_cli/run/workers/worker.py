@@ -216,7 +216,7 @@ def _asked(engine: Engine, question: Any, so_far: Callable[[Any], None]) -> Any:
         from gradcheck_cli.checks.examination import examine
         from gradcheck_cli.checks.large import progress
 
-        with progress.told_to(so_far):
+        with progress.reporting_to(so_far):
             return examine(engine, question)
     if kind == "LiftRequest":
         from gradcheck_cli.checks.certified.lifted_run import lifted_run

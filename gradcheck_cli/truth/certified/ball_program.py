@@ -11,8 +11,8 @@ import numpy as np
 
 from gradcheck_cli.domain.case import TruthRequest
 from gradcheck_cli.domain.dtypes import FORMATS, Array, FloatFormat
-from gradcheck_cli.domain.kept import kept
 from gradcheck_cli.domain.program import CONSTANT, INPUT, CustomGradient, Node, Program
+from gradcheck_cli.domain.program_cache import cached_by_program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.domain.thresholds import SAME_STEP, Cost
 from gradcheck_cli.truth.batching import batch_of_few
@@ -167,7 +167,7 @@ class Nodes:
                 value = constant(node, fmt)
                 self._template[index] = self.exactly(value) if node.kind == "float" else value
             elif node.op != INPUT:
-                call = ROWS[node.op] if node.custom is None else _stated(node.custom, fmt)
+                call = ROWS[node.op] if node.custom is None else _custom_function(node.custom, fmt)
                 self._calls.append((index, call))
 
     def exactly(self, value: Any) -> Any:
@@ -223,7 +223,7 @@ class Nodes:
         return [None if i is None else slots[i] for i in program.outputs]
 
 
-@kept
+@cached_by_program
 def _nodes(program: Program, dtype: str, wrt: tuple[str, ...]) -> Nodes:
     """The nodes of the program. Nodes that do not depend on `wrt` stand still."""
     still = set(range(len(program.nodes))) - moving(program, wrt)
@@ -235,7 +235,7 @@ def _is_of_itself(node: Node) -> bool:
     return node.op in ("equal", "not_equal") and len(set(node.args)) == 1
 
 
-def _stated(custom: CustomGradient, fmt: FloatFormat) -> Callable[..., Any]:
+def _custom_function(custom: CustomGradient, fmt: FloatFormat) -> Callable[..., Any]:
     """The function with the custom gradient that the user wrote."""
     from reference_engine.custom import custom_gradient
 
@@ -258,7 +258,7 @@ def _stated(custom: CustomGradient, fmt: FloatFormat) -> Callable[..., Any]:
     return found
 
 
-@kept
+@cached_by_program
 def operations(program: Program) -> float:
     """The number of scalar operations of one evaluation; matrix products count for less."""
     total = 0.0

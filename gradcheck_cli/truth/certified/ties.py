@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gradcheck_cli.domain.kept import kept
 from gradcheck_cli.domain.program import Node, Program
+from gradcheck_cli.domain.program_cache import cached_by_program
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.formula.shapes import broadcasts
 from gradcheck_cli.truth.plain import STOP, elementwise
@@ -169,7 +169,7 @@ def _any(hot: Any) -> Any:
     return np.bitwise_or.reduce(hot, axis=None)
 
 
-@kept
+@cached_by_program
 def groups(program: Program, wrt: tuple[str, ...]) -> tuple[Mask, list[list[int]]] | None:
     """`reached`, and its rows in `disjoint` groups; None if `reached` is."""
     reach = reached(program, wrt)

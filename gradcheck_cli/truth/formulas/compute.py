@@ -213,13 +213,13 @@ def _block(
     known = {} if certificate is None else {"certified": certificate.sure}
     return merged.block(
         differences,
-        stated=_stated(work, mode, name, merged.value),
+        stated=_custom_value(work, mode, name, merged.value),
         scale=scale(work, name, differences) if costly or taken else zeros,
         **known,
     )
 
 
-def _stated(work: Work, mode: Mode, name: str, value: Array) -> Array:
+def _custom_value(work: Work, mode: Mode, name: str, value: Array) -> Array:
     """The user's custom gradient compared with the true `value`: enclosed, or else the true value
     plus the change in float64 from following the custom gradient."""
     request = work.request
@@ -247,7 +247,8 @@ def _all_certified(
     if work.request.conditioning or not all(one.sure.all() for one in mine.values()):
         return {}
     return {
-        name: certified(one, _stated(work, mode, name, one.value)) for name, one in mine.items()
+        name: certified(one, _custom_value(work, mode, name, one.value))
+        for name, one in mine.items()
     }
 
 

@@ -4,7 +4,7 @@ import torch
 
 from gradcheck_cli.checks.behaviour import checks
 from gradcheck_cli.checks.large import projected
-from gradcheck_cli.checks.large.progress import tell, told_to
+from gradcheck_cli.checks.large.progress import reporting_to, tell
 from gradcheck_cli.domain.layer import LayerProgress
 from tests.checks.making import behaviour, examined
 
@@ -12,7 +12,7 @@ from tests.checks.making import behaviour, examined
 def test_what_is_told_is_heard_meanwhile_alone() -> None:
     heard: list[LayerProgress] = []
     tell("before", 1, 2)
-    with told_to(heard.append):
+    with reporting_to(heard.append):
         tell("differences", 1, 2)
     tell("after", 1, 2)
     assert heard == [LayerProgress("differences", 1, 2)]
@@ -21,7 +21,7 @@ def test_what_is_told_is_heard_meanwhile_alone() -> None:
 def test_a_large_layer_tells_which_question_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[LayerProgress] = []
     x = {"x": np.random.default_rng(0).standard_normal((40, 40))}
-    with told_to(heard.append):
+    with reporting_to(heard.append):
         examined(torch.tanh, x)
         behaviour(torch.tanh, x)
         assert not heard  # it is not large

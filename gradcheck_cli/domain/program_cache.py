@@ -14,7 +14,7 @@ T = TypeVar("T")
 PROGRAMS = 64  # kept for each function: the programs of one spec and of a few checks before
 
 
-def kept(
+def cached_by_program(
     function: Callable[Concatenate[Program, P], T],
 ) -> Callable[Concatenate[Program, P], T]:
     """Cache the function by the identity of the program. All callers get the same object and must

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gradcheck_cli.domain.kept import PROGRAMS, kept
 from gradcheck_cli.domain.program import Program
+from gradcheck_cli.domain.program_cache import PROGRAMS, cached_by_program
 
 
-@kept
+@cached_by_program
 def made(program: Program, dtype: str) -> list[str]:
     return [program.text, dtype]
 

@@ -7,24 +7,24 @@ from typing import TypeVar
 
 from gradcheck_cli.domain.dtypes import identical
 from gradcheck_cli.engines.layer.framework_layer import FrameworkLayer
-from gradcheck_cli.engines.layer.isolation import kept
+from gradcheck_cli.engines.layer.isolation import reusable
 from gradcheck_cli.engines.layer.subject import SubjectRequest
 
 S = TypeVar("S", bound=FrameworkLayer)
 
 
-def left(subject: FrameworkLayer) -> bool:
+def leave(subject: FrameworkLayer) -> bool:
     """Leaves a subject to the next request for the same; returns whether that is possible."""
-    subjects = kept()
+    subjects = reusable()
     if subjects is not None and subject not in subjects:
         subjects.append(subject)
     return subjects is not None
 
 
-def taken(kind: type[S], request: SubjectRequest) -> S | None:
+def take(kind: type[S], request: SubjectRequest) -> S | None:
     """A subject of this type and request that was left, reset to the state in which it was
     bound."""
-    subjects = kept() or []
+    subjects = reusable() or []
     for place, subject in enumerate(subjects):
         if type(subject) is kind and _same(subject.request, request):
             del subjects[place]

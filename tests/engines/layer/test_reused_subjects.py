@@ -13,7 +13,7 @@ from jax import numpy as jnp
 from torch import nn
 
 from gradcheck_cli import check
-from gradcheck_cli.engines.layer.isolation import kept, surroundings
+from gradcheck_cli.engines.layer.isolation import reusable, surroundings
 from gradcheck_cli.engines.layer.subject import SubjectRequest
 from gradcheck_cli.engines.registry import engines
 from tests.checks.making import layer_problem
@@ -54,7 +54,7 @@ def test_the_same_function_at_the_same_numbers_is_bound_once(engine: str, functi
         assert (again.wrt, again.stencils.looped) == (("x",), 0)
         assert bound(same) is not first
         assert again.value({}).tolist() == [0.25, 4.0]
-    assert kept() is None
+    assert reusable() is None
 
 
 class Counted(nn.Module):
