@@ -361,9 +361,9 @@ class Blocks(_Ziv):
         return self._function.ties([exactly(x) for x in self._xs]) if ran.meets_ties else {}
 
     def _tied_entries(self, ties: Ties) -> dict[str, Array]:
-        """Mark the entries that depend on a tie. At a kink these are the entries that are not
-        numbers if its derivative is not one. At a jump these are all entries from inputs before it
-        to outputs after it."""
+        """Mark the entries that depend on a tie. At a kink these are the entries that are unknown
+        if the kink's derivative is. At a jump these are all entries from inputs before it to
+        outputs after it."""
         program = self._function.program
         tied = {name: np.zeros(shape, np.bool_) for name, shape in self._shapes.items()}
         kinks = {index: mask for index, mask in ties.items() if is_mild(program, index)}

@@ -101,8 +101,8 @@ class Search:
         return self.projections.glance(along, self.row, expected, self.level, wanted)
 
     def _leaf(self, apart: float) -> tuple[Leaf | None, float]:
-        """The leaf with the wrong entry, found by bisection, and the error along it. The error of
-        one half of the leaves tells the error of the other."""
+        """The leaf with the wrong entry, found by bisection (None if the budget is spent), and the
+        error along it. The error of one half of the leaves gives the error of the other half."""
         leaves = [leaf for leaf in self.projections.leaves if np.any(self._along[leaf.name])]
         while len(leaves) > 1:
             if not self._left():
@@ -116,7 +116,7 @@ class Search:
         return (leaves[0] if leaves else None), apart
 
     def _halved(self, leaf: Leaf, apart: float) -> int | None:
-        """The wrong entry of the leaf, found by bisection like the leaf itself."""
+        """The wrong entry of the leaf, found in the same way; None if the budget is spent."""
         low, high = 0, leaf.size
         weights = self._along[leaf.name]
         while high - low > 1:

@@ -53,11 +53,11 @@ def without_rounded(
     undecided whose difference is spoilt by rounding.
 
     These are entries of the `gradient` that differences contradict, find rough or confirm on short
-    steps alone. Two conditions must hold. First, differences over longer steps agree with the
-    gradient, with an error bar below half of the discrepancy; at a rough point they show a single
-    slope, and for an entry that was confirmed they contradict it. Second, `coarser`, the layer in a
-    narrower dtype, differs from the layer somewhere around the point by much more than rounding the
-    results and the inputs explains.
+    steps alone. Two conditions must hold. First, differences over longer steps have an error bar
+    below half of the discrepancy and agree with the gradient; at a rough point they show a single
+    slope instead, and for an entry confirmed on short steps alone they contradict the gradient.
+    Second, `coarser`, the layer in a narrower dtype, differs from the layer somewhere around the
+    point by much more than rounding the results and the inputs explains.
 
     Costs LEVELS evaluations for each column with an entry in question, and 2 LEVELS more if the
     precisions differ.
