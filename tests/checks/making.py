@@ -77,9 +77,12 @@ def _input(name: str, value: Array, domain: tuple[float, float]) -> Input:
     return Input(name, value, value.dtype.kind == "f", *domain)
 
 
-def examined(layer: Any, inputs: Mapping[str, npt.ArrayLike], **settings: Any) -> LayerAnswer:
-    """What `examine` answers to `layer_problem`."""
-    return examine(torch_engine(), layer_problem(layer, inputs, **settings))
+def examined(
+    layer: Any, inputs: Mapping[str, npt.ArrayLike], *, blaming: bool = True, **settings: Any
+) -> LayerAnswer:
+    """What `examine` answers to `layer_problem`; without causes, which take most of its time where
+    a layer is wrong, where a test is not `blaming`."""
+    return examine(torch_engine(), layer_problem(layer, inputs, **settings), blaming=blaming)
 
 
 def causes_of(

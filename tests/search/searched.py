@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from gradcheck_cli import specfile
 from gradcheck_cli.checks.protocol import Steps, drive
-from gradcheck_cli.domain.search import KINDS, GradientRequest, Search
+from gradcheck_cli.domain.search import KINDS, GradientRequest, Kind, Search
 from gradcheck_cli.domain.spec import Spec
 from gradcheck_cli.engines.base import Engine
 from gradcheck_cli.engines.kit.gradient_program import engine_program
@@ -31,10 +32,14 @@ def domain_in(spec: Spec, dtype: str = "float32") -> Domain:
 
 
 def searched(
-    spec: Spec, dtype: str = "float32", budget: float = 10.0, seed: int = 0
+    spec: Spec,
+    dtype: str = "float32",
+    budget: float = 10.0,
+    seed: int = 0,
+    kinds: Sequence[Kind] = KINDS,
 ) -> dict[str, Search]:
     """What a search finds, by kind."""
-    searching = Searching(spec, "reference", domain_in(spec, dtype), KINDS, budget, seed)
+    searching = Searching(spec, "reference", domain_in(spec, dtype), kinds, budget, seed)
     return {one.kind: one for one in answering(searching.steps())}
 
 

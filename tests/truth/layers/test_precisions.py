@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-import gradcheck_cli
+from tests.checks.making import examined
 
 
 def opaque(forward: Callable[[Any], Any], backward: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -36,8 +36,11 @@ def opaque(forward: Callable[[Any], Any], backward: Callable[[Any], Any]) -> Cal
     return lambda x: Opaque.apply(x)
 
 
-def codes(layer: Callable[..., Any], x: list[float], dtype: torch.dtype) -> set[str]:
-    return {one.code for one in gradcheck_cli.check(layer, torch.tensor(x, dtype=dtype)).findings}
+def codes(layer: Callable[..., Any], x: list[float], dtype: str) -> set[str]:
+    with np.errstate(all="ignore"):
+        answer = examined(layer, {"x": x}, dtype=dtype, blaming=False)
+    assert answer.failure is None
+    return {one.code for one in answer.findings}
 
 
 LOSSY = {
@@ -49,10 +52,10 @@ LOSSY = {
 }
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("x", [1e-9, 3e-8, 1e-7, 1e-5])
 @pytest.mark.parametrize("name", list(LOSSY))
-def test_a_right_layer_that_loses_digits(name: str, x: float, dtype: torch.dtype) -> None:
+def test_a_right_layer_that_loses_digits(name: str, x: float, dtype: str) -> None:
     assert codes(opaque(*LOSSY[name]), [x], dtype) <= {"GC501"}
 
 
@@ -61,14 +64,14 @@ def test_a_right_layer_that_loses_digits(name: str, x: float, dtype: torch.dtype
 def test_no_wrong_one_passes(name: str, factor: float) -> None:
     forward, backward = LOSSY[name]
     wrong = opaque(forward, lambda x: factor * backward(x))
-    found = codes(wrong, [1e-7], torch.float64)
+    found = codes(wrong, [1e-7], "float64")
     assert found & {"GC101", "GC501"}
     if name in ("a line beside the point", "a dead zone"):
         assert "GC101" in found
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_many_of_them(dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_many_of_them(dtype: str) -> None:
     x = list(np.linspace(1e-7, 2e-7, 1100))
     forward, backward = LOSSY["a line beside the point"]
     assert codes(opaque(forward, backward), x, dtype) == {"GC501"}
@@ -86,7 +89,7 @@ def test_many_of_them(dtype: torch.dtype) -> None:
 )
 def test_stairs_that_are_meant(forward: Callable[[Any], Any]) -> None:
     straight_through = opaque(forward, np.ones_like)
-    for dtype in (torch.float32, torch.float64):
+    for dtype in ("float32", "float64"):
         assert codes(straight_through, [0.0041], dtype) == {"GC101"}
 
 
@@ -97,7 +100,7 @@ def test_a_slope_of_the_shortest_steps_alone_confirms_nothing(x: float, factor: 
     slope = opaque(
         lambda x: (1 - x**5) / (1 - x), lambda x: factor * (1 + 2 * x + 3 * x**2 + 4 * x**3)
     )
-    found = codes(slope, [x], torch.float64)
+    found = codes(slope, [x], "float64")
     assert found <= {"GC501"} if factor == 1 else found & {"GC101", "GC501"}
 
 
@@ -105,7 +108,7 @@ def test_a_slope_of_the_shortest_steps_alone_confirms_nothing(x: float, factor: 
 def test_an_operation_that_rises_in_stairs(factor: float, wanted: set[str]) -> None:
     """The derivative of one stair is no certificate."""
     layer = opaque(lambda x: (1 - np.cos(x / 1000)) / x, lambda x: factor * 5e-7 + 0 * x)
-    assert codes(layer, [1e-3], torch.float64) == wanted
+    assert codes(layer, [1e-3], "float64") == wanted
 
 
 BESIDE_AN_EDGE: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
@@ -127,12 +130,10 @@ BESIDE_AN_EDGE: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("x", [1e-9, 1e-12, 1e-17, 1e-30])
 @pytest.mark.parametrize("name", list(BESIDE_AN_EDGE))
-def test_steps_that_are_shorter_than_a_digit_of_one(
-    name: str, x: float, dtype: torch.dtype
-) -> None:
+def test_steps_that_are_shorter_than_a_digit_of_one(name: str, x: float, dtype: str) -> None:
     """1 - x is 1 on all steps from x to its edge at 0, so no difference sees that part."""
     forward, backward = BESIDE_AN_EDGE[name]
     assert codes(opaque(forward, backward), [x], dtype) <= {"GC501"}
@@ -148,4 +149,4 @@ def test_a_bar_as_wide_as_the_derivative_confirms_nothing(factor: float, x: floa
     layer = opaque(
         lambda x: np.log(1 + np.exp(x)) - x, lambda x: -factor * np.exp(-x) / (1 + np.exp(-x))
     )
-    assert codes(layer, [x], torch.float64) & {"GC501", "GC101"}
+    assert codes(layer, [x], "float64") & {"GC501", "GC101"}
