@@ -12,7 +12,7 @@ from typing import Any
 import jax
 from jax.extend import core
 
-from gradcheck_cli.domain.dtypes import FORMATS
+from gradcheck_cli.domain.dtypes import FORMATS, parts_of
 from gradcheck_cli.domain.place import Place
 from gradcheck_cli.engines.jax.wide import LOOPS, Pure, inner_of, widened
 from gradcheck_cli.engines.layer.casts import History, Watch, is_narrower, narrowest
@@ -129,5 +129,4 @@ def _is_floating(atom: Any) -> bool:
 
 def _name(atom: Any) -> str:
     """Complex numbers have the digits of their parts."""
-    name = str(atom.aval.dtype.name)
-    return {"complex64": "float32", "complex128": "float64"}.get(name, name)
+    return parts_of(str(atom.aval.dtype.name))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,9 +16,8 @@ from gradcheck_cli.engines.jax.stages import SIMPLIFIER, STAGES
 from gradcheck_cli.engines.jax.startup import keep_compiled, share_contexts
 from gradcheck_cli.engines.kit.adapter import LoweredEngine
 from gradcheck_cli.engines.kit.device_setup import jax_placed
-from gradcheck_cli.engines.kit.lowerings import bound
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
-from gradcheck_cli.engines.kit.walker import OPERATORS, custom_gradients
+from gradcheck_cli.engines.kit.walker import custom_gradients
 
 if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.subject import Subject, SubjectRequest
@@ -38,6 +36,7 @@ class JaxEngine(LoweredEngine):
         kernels="gradcheck_cli.engines.jax.kernels",
     )
     table = TABLE
+    placed = staticmethod(jax_placed)
     lacking = (
         "Unsupported dtype",
         "unsupported dtype",
@@ -56,10 +55,7 @@ class JaxEngine(LoweredEngine):
         jax.config.update("jax_enable_x64", True)
         keep_compiled(jax)
         share_contexts()
-        if self.placement != HOST:
-            self._settings.enter_context(jax_placed(jax, self.placement))
-        self._calls = {**OPERATORS, **bound(self.table, jax)}
-        return str(jax.__version__)
+        return self._loaded(jax)
 
     def framework(self, dtype: str) -> Jax:
         return Jax(self._calls, dtype)
@@ -70,11 +66,6 @@ class JaxEngine(LoweredEngine):
 
         left = take(JaxSubject, request) if self.placement == HOST else None
         return left or JaxSubject(request, compiled=False)
-
-    def plainly(self) -> AbstractContextManager[None]:
-        import jax
-
-        return nullcontext() if self.placement == HOST else jax_placed(jax, self.placement)
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
         """Forward mode through a `jax.custom_vjp` is an error in JAX; through its derivative it is

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.errors import NodeFault, Unsupported
 from gradcheck_cli.engines.kit import patience
 from gradcheck_cli.engines.kit.framework import Framework
-from gradcheck_cli.engines.kit.lowerings import Table, had, reasons
+from gradcheck_cli.engines.kit.lowerings import Table, bound, had, reasons
 from gradcheck_cli.engines.kit.lru import Recent
 from gradcheck_cli.engines.kit.modes import MODES, Answer, descend
 from gradcheck_cli.engines.kit.second_order import COMPOSITIONS
@@ -204,12 +204,27 @@ class LoweredEngine(ProgramEngine):
     """An engine with a table of its operations, written in the framework's functions."""
 
     table: ClassVar[Table]
+    placed: ClassVar[staticmethod[[Any, Placement], AbstractContextManager[None]]]
+    """The framework computes on another device meanwhile."""
     lacking: ClassVar[tuple[str, ...]] = ()
     """How the framework says that an op has no kernel for a dtype, a shape or a range."""
 
     def __init__(self) -> None:
         super().__init__()
         self._settings = ExitStack()  # of the framework, until the engine is closed
+
+    def _loaded(self, framework: Any) -> str:
+        """The framework has its device and its operations; its version."""
+        self._framework = framework
+        if self.placement != HOST:
+            self._settings.enter_context(self.placed(framework, self.placement))
+        self._calls = {**OPERATORS, **bound(self.table, framework)}
+        return str(framework.__version__)
+
+    def plainly(self) -> AbstractContextManager[None]:
+        if self.placement == HOST:
+            return nullcontext()
+        return self.placed(self._framework, self.placement)
 
     def close(self) -> None:
         self._settings.close()

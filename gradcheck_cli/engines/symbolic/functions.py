@@ -26,13 +26,10 @@ class Size(sympy.Function):  # type: ignore[misc]
         text = rf"\left|{{{printer._print(self.args[0])}}}\right|"
         return text if exp is None else f"{text}^{{{exp}}}"
 
-    def _sympystr(self, printer: Any) -> str:
-        return f"abs({printer._print(self.args[0])})"
-
     def _pythoncode(self, printer: Any) -> str:
         return f"abs({printer._print(self.args[0])})"
 
-    _mpmathcode = _pythoncode
+    _sympystr = _mpmathcode = _pythoncode
 
 
 class Largest(sympy.Function):  # type: ignore[misc]

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradcheck_cli.domain.evaluation import Mode, Problem, modes_in
-from gradcheck_cli.domain.placement import HOST
 from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import Capabilities
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.adapter import LoweredEngine
 from gradcheck_cli.engines.kit.device_setup import tensorflow_placed
-from gradcheck_cli.engines.kit.lowerings import bound
 from gradcheck_cli.engines.kit.modes import Answer
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
-from gradcheck_cli.engines.kit.walker import OPERATORS, custom_gradients
+from gradcheck_cli.engines.kit.walker import custom_gradients
 from gradcheck_cli.engines.tensorflow.compiler import (
     GRAPH,
     STAGES,
@@ -47,6 +45,7 @@ class TensorFlowEngine(LoweredEngine):
         devices=("cpu", "cuda"),
     )
     table = TABLE
+    placed = staticmethod(tensorflow_placed)
     lacking = (
         "is not in the list of allowed values",
         "not in list of allowed values",
@@ -73,18 +72,10 @@ class TensorFlowEngine(LoweredEngine):
         with suppress(RuntimeError):  # where TensorFlow has computed already, its threads are there
             tf.config.threading.set_intra_op_parallelism_threads(_THREADS)
             tf.config.threading.set_inter_op_parallelism_threads(_THREADS)
-        if self.placement != HOST:
-            self._settings.enter_context(tensorflow_placed(tf, self.placement))
-        self._calls = {**OPERATORS, **bound(self.table, tf)}
-        return str(tf.__version__)
+        return self._loaded(tf)
 
     def framework(self, dtype: str) -> TensorFlow:
         return TensorFlow(self._calls, dtype)
-
-    def plainly(self) -> AbstractContextManager[None]:
-        import tensorflow as tf
-
-        return nullcontext() if self.placement == HOST else tensorflow_placed(tf, self.placement)
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
         """An accumulator differentiates the operations inside a `tf.custom_gradient`, whatever its

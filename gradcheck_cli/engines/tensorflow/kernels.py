@@ -52,10 +52,6 @@ ZEROS = frozenset(["ZerosLike", "OnesLike", "Fill", "Const", "Range", "LinSpace"
 """They make arrays from nothing: constants, whose zeros no computation gave."""
 
 
-def _plain(name: str) -> Kernel:
-    return lambda *xs, **how: row(name)(*xs)
-
-
 def _numbers(name: str) -> Kernel:
     return lambda *xs, **how: row(name)(*map(as_floating, xs))
 
@@ -349,7 +345,7 @@ CHOSEN: dict[str, Kernel] = {
 """Kernels that choose signs and places, and are called with the numbers of the run first."""
 
 KERNELS: dict[str, Kernel] = {
-    **{name: _plain(ours) for name, ours in _SAME.items()},
+    **{name: exact.row_alone(ours) for name, ours in _SAME.items()},
     **{"Add": _numbers("add"), "AddV2": _numbers("add"), "Sub": _numbers("subtract")},
     **{"Mul": _numbers("multiply"), "RealDiv": _numbers("divide"), "Div": _numbers("divide")},
     **{name: _reduction(name.lower()) for name in ("Sum", "Mean", "Prod", "Max", "Min")},
@@ -371,8 +367,8 @@ KERNELS: dict[str, Kernel] = {
         x, negative_slope=float(np.float32(alpha))
     ),
     "L2Loss": lambda x, **how: row("sum")(x * x) / 2,
-    "Cholesky": _plain("cholesky"),
-    "MatrixDeterminant": _plain("det"),
+    "Cholesky": exact.row_alone("cholesky"),
+    "MatrixDeterminant": exact.row_alone("det"),
     "MatrixInverse": _inverse,
     "MatrixSolve": _solve,
     "MatrixTriangularSolve": _solve_triangular,
@@ -404,7 +400,7 @@ KERNELS: dict[str, Kernel] = {
     "CumulativeLogsumexp": _running_logsumexp,
     "Einsum": lambda *xs, equation, **how: row("einsum")(*xs, subscripts=_text(equation)),
     "LogMatrixDeterminant": lambda a, **how: (row("slogdet_sign")(a), row("slogdet_logabs")(a)),
-    "Relu6": _plain("relu6"),
+    "Relu6": exact.row_alone("relu6"),
     "Polygamma": exact.polygamma,
 }
 
@@ -494,8 +490,4 @@ def _complex_cast(z: Any, to: int) -> Any:
     return z.re
 
 
-def of_pairs(name: str) -> Kernel | None:
-    """The kernel of an operation that takes or gives complex numbers, which are pairs to it."""
-    kernel = complexes.PAIRS.get(ROWS.get(name, ""))
-    plain = None if kernel is None else lambda *xs, **how: kernel(*xs)
-    return _OF_PAIRS.get(name, plain)
+of_pairs = partial(complexes.kernel_of, _OF_PAIRS, ROWS)

@@ -14,10 +14,9 @@ from gradcheck_cli.domain.program import Program
 from gradcheck_cli.engines.base import COMPILER, Capabilities
 from gradcheck_cli.engines.kit.adapter import LoweredEngine
 from gradcheck_cli.engines.kit.device_setup import torch_placed
-from gradcheck_cli.engines.kit.lowerings import bound
 from gradcheck_cli.engines.kit.modes import Answer
 from gradcheck_cli.engines.kit.patience import NO_COMPILER
-from gradcheck_cli.engines.kit.walker import OPERATORS, custom_gradients
+from gradcheck_cli.engines.kit.walker import custom_gradients
 from gradcheck_cli.engines.torch.compiled import COMPILED_AUTOGRAD, INDUCTOR, STAGES, at_stage
 from gradcheck_cli.engines.torch.compiler import CompiledTorch, set_up
 from gradcheck_cli.engines.torch.framework import Torch
@@ -42,6 +41,7 @@ class TorchEngine(LoweredEngine):
         devices=("cpu", "cuda"),
     )
     table = TABLE
+    placed = staticmethod(torch_placed)
     lacking = (
         "not implemented for",
         "Low precision dtypes not supported",
@@ -55,10 +55,7 @@ class TorchEngine(LoweredEngine):
         import torch
 
         torch.set_num_threads(_THREADS)
-        if self.placement != HOST:
-            self._settings.enter_context(torch_placed(torch, self.placement))
-        self._calls = {**OPERATORS, **bound(self.table, torch)}
-        return str(torch.__version__)
+        return self._loaded(torch)
 
     def framework(self, dtype: str) -> Torch:
         return Torch(self._calls, dtype, self.placement.device)
@@ -116,8 +113,7 @@ class TorchEngine(LoweredEngine):
             stack.enter_context(torch.enable_grad())
             for kind in {"cpu", self.placement.kind}:
                 stack.enter_context(torch.autocast(kind, enabled=False))
-            if self.placement != HOST:
-                stack.enter_context(torch_placed(torch, self.placement))
+            stack.enter_context(super().plainly())
             yield
 
 

@@ -7,7 +7,7 @@ exact, and all others are rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -352,3 +352,11 @@ def to_real(z: Pair, dim: Sequence[int], normalization: int, last_dim_size: int)
     re, im = (transform.flat(part) * weights for part in half)
     y = row("matmul")(re, transform.cos) - row("matmul")(im, transform.sin)
     return _scaled(z.re, transform.back(y), normalization, math.prod(sizes))
+
+
+def kernel_of(own: Mapping[str, Kernel], rows: Mapping[str, str], name: str) -> Kernel | None:
+    """The kernel of an operation of this name that takes or gives complex numbers, which are pairs
+    to it: its own one, or that of its row."""
+    kernel = PAIRS.get(rows.get(name, ""))
+    plain: Kernel | None = None if kernel is None else lambda *xs, **how: kernel(*xs)
+    return own.get(name, plain)

@@ -35,6 +35,11 @@ def row(name: str) -> Kernel:
     return call
 
 
+def row_alone(name: str) -> Kernel:
+    """The row, whatever else the operation is told."""
+    return lambda *xs, **how: row(name)(*xs)
+
+
 def elementwise(row: str | None) -> bool:
     """Whether each element of the row's result depends only on the elements that meet it by
     broadcasting."""

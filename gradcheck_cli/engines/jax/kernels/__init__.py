@@ -27,6 +27,7 @@ from gradcheck_cli.engines.trace.exact_kernels import (
     polygamma,
     rest_of_quotient,
     row,
+    row_alone,
     running,
     running_logsumexp,
 )
@@ -45,10 +46,6 @@ EXACT_SELECTIONS = frozenset(
     ["neg", "abs", "max", "min", "reduce_max", "reduce_min", "clamp", "select_n", "sort"]
 )
 """They round nothing either, but are more than a change of places."""
-
-
-def _plain(name: str) -> Kernel:
-    return lambda *xs, **how: row(name)(*xs)
 
 
 def numeric(*xs: Any) -> list[Any]:
@@ -234,8 +231,8 @@ PERMUTED_ARGS: dict[str, tuple[str, tuple[int, ...]]] = {
 """The same with the places of its arrays in the row's order."""
 
 KERNELS: dict[str, Kernel] = {
-    **{name: _plain(name) for name in _SAME_NAME},
-    **{name: _plain(ours) for name, ours in _RENAMED.items()},
+    **{name: row_alone(name) for name in _SAME_NAME},
+    **{name: row_alone(ours) for name, ours in _RENAMED.items()},
     "max": _extreme("maximum", -np.inf),
     "min": _extreme("minimum", np.inf),
     **{name: _numbers(ours) for name, ours in _ARITHMETIC.items()},
@@ -296,11 +293,7 @@ _OF_PAIRS: dict[str, Kernel] = {
 }
 
 
-def of_pairs(name: str) -> Kernel | None:
-    """The kernel of a primitive that takes or gives complex numbers, which are pairs to it."""
-    kernel = complexes.PAIRS.get(ROWS.get(name, ""))
-    plain = None if kernel is None else lambda *xs, **how: kernel(*xs)
-    return _OF_PAIRS.get(name, plain)
+of_pairs = partial(complexes.kernel_of, _OF_PAIRS, ROWS)
 
 
 CHOSEN: dict[str, Kernel] = {**indexing.CHOSEN, **matrices.CHOSEN}
