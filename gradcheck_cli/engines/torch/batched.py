@@ -1,11 +1,12 @@
-"""Values of a PyTorch layer at several points by one call, under `torch.func.vmap`.
+"""The values of a PyTorch layer at several points in one call, under `torch.func.vmap`.
 
-It pays for small layers of many operations alone. By itself a call for eight points takes 0.5 to
-0.9 of the time of a loop; but a check makes only two or three of them, and one more run to see that
-they give the same. Whole checks in pairs took 0.8 of the time for a recurrence of 200 operations,
-1.2 for one sine, 1.2 to 1.8 for a normalisation of ten operations. The other frameworks are looped:
-for eight points `jax.vmap` took 0.8 to 3 times the loop after 0.3 to 2.5 s of compilation,
-`tf.vectorized_map` 20 to 40 times, or 0.07 to 0.2 s to trace it into a graph.
+This pays only for small layers of many operations. One call for eight points takes 0.5 to 0.9 of
+the time of a loop, but a check makes only two or three of these calls, and one more run to compare
+the results. Whole checks, measured in pairs, took 0.8 of the time for a recurrence of 200
+operations, 1.2 for one sine, and 1.2 to 1.8 for a normalisation of ten operations. The other
+frameworks loop: for eight points `jax.vmap` took 0.8 to 3 times the loop after 0.3 to 2.5 s of
+compilation, and `tf.vectorized_map` 20 to 40 times the loop, or 0.07 to 0.2 s to trace it into a
+graph.
 """
 
 from __future__ import annotations
@@ -19,19 +20,22 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, Values
 
-NUMBERS = 1024  # that move at one point, at most: the time of more is that of their arithmetic
-OPERATIONS = 100  # that the layer has, at least
+NUMBERS = 1024  # most numbers that move at one point: with more, arithmetic takes the time
+OPERATIONS = 100  # fewest operations of a layer for which batching pays
 
 At = Callable[[Mapping[str, Any]], list[Any]]
-"""The output tensors of the layer with these tensors in place of leaves."""
+"""From tensors in place of leaves to the output tensors of the layer."""
 
 
 class Batched:
-    """Tries, for each set of leaves that moves, whether the layer can be called like this: it may
-    branch on its numbers, write to what it captured, draw random numbers, or have operations that
-    round otherwise in a batch. `tensor` makes a leaf's tensor, `value` gives its values at
-    one point, and `undisturbed` puts back what the layer keeps: a tensor of the batch is dead after
-    the call."""
+    """Evaluates a layer at several points in one call, and finds out for each set of moving leaves
+    whether this works. It fails if the layer branches on its numbers, writes to what it captured,
+    draws random numbers, or runs operations that round differently in a batch.
+
+    `tensor` makes the tensor of a leaf. `value` returns the layer's values at one point.
+    `undisturbed` restores what the layer keeps, because a tensor of the batch cannot be used after
+    the call.
+    """
 
     def __init__(
         self,
@@ -47,8 +51,8 @@ class Batched:
         self._works: dict[frozenset[str], bool] = {}
 
     def values(self, many: Sequence[Values], at: At) -> Array | None:
-        """The values (points, m); None where they are to be taken one by one. `at` runs the
-        layer."""
+        """The values, of shape (points, m), or None if the points must be evaluated one by one.
+        `at` runs the layer."""
         names = frozenset(many[0])
         if len(many) < 2 or not names or not self._works.get(names, True):
             return None
@@ -58,7 +62,7 @@ class Batched:
             return None
         try:
             found = self._together(many, at)
-        except Exception:  # whatever the layer raises there, the loop tells what is its own
+        except Exception:  # the loop shows which errors are the layer's own
             self._works[names] = False
             return None
         if names not in self._works:
@@ -72,7 +76,7 @@ class Batched:
             name: self._tensor(name, np.stack([point[name] for point in many])) for name in many[0]
         }
         with torch.no_grad(), self._undisturbed(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # operations that vmap loops over itself
+            warnings.simplefilter("ignore")  # about operations that vmap runs in a loop
             parts = torch.func.vmap(lambda point: tuple(at(point)))(stacked)
         flat = [part.to(torch.float64).reshape(len(many), -1) for part in parts]
         result: Array = torch.cat(flat, dim=1).numpy(force=True)
@@ -80,7 +84,7 @@ class Batched:
 
 
 def has_many_operations(arrays: Sequence[Any]) -> bool:
-    """Whether the graph of these outputs has at least OPERATIONS."""
+    """Whether the graph of these outputs has at least OPERATIONS nodes."""
     pending = [array.grad_fn for array in arrays]
     seen: set[Any] = set()
     while pending and len(seen) < OPERATIONS:

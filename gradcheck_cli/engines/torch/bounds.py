@@ -1,5 +1,5 @@
-"""The gradients of a layer of PyTorch without its bounds: a function mode sees its calls, and the
-graph tells what comes of which."""
+"""The gradients of a PyTorch layer without its bounds. A function mode sees each call, and the
+autograd graph shows which results depend on which calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gradcheck_cli.engines.torch.detached import asks, in_a_function
 
 
 class _Mode(TorchFunctionMode):  # type: ignore[misc]
-    """Numbers the calls; writes down those that bound, with their nodes of the graph, or lifts the
+    """Numbers the calls. Records the calls that bound a number, by their graph nodes, or skips the
     bound `opened`."""
 
     def __init__(self, opened: Bound | None = None) -> None:
@@ -63,13 +63,13 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]
 
 
 def unclipped_gradients(run: Callable[[], ValuesOrNone]) -> list[UnclippedGradients]:
-    """The gradients with each bound lifted that stands by a pole. `run` makes a forward pass and
-    backward passes, and gives the gradients by leaf."""
+    """The gradients without each bound that keeps a number from a pole. `run` makes a forward pass
+    and backward passes, and returns the gradients by leaf."""
     with _Mode() as seen:
         run()
 
     def gradients(opened: Bound) -> ValuesOrNone | None:
-        with _Mode(opened), suppress(RuntimeError):  # it may not run without the bound
+        with _Mode(opened), suppress(RuntimeError):  # the layer may fail without the bound
             return run()
         return None
 

@@ -1,4 +1,4 @@
-"""Calls of ATen operations that can be made again, on other arrays or in more digits."""
+"""Calls of ATen operations that can be repeated on other arrays or in higher precision."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from gradcheck_cli.engines.trace.exact_kernels import (
 _AS_BITS = torch.ops.aten.view.dtype
 
 Hole = tuple[int | str, int | None]
-"""An argument by its place or name; of a list of arrays, which of them."""
+"""The position or name of an argument and, for a list of arrays, an index into it."""
 
 
 class Conversions:
-    """`execution.Conversions` of PyTorch."""
+    """Implements `execution.Conversions` for PyTorch."""
 
     def numpy(self, array: Any) -> Array:
         if array.dtype is torch.bfloat16:  # NumPy has none
@@ -45,8 +45,9 @@ class Conversions:
 
 
 class Call:
-    """An operation and its arguments: arrays, and numbers in an array's place, are holes in which
-    others can stand. `given` are those of this call. (An argument of ATen's is a list at most.)"""
+    """An operation and its arguments. Arrays, and numbers in place of arrays, are holes that
+    other values can fill; `given` holds the values of this call. An argument of ATen is at most
+    a list."""
 
     def __init__(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         self._func = func
@@ -67,7 +68,7 @@ class Call:
             self._take(name, x)
 
     def _take(self, place: int | str, x: Any) -> None:
-        """Takes note of the arrays of an argument."""
+        """Record the arrays in an argument."""
         if isinstance(x, torch.Tensor):
             self._holes.append((place, None))
             self.given.append(x)
@@ -77,15 +78,15 @@ class Call:
             self.given += [x[k] for k in within]
 
     def is_meta(self) -> bool:
-        """Whether it is about shapes alone."""
+        """Whether an argument is a meta tensor, which has a shape and no numbers."""
         return any(isinstance(x, torch.Tensor) and x.is_meta for x in self.given)
 
     def takes_memory(self) -> bool:
-        """Whether it is given memory, and what lies there depends on the dtype."""
+        """Whether an argument is raw memory, whose content depends on the dtype."""
         return any(isinstance(x, torch.UntypedStorage) for x in self._args)
 
     def is_complex(self) -> bool:
-        """Whether it is given complex numbers."""
+        """Whether an argument is complex."""
         return any(isinstance(x, torch.Tensor) and x.is_complex() for x in self.given)
 
     def _filled(self, given: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -103,12 +104,12 @@ class Call:
             return self.live(self._spared(given))
 
     def live(self, given: Sequence[Any]) -> list[Any]:
-        """The operation, in autograd's graph where its arguments are."""
+        """Run the operation. Autograd records it if its arguments are in the graph."""
         args, kwargs = self._filled(given)
         return list(tensors(self._func(*args, **kwargs)))
 
     def wide(self, given: Sequence[Any]) -> list[Array]:
-        if self._func is _AS_BITS:  # of the dtypes that they were
+        if self._func is _AS_BITS:  # in the dtypes of the call
             narrow = [as_tensor(x).to(y) for x, y in zip(given, self.given, strict=True)]
             return [y.numpy(force=True) for y in self.low(narrow)]
         numbers = [_like(x, y) for x, y in zip(given, self.given, strict=True)]
@@ -120,7 +121,7 @@ class Call:
             return [(pairs(y) if y.is_complex() else y).numpy(force=True) for y in made]
 
     def _spared(self, given: Sequence[Any]) -> Sequence[Any]:
-        """Copies for an operation that writes to what it is given."""
+        """Copy the arguments if the operation writes to any of them."""
         if not (hasattr(self._func, "_schema") and _of_operation(self._func).mutable):
             return given
         return [x.detach().clone() if isinstance(x, torch.Tensor) else x for x in given]
@@ -128,8 +129,8 @@ class Call:
     def exact(
         self, name: str, moves: bool, run: Callable[[], OfRun]
     ) -> Callable[[Sequence[High]], list[High]] | None:
-        """The operation on arrays of `arb`; None where it has none. What the run
-        chose by its numbers stays chosen."""
+        """The operation on arrays of `arb`, or None if there is no exact kernel. Choices that the
+        run made by its numbers are kept."""
         if moves and self._func is not _AS_BITS:
             is_view = getattr(self._func, "is_view", False)
             return partial(moved if is_view else _copied, self.wide)
@@ -154,20 +155,21 @@ class Call:
 
 
 def _copied(move: Callable[[Any], Any], given: Sequence[High]) -> list[High]:
-    """What is moved to an array of its own."""
+    """Move the elements into a new array."""
     return [_own(y, given) for y in moved(move, given)]
 
 
 def _own(made: Any, given: Sequence[High]) -> Any:
-    """A copy as a node of its own where the program holds for other numbers, too: its layout may
-    be another one, for which a kernel adds in another order, or takes another loop."""
+    """Copy an unchanged argument into a node of its own if the program must hold for other numbers
+    too. The layout of the result may differ, and a kernel then adds in another order or takes
+    another loop."""
     if holds_elsewhere(made) and any(made is x for x in given):
         return row("reshape")(made, shape=made.shape)
     return made
 
 
 def as_tensor(values: Any) -> Any:
-    """The numbers as a tensor, in the same memory where that can be."""
+    """The numbers as a tensor that shares their memory if possible."""
     values = np.asarray(values)
     if not (values.flags.c_contiguous and values.flags.writeable):
         values = np.array(values, order="C")
@@ -180,8 +182,8 @@ def pairs(array: Any) -> Any:
 
 
 def _like(values: Any, native: Any) -> Any:
-    """The numbers in place of what the call was given, on its device: some kernels, as those of
-    cuDNN, are on no other."""
+    """The numbers as a replacement for an argument of the call, on its device: some kernels, such
+    as those of cuDNN, exist on no other."""
     if isinstance(values, (int, float)):
         return values
     tensor = as_tensor(values)
@@ -193,7 +195,7 @@ def _like(values: Any, native: Any) -> Any:
 
 
 def tensors(result: Any) -> Iterator[Any]:
-    """The arrays of a result: one, or several, or lists of them."""
+    """The arrays of a result, which is an array or a nested list of arrays."""
     if isinstance(result, torch.Tensor):
         yield result
     elif isinstance(result, (list, tuple)):
@@ -202,8 +204,8 @@ def tensors(result: Any) -> Iterator[Any]:
 
 
 class _Schema:
-    """What an operation's schema says of its arguments, by their places: whether it is an array, or
-    a number in an array's place; and which of them it writes to."""
+    """What an operation's schema says about its arguments, by position: which are arrays, or
+    numbers in place of arrays, and which the operation writes to."""
 
     def __init__(self, schema: Any) -> None:
         self.mutable: bool = schema.is_mutable
@@ -225,7 +227,7 @@ def takes_arrays(func: Any) -> tuple[bool, ...]:
 
 
 def written(func: Any) -> tuple[int, ...]:
-    """The places of the arguments that the operation writes to."""
+    """The positions of the arguments that the operation writes to."""
     return _of_operation(func).written
 
 

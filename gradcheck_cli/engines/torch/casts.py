@@ -1,6 +1,7 @@
-"""Casts to narrower dtypes in a layer of PyTorch: where they are, and the layer without them.
+"""Casts to narrower dtypes in a PyTorch layer: where they are, and the layer without them.
 
-Below autograd every operation comes by, those of `torch.autocast` and of derivatives too.
+A dispatch mode sees every operation below autograd, including those of `torch.autocast` and of
+derivatives.
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ _BITS = "aten::view.dtype"  # the same memory read as other numbers
 class _Mode(TorchDispatchMode):  # type: ignore[misc]
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled here, and the compiler takes two seconds to be imported."""
+        """Return False: nothing is compiled here, and importing the compiler takes two seconds."""
         return False
 
 
 class _Watching(_Mode):
-    """Follows the numbers that depend on what asks for gradients, and in a backward pass all."""
+    """Follows the numbers that depend on tensors that require gradients and, in a backward pass,
+    all numbers."""
 
     def __init__(self, dtype: str) -> None:
         super().__init__()
@@ -62,12 +64,12 @@ class _Watching(_Mode):
         return result
 
     def history(self, tensor: Any) -> History | None:
-        """None where it was not followed."""
+        """The casts that the tensor depends on, or None if it was not followed."""
         found: History | None = self._followed.get(tensor)
         return found
 
     def _note(self, tensor: Any, history: History) -> None:
-        """What is written to a view is in its base."""
+        """Add to the history of a tensor and of its base: writing to a view changes the base."""
         for one in (tensor, tensor._base):
             if one is not None:
                 self._followed[one] = history | self._followed.get(one, frozenset())
@@ -77,8 +79,8 @@ class _Watching(_Mode):
 
 
 class Uncast(_Mode):
-    """What is computed from numbers of float64 is in float64. What is made of nothing has the
-    numbers that it has in its own dtype."""
+    """Computes everything that depends on float64 numbers in float64. An operation without inputs
+    computes in its own dtype, and its result is widened."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -95,7 +97,7 @@ class Uncast(_Mode):
 
 
 def watched(passes: Passes, dtype: str) -> tuple[Cast, ...]:
-    """The casts of a forward and a backward pass in `dtype`."""
+    """The casts in a forward and a backward pass in `dtype`."""
     with _Watching(dtype) as mode:
         mode.casts.end_forward([mode.history(y) for y in passes.call()])
         passes.pull()

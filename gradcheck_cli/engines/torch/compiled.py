@@ -1,4 +1,5 @@
-"""Layers of PyTorch that `torch.compile` has compiled: judged as compiled, watched as written."""
+"""PyTorch layers that `torch.compile` has compiled. They are judged as compiled and watched as
+written."""
 
 from __future__ import annotations
 
@@ -34,24 +35,24 @@ STAGES = {
     "AOTAutograd": {"force_backend": "aot_eager"},
     "decompositions": {"force_backend": "aot_eager_decomp_partition"},
 }
-"""The stages of `torch.compile` before its backend, each with those before it: how
-`torch.compiler.set_stance` is called to go so far."""
+"""The stages of `torch.compile` before its backend. The arguments of `torch.compiler.set_stance`
+run each stage and those before it."""
 
 INDUCTOR, THE_BACKEND = "Inductor", "its backend"
-"""The backend's stage; the second where the layer's author chose it."""
+"""The stage of the backend. The second name is for a backend that the layer's author chose."""
 
 COMPILED_AUTOGRAD = "compiled autograd"
-"""The stage that compiles the backward pass as a whole, where it is switched on."""
+"""The stage that compiles the backward pass as a whole, if it is switched on."""
 
 
 def is_at_hand() -> bool:
-    """Whether something has imported the compiler, as every use of it does."""
+    """Whether the compiler has been imported, as every use of it requires."""
     return _COMPILER in sys.modules
 
 
 @cache
 def clock_stands_still() -> None:
-    """From now on the time limit of a spec stands still while the compiler works."""
+    """Stop the time limit of a spec whenever the compiler works, from now on."""
     from torch._dynamo.callback import callback_handler
 
     standing = ExitStack()
@@ -66,13 +67,13 @@ def clock_stands_still() -> None:
     callback_handler.register_end_callback(end)
 
 
-_COMPILED_LAST: list[str] = []  # the layer, at most one
+_COMPILED_LAST: list[str] = []  # at most one layer
 
 
 def forget_others(layer: str) -> None:
-    """Dynamo lets go of what it compiled for other layers, or for other shapes: it counts by the
-    code object of Python, which layers of one class share, and runs uncompiled what comes after the
-    eighth. It also remembers which sizes have changed, and would compile for any size."""
+    """Make Dynamo drop what it compiled for other layers or shapes. It counts compilations by
+    Python code object, which all layers of a class share, and after the eighth runs code
+    uncompiled. It also remembers which sizes have changed, and would compile for any size."""
     from torch._dynamo import reset_code_caches
 
     if [layer] != _COMPILED_LAST:
@@ -81,8 +82,8 @@ def forget_others(layer: str) -> None:
 
 
 def at_stage(torch: Any, stage: str) -> AbstractContextManager[Any]:
-    """Meanwhile everything that is compiled goes up to this stage and no further; with another
-    name, or none, through all."""
+    """Inside the block, compile up to this stage and no further. With any other name, or none,
+    compile through all stages."""
     if stage not in STAGES:
         return nullcontext()
     kept: AbstractContextManager[Any] = torch.compiler.set_stance(**STAGES[stage])
@@ -90,7 +91,7 @@ def at_stage(torch: Any, stage: str) -> AbstractContextManager[Any]:
 
 
 def is_compiled(arrays: Sequence[Any]) -> bool:
-    """Whether the graph of these outputs has a part that was compiled."""
+    """Whether the graph of these outputs has a compiled part."""
     if not is_at_hand():
         return False
     pending = [array.grad_fn for array in arrays]
@@ -107,19 +108,20 @@ def is_compiled(arrays: Sequence[Any]) -> bool:
 
 
 def is_wrapped(function: Any) -> bool:
-    """Whether this is what `torch.compile` returned. A backend that leaves derivatives to PyTorch
-    makes no part of the graph its own."""
+    """Whether `torch.compile` returned this function. A backend that leaves derivatives to PyTorch
+    adds no nodes of its own to the graph."""
     return hasattr(function, "_torchdynamo_orig_callable") or hasattr(function, "_orig_mod")
 
 
 class GraphBreaks:
-    """Counts where Dynamo stops tracing, from its making on."""
+    """Counts the graph breaks of Dynamo since this object was made."""
 
     def __init__(self) -> None:
         self._before = dict(_graph_breaks())
 
     def notes(self) -> list[str]:
-        """A sentence that says how often, and why first; none where it traced all."""
+        """A sentence that says how often the graph broke, and why it first did. Empty if Dynamo
+        traced everything."""
         found = {why: n - self._before.get(why, 0) for why, n in _graph_breaks().items()}
         reasons = {why: n for why, n in found.items() if n}
         if not reasons:
@@ -130,18 +132,18 @@ class GraphBreaks:
         return [f"torch.compile {breaks}, and runs the code there uncompiled: {first}"]
 
 
-_OF_A_VALUE = re.compile(r"\d+/\d+: (.+?) == ")  # Dynamo's words for a guard that has failed
+_OF_A_VALUE = re.compile(r"\d+/\d+: (.+?) == ")  # how Dynamo reports a failed guard
 
 
 class Recompilations:
-    """Sees where Dynamo compiles something again because a value has changed, from its making on.
-    Another dtype, shape or layout is no such value."""
+    """Finds what Dynamo has compiled again since this object was made because a value changed. A
+    change of dtype, shape or layout does not count."""
 
     def __init__(self) -> None:
         self._before = _compilations()
 
     def notes(self) -> list[str]:
-        """A sentence that names the value; none where nothing was compiled again."""
+        """A sentence that names the value. Empty if nothing was compiled again."""
         before = {id(one) for one in self._before}
         reasons = [one.recompile_reason for one in _compilations() if id(one) not in before]
         values = [found[1] for why in reasons if (found := _OF_A_VALUE.match(why or ""))]
@@ -149,7 +151,7 @@ class Recompilations:
 
 
 def _compilations() -> Sequence[Any]:
-    """What Dynamo has noted of its last compilations."""
+    """Dynamo's metrics of its last compilations."""
     if not is_at_hand():
         return ()
     from torch._dynamo.utils import get_compilation_metrics
@@ -169,15 +171,15 @@ def _graph_breaks() -> Mapping[str, int]:
 
 
 MOST_COMPILED = 64
-"""Functions that are kept compiled, and times that one is compiled: for every dtype, shape and
-stage. Dynamo runs it uncompiled after the eighth, which would pass for a compiled one, or for a
-stage that is right."""
+"""How many functions are kept compiled, and how often one may be compiled: for each dtype, shape
+and stage. By default Dynamo runs a function uncompiled after the eighth compilation, which would
+pass for a compiled function, or for a stage without errors."""
 
 
 def as_often_as_asked(around: AbstractContextManager[Any]) -> AbstractContextManager[Any]:
-    """`around`, in which Dynamo compiles a function MOST_COMPILED times, and what is compiled keeps
-    all that its backward pass reads, so that a second one may follow: `torch.compile` gives some of
-    it away by default."""
+    """`around`, in which Dynamo compiles a function up to MOST_COMPILED times and compiled code
+    keeps what its backward pass reads. By default `torch.compile` frees some of it, which rules out
+    a second backward pass."""
     return _as_often_as_asked(around) if is_at_hand() else around
 
 
@@ -215,13 +217,13 @@ def dispatch_restored() -> Iterator[None]:
 
 
 def _is_of_dynamo(error: BaseException) -> bool:
-    """Whether Dynamo was tracing when this was raised."""
+    """Whether the error was raised while Dynamo was tracing."""
     frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
     return any(frame.f_globals.get("__name__") == _TRACING for frame in frames)
 
 
 def _let_go(error: BaseException | None) -> None:
-    """Of what the frames of an exception, and of what caused it, hold."""
+    """Release what the frames of an exception, and of its causes, hold."""
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
@@ -229,8 +231,8 @@ def _let_go(error: BaseException | None) -> None:
 
 
 def as_written(torch: Any) -> AbstractContextManager[Any]:
-    """Meanwhile, what was compiled runs as it was written. The compiler would else compile, or
-    leave out, the modes that watch a layer."""
+    """Inside the block, run compiled code as it was written. Otherwise the compiler would compile,
+    or skip, the modes that watch a layer."""
     if not is_at_hand():
         return nullcontext()
     kept: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")

@@ -1,5 +1,5 @@
-"""PyTorch's compiled autograd: what the backward pass runs is captured as one graph, with the
-compiled parts of the forward pass taken apart in it, and compiled as a whole."""
+"""PyTorch's compiled autograd: the backward pass is captured as one graph, into which the compiled
+parts of the forward pass are unpacked, and compiled as a whole."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gradcheck_cli.engines.torch.passes import CompiledLayerTorch
 
 
 class _Captured(Torch):
-    """PyTorch, whose backward passes are captured while it `captures`."""
+    """PyTorch that captures its backward passes while `captures` is true."""
 
     captures = True
 
@@ -40,21 +40,21 @@ class _CapturedTape:
         import torch
         from torch._dynamo.compiled_autograd import _enable
 
-        # As the setting `torch._dynamo.config.compiled_autograd` does around what is compiled.
+        # `torch._dynamo.config.compiled_autograd` does the same around compiled code.
         with _enable(torch.compile, dynamic=False):
             return self._tape.gradient(*given)
 
 
 class CapturedTorch(_Captured, CompiledTorch):
-    """Of formulas."""
+    """Captures the backward passes of formulas."""
 
 
 class CapturedLayerTorch(_Captured, CompiledLayerTorch):
-    """Of layers."""
+    """Captures the backward passes of layers."""
 
 
 class CapturedTorchSubject(CompiledTorchSubject):
-    """A user's layer under `torch.compile`, and its backward pass under compiled autograd."""
+    """A user's layer under `torch.compile`, with its backward pass under compiled autograd."""
 
     framework = CapturedLayerTorch
     more_stages = (COMPILED_AUTOGRAD,)

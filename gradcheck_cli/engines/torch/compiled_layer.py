@@ -1,4 +1,4 @@
-"""Layers of PyTorch that gradcheck compiles: every derivative is a part of what is compiled."""
+"""PyTorch layers that gradcheck compiles together with every derivative."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from gradcheck_cli.engines.torch.passes import CompiledLayerTorch
 
 
 class CompiledTorchSubject(TorchSubject):
-    """A user's layer under `torch.compile`. Reverse mode differentiates what was compiled, as a
-    training step does. Forward mode and derivatives of derivatives are `torch.func` transforms
-    inside the compiled region."""
+    """A user's layer under `torch.compile`. Reverse mode differentiates the compiled code, as a
+    training step does. Forward mode and second derivatives are `torch.func` transforms inside the
+    compiled region."""
 
     framework = CompiledLayerTorch
     compiles = True
     _stage = ""
-    _no_jvp: str | None = None  # why it has no forward mode; empty where it has one
+    _no_jvp: str | None = (
+        None  # why the layer has no forward mode; "" if it has one, None if unknown
+    )
 
     @contextmanager
     def forward_mode(self, names: Sequence[str]) -> Iterator[None]:
-        """Of a Function without a `jvp` Dynamo differentiates the forward, whatever rule it
-        has."""
+        """Raises Unsupported for a Function without a `jvp`: Dynamo would differentiate its
+        forward, whatever its backward says."""
         if self._stage != NO_COMPILER:
             if self._no_jvp is None:
                 self._no_jvp = self._without_jvp()
@@ -74,17 +76,17 @@ class CompiledTorchSubject(TorchSubject):
         return found if _is_finite(found) else super().second_tangent(row, firsts, tangents)
 
     def _among_zeros(self, tangents: Values) -> Values:
-        """A tangent for every leaf, so that one compilation serves all of them, and Inductor does
-        not write to the `ZeroTensor` that stands for one without
-        (github.com/pytorch/pytorch/issues/177261). Where zero times infinity may show in the
-        result, the tangents that move are pushed alone."""
+        """A tangent for every leaf, zero if none is given. One compilation then serves all
+        directions, and Inductor does not write to the `ZeroTensor` that represents a missing
+        tangent (github.com/pytorch/pytorch/issues/177261). If the result is not finite, zero times
+        infinity may be the reason, and callers push only the given tangents."""
         moving = (leaf for leaf in self.leaves if leaf.differentiable and leaf.role != "captured")
         return {**{leaf.name: np.zeros(leaf.shape) for leaf in moving}, **tangents}
 
     def evaluated(
         self, what: str, names: tuple[str, ...], function: Callable[..., Any]
     ) -> Callable[..., Any]:
-        """Compiled, once for all points."""
+        """Compile the function once for all points."""
         if self._stage == NO_COMPILER:
             return function
         layer = self.request.implementation

@@ -1,4 +1,5 @@
-"""PyTorch's compiler for formulas: a program and its derivative as `torch.compile` takes them."""
+"""PyTorch's compiler for formulas: a program and its derivative in a form that `torch.compile`
+accepts."""
 
 from __future__ import annotations
 
@@ -39,10 +40,10 @@ _ASSERTED = re.compile(r"INTERNAL ASSERT FAILED at \W*\S*?(\w+\.\w+)\W+(\d+)")
 
 
 def set_up() -> None:
-    """In the process of a worker: one backward pass may follow another through what was compiled,
-    a function is compiled as often as is asked, no processes are started to compile in, which costs
-    more than small functions do, random numbers are those of PyTorch, and the time limit of a spec
-    stands still while the compiler works."""
+    """Set the compiler up in a worker process. Compiled code keeps what a second backward pass
+    reads, and a function may be compiled as often as needed. Compilation starts no processes, which
+    cost more than small functions do. Random numbers are PyTorch's, and the time limit of a spec
+    stops while the compiler works."""
     from torch._dynamo import config as tracing
     from torch._functorch import config as differentiation
     from torch._inductor import config as inductor
@@ -58,13 +59,14 @@ _NUMBERS = count()
 
 
 def as_one_graph(torch: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as `torch.compile` takes it, without a break in its graph."""
+    """The function under `torch.compile`, without graph breaks."""
 
     def whole(*args: Any) -> Any:
         return function(*args)
 
-    # Dynamo keeps what it compiled, and counts how often, by the code object of Python, and which
-    # sizes have changed, by file, line and name: it would compile the next formula for any size.
+    # Dynamo caches and counts compilations by Python code object, and remembers which sizes have
+    # changed by file, line and name: without a new name it would compile the next formula for any
+    # size.
     code = whole.__code__.replace(co_name=f"whole_{next(_NUMBERS)}")
     own = FunctionType(code, whole.__globals__, closure=whole.__closure__)
     compiled = torch.compile(own, fullgraph=True)
@@ -82,9 +84,9 @@ _DERIVATIVES = Recent[tuple[Any, ...], Callable[..., Any]](MOST_COMPILED)  # of 
 def compiled_derivative(
     torch: Any, key: tuple[Any, ...], function: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """A function of a layer's inputs and more arrays, in which `Transforms` differentiate, as one
-    graph. Functions with one `key` are compiled once, as far as Dynamo takes them for the same.
-    Raises Unsupported where the compiler does not take it."""
+    """Compile a function of a layer's inputs and more arrays, in which `Transforms` differentiate,
+    as one graph. Functions with the same `key` are compiled once, if Dynamo considers them equal.
+    The result raises Unsupported if the compiler does not support it."""
 
     def inside(function: Callable[..., Any], *args: Any) -> Any:
         if not torch.compiler.is_compiling():
@@ -94,7 +96,7 @@ def compiled_derivative(
     compiled = _DERIVATIVES.one(key, partial(as_one_graph, torch, inside))
 
     def called(inputs: Mapping[str, Any], *rest: Any) -> Any:
-        with torch.no_grad(), refusals():  # no derivative is taken from outside
+        with torch.no_grad(), refusals():  # derivatives are taken only inside
             return compiled(function, dict(inputs), *rest)
 
     return called
@@ -102,7 +104,7 @@ def compiled_derivative(
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Raises Unsupported where the compiler does not take a derivative."""
+    """Turn the compiler's errors about an unsupported derivative into Unsupported."""
     from torch._dynamo.exc import FailOnRecompileLimitHit, TorchDynamoException
 
     try:
@@ -112,7 +114,7 @@ def refusals() -> Iterator[None]:
 
 
 def reason_of(error: Exception) -> str:
-    """What the compiler stumbled over, in a line: where it ran an operation, what that raised."""
+    """Why the compiler failed, in a line: the exception of the operation that it ran."""
     asserted, raised = _ASSERTED.search(str(error)), _RAISED.search(str(error))
     if asserted:
         place = f"{asserted[1]}:{asserted[2]}"
@@ -121,10 +123,10 @@ def reason_of(error: Exception) -> str:
 
 
 class CompiledTorch(Transforms):
-    """PyTorch, compiled once for every program and shape. Reverse mode differentiates what was
-    compiled, as a training step does: AOTAutograd makes the backward pass. Forward mode, and
-    derivatives inside other derivatives, are `torch.func` transforms inside the compiled region.
-    What is traced runs uncompiled: its operations could not be seen."""
+    """PyTorch, compiled once for every program and shape. Reverse mode differentiates the compiled
+    code, as a training step does, with the backward pass of AOTAutograd. Forward mode and nested
+    derivatives are `torch.func` transforms inside the compiled region. Traced programs run
+    uncompiled, because operations of compiled code cannot be seen."""
 
     compiles = True
 
@@ -155,7 +157,7 @@ class CompiledTorch(Transforms):
         return nullcontext()
 
     def _of(self, what: str, code: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, with `code` as its first argument, compiled."""
+        """Compile the function, with `code` as its first argument."""
         made = partial(as_one_graph, self._torch, partial(function, code))
         return self._compiled.one((what, code), made)
 
@@ -171,5 +173,5 @@ def _values(code: Any, arrays: dict[str, Any], sources: list[Any]) -> Targets:
 
 
 def _is_traced(function: Closure) -> bool:
-    """Whether the value of every operation is wanted with the targets."""
+    """Whether the value of every operation is wanted together with the targets."""
     return bool(getattr(function.code, "traced", False))

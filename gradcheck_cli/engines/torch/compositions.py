@@ -1,6 +1,6 @@
-"""What PyTorch itself composes an operation of, where the op table has no rows for it.
+"""PyTorch's own decompositions of operations for which the op table has no rows.
 
-Recording imports PyTorch's table of decompositions when it meets the first such operation.
+Recording imports PyTorch's table of decompositions when it meets the first of these operations.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 
 
 def composition(func: Any, args: Any, kwargs: Any) -> Callable[..., Any] | None:
-    """The operation as a function that runs others; None where it is to run by itself: it has rows,
-    or PyTorch has no parts of it."""
+    """The operation as a function that runs other operations, or None if it must run as one: it has
+    rows, or PyTorch has no decomposition."""
     given = list(tensors([args, *kwargs.values()]))
     if any(x.is_complex() for x in given):
         return _of_complex(func, all(type(x).__name__ != "ComplexTensor" for x in given))
@@ -42,7 +42,7 @@ def composition(func: Any, args: Any, kwargs: Any) -> Callable[..., Any] | None:
 def _of_real(func: Any) -> Callable[..., Any] | None:
     if not isinstance(func, torch._ops.OpOverload):
         return None
-    if func.namespace == "prims":  # what decompositions call: each is an operation of ATen
+    if func.namespace == "prims":  # called by decompositions; each equals an operation of ATen
         return cast(Callable[..., Any], func.impl_aten)
     name = func.overloadpacket.__name__
     if _KNOWN & {name, name.removesuffix("_")} or func.is_view:
@@ -54,8 +54,8 @@ def _of_real(func: Any) -> Callable[..., Any] | None:
 
 @cache
 def _of_complex(func: Any, interleaved: bool) -> Callable[..., Any] | None:
-    """On the real and the imaginary parts, by PyTorch's `ComplexTensor`; `interleaved`: no argument
-    is one yet."""
+    """The operation on real and imaginary parts, by PyTorch's `ComplexTensor`. `interleaved` says
+    that no argument is a `ComplexTensor` yet."""
     from torch._subclasses.complex_tensor import ComplexTensor
     from torch._subclasses.complex_tensor._ops.common import lookup_complex
 
@@ -76,12 +76,15 @@ def _of_complex(func: Any, interleaved: bool) -> Callable[..., Any] | None:
 
 @contextmanager
 def unfused() -> Iterator[None]:
-    """Inside the block, recurrent cells and attention run the operations that they consist of."""
+    """Make recurrent cells and attention run the operations that they consist of inside the
+    block."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     fast, fused = torch.backends.mha.get_fastpath_enabled(), torch._C._get_mkldnn_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
-    torch._C._set_mkldnn_enabled(False)  # `mkldnn.flags` warns of what it leaves as it is
+    torch._C._set_mkldnn_enabled(
+        False
+    )  # `mkldnn.flags` warns about settings that it does not change
     try:
         with sdpa_kernel(SDPBackend.MATH):
             yield

@@ -1,4 +1,4 @@
-"""The `autograd.Function`s that a layer of PyTorch calls, each with what it was given."""
+"""The `autograd.Function`s that a PyTorch layer calls, with the arguments of each call."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ from gradcheck_cli.engines.layer.source_lines import FRAMEWORKS, Places, calling
 from gradcheck_cli.engines.torch.detached import AS_NUMBERS, CUTS
 
 _READING = ("__bool__", "item", "__float__")
-_ONCE = once_differentiable(lambda ctx: None).__code__  # that of every such backward
+_ONCE = once_differentiable(lambda ctx: None).__code__  # shared by all backwards that it wraps
 
 
 @dataclass(slots=True)
 class _Call:
     cls: Any
     args: tuple[Any, ...]
-    number: int  # of the autograd node that belongs to it
+    number: int  # the sequence number of its autograd node
     place: Place | None
 
 
 def custom_calls(passes: Passes, numpy: Callable[[Any], Array]) -> list[CustomCall]:
-    """The calls of users' functions on which the outputs depend, in order, in a second run."""
+    """Run the layer again, and return in order the calls of users' functions that the outputs
+    depend on."""
     classes = classes_of(passes.call())
     calls: list[_Call] = []
     with ExitStack() as stack:
@@ -50,7 +51,7 @@ def custom_calls(passes: Passes, numpy: Callable[[Any], Array]) -> list[CustomCa
 
 
 class _Reads(TorchFunctionMode):  # type: ignore[misc]
-    """Counts how often a line reads a number of a tensor, to decide where to go on."""
+    """Counts how often each line reads a number of a tensor to decide what to run next."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,8 +65,8 @@ class _Reads(TorchFunctionMode):  # type: ignore[misc]
 
 
 def solvers(passes: Passes) -> frozenset[str]:
-    """The users' classes whose forward reads a number in a loop: it iterates until that is small
-    enough."""
+    """The users' classes whose forward reads a number in a loop, which means that it iterates until
+    the number is small enough."""
     found: set[str] = set()
     with ExitStack() as stack:
         for cls in classes_of(passes.call()):
@@ -104,7 +105,7 @@ def _nodes(outputs: Sequence[Any]) -> Iterator[Any]:
 
 
 def below(nodes: Sequence[Any]) -> Iterator[Any]:
-    """These nodes, and those that they hand cotangents to, each once."""
+    """These nodes and all nodes that they pass cotangents to, each once."""
     waiting = list(dict.fromkeys(nodes))
     seen = set(waiting)
     while waiting:
@@ -124,7 +125,7 @@ def _class_of(node: Any) -> Any:
 
 @contextmanager
 def _watched(cls: Any, calls: list[_Call]) -> Iterator[None]:
-    """Every call of the class is written down meanwhile."""
+    """Record every call of the class inside the block."""
     forward = cls.forward
     separate = is_separate(cls)
     places = Places(__name__)
@@ -142,7 +143,7 @@ def _watched(cls: Any, calls: list[_Call]) -> Iterator[None]:
 
 @contextmanager
 def replaced_forward(cls: Any, forward: Callable[..., Any]) -> Iterator[None]:
-    """The class has this forward meanwhile."""
+    """Give the class this forward inside the block."""
     own = cls.__dict__.get("forward")
     cls.forward = staticmethod(forward)
     try:
@@ -156,9 +157,9 @@ def replaced_forward(cls: Any, forward: Callable[..., Any]) -> Iterator[None]:
 
 @contextmanager
 def around_calls(within: Callable[[Any], AbstractContextManager[None]]) -> Iterator[None]:
-    """Meanwhile every call of a user's class runs inside `within(class)`, but for one inside a call
-    of the same class. All calls go through one method of PyTorch, so the other classes, of which a
-    program may have hundreds, are left alone."""
+    """Run every call of a user's class inside `within(class)`, except calls inside a call of the
+    same class. All calls go through one method of PyTorch, which is replaced; other classes, of
+    which a program may have hundreds, are left alone."""
     base = torch.autograd.function._SingleLevelFunction
     running = set()
 
@@ -183,12 +184,12 @@ def around_calls(within: Callable[[Any], AbstractContextManager[None]]) -> Itera
 
 
 def is_separate(cls: Any) -> bool:
-    """Whether the forward is without `ctx`, which `setup_context` fills."""
+    """Whether the forward takes no `ctx`, which `setup_context` then fills."""
     return cls.setup_context is not torch.autograd.Function.setup_context
 
 
 def apart(value: Any) -> Any:
-    """A copy of a tensor that is its own leaf."""
+    """A copy of a tensor as a leaf of its own. Other values are returned unchanged."""
     if not isinstance(value, torch.Tensor):
         return value
     return value.detach().clone().requires_grad_(value.requires_grad)
@@ -231,8 +232,8 @@ def _is_floating(tensor: Any) -> bool:
 
 
 def _saves(call: _Call, node: Any) -> Place | None:
-    """Where a function saves what it computed on the way, in no graph: inputs are equal to an
-    argument, and outputs have the function itself as their graph."""
+    """Where a function saves an intermediate value that is in no graph, or None. Saved inputs equal
+    an argument, and saved outputs have the function itself in their graph; neither counts."""
     given = [value for value in call.args if isinstance(value, torch.Tensor)]
 
     def is_lost(saved: Any) -> bool:
@@ -248,8 +249,8 @@ def _saves(call: _Call, node: Any) -> Place | None:
 
 
 def _stops(cls: Any, node: Any) -> dict[Mode, Place | None]:
-    """Where a function takes a value out of the graph in a rule, or makes a number of one in its
-    forward, which is in no graph, and keeps it."""
+    """Where a function takes a value out of the graph, by mode: in the rule of the mode, or in its
+    forward, which is in no graph, by keeping a value as a plain number."""
     keeps = any(isinstance(kept, float | np.ndarray | np.floating) for kept in vars(node).values())
     made_in = (cls.forward, cls.setup_context) if keeps else ()
     numbers = next((place for one in made_in if (place := calling(one, *AS_NUMBERS))), None)
@@ -258,7 +259,7 @@ def _stops(cls: Any, node: Any) -> dict[Mode, Place | None]:
 
 
 def parameters_of(cls: Any) -> list[str]:
-    """The names of the forward's arguments behind `ctx`, as far as they have names."""
+    """The names of the forward's arguments after `ctx`, up to the first without a name."""
     found = []
     for parameter in inspect.signature(cls.forward).parameters.values():
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:

@@ -1,8 +1,8 @@
 """Operations of `torch.library` in forward mode.
 
-They can have a derivative for reverse mode alone. PyTorch makes it an `autograd.Function`, which
-refuses tangents, but calls that Function only where an argument requires a gradient. Elsewhere the
-operation runs on the primals, and the tangent is lost without a word.
+An operation may have a derivative for reverse mode only. PyTorch makes this derivative an
+`autograd.Function`, which refuses tangents, but calls that Function only if an argument requires a
+gradient. Otherwise the operation runs on the primals, and the tangent is lost without an error.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ _HOME = "torch._library.autograd"  # as of PyTorch 2.4
 
 
 def custom_operations_refusing() -> AbstractContextManager[None]:
-    """At a level of duals in it, such an operation refuses a tangent as its Function does."""
+    """Make these operations refuse tangents, as their Functions do, at levels of dual numbers
+    inside the block."""
     home = sys.modules.get(_HOME)
     return nullcontext() if home is None else temporarily(home, _C=_Asked(home._C))
 
 
 class _Asked:
-    """`torch._C` for the operations' question whether a derivative is wanted."""
+    """Stands in for `torch._C` when an operation asks whether a derivative is wanted."""
 
     def __init__(self, own: Any) -> None:
         self._own = own

@@ -1,5 +1,5 @@
-"""What a spec declares as meant in a layer of PyTorch (`layer.declared`): the calls that take
-numbers out of the graph, and those of `autograd.Function`s."""
+"""What a spec declares as intended in a PyTorch layer (`layer.declared`): calls that take numbers
+out of the graph, and calls of `autograd.Function`s."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UNDER_TRANSFORMS = "is called under torch.func, where its arguments have no valu
 
 
 class _Cuts(TorchFunctionMode):  # type: ignore[misc]
-    """Calls that take numbers out of the graph give what `declared` says."""
+    """Makes calls that take numbers out of the graph return what `declared` says."""
 
     def __init__(self, declared: Declared) -> None:
         super().__init__()
@@ -62,7 +62,8 @@ def _copy(value: Any) -> Any:
 
 @contextmanager
 def holding(declared: Declared, classes: Collection[Any], numpy: Numpy) -> Iterator[None]:
-    """Meanwhile the layer is as `declared` has it. `classes` are the functions that it calls."""
+    """Make the layer behave as `declared` says inside the block. `classes` are the functions that
+    it calls."""
     with ExitStack() as stack:
         for cls in classes:
             which = declared.function(cls.__name__)
@@ -80,7 +81,9 @@ def _patched(cls: Any, declared: Declared, which: int, numpy: Numpy) -> Iterator
 
     def patched(*args: Any) -> Any:
         plain = tuple(args if separate else args[1:])
-        given = Given.of(names, plain, _is_floating, numpy)  # before a forward that writes to it
+        given = Given.of(
+            names, plain, _is_floating, numpy
+        )  # the forward may write to its arguments
         kept = [apart(a) for a in plain] if declared.is_recording else []
         result = forward(*args)
         outputs = [y for y in tree_leaves(result) if _is_floating(y)]
@@ -102,7 +105,7 @@ def _patched(cls: Any, declared: Declared, which: int, numpy: Numpy) -> Iterator
 
 
 def _pull(cls: Any, kept: Sequence[Any], numpy: Numpy) -> Pull:
-    """Backward passes of one call alone, as the class states them."""
+    """The vjp of one call alone, by the backward of its class."""
     places = [i for i, a in enumerate(kept) if _is_floating(a)]
     made: list[Any] = []
 
@@ -132,13 +135,13 @@ def _pull(cls: Any, kept: Sequence[Any], numpy: Numpy) -> Pull:
 
 
 def _filled(result: Any, flat: Array) -> Any:
-    """The result of a function with these floating numbers in it."""
+    """The result of a function with its floating numbers replaced."""
     parts = iter(_tensors(flat, [y for y in tree_leaves(result) if _is_floating(y)]))
     return tree_map(lambda y: next(parts) if _is_floating(y) else y, result)
 
 
 def _tensors(flat: Array, likes: Sequence[Any]) -> list[Any]:
-    """The numbers as tensors like these."""
+    """The numbers as tensors of the same shapes and dtypes as `likes`."""
     found = []
     for numbers, like in separate(flat, likes, torch.is_complex):
         part = torch.tensor(numbers, device=like.device)

@@ -1,7 +1,8 @@
-"""Where a layer of PyTorch takes a value out of autograd's graph, and its gradient if it did not.
+"""Where a PyTorch layer takes a value out of autograd's graph, and what its gradient would be
+otherwise.
 
-A function mode sees every call above autograd, with `requires_grad` on what goes in and what comes
-out. In a second run one such call is let through: it hands on what it was given.
+A function mode sees every call above autograd, with the `requires_grad` of arguments and results. A
+second run lets one of these calls through: it returns its argument unchanged.
 """
 
 from __future__ import annotations
@@ -22,16 +23,17 @@ from gradcheck_cli.engines.layer.custom import MOST_CUTS, GradientBarrier
 from gradcheck_cli.engines.layer.source_lines import Places
 
 _DATA = torch.Tensor.data.__get__
-_SWITCH = torch._C._set_grad_enabled  # which is a call like all others
+_SWITCH = torch._C._set_grad_enabled  # the mode sees it as a call
 _NO_GRAD = "torch.no_grad()"
-_MADE_NEW = ("_like", "new_")  # they take a shape and no number
+_MADE_NEW = ("_like", "new_")  # calls that take a shape from a tensor, but no numbers
 AS_NUMBERS = ("item", "tolist", "numpy", "__float__", "__array__")
 CUTS = ("detach", "detach_", "data", "no_grad", *AS_NUMBERS)
 
 
 @dataclass(slots=True)
 class _Cut:
-    """Calls of one line that cut. `serials` are their numbers among all calls."""
+    """The calls on one line that take a value out of the graph. `serials` are their numbers among
+    all calls."""
 
     name: str
     place: Place
@@ -39,7 +41,8 @@ class _Cut:
 
 
 class _Mode(TorchFunctionMode):  # type: ignore[misc]
-    """Numbers the calls; writes down those that cut, or lets the calls of `opened` through."""
+    """Numbers the calls. Records those that take a value out of the graph, or lets the calls of
+    `opened` through."""
 
     def __init__(self, opened: _Cut | None = None) -> None:
         super().__init__()
@@ -78,15 +81,15 @@ class _Mode(TorchFunctionMode):  # type: ignore[misc]
                 return
             name = _NO_GRAD
         place = self._places.running()
-        if place is None:  # nobody's to change
+        if place is None:  # not in the user's code
             return
         key = name, None if name == _NO_GRAD else place
         self.cuts.setdefault(key, _Cut(name, place)).serials.add(serial)
 
 
 def uncut(run: Callable[[], Mapping[str, Any]]) -> tuple[Mapping[str, Any], list[GradientBarrier]]:
-    """The gradients as they are, and with each cut let through. `run` makes a forward and a
-    backward pass, and gives the gradients by leaf."""
+    """The gradients as they are, and with each cut let through in turn. `run` makes a forward and a
+    backward pass, and returns the gradients by leaf."""
     with _Mode() as seen:
         plain = run()
     found = []
@@ -96,7 +99,7 @@ def uncut(run: Callable[[], Mapping[str, Any]]) -> tuple[Mapping[str, Any], list
             try:
                 with _Mode(cut):
                     gradients = run()
-            except RuntimeError as error:  # a number that autograd had kept, or a leaf, written to
+            except RuntimeError as error:  # the layer writes to a saved value or to a leaf
                 overwrites = "modified by an inplace operation" in str(error)
         found.append(GradientBarrier(cut.name, cut.place, gradients, overwrites))
     return plain, found
@@ -107,7 +110,7 @@ def asks(value: Any) -> bool:
 
 
 def name_of(func: Any) -> str | None:
-    """What a user wrote, if it can cut."""
+    """The call in the user's words if it can take a value out of the graph, or None."""
     if func == _DATA:
         return "data"
     name = getattr(func, "__name__", "")
@@ -119,7 +122,7 @@ def name_of(func: Any) -> str | None:
 
 
 def is_cut(name: str, result: Any) -> bool:
-    """Whether floating numbers came out that ask for no gradient."""
+    """Whether the result has floating numbers and none of them requires a gradient."""
     if name.removesuffix("()") in AS_NUMBERS:
         return True
     tensors = [y for y in tree_leaves(result) if isinstance(y, torch.Tensor)]
@@ -127,8 +130,8 @@ def is_cut(name: str, result: Any) -> bool:
 
 
 def in_a_function() -> bool:
-    """Whether the forward or backward of an `autograd.Function` is running, which is to run outside
-    the graph."""
+    """Whether the forward or backward of an `autograd.Function` is running. These run outside the
+    graph on purpose."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_globals.get("__name__") == "torch.autograd.function":

@@ -72,8 +72,9 @@ class TorchEngine(LoweredEngine):
 
     @contextmanager
     def _there(self) -> Iterator[None]:
-        """Where operations make arrays of nothing (`arange`). On the CPU they do so anyway. Threads
-        would wait for each other: arrays of a spec are small."""
+        """Run on this engine's device, in one thread. Operations that make arrays from nothing
+        (`arange`) would otherwise run on the CPU, and threads would wait for each other, because
+        the arrays of a spec are small."""
         import torch
 
         torch.set_num_threads(1)
@@ -84,8 +85,9 @@ class TorchEngine(LoweredEngine):
             torch.set_num_threads(_THREADS)
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
-        """Forward mode through a `torch.autograd.Function` needs its `jvp`, and that runs without
-        an outer forward mode (github.com/pytorch/pytorch/issues/197867)."""
+        """Why forward mode is impossible, or None. It needs the `jvp` of each
+        `torch.autograd.Function`, and a `jvp` does not run under an outer forward mode
+        (github.com/pytorch/pytorch/issues/197867)."""
         if "forward" not in modes_in(mode):
             return None
         for custom in custom_gradients(program):
@@ -118,7 +120,7 @@ class TorchEngine(LoweredEngine):
 
 
 class TorchCompileEngine(TorchEngine):
-    """PyTorch with every derivative compiled by `torch.compile`: on a CPU, Inductor writes C++."""
+    """PyTorch with every derivative compiled by `torch.compile`. On a CPU, Inductor writes C++."""
 
     capabilities = replace(
         TorchEngine.capabilities,
@@ -135,8 +137,8 @@ class TorchCompileEngine(TorchEngine):
         return version
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
-        """A custom gradient is a class that is made around the rule of the spec. Dynamo traces
-        classes of modules alone."""
+        """Why Dynamo cannot trace the program, or None. A custom gradient is a class made around
+        the rule of the spec, and Dynamo only traces classes of modules."""
         custom = next(iter(custom_gradients(program)), None)
         if custom is not None:
             return f"torch.compile does not trace the custom gradient of `{custom.name}`"
@@ -145,13 +147,13 @@ class TorchCompileEngine(TorchEngine):
     def subject(self, request: SubjectRequest) -> Subject:
         from gradcheck_cli.engines.torch.compiled_layer import CompiledTorchSubject
 
-        if request.dtype != request.rounding:  # it is looked at again, and as it was written
+        if request.dtype != request.rounding:  # a second look at the layer as it was written
             return super().subject(request)
         return CompiledTorchSubject(request, self.placement.device)
 
     def framework(self, dtype: str) -> Torch:
-        """Where nothing is compiled it is PyTorch's own: without a compiler around it, transforms
-        of `CompiledTorch` do not nest."""
+        """Return plain PyTorch if nothing is compiled: the transforms of `CompiledTorch` do not
+        nest without a compiler around them."""
         if self.stage == NO_COMPILER:
             return super().framework(dtype)
         return CompiledTorch(self._calls, dtype, self.placement.device)
@@ -164,8 +166,8 @@ class TorchCompileEngine(TorchEngine):
 
 
 class TorchCompiledAutogradEngine(TorchCompileEngine):
-    """PyTorch under `torch.compile`, whose backward pass is compiled as a whole by compiled
-    autograd. It has reverse mode alone, once."""
+    """PyTorch under `torch.compile`, with its backward pass compiled as a whole by compiled
+    autograd. It supports first derivatives in reverse mode only."""
 
     capabilities = replace(
         TorchCompileEngine.capabilities,

@@ -1,4 +1,4 @@
-"""PyTorch in one dtype: arrays, and derivatives of functions of them."""
+"""PyTorch in one dtype: arrays, and derivatives of functions of arrays."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.execution import Recorder
 
 
-_WIDE = (np.dtype(np.float64), np.dtype(np.float32))  # what numbers are kept in
-_EXACT: AbstractContextManager[None] = nullcontext()  # of a conversion
+_WIDE = (np.dtype(np.float64), np.dtype(np.float32))  # the dtypes in which numbers are stored
+_EXACT: AbstractContextManager[None] = nullcontext()  # around a conversion without rounding
 
 
 class Torch(TapeFramework):
@@ -49,7 +49,7 @@ class Torch(TapeFramework):
         self._dtype = getattr(torch, dtype)
         self._is_double = self._dtype is torch.float64
         self._levels = False
-        self._level: Duals | None = None  # that several jvps have in common
+        self._level: Duals | None = None  # shared by several jvps
         self._of_numpy = {
             torch.float64: np.float64,
             torch.float32: np.float32,
@@ -70,7 +70,7 @@ class Torch(TapeFramework):
         # A copy, contiguous and writable: neither a read-only nor a strided array may leak in.
         values = np.asarray(values)
         if self._dtype in self._of_numpy and values.dtype in _WIDE:
-            # at once in this dtype: another copy would be felt
+            # Convert in one step: a second copy would take noticeable time.
             with _EXACT if self._is_double else np.errstate(over="ignore", under="ignore"):
                 made = self._torch.from_numpy(
                     np.array(values, self._of_numpy[self._dtype], order="C")
@@ -113,7 +113,7 @@ class Torch(TapeFramework):
     def _moving(
         self, primals: Sequence[Any], tangents: Sequence[Any], duals: Duals
     ) -> tuple[list[Any], TangentOf]:
-        # of a graph, whose backward may be differentiated
+        # primals in a graph, whose backward may be differentiated
         inside = any(primal.requires_grad for primal in primals)
         make = self._torch.autograd.forward_ad.make_dual if inside else duals.make
         moved = [
@@ -124,14 +124,14 @@ class Torch(TapeFramework):
 
     @contextmanager
     def forward_level(self) -> Iterator[None]:
-        """Meanwhile every jvp has duals of one level: to begin another one, and to end it, takes
-        longer than a small call."""
+        """Let all jvps inside the block share one level of dual numbers: to begin and end a level
+        takes longer than a small call."""
         with _level(self._torch) as duals, temporarily(self, _level=duals):
             yield
 
     def nested(self) -> AbstractContextManager[Any]:
-        """`torch.func` has levels of duals. `torch.autograd.forward_ad` has one, and what some
-        operations compute by it cannot be differentiated again (softmax)."""
+        """Use the nested levels of `torch.func`. `torch.autograd.forward_ad` has only one level,
+        and some of its results cannot be differentiated again (softmax)."""
         return temporarily(self, _levels=True)
 
     def jvp(self, function: Movable, primals: Arrays, tangents: Arrays) -> Moved:
@@ -141,7 +141,7 @@ class Torch(TapeFramework):
             with without_compiler(), custom_operations_refusing():
                 return self.pushed(function, primals, tangents)
         except RuntimeError as error:
-            if "setup_context" not in str(error):  # a function that `torch.func` does not take
+            if "setup_context" not in str(error):  # `torch.func` does not support the function
                 raise
             return super().jvp(function, primals, tangents)
 
@@ -159,7 +159,7 @@ class Torch(TapeFramework):
             return (parameter - rate * gradient).requires_grad_()
 
     def recorder(self) -> Recorder:
-        if self._levels:  # its process may crash
+        if self._levels:  # recording may crash the process
             raise Unsupported("no operations are recorded inside `torch.func`")
         from gradcheck_cli.engines.torch.recorder import TorchRecorder
 
@@ -178,7 +178,7 @@ def _level(torch: Any) -> Iterator[Duals]:
 
 
 class Graph:
-    """PyTorch records by itself; a tape only has to ask."""
+    """A `Tape` for PyTorch, which records every operation itself."""
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
@@ -201,7 +201,8 @@ class Graph:
     def _of_connected(
         self, targets: Sequence[Any], sources: Sequence[Any], cotangents: Sequence[Any], again: bool
     ) -> Sequence[Any]:
-        """The gradients where all targets and sources require one, None where no path leads."""
+        """The gradients of targets with respect to sources, all of which require a gradient; None
+        for a source that no target depends on."""
         # <target, cotangent> has the same gradients to the last bit as `grad_outputs=cotangent`,
         # whose mere check of shapes imports sympy (0.3 s; torch/autograd/__init__.py, _make_grads).
         grads: Sequence[Any] = self._torch.autograd.grad(
@@ -215,13 +216,13 @@ class Graph:
 
 
 def _function(torch: Any, rule: Rule) -> Call:
-    """A `torch.autograd.Function` whose backward runs the stated rule in recorded ops, so that
-    second derivatives go through it."""
+    """A `torch.autograd.Function` whose backward runs the custom rule in recorded operations, so
+    that it can be differentiated again."""
 
     class Stated(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def forward(*args: Any) -> Any:
-            # A rule may hand an argument straight back; autograd wants a tensor of its own.
+            # A rule may return an argument; autograd requires a new tensor.
             value = rule.value(*args)
             return value.clone() if any(value is arg for arg in args) else value
 
@@ -253,8 +254,8 @@ def _function(torch: Any, rule: Rule) -> Call:
 def _of_moving(
     function: Callable[[list[Any]], Targets], primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[Callable[..., Targets], tuple[Any, ...], tuple[Any, ...]]:
-    """The function of those primals alone that have a tangent (not None), which `torch.func.jvp`
-    takes; these primals, and their tangents."""
+    """The function of only those primals that have a tangent, as `torch.func.jvp` requires,
+    followed by these primals and their tangents."""
     moving = [i for i, x_dot in enumerate(tangents) if x_dot is not None]
 
     def moved(*some: Any) -> Targets:
@@ -268,8 +269,9 @@ def _of_moving(
 
 
 class Parts:
-    """What a function returned, as `torch.func` takes it: arrays alone, None left out. Those of the
-    function belong to an inner level of the transforms; the transform gives others back."""
+    """Converts the results of a function to the form that `torch.func` requires, arrays without
+    None, and back. The function's own arrays belong to an inner level of the transforms; the
+    transform returns the ones to use."""
 
     def __init__(self) -> None:
         self._targets: list[bool] = []  # whether each is an array

@@ -1,4 +1,4 @@
-"""Layers of PyTorch: functions, `autograd.Function`s, modules and their parameters."""
+"""PyTorch layers: functions, `autograd.Function`s, and modules with their parameters."""
 
 from __future__ import annotations
 
@@ -65,15 +65,16 @@ from gradcheck_cli.engines.torch.memory import Watch, laid_out
 from gradcheck_cli.engines.torch.passes import LayerTorch, as_pairs
 from gradcheck_cli.engines.torch.state import State, with_gradients
 
-# In what PyTorch says of a function without forward mode, and of a scripted module.
+# In PyTorch's messages about a function without forward mode, or about a scripted module.
 _NO_JVP = ("jvp", "forward", "stateless api")
-_NO_TANGENT = "both tensor and its forward grad to be floating"  # None, or whole numbers
-_WRONG_JVP = "trying to set a forward gradient"  # of another shape or type than its value
+_NO_TANGENT = "both tensor and its forward grad to be floating"  # got None or integers
+_WRONG_JVP = "trying to set a forward gradient"  # its shape or dtype differs from its value's
 
 
 class _Handed(dict[str, Any]):
-    """What the layer is called with, by name. It may write to that, but not to a leaf, so it gets
-    copies that hang on the `leaves`. `tracked`: some are differentiated."""
+    """The arguments of the layer, by name. A layer may write to its arguments but not to a leaf, so
+    it receives copies that depend on the `leaves`. `tracked` says that some leaves are
+    differentiated."""
 
     def __init__(self, handed: Mapping[str, Any], leaves: Mapping[str, Any], tracked: bool) -> None:
         super().__init__(handed)
@@ -82,7 +83,7 @@ class _Handed(dict[str, Any]):
 
 
 def _parts(container: Any) -> Iterator[tuple[str, Any]]:
-    """What `opened` gives, and the tensors of a nested one."""
+    """Like `opened`, but also returns the parts of a nested tensor."""
     if getattr(container, "is_nested", False):
         yield from ((f"[{i}]", tensor) for i, tensor in enumerate(container.unbind()))
     else:
@@ -90,9 +91,9 @@ def _parts(container: Any) -> Iterator[tuple[str, Any]]:
 
 
 class TorchSubject(LayerSubject):
-    """A user's layer in one dtype on one device. Modules are copied; what a function captured is
-    changed in place for the time of a call, and put back. `compiles`: by `torch.compile`, as a
-    user would, where it is not already."""
+    """A user's layer in one dtype on one device. A module is copied. What a function captured is
+    changed in place during a call, and restored afterwards. `compiles` says that gradcheck calls
+    `torch.compile` on the layer if its author did not."""
 
     fw: LayerTorch
     no_reverse = "must implement either the backward or vjp method"  # of a Function
@@ -146,15 +147,17 @@ class TorchSubject(LayerSubject):
         self._by_name = {leaf.name: leaf for leaf in self.leaves}
         self._base = {name: self._at_hand(name, request.values[name]) for name in names}
         self.state.settle(request.values, self.leaf_array, sum(leaf.size for leaf in self.leaves))
-        self._apart: frozenset[str] = frozenset()  # outputs that are no functions of the leaves
-        self._alone: tuple[Any, ...] | None = None  # of the one output, if that is a plain tensor
+        self._apart: frozenset[str] = frozenset()  # outputs that do not depend on the leaves
+        self._alone: tuple[Any, ...] | None = (
+            None  # properties of a single output that is a plain tensor
+        )
         self.outputs = self._first_outputs()
         self._batched = Batched(torch, self.leaf_array, self.plain_value, self.state.undisturbed)
 
     # Binding
 
     def _found(self) -> tuple[Callable[..., Any], Any]:
-        """What is called, and what has its signature."""
+        """The callable, and the object that has its signature."""
         torch, implementation = self.torch, self.request.implementation
         found = load_layer(implementation)
         if _is_function(torch, found):
@@ -187,8 +190,8 @@ class TorchSubject(LayerSubject):
             yield Leaf(name, held.role, own, bool(held.trained), is_complex=is_complex)
 
     def _numbers_of(self, name: str, held: Any) -> Array:
-        """Those of a tensor of the layer: in the memory of the module of which it is a copy, if
-        that has the same."""
+        """The numbers of a tensor of the layer. A large tensor shares the memory of the user's
+        module if that has the same numbers."""
         original = self.state.originals.get(name)
         if original is None or held.numel() < MANY:
             return compact(self.fw.numpy(held))
@@ -196,8 +199,8 @@ class TorchSubject(LayerSubject):
         return numbers
 
     def _first_outputs(self) -> tuple[Output, ...]:
-        """The outputs of a first call. Some of several may not require grad, such as what a layer
-        hands out for the record: that says that they have no derivatives."""
+        """Call the layer for the first time and describe its outputs. If only some outputs require
+        grad, the others are values for logging or the like, and have no derivatives."""
         wrt, breaks, anew = self.wrt, GraphBreaks(), Recompilations()
         with self.ready({}), nullcontext() if wrt else self.untracked(), self.state.first_call():
             arrays = self.call(self.inputs({}, wrt))
@@ -245,8 +248,8 @@ class TorchSubject(LayerSubject):
 
     @contextmanager
     def untracked(self) -> Iterator[None]:
-        """What is compiled runs as it was written: its derivatives alone are looked at, and one
-        without them would be compiled by itself."""
+        """Compute without gradients, and run compiled code as it was written: only its derivatives
+        are judged, and code without derivatives would be compiled separately."""
         with self.torch.no_grad(), as_written(self.torch) if self._compiled else nullcontext():
             yield
 
@@ -266,13 +269,14 @@ class TorchSubject(LayerSubject):
     # Arrays
 
     def leaf_array(self, name: str, values: Array) -> Any:
-        """PyTorch differentiates by complex tensors: the real and the imaginary part of a gradient
-        are the derivatives by those of the tensor."""
+        """The tensor of a leaf. PyTorch differentiates with respect to complex tensors: the real
+        and imaginary parts of a gradient are the derivatives with respect to the parts of the
+        tensor."""
         made = self.fw.array(values)
         return self.torch.view_as_complex(made) if name in self._complex else made
 
     def _at_hand(self, name: str, values: Array) -> Any:
-        """A leaf at its own values; None for one that every call makes anew."""
+        """A leaf at its own values, or None for a large leaf, which every call makes anew."""
         return None if values.size >= LARGE else self.spare_array(name, values)
 
     def spare_array(self, name: str, values: Array) -> Any:
@@ -299,32 +303,32 @@ class TorchSubject(LayerSubject):
                 leaves[name] = handed[name] = made.requires_grad_(is_leaf)
                 continue
             tensor = self._made_for_a_call(name, values, is_leaf)
-            if not is_leaf:  # nothing hangs on it
+            if not is_leaf:  # not differentiated
                 tensor = self._unwritten(name, values).clone() if tensor is None else tensor
                 leaves[name] = handed[name] = tensor
             elif tensor is None:
                 leaves[name] = self._unwritten(name, values).requires_grad_()
                 handed[name] = leaves[name].clone()
-            else:  # in the same memory: no view, to which nobody may write
+            else:  # share memory, but not by a view, which must not be written to
                 leaves[name] = tensor.requires_grad_()
                 handed[name] = self.torch.ops.aten._unsafe_view(tensor, tensor.shape)
         return _Handed(handed, leaves, bool(wrt))
 
     def _expanded(self, name: str, values: Array) -> Any:
-        """A leaf whose numbers lie in memory as these do along axes of which they have one."""
+        """A leaf that is expanded in memory along the same axes as `values`."""
         rank = self._by_name[name].rank
         once = (slice(None) if stride else slice(1) for stride in values.strides[:rank])
         one = laid_out(self.torch, self.leaf_array(name, values[tuple(once)]), "expanded")
         return one.expand(values.shape[:rank])
 
     def _unwritten(self, name: str, values: Values) -> Any:
-        """A leaf that the layer may not write to."""
+        """A leaf that the layer must not write to."""
         base = self._base[name] if name not in values else self.spare_array(name, values[name])
         return self.spare_array(name, self._by_name[name].kept) if base is None else base.detach()
 
     def _made_for_a_call(self, name: str, values: Values, is_leaf: bool) -> Any:
-        """A leaf that the layer may write to, if it is to be made anew. What is large is: a copy
-        that stays beside it would be as large as the layer."""
+        """A new tensor that the layer may write to, or None if a copy of a kept leaf will do. Large
+        leaves are always made anew: a kept one would take as much memory as the layer."""
         if name not in values:
             base = self._base[name]
             return self.leaf_array(name, self._by_name[name].kept) if base is None else None
@@ -357,7 +361,8 @@ class TorchSubject(LayerSubject):
         return outputs
 
     def call(self, inputs: Mapping[str, Any]) -> list[Any]:
-        """Sparse tensors are given as dense ones."""
+        """Call the layer, and return its outputs with sparse tensors made dense and complex ones as
+        pairs."""
         held = self.state.named
         own = {name: tensor for name, tensor in inputs.items() if name in held} if held else None
         given = {n: x for n, x in inputs.items() if n not in own} if own else inputs
@@ -376,7 +381,7 @@ class TorchSubject(LayerSubject):
                 raise MissingOutput(f"`{name}` is a meta tensor, which has no numbers")
             if name not in self._apart:
                 dense = tensor
-                if tensor.layout is not self.torch.strided:  # with gradients where it stores no 0
+                if tensor.layout is not self.torch.strided:  # unstored zeros get gradients too
                     dense = tensor.to_dense(masked_grad=False)
                 if dense.is_complex():
                     self.complex_outputs.add(name)
@@ -385,7 +390,7 @@ class TorchSubject(LayerSubject):
         return list(found.values())
 
     def _is_as_before(self, result: Any) -> bool:
-        """Whether it is one plain tensor, as at the first call."""
+        """Whether the result is one plain tensor with the properties of the first call."""
         return (
             self._alone is not None
             and type(result) is self.torch.Tensor
@@ -395,20 +400,21 @@ class TorchSubject(LayerSubject):
     # Values
 
     def plain_value(self, values: Values) -> Array:
-        """One that differentiates something by its inputs, or registers hooks, has a value only
-        where gradients are tracked: that it raises elsewhere is GC608."""
+        """The value of the layer. A layer that differentiates something with respect to its inputs,
+        or registers hooks, may only run while gradients are tracked. In that case track them; GC608
+        reports the failure."""
         if self._needs_graph:
             return self._tracked_value(values)
         try:
             return super().plain_value(values)
         except RuntimeError as error:
-            found = self._tracked_value(values)  # what is wrong with these numbers raises here, too
+            found = self._tracked_value(values)  # raises too if the numbers are the cause
             try:
                 super().plain_value(values)
             except RuntimeError:
                 self._needs_graph = True
                 return found
-            raise error  # it raised once, with gradients or without
+            raise error  # the layer raised once, whether or not gradients were tracked
 
     def _tracked_value(self, values: Values) -> Array:
         with self.ready(values):
@@ -426,7 +432,10 @@ class TorchSubject(LayerSubject):
         self.stencils.looped += len(many)
         values_of = []
         try:
-            with self.ready({}), self.untracked():  # once: no call can change but random numbers
+            with (
+                self.ready({}),
+                self.untracked(),
+            ):  # once: only random numbers can differ between calls
                 for values in many:
                     self.state.again()
                     values_of.append(self.flat(self.call(self.inputs(values))))
@@ -435,7 +444,8 @@ class TorchSubject(LayerSubject):
         return np.stack(values_of)
 
     def _one_by_one_after(self, error: RuntimeError, many: Sequence[Values]) -> Array:
-        """The values of one that needs the graph. Raises the error of any other."""
+        """Evaluate the points in turn after an error. Raises the error again if tracking gradients
+        does not avoid it."""
         found = one_by_one(self, many)
         if not self._needs_graph:
             raise error
@@ -452,7 +462,7 @@ class TorchSubject(LayerSubject):
     # Passes
 
     def columns(self, leaf: Leaf, inputs: Mapping[str, Any]) -> Array:
-        with self.fw.forward_level():  # once for all of them
+        with self.fw.forward_level():  # one level for all columns
             return super().columns(leaf, inputs)
 
     def numbers(self, array: Any) -> Array:
@@ -512,14 +522,15 @@ class TorchSubject(LayerSubject):
             self.plain_value({})
             if self._needs_graph:
                 raise Unsupported("the layer runs only while gradients are tracked") from error
-            if isinstance(error, NotImplementedError):  # no kernel of PyTorch's takes the tangent
+            if isinstance(error, NotImplementedError):  # a PyTorch kernel without a tangent
                 raise Unsupported(f"forward mode: {str(error).partition('. ')[0]}") from error
             raise
 
     def jvps(self, many: Sequence[Values]) -> list[Array | Unsupported | None]:
-        """The first tangents of a leaf come without any of others, and the next ones beside zeros
-        of the others: wherever an operand has no tangent, PyTorch asks functions in Python for a
-        shape, which takes several times as long as the rest of a small layer."""
+        """The jvps along many tangents. The first tangent of each leaf is pushed alone, and later
+        ones together with zero tangents of the other leaves. If an operand has no tangent, PyTorch
+        asks Python functions for a shape, which takes several times as long as the rest of a small
+        layer."""
         if not many or self._compiled:
             return super().jvps(many)
         if not self.state.bare:
@@ -528,7 +539,7 @@ class TorchSubject(LayerSubject):
             return self._beside_zeros(many, self._pushed_again)
 
     def _pushed_again(self, tangents: Values) -> Array | None:
-        self.state.again()  # no call can change but random numbers
+        self.state.again()  # only random numbers can differ between calls
         try:
             return self._pushed(tangents)
         except Exception:
@@ -540,9 +551,10 @@ class TorchSubject(LayerSubject):
         many: Sequence[Values],
         pushed: Callable[[Values], Array | None],
     ) -> list[Array | Unsupported | None]:
-        """The jvps of `jvps`, of which `pushed` computes one. Zeros change none, unless the
-        derivative by another leaf is infinite or cannot be computed: then they are left out. What
-        the first tangent of a leaf shows, that it arrives at the output, is so in each dtype."""
+        """The jvps of `jvps`, each computed by `pushed`. Zero tangents of other leaves change
+        nothing unless the derivative with respect to one of them is infinite or fails; in that case
+        they are left out. The first tangent of a leaf shows whether it reaches the output, and this
+        holds in every dtype."""
         others = [self._by_name[n] for n in self.wrt if self._by_name[n].role != "captured"]
         arrives = knowledge_of(self.request.implementation.live)
 
@@ -657,8 +669,8 @@ class TorchSubject(LayerSubject):
 
     @property
     def _is_a_plain_function(self) -> bool:
-        """Whether it has nothing but what it is called with, and nothing was learned of it that is
-        not so of every function: to bind it again would change nothing."""
+        """Whether the layer has nothing except its arguments, and nothing was learned about it that
+        does not hold for every function. Binding it again would then change nothing."""
         learned = self._needs_graph or self._compiled or self.runs_once or self.fw.accumulating
         mine = self.request.implementation.live is not None and self.state.bare
         small = self.state.is_small and self._device == HOST.device

@@ -1,9 +1,9 @@
-"""The value and the whole gradient of a layer of PyTorch, as a program that holds for all inputs.
+"""The value and the whole gradient of a PyTorch layer, as a program that holds for all inputs.
 
-A recorded run shows what one run did. That every other run does the same follows from a run on
-tensors without numbers (`FakeTensorMode`): code that cannot read a number cannot choose by it.
-What else a layer may do is looked for, and refused: anything by which its gradient would not be
-the derivative of its value, or by which two calls would differ.
+A recorded run shows only what one run did. A run on tensors without numbers (`FakeTensorMode`)
+shows that every other run does the same: code that cannot read a number cannot branch on it.
+Everything else that could make the gradient differ from the derivative of the value, or two calls
+differ, is looked for and refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from gradcheck_cli.engines.torch.recorder import TorchRecorder
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 
 Signature = tuple[Any, ...]
-"""An operation that was run: its name, and all that it was given but the numbers of tensors."""
+"""An operation of a run: its name and its arguments, without the numbers of tensors."""
 
 _BUILT_IN = re.compile(r"[A-Z]\w*Backward\d+")
 """Nodes of autograd's graph whose derivatives are PyTorch's own."""
@@ -48,12 +48,11 @@ _FORBIDDEN = frozenset(
         *("__reduce_ex__", "__repr__", "__format__", "apply_", "map2_"),
     ]
 )
-"""Of tensors: with these a layer changes gradients where no operation shows it, or reaches numbers
-where no operation is run."""
+"""Attributes of tensors by which a layer changes gradients, or reads numbers, without running an
+operation."""
 _UNWRITTEN = frozenset(("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"))
 _SAME_ARRAY = frozenset(("aten.detach.default", "aten.lift_fresh.default"))
-"""Operations that give the array that they are given. Tensors without numbers need others of
-them."""
+"""Operations that return their argument. Tensors without numbers need other ones of these."""
 
 
 def layer_program(
@@ -62,16 +61,16 @@ def layer_program(
     searched: Sequence[str],
     points: Sequence[Values],
 ) -> GradientProgram:
-    """What the layer executes for its value and all of its gradient, for all numbers of the inputs
-    `searched`. It is recorded in float64 (`wide`), and compared with runs in the dtype (`narrow`),
-    at its own inputs and at `points`. The answer has a reason in place of a program where that
-    cannot be said."""
+    """The operations of the layer for its value and its whole gradient, valid for all values of the
+    inputs `searched`. The layer is recorded in float64 (`wide`) and compared with runs in its dtype
+    (`narrow`), at its own inputs and at `points`. If this proves nothing, the result has a reason
+    in place of a program."""
     try:
         with np.errstate(all="ignore"):
             return _program(wide, narrow, searched, points)
     except EngineFault as fault:
         return GradientProgram(reason=str(fault))
-    except Exception as error:  # of a user's code, at other inputs or on tensors without numbers
+    except Exception as error:  # the user's code fails at other inputs or without numbers
         raise_if_internal(error)
         said = (str(error).strip() or type(error).__name__).splitlines()[0]
         return GradientProgram(reason=f"the layer cannot be run without numbers: {said}")
@@ -122,7 +121,8 @@ def _refuse_what_is_not_looked_at(subject: LayerSubject, searched: Sequence[str]
 
 
 def _refuse_effects(subject: LayerSubject) -> None:
-    """What a call leaves behind, and what it draws, the next call may depend on."""
+    """Raise NotLifted if a call leaves effects or draws random numbers, because the next call may
+    depend on them."""
     size = subject.outputs[0].size
     found = subject.run(Call(cotangents=np.eye(size), watch=True))
     if found.random:
@@ -133,7 +133,8 @@ def _refuse_effects(subject: LayerSubject) -> None:
 
 
 def _refuse_other_numbers(wide: Sequence[Array], narrow: Sequence[Array], fmt: FloatFormat) -> None:
-    """Numbers that depend on no input may be rounded to the dtype once, as literals are."""
+    """Raise NotLifted if constants differ between two runs by more than one rounding to the dtype,
+    which literals undergo."""
     for there, here in zip(wide, narrow, strict=True):
         if np.array_equal(there, here, equal_nan=True):
             continue
@@ -145,9 +146,10 @@ def _refuse_other_numbers(wide: Sequence[Array], narrow: Sequence[Array], fmt: F
 class _Run:
     """One forward pass, and a backward pass for each entry of the output.
 
-    `signatures` has what was run, `constants` the tensors that it took and that depend on no leaf,
-    `results` the recorded slots of the value and, row by row, of the gradients; `leaves`
-    those of the leaves."""
+    `signatures` lists the operations, and `constants` the tensors that they take and that depend on
+    no leaf. `results` has the recorded slots of the value and then of each row of gradients;
+    `leaves` has the slots of the leaves.
+    """
 
     def __init__(
         self,
@@ -167,7 +169,7 @@ class _Run:
             found = _passes(subject, inputs, rows, watch, list(leaves.values()))
             if recorder is not None:
                 self.leaves = {name: recorder.slot_of(leaf) for name, leaf in leaves.items()}
-                for slot in self.leaves.values():  # a captured tensor has other numbers afterwards
+                for slot in self.leaves.values():  # a captured tensor is restored later
                     if slot is not None:
                         recorder.execution.values(slot)
                 self.results = [None if y is None else recorder.slot_of(y) for y in found]
@@ -175,8 +177,8 @@ class _Run:
 
 
 def _without_numbers(subject: LayerSubject) -> list[Signature]:
-    """The same of tensors without numbers. Raises NotLifted where something was tried that needs
-    them, even if the layer went on without."""
+    """The signatures of a run on tensors without numbers. Raises NotLifted if the layer tried
+    anything that needs numbers, even if it caught the error and continued."""
     watch, calls = _Watch(subject, has_numbers=False), _Calls()
     rows = [subject.cotangents(row) for row in np.eye(subject.outputs[0].size)]
     mode = FakeTensorMode(allow_non_fake_inputs=True)
@@ -208,8 +210,8 @@ def _passes(
     leaves: Sequence[Any],
     calls: AbstractContextManager[Any] | None = None,
 ) -> list[Any]:
-    """The value and the gradients by each row. Raises NotLifted where a gradient is not made by
-    PyTorch alone."""
+    """The value and the gradients of each row. Raises NotLifted if PyTorch alone does not compute a
+    gradient."""
     watch.depend([*leaves, *inputs.values()])
     around = nullcontext() if calls is None else calls
     with watch, around:
@@ -226,7 +228,8 @@ def _passes(
 
 
 def _refuse_cut(y: Any, leaves: Sequence[Any]) -> None:
-    """Looks for derivatives that are stated by a user, and for others than the leaves' ends."""
+    """Raise NotLifted if the graph has derivatives defined by a user, or other ends than the
+    leaves."""
     if any(leaf._backward_hooks or leaf._post_accumulate_grad_hooks for leaf in leaves):
         raise NotLifted("a hook may change a gradient")
     known = {id(leaf) for leaf in leaves}
@@ -248,9 +251,9 @@ def _refuse_cut(y: Any, leaves: Sequence[Any]) -> None:
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[misc]
-    """Writes down the operations. `refusal` says of the first that no program can stand for, what
-    that is: it draws, it writes in the forward pass, it has another dtype, it needs numbers where
-    there are none, or it goes on with a number whose derivative was cut off."""
+    """Records the operations. `refusal` describes the first operation that a program cannot
+    represent: it draws random numbers, writes in the forward pass, has another dtype, needs numbers
+    when there are none, or uses a number whose derivative was cut off."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -263,21 +266,22 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
         self.constants: list[Array] = []
         self.refusal = ""
         self._dtype = getattr(torch, subject.dtype)
-        self._depending: dict[int, tuple[bool, Any]] = {}  # by their memory, which is held
+        self._depending: dict[int, tuple[bool, Any]] = {}  # key: the storage, which is kept alive
         self._backward = False
         self._places = Places(__name__)
 
     def depend(self, leaves: Sequence[Any]) -> None:
-        """These depend on the inputs."""
+        """Mark these leaves as the inputs that results depend on."""
         for leaf in leaves:
             self._note(leaf, leaf.requires_grad)
 
     def derive(self) -> None:
-        """What follows is the backward pass."""
+        """Mark the start of the backward pass."""
         self._backward = True
 
     def _note(self, tensor: Any, is_differentiable: bool) -> None:
-        """The tensor depends on leaves, by a path of floating numbers or not."""
+        """Record that the tensor depends on leaves. `is_differentiable` says whether a path of
+        floating numbers leads to one."""
         storage = tensor.untyped_storage()
         self._depending[storage._cdata] = is_differentiable, storage
 
@@ -343,8 +347,8 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
         )
 
     def _form(self, x: Any) -> Any:
-        """What is given, without numbers of tensors, and with one word for the dtype. Tensors that
-        depend on no leaf may have any: their numbers are compared."""
+        """An argument without the numbers of tensors, and with one word for the dtype. A floating
+        tensor that depends on no leaf may have any dtype, because its numbers are compared."""
         if isinstance(x, torch.Tensor):
             any_float = x.is_floating_point() and not self._depends(x)
             return tuple(x.shape), "number" if any_float else self._form(x.dtype)
@@ -356,7 +360,8 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc]
 
 
 class _Calls(TorchFunctionMode):  # type: ignore[misc]
-    """Notes functions of PyTorch that failed, whoever caught that, and those that are forbidden."""
+    """Records calls of PyTorch functions that failed, even if the layer caught the error, and calls
+    that are forbidden."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -364,7 +369,7 @@ class _Calls(TorchFunctionMode):  # type: ignore[misc]
 
     @contextmanager
     def in_one_thread(self) -> Iterator[None]:
-        """Notes threads, in which nothing is noted."""
+        """Refuse layers that start threads, because modes do not see operations in threads."""
         start = threading.Thread.start
 
         def noted(thread: threading.Thread) -> None:
@@ -375,7 +380,7 @@ class _Calls(TorchFunctionMode):  # type: ignore[misc]
             yield
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        owner = getattr(func, "__self__", None)  # the property that `__get__` and `__set__` are of
+        owner = getattr(func, "__self__", None)  # the property, for `__get__` and `__set__`
         names = {getattr(func, "__name__", ""), getattr(owner, "__name__", "")}
         if names & _FORBIDDEN:
             name = (names & _FORBIDDEN).pop()

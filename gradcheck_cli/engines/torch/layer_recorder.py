@@ -1,9 +1,9 @@
-"""What a layer of PyTorch executes, and on whose line: the recorder of formulas, which here finds
-out by itself what belongs to what.
+"""The operations that a PyTorch layer runs, and the user's line of each. The recorder of formulas
+is extended: it finds out itself which operations belong to which array.
 
-Below autograd the arguments of an operation still carry their `grad_fn`: so every autograd node is
-known by the array that it gave. A hook before the node sees that array's cotangent, and what is
-executed while the node is the current one is the array's derivative.
+Below autograd, the arguments of an operation still carry their `grad_fn`, so each autograd node is
+identified by the array that it returned. A hook before the node sees the cotangent of that array.
+The operations that run while the node is current compute the derivative of the array's operation.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ _GIVES = "gradcheck slots"  # in the metadata of autograd's nodes: number of the
 
 
 class LayerRecorder(TorchRecorder):
-    """Writes down a user's code. What it runs in the backward pass is code like the rest."""
+    """Records a user's code, including code of the user that runs in the backward pass."""
 
     def __init__(self, composed: bool = False) -> None:
         super().__init__(composed)
         self.annotations = Annotations(self.execution)
         self._places_of = Places(__name__, TorchRecorder.__module__)
-        self._functions: list[Any] = []  # held, so that their metadata stays
+        self._functions: list[Any] = []  # kept alive for their metadata
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
-        if not self.composed:  # a forward pass alone: no node of autograd is asked for
+        if not self.composed:  # composed runs have no backward pass, and need no nodes
             for argument in tree_leaves((args, kwargs)):
                 self.gives(argument)
         return super().run(func, args, kwargs)
 
     def leaves(self, arrays: Mapping[str, Any]) -> dict[str, int]:
-        """With their numbers of now: a captured one gets its own `data` back afterwards. This is no
-        operation of the layer's."""
+        """The slots of the leaves with their present numbers: a captured tensor gets its own `data`
+        back afterwards. Detaching is hidden from the recorder, because the layer does not do it."""
         with _disable_current_modes():
             kept = {name: tensor.detach() for name, tensor in arrays.items()}
         return {name: self.slot(tensor) for name, tensor in kept.items()}
@@ -63,10 +63,10 @@ class LayerRecorder(TorchRecorder):
         return self.slot(array)
 
     def finish(self) -> None:
-        """Nothing: whose every step is was known when it ran."""
+        """Do nothing: the owner of each step was known when it ran."""
 
     def gives(self, tensor: Any) -> None:
-        """Which autograd node gave the tensor, if one did."""
+        """Record the autograd node that returned the tensor, if there is one."""
         function = tensor.grad_fn if isinstance(tensor, torch.Tensor) else None
         if function is None:
             return
@@ -77,14 +77,14 @@ class LayerRecorder(TorchRecorder):
             known[tensor.output_nr] = self.slot(tensor)
 
     def derive(self) -> None:
-        """What follows is the backward pass of what was run so far."""
+        """Mark the start of the backward pass of the recorded operations."""
         super().derive()
         for function in self._functions:
             function.register_prehook(self._cotangents(function.metadata[_GIVES]))
 
     def functions(self) -> AbstractContextManager[None]:
-        """Meanwhile a user's `autograd.Function` whose forward leaves PyTorch, as for NumPy, is one
-        operation."""
+        """Inside the block, record a user's `autograd.Function` whose forward leaves PyTorch, for
+        example for NumPy, as one operation."""
         return around_calls(
             lambda cls: replaced_forward(cls, partial(self._forward, cls, cls.forward))
         )
@@ -102,8 +102,8 @@ class LayerRecorder(TorchRecorder):
         return result
 
     def _leads(self, start: int, given: Sequence[int], made: Sequence[Any]) -> bool:
-        """Whether each of these arrays comes from some that were given, by steps from `start`
-        on."""
+        """Whether recorded steps, from `start` on, lead from some of the given slots to each of
+        these arrays."""
         for slot in map(self.slot_of, made):
             reached = {slot}
             for step in reversed(self.execution.steps[start:]):
@@ -141,7 +141,7 @@ class LayerRecorder(TorchRecorder):
 
 
 def record_forward(forward: ForwardPass, place: Span) -> Recording:
-    """One forward pass, as far as can be in operations that have rows."""
+    """Record one forward pass, in operations that have rows as far as possible."""
     recorder = LayerRecorder(composed=True)
     with unfused(), recorder.functions():
         return recording.record_forward(recorder, forward, row_of, place)

@@ -1,4 +1,4 @@
-"""Lazy modules of PyTorch, whose parameters have no shapes before a first call."""
+"""Lazy modules of PyTorch, whose parameters have no shapes before the first call."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from gradcheck_cli.engines.layer.binding import arrange
 
 
 def initialised(module: Any, values: Values, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The module, or a copy of a lazy one after a call with its inputs among the `values`, in the
-    default dtype, and these fixed arguments. May raise what the module raises."""
+    """The module itself or, if it is lazy, a copy after one call in the default dtype. The call
+    takes its inputs from `values`, and these fixed arguments. Errors of the module are passed
+    on."""
     own = dict([*module.named_parameters(), *module.named_buffers()])
     if not any(map(torch.nn.parameter.is_lazy, own.values())):
         return module
-    uncopied = torch.nn.parameter.UninitializedBuffer  # by PyTorch
+    uncopied = torch.nn.parameter.UninitializedBuffer  # PyTorch cannot copy it
     memo = {id(one): uncopied() for one in own.values() if isinstance(one, uncopied)}
     module = copy.deepcopy(module, memo)
     dtype = torch.get_default_dtype()

@@ -1,5 +1,5 @@
-"""Where a layer of PyTorch writes to what it was given, and where it draws random numbers: below
-autograd every operation comes by, with the memory that it writes to."""
+"""Where a PyTorch layer writes to its arguments, and where it draws random numbers. A dispatch mode
+sees every operation below autograd, with the memory that it writes to."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _UPSTREAM = ""  # no leaf has that name
 
 
 class Watching(TorchDispatchMode):  # type: ignore[misc]
-    """Follows these `tensors`, by name, and cotangents from `follow` on."""
+    """Watches these `tensors`, given by name, and cotangents after `follow`."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled here, and the compiler takes two seconds to be imported."""
+        """Return False: nothing is compiled here, and importing the compiler takes two seconds."""
         return False
 
     def __init__(self, tensors: Mapping[str, Any]) -> None:
@@ -33,11 +33,12 @@ class Watching(TorchDispatchMode):  # type: ignore[misc]
         self._draws: Place | None = None
 
     def follow(self, cotangents: Sequence[Any]) -> None:
-        """What follows is a backward pass of these."""
+        """Mark the start of a backward pass of these cotangents."""
         self._names.update((_memory(tensor), _UPSTREAM) for tensor in cotangents)
 
     def lines(self) -> Lines:
-        """What was seen."""
+        """The lines of the first write to each leaf, of the first write to a cotangent, and of the
+        first random draw."""
         leaves = {name: place for name, place in self._writes.items() if name != _UPSTREAM}
         return Lines(leaves, self._writes.get(_UPSTREAM), self._draws)
 
@@ -58,7 +59,7 @@ class Watching(TorchDispatchMode):  # type: ignore[misc]
 
 
 def _is_random(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a call draws random numbers: attention may, and does not without dropout."""
+    """Whether a call draws random numbers. Attention draws them only with dropout."""
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return False
     for place, argument in enumerate(func._schema.arguments):

@@ -10,12 +10,13 @@ from gradcheck_cli.engines.kit.axes import axes_of
 
 
 def _symmetric(x: Any) -> Any:
-    """PyTorch reads one triangle, and differentiates as if the other were its image."""
+    """The symmetric part of x. PyTorch reads one triangle, and differentiates as if the other were
+    its mirror image."""
     return 0.5 * (x + x.mT)
 
 
 def _signs_of_columns(torch: Any, v: Any) -> Any:
-    """What makes the first large entry of every column positive."""
+    """The factors that make the first large entry of each column positive."""
     if v.numel() == 0:
         return 1
     v = v.detach()
@@ -48,7 +49,8 @@ def svd_vh(torch: Any, x: Any) -> Any:
 
 
 def cholesky(torch: Any, x: Any) -> Any:
-    """Of the symmetric part, which PyTorch takes for granted where it differentiates."""
+    """The Cholesky factor of the symmetric part: PyTorch assumes symmetry when it
+    differentiates."""
     return torch.linalg.cholesky(0.5 * (x + x.mT))
 
 
@@ -71,14 +73,14 @@ def qr_r(torch: Any, x: Any) -> Any:
 
 
 def cross(torch: Any, x1: Any, x2: Any, axis: int) -> Any:
-    """It broadcasts, but not between different numbers of axes."""
+    """The cross product, also of arrays of different rank, which PyTorch does not broadcast."""
     rank = max(x1.ndim, x2.ndim)
     x1, x2 = (x[(None,) * (rank - x.ndim)] for x in (x1, x2))
     return torch.linalg.cross(x1, x2, dim=axis)
 
 
 def dot(torch: Any, x1: Any, x2: Any) -> Any:
-    """numpy.dot: torch.dot takes vectors only."""
+    """numpy.dot: torch.dot only takes vectors."""
     if x1.ndim == 0 or x2.ndim == 0:
         return x1 * x2
     if x1.ndim == x2.ndim == 1:
@@ -92,16 +94,17 @@ def dot(torch: Any, x1: Any, x2: Any) -> Any:
 
 
 def expm(torch: Any, x: Any) -> Any:
-    """In narrow formats torch.linalg.matrix_exp reads memory that nobody wrote (2.13, CPU): nan,
-    1e30 or what happens to lie there."""
+    """The matrix exponential. Raises NotImplementedError in narrow dtypes, in which
+    torch.linalg.matrix_exp reads uninitialised memory (2.13, CPU) and returns nan, 1e30 or anything
+    else."""
     if x.dtype.itemsize < 4:
         raise NotImplementedError(f"torch.linalg.matrix_exp returns no numbers in {x.dtype}")
     return torch.linalg.matrix_exp(x)
 
 
 def solve(torch: Any, x1: Any, x2: Any) -> Any:
-    """x2 is a vector only where it has one axis; PyTorch would also take a matrix for a stack of
-    vectors where it fits, but not beside as many axes as x1 has."""
+    """Solve a linear system; x2 is a vector only if it has one axis. PyTorch would also take a
+    matrix for a stack of vectors if the shape fits, but not if it has as many axes as x1."""
     columns = x2.unsqueeze(-1) if x2.ndim == 1 else x2
     y = torch.linalg.solve(x1, columns[(None,) * (x1.ndim - columns.ndim)])
     return y.squeeze(-1) if x2.ndim == 1 else y

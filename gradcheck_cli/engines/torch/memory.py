@@ -1,4 +1,4 @@
-"""Tensors in memory: how they lie there, and who wrote to them."""
+"""The memory of tensors: how they are laid out, and whether they were written to."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ BLOCK = 64
 
 
 def laid_out(torch: Any, tensor: Any, layout: Layout) -> Any:
-    """The tensor with this memory layout: a copy, but for one that lies in memory like that."""
+    """The tensor with this memory layout. Returns a copy, unless a contiguous or transposed tensor
+    has that layout already."""
     if layout == "transposed":
         first, last = range(tensor.dim())[:2], range(tensor.dim())[2:]
         outer, inner = (last, first) if last else (first[1:], first[:1])
-        order = *outer, *inner  # of N, C, H, W: H, W, N, C, which kernels take for channels last
+        order = *outer, *inner  # N, C, H, W becomes H, W, N, C: channels last to kernels
         back = sorted(range(tensor.dim()), key=order.__getitem__)
         return tensor.permute(order).contiguous().permute(back)
     if layout == "sliced" and tensor.dim():
@@ -43,7 +44,7 @@ def laid_out(torch: Any, tensor: Any, layout: Layout) -> Any:
 
 
 class Watch:
-    """Remembers tensors, by name, and tells which of them were written to since."""
+    """Remembers tensors by name, and reports which of them were written to."""
 
     def __init__(self, torch: Any, tensors: Mapping[str, Any]) -> None:
         self._torch = torch
@@ -52,8 +53,8 @@ class Watch:
         self.written()
 
     def written(self) -> tuple[str, ...]:
-        """Names of the tensors that were written to since this was last asked: with other numbers,
-        or with the same through an operation that counts its writes."""
+        """The names of the tensors that were written to since the last call: their numbers differ,
+        or an operation counted a write of the same numbers."""
         found = []
         for name, tensor in self._tensors.items():
             before = self._before.get(name)
@@ -65,7 +66,7 @@ class Watch:
         return tuple(found)
 
     def _kept(self, tensor: Any) -> Any:
-        """A copy, or of a large tensor what takes less memory."""
+        """A copy, or a fingerprint of a large tensor, which takes less memory."""
         if tensor.nbytes <= LARGE or tensor.layout is not self._torch.strided:
             return tensor.clone()
         bits = tensor.resolve_conj().resolve_neg().contiguous().reshape(-1)
@@ -87,9 +88,9 @@ class Watch:
 
 
 def fingerprint(numbers: Array) -> bytes:
-    """What tells whether a contiguous array was written to: its bytes. Of a large one, sums over
-    blocks of 64 words of 8 bytes, modulo 2^64, with odd weights that are all different: a word that
-    changes always shows, and words that change places or cancel do so only by chance."""
+    """The bytes of a contiguous array, to detect writes. For a large array: sums over blocks of 64
+    words of 8 bytes, modulo 2^64, with odd and distinct weights. A change of one word always shows;
+    words that swap or cancel escape only by chance."""
     if numbers.nbytes <= LARGE:
         return numbers.tobytes()
     flat = numbers.reshape(-1).view(np.uint8)

@@ -1,6 +1,6 @@
-"""The op table in PyTorch's own words: what a user would call.
+"""The op table in PyTorch's own functions, as a user would call them.
 
-PyTorch is not imported here: each function is given it as its first argument.
+PyTorch is not imported here: each function receives it as its first argument.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def stop_gradient(torch: Any, x: Any) -> Any:
 
 
 def betaln(torch: Any, a: Any, b: Any) -> Any:
-    """As torch.distributions.Beta has it."""
+    """The formula of torch.distributions.Beta."""
     return torch.lgamma(a) + torch.lgamma(b) - torch.lgamma(a + b)
 
 
@@ -59,7 +59,7 @@ NINE_DIGITS = "its trigamma, a derivative here, is right to nine digits only"
 
 
 def dropout(torch: Any, x: Any, mask: Any, rate: float) -> Any:
-    """PyTorch draws its own masks; a given one is multiplied."""
+    """Dropout with a given mask: PyTorch draws its own masks, so the mask is multiplied."""
     return x * mask / (1 - rate)
 
 
@@ -67,7 +67,7 @@ def dropout(torch: Any, x: Any, mask: Any, rate: float) -> Any:
 
 
 def _of_one_shape(name: str, **fixed: str) -> Callable[..., Any]:
-    """PyTorch wants both arrays in one shape."""
+    """A loss that PyTorch only computes for arrays of the same shape."""
 
     def loss(torch: Any, x: Any, y: Any, **keywords: Any) -> Any:
         both = torch.broadcast_tensors(x, y)
@@ -134,7 +134,7 @@ def count_nonzero(torch: Any, x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def clip(torch: Any, x: Any, min: Any, max: Any) -> Any:
-    """torch.clamp wants a bound at least."""
+    """torch.clamp, which requires at least one bound."""
     return x if min is None and max is None else torch.clamp(x, min, max)
 
 
@@ -174,18 +174,18 @@ TABLE: Table = {
     "log_sigmoid": "nn.functional.logsigmoid",
     # Arithmetic
     "cbrt": Composed(compositions.cbrt),
-    # Losses of classifiers. PyTorch too has the classes on axis 1
+    # Losses of classifiers. PyTorch also has the classes on axis 1
     "nll": "nn.functional.nll_loss",
     "soft_cross_entropy": "nn.functional.cross_entropy",
     # Operations that pass a value on
     "stop_gradient": stop_gradient,
-    # Arrays that are made of nothing but their shape
+    # Arrays made from their shape alone
     "arange": counted("arange"),
     "eye": shapes.eye,
     "full": shaped("full"),
     "ones": shaped("ones"),
     "zeros": shaped("zeros"),
-    # Sums, products and extremes of everything up to an element
+    # Running sums, products and extremes
     "cummax": running("cummax", "dim", part="values"),
     "cummin": running("cummin", "dim", part="values"),
     "cumprod": running("cumprod", "dim"),
@@ -234,10 +234,10 @@ TABLE: Table = {
     "bce_with_logits": _of_one_shape("binary_cross_entropy_with_logits"),
     "hinge": Loss(Composed(compositions.hinge)),
     "huber": _of_one_shape("huber_loss"),
-    # Reduced after it: with its own mean comes a warning that the mean will be another one
+    # Reduced afterwards: PyTorch warns that its own mean will change
     "kl_div": Loss(_of_one_shape("kl_div", reduction="none")),
     "l1": _of_one_shape("l1_loss"),
-    # Reduced after it: PyTorch's own mean has no forward derivative of its reverse one
+    # Reduced afterwards: the vjp of PyTorch's own mean has no forward derivative
     "mse": Loss(_of_one_shape("mse_loss", reduction="none")),
     # Equations with matrices, and functions of square matrices
     "expm": matrices.expm,
@@ -254,7 +254,7 @@ TABLE: Table = {
     "rms_norm": rms_norm,
     # Lengths of vectors
     "norm": matrices.norm,
-    # Elements by their size
+    # Order statistics
     "argsort": Renamed("argsort", {"axis": "dim"}, also={"stable": True}),
     "median": shapes.median,
     "sort": Renamed("sort", {"axis": "dim"}, also={"stable": True}, part="values"),

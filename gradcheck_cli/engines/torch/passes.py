@@ -1,4 +1,4 @@
-"""Backward passes of layers of PyTorch: cotangents reach a layer as they are."""
+"""Backward passes of PyTorch layers, whose cotangents reach the layer unchanged."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gradcheck_cli.engines.torch.transforms import Transforms
 
 
 class LayerTorch(Torch):
-    """PyTorch as layers need it, without a table of operations. `keeps_graph`: another pass follows
-    through the same graph; `accumulating`: gradients come by `.backward()` alone, as what the layer
-    calls cannot be requested the gradients of some tensors."""
+    """PyTorch for layers, without a table of operations. `keeps_graph` says that another pass
+    through the same graph follows. `accumulating` says that gradients come from `.backward()` only,
+    because the layer calls something that does not support gradients of selected tensors."""
 
     def __init__(self, dtype: str, device: str) -> None:
         super().__init__({}, dtype, device)
@@ -25,7 +25,7 @@ class LayerTorch(Torch):
         self.accumulating = False
 
     def numpy(self, array: Any) -> Array:
-        """Complex numbers as pairs along a last axis."""
+        """The array in NumPy, complex numbers as pairs along a last axis."""
         return super().numpy(as_pairs(array))
 
     def tape(self, sources: Sequence[Any]) -> AbstractContextManager[tuple[Tape, list[Any]]]:
@@ -33,7 +33,7 @@ class LayerTorch(Torch):
 
 
 class CompiledLayerTorch(Transforms, LayerTorch):
-    """The same of a layer that is compiled with its derivatives."""
+    """PyTorch for layers that are compiled with their derivatives."""
 
 
 def as_pairs(tensor: Any) -> Any:
@@ -57,7 +57,7 @@ class _LayerGraph(Graph):
         self, targets: Sequence[Any], sources: Sequence[Any], cotangents: Sequence[Any], again: bool
     ) -> Sequence[Any]:
         how = {"retain_graph": self._fw.keeps_graph or again, "create_graph": again}
-        # What cannot be requested gradients would have none of second order, and say nothing.
+        # `.backward()` would lose second derivatives without an error.
         take = _accumulated if self._fw.accumulating and not again else _requested
         try:
             return take(self._torch, targets, sources, cotangents, how)
@@ -74,9 +74,10 @@ def _requested(
     cotangents: Sequence[Any],
     how: Mapping[str, bool],
 ) -> Sequence[Any]:
-    """By the call that `torch.autograd.grad` ends with where nothing stands in for it. Before that
-    it compares shapes, which are known here to be right: this alone imports the symbols of the
-    compiler, a second that no derivative needs, and takes a third of a small pass."""
+    """The gradients by the call with which `torch.autograd.grad` ends if nothing overrides it.
+    Before that, `grad` compares shapes, which are known to be right here. The comparison imports
+    the symbols of the compiler, a second that no derivative needs, and takes a third of a small
+    pass."""
     if torch.overrides.has_torch_function((*outputs, *leaves)):
         grads: Sequence[Any] = torch.autograd.grad(
             outputs, leaves, cotangents, allow_unused=True, **how
@@ -88,7 +89,7 @@ def _requested(
         how["retain_graph"],
         how["create_graph"],
         tuple(leaves),
-        True,  # a leaf may have no part in the outputs
+        True,  # outputs may not depend on a leaf
         accumulate_grad=False,
     )
     return found
@@ -101,7 +102,7 @@ def _accumulated(
     cotangents: Sequence[Any],
     how: Mapping[str, bool],
 ) -> Sequence[Any]:
-    """What `.backward()` leaves in the leaves, which hold nothing before and after."""
+    """The gradients that `.backward()` stores in the leaves, which hold none before and after."""
     torch.autograd.backward(outputs, cotangents, **how)
     grads = [leaf.grad for leaf in leaves]
     for leaf in leaves:

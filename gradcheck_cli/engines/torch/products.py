@@ -1,7 +1,7 @@
-"""The derivatives of products, as PyTorch runs them where no factor is 0 and nobody watches.
+"""The derivatives of products that PyTorch runs when no factor is 0 and no mode is active.
 
 `torch.prod` and `torch.cumprod` choose a derivative by whether a factor is 0. Under a dispatch mode
-they take the one that holds in both cases, which rounds differently (`prod_backward` and
+they use the one that holds in both cases, which rounds differently (`prod_backward` and
 `cumprod_backward` in torch/csrc/autograd/FunctionsManual.cpp).
 """
 
@@ -25,7 +25,7 @@ NAMES = {
 
 
 class Product:
-    """One node of autograd's graph, in the record of a run: `function` is the node."""
+    """One node of autograd's graph, `function`, in the record of a run."""
 
     def __init__(
         self, execution: Execution, slot: Callable[[Any], int], function: Any, node: int
@@ -40,8 +40,8 @@ class Product:
         self._begin = len(self._execution.steps)
 
     def _after(self, made: Sequence[Any], given: Sequence[Any]) -> None:
-        """Puts the other derivative in the place of what was recorded, if it is a product of all
-        factors, and none is 0."""
+        """Replace the recorded derivative by the other one if the product is over all factors and
+        none is 0."""
         function, (x_bar,), (y_bar,) = self._function, made, given
         x, y = function._saved_self, function._saved_result
         with _disable_current_modes():
@@ -70,7 +70,7 @@ class Product:
 
 
 def _of_whole(y_bar: Any, x: Any, y: Any) -> Any:
-    """Of tensors, and of the numbers of rows."""
+    """The derivative of `prod`, for tensors and for numbers of rows."""
     return y_bar * (y / x)
 
 

@@ -1,8 +1,8 @@
-"""What PyTorch executes: every ATen operation of the forward pass and of the derivative.
+"""Records what PyTorch executes: every ATen operation of the forward pass and of the derivative.
 
-A `TorchDispatchMode` sees below autograd what is really run, in the backward pass and for tangents
-too (on the CPU both run in the calling thread). An array is known again by its memory: address,
-shape, strides and dtype; the record holds on to all of it, so that no address is used twice.
+A `TorchDispatchMode` sees below autograd which operations really run, also in the backward pass and
+for tangents (on the CPU both run in the calling thread). An array is identified by its memory:
+address, shape, strides and dtype. The record keeps all arrays alive, so that no address is reused.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _TAG = "gradcheck node"  # in the metadata of autograd's nodes
 
 
 class TorchRecorder(Observer):
-    """`execution.Recorder` of PyTorch."""
+    """Implements `execution.Recorder` for PyTorch."""
 
     def __init__(self, composed: bool = False) -> None:
-        """`composed`: what has no rows is recorded as the operations that PyTorch composes it
-        of."""
+        """`composed`: record operations without rows as the operations into which PyTorch
+        decomposes them."""
         self.composed = composed
         self.execution = Execution(Conversions())
         self._places: dict[tuple[Any, ...], int] = {}
-        self._tagged: list[Any] = []  # held, so that their metadata stays
+        self._tagged: list[Any] = []  # kept alive for their metadata
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -50,7 +50,7 @@ class TorchRecorder(Observer):
         return self._places.get(_identity(array))
 
     def leave(self, node: int, value: Any) -> Any:
-        """Autograd's nodes from this value down to those of earlier nodes are the node's."""
+        """Assign autograd's nodes from this value down to those of earlier nodes to `node`."""
         waiting = [getattr(value, "grad_fn", None)]
         while waiting:
             function = waiting.pop()
@@ -64,7 +64,7 @@ class TorchRecorder(Observer):
         return value
 
     def slot(self, tensor: Any) -> int:
-        """The slot of a tensor; of one that was not seen yet, a new one."""
+        """The slot of a tensor; a new one if the tensor was not seen before."""
         key = _identity(tensor)
         slot = self._places.get(key)
         if slot is None:
@@ -75,7 +75,7 @@ class TorchRecorder(Observer):
         return self.execution.add_slot(tensor, _format_of(tensor.dtype))
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """The operation, written down."""
+        """Run the operation and record it."""
         call = Call(func, args, kwargs)
         if call.is_meta():
             return func(*args, **kwargs)
@@ -91,14 +91,14 @@ class TorchRecorder(Observer):
         if name in ZEROS:
             for y in made:
                 self.execution.slots[self.slot(y)].structural = True
-        elif name in RANDOM or call.takes_memory():  # other numbers, or none, if it ran again
+        elif name in RANDOM or call.takes_memory():  # another run would differ
             for y in made:
                 self._made(y)
         elif changed or not all(_identity(y) in self._places for y in made):
             if changed:
                 name = name.removesuffix("_")
             moves = name in DATA_MOVEMENT or (getattr(func, "is_view", False) and name != "_conj")
-            # who owns what was written to may give it other memory afterwards
+            # The owner of a changed tensor may replace its memory later.
             kept = [y.detach() if any(y is one for one in changed) else y for y in made]
             self._add(_name(func), name, moves, slots, tuple([self._made(y) for y in kept]), call)
         for tensor, others in zip(changed, before, strict=True):
@@ -149,8 +149,8 @@ class TorchRecorder(Observer):
         return found
 
     def _overwrite(self, tensor: Any) -> list[tuple[Any, int]]:
-        """This tensor's memory will be written to: what was there stays in the record. Gives the
-        other arrays in that memory, each with the slot of its numbers so far."""
+        """Copy what this tensor's memory holds before a write, so that it stays in the record.
+        Returns the other arrays in that memory, each with the slot of its numbers so far."""
         others = []
         for key, slot in list(self._places.items()):
             kept = self.execution.slots[slot]
@@ -162,8 +162,8 @@ class TorchRecorder(Observer):
         return others
 
     def _scatter(self, part: Any, others: list[tuple[Any, int]]) -> None:
-        """What was written into a tensor stands in all that share its memory, whatever their
-        layout; those that lie elsewhere in it are what they were."""
+        """Record a write to a tensor for all arrays that share its memory, whatever their layout.
+        Arrays in other parts of the memory are unchanged."""
         written = _offsets(part)
         for tensor, slot in others:
             around = _offsets(tensor)
@@ -178,7 +178,7 @@ class TorchRecorder(Observer):
 
 
 def _offsets(tensor: Any) -> Any:
-    """Where in its memory each real number of a tensor lies."""
+    """The offset in memory of each real number of a tensor."""
     tensor = _real(tensor)
     offsets = torch.tensor(tensor.storage_offset())
     for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
@@ -191,7 +191,7 @@ def _real(tensor: Any) -> Any:
 
 
 def _into(around: Any, written: Any, tensor: Any, part: Any) -> Any:
-    """The tensor, after the part was written to its own offsets."""
+    """The tensor after the part was written to its offsets in the same memory."""
     values = _real(tensor)
     memory = values.new_zeros(int(max(around.max(), written.max())) + 1)
     memory[around] = values
@@ -200,19 +200,19 @@ def _into(around: Any, written: Any, tensor: Any, part: Any) -> Any:
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[misc]
-    """Hands every operation to the recorder."""
+    """Passes every operation to the recorder."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled here, and to keep the compiler away it would be imported first: two
-        seconds."""
+        """Return False: nothing is compiled here, and keeping the compiler away would first import
+        it, which takes two seconds."""
         return False
 
     def __init__(
         self, recorder: TorchRecorder, composed: bool, open: frozenset[Any] = frozenset()
     ) -> None:
-        """`open`: the operations that are run by their parts now. A part of that name is run by
-        itself."""
+        """`open`: the operations that are being run by their parts. A part of the same name runs as
+        one operation."""
         super().__init__()
         self._recorder = recorder
         self._composed = composed
@@ -242,7 +242,7 @@ def _name(func: Any) -> str:
 
 @cache
 def _packet(func: Any) -> str:
-    """The name of an operation of ATen; of another library's with that in front."""
+    """The name of an ATen operation; for other libraries with their namespace in front."""
     name: str = func.overloadpacket.__name__
     return name if func.namespace == "aten" else f"{func.namespace}::{name}"
 
@@ -253,6 +253,6 @@ def _identity(tensor: Any) -> tuple[Any, ...]:
 
 
 def _memory(tensor: Any) -> int:
-    """The memory that a tensor is a part of; a tensor without any is alone with itself."""
+    """The address of the storage of a tensor. A tensor without memory shares it with no other."""
     address: int = tensor.untyped_storage().data_ptr() if tensor.data_ptr() else 0
     return address or -id(tensor)

@@ -1,4 +1,4 @@
-"""Rows of the op table (`ops`) that move elements about: shapes, indices, order."""
+"""Rows of the op table (`ops`) that move elements: shapes, indices, order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from gradcheck_cli.engines.kit.axes import axes_of, from_the_start, new_axes, restored, widths_of
 
-# Arrays that are made of nothing but their shape
+# Arrays made from their shape alone
 
 
 def eye(torch: Any, n: int, m: int | None, k: int, dtype: Any) -> Any:
@@ -20,7 +20,8 @@ def eye(torch: Any, n: int, m: int | None, k: int, dtype: Any) -> Any:
 
 
 def getitem(torch: Any, x: Any, index: tuple[Any, ...]) -> Any:
-    """PyTorch's slices have positive steps only: a negative one flips that axis first."""
+    """Index x. PyTorch's slices only have positive steps, so an axis with a negative step is
+    flipped first."""
     used = sum(part is not None and part is not Ellipsis for part in index)
     axis = 0
     parts: list[Any] = []
@@ -59,11 +60,11 @@ def one_hot(torch: Any, indices: Any, num_classes: int, axis: int, dtype: Any) -
     return (indices.unsqueeze(place) == classes).to(dtype)
 
 
-# Elements by their size
+# Order statistics
 
 
 def median(torch: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-    """torch.median takes the lower of two middle elements; their mean comes from sorting."""
+    """The mean of the two middle elements, found by sorting: torch.median takes the lower one."""
     axes = axes_of(axis, x.ndim)
     kept = tuple(n for i, n in enumerate(x.shape) if i not in axes)
     moved = torch.movedim(x, axes, tuple(range(x.ndim - len(axes), x.ndim)))
@@ -71,7 +72,7 @@ def median(torch: Any, x: Any, axis: Any, keepdims: bool) -> Any:
     n = ordered.shape[-1]
     y = 0.5 * ordered[..., (n - 1) // 2] + 0.5 * ordered[..., n // 2]
     last = ordered[..., -1]
-    y = torch.where(last != last, last, y)  # nan is sorted to the end
+    y = torch.where(last != last, last, y)  # sorting puts nan last
     return y.reshape(restored(x.shape, axes)) if keepdims else y.reshape(kept)
 
 
@@ -102,14 +103,15 @@ def repeat(torch: Any, x: Any, repeats: Any, axis: int | None) -> Any:
 
 
 def pad(torch: Any, x: Any, pad_width: Any, value: float) -> Any:
-    """torch.nn.functional.pad counts the axes from the last."""
+    """Pad x. torch.nn.functional.pad counts the axes from the last."""
     widths = reversed(widths_of(pad_width, x.ndim))
     flat = [width for pair in widths for width in pair]
     return torch.nn.functional.pad(x, flat, value=value)
 
 
 def trace(torch: Any, x: Any, offset: int) -> Any:
-    """torch.trace takes the main diagonal of one matrix."""
+    """The trace of a stack of matrices along any diagonal. torch.trace takes the main diagonal of
+    one matrix."""
     if x.ndim == 2 and offset == 0:
         return torch.trace(x)
     return torch.diagonal(x, offset, -2, -1).sum(-1)

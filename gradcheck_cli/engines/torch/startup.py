@@ -1,5 +1,5 @@
-"""What is replaced in PyTorch. What it imports for its compiler, and no derivative needs, is left
-until something asks for it: starting up is most of what a small check costs."""
+"""Replacements in PyTorch that speed up its start, which is most of the cost of a small check. What
+PyTorch imports for its compiler, and no derivative needs, waits until something asks for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from gradcheck_cli.domain.records import dataclass
 from gradcheck_cli.engines.kit.startup import StandIn, replaces
 
-# The part of a run's processor time that each saves, by benchmarks/replacements.py.
+# The share of a run's processor time that each saves, by benchmarks/replacements.py.
 COMPILER = "torch-compiler"  # 34 % of 30 formulas
 DECOMPOSITIONS = "torch-decompositions"  # 15 % of one formula
 
@@ -37,13 +37,14 @@ _PLAINLY: dict[str, Callable[..., Any]] = {
 class _NoCompiler(StandIn):
     @staticmethod
     def disable(function: Any, *_: Any, **__: Any) -> Any:
-        """Hides a function from the compiler, where nothing is compiled."""
+        """Return the function: hiding it from the compiler is needless if nothing is compiled."""
         return function
 
 
 class _NoSymbols(StandIn):
     class _Basic:
-        """Before SymPy is imported, nothing can be an instance of its classes."""
+        """A class without instances. Before SymPy is imported, nothing can be an instance of its
+        classes."""
 
     @property
     def Basic(self) -> Any:
@@ -51,9 +52,9 @@ class _NoSymbols(StandIn):
 
 
 class _NoSymbolicShapes(StandIn):
-    """Its questions have plain answers where sizes and truths are plain numbers. They are in its
-    dictionary: an operation asks dozens of times. So is `__path__`, for which every import looks:
-    an empty one, as nothing is inside."""
+    """Answers questions about sizes and truths that are plain numbers. The answers are in the
+    module's dictionary, because an operation asks dozens of times. So is an empty `__path__`, which
+    every import looks for."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -73,10 +74,11 @@ class _NoSymbolicShapes(StandIn):
 
 @contextmanager
 def without_compiler() -> Iterator[None]:
-    """Where an operation has one operand without a tangent, PyTorch asks functions in Python for
-    the shape of the result. These are hidden from its compiler when first called, and that alone
-    imports the compiler (torch/_compile.py), which takes longer than importing torch; they also ask
-    whether a number or a size is a symbol (torch/_prims_common), which takes a third as long."""
+    """Keep PyTorch's compiler out while tangents are pushed. If an operand has no tangent, PyTorch
+    asks Python functions for the shape of the result. These are hidden from its compiler when first
+    called, which imports the compiler (torch/_compile.py) and takes longer than importing torch.
+    They also ask whether a number or a size is a symbol (torch/_prims_common), which takes a third
+    as long."""
     standing_in = [
         kind(name)
         for kind, name in (
@@ -96,11 +98,10 @@ def without_compiler() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Duals:
-    """How dual numbers of one level are made, and their tangents read: by the calls that
-    `make_dual` and `unpack_dual` of `torch.autograd.forward_ad` end with. The first of these
-    imports decompositions before, which serve the forward derivative of some backward formulas
-    (softmax); where no backward is differentiated nothing can need them. That import costs as much
-    as a small run."""
+    """Makes dual numbers of one level and reads their tangents, by the calls with which `make_dual`
+    and `unpack_dual` of `torch.autograd.forward_ad` end. `make_dual` first imports decompositions
+    for the forward derivative of some backward formulas (softmax). If no backward is
+    differentiated, nothing needs them, and the import costs as much as a small run."""
 
     level: int
     make: Callable[..., Any]
@@ -114,15 +115,15 @@ class Duals:
         return cls(level, forward_ad.make_dual, forward_ad.unpack_dual)
 
     def tangent_of(self, result: Any) -> Any:
-        """None where no tangent arrives."""
+        """The tangent of a result, or None if no tangent reaches it."""
         return self.unpack(result, level=self.level)[1]
 
 
 def prepare_test_helpers() -> None:
-    """What the operations of PyTorch's own tests (`op_db`) need in `torch.testing`. This saves no
-    time, and the switch leaves it on: the helpers derive a class from one of `expecttest`, which
-    may be missing and which no operation needs; and an operation that seeds itself would hide from
-    its examination that it draws numbers."""
+    """Prepare `torch.testing` for the operations of PyTorch's own tests (`op_db`). This saves no
+    time, so the switch does not affect it. The helpers derive a class from `expecttest`, which may
+    be missing and which no operation needs. And an operation that seeds itself would hide that it
+    draws random numbers."""
     import unittest
     from importlib.util import find_spec
 

@@ -1,5 +1,5 @@
-"""What a layer of PyTorch has beside its inputs: the tensors of its module, those that a function
-captured, random numbers and switches. Every call finds it the same, and so does the user after."""
+"""What a PyTorch layer has besides its inputs: the tensors of its module, captured tensors, random
+numbers and switches. Every call finds the same state, and the user's own is restored afterwards."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from gradcheck_cli.engines.layer.isolation import Randomness
 from gradcheck_cli.engines.torch.memory import Watch
 
 Made = Callable[[str, Array], Any]
-"""The tensor of a leaf, in the subject's dtype."""
+"""From the name and numbers of a leaf to its tensor, in the subject's dtype."""
 
 WORTH_A_THREAD = 32_768
-"""Entries of all leaves. PyTorch does not split smaller arrays (`at::internal::GRAIN_SIZE`) but in
-convolutions, where a thread waits longer for the others than it works: several times as long where
-the machine has other work."""
+"""Fewest entries of all leaves for several threads. PyTorch splits smaller arrays only in
+convolutions (`at::internal::GRAIN_SIZE`), in which a thread then waits longer for the others than
+it works: several times as long if the machine is busy."""
 
 
 @dataclass(slots=True)
 class HeldVariable:
-    """A tensor of the layer. `data` is what it holds at a call that has no other value for it, in
-    the dtype of the subject; `trained`, whether it asks for gradients. What calls write to is
-    `restless`: each has a copy. Others hold the `data` itself, which may be large."""
+    """A tensor of the layer. `data` is its value, in the dtype of the subject, in a call that gives
+    it no other. `trained` says that it requires gradients. `restless` says that calls write to it,
+    so that each call gets a copy; otherwise calls use `data` itself, which may be large."""
 
     tensor: Any
     data: Any
@@ -41,9 +41,9 @@ class HeldVariable:
 
 
 class State:
-    """`named` are the tensors that are leaves of the subject, `originals` those of the module that
-    it has a copy of, as far as they are float32 numbers as the subject has them. Whole numbers that
-    a captured module counts with are `_counters`."""
+    """The tensors, random numbers and switches of a layer. `named` are the tensors that are leaves
+    of the subject. `originals` are the tensors of the module that was copied, if they are float32
+    and hold the subject's numbers. `_counters` are the integer tensors of a captured module."""
 
     def __init__(self, torch: Any, rounded: Any, floats: Any, device: str, seed: int) -> None:
         self.torch = torch
@@ -53,8 +53,8 @@ class State:
         self.originals: dict[str, Any] = {}
         self.notes: list[str] = []
         self._counters: list[HeldVariable] = []
-        self._modules: list[Any] = []  # and their parts
-        self._buffered: list[tuple[Any, frozenset[int]]] = []  # parts, with their own buffers
+        self._modules: list[Any] = []  # with their submodules
+        self._buffered: list[tuple[Any, frozenset[int]]] = []  # submodules and their own buffers
         self._with_padding: list[Any] = []
         self._streams = _streams(torch, self._device)
         self._random = [stream.start(seed) for stream in self._streams]
@@ -63,7 +63,7 @@ class State:
         self.is_small = False
 
     def copied(self, module: Any) -> Any:
-        """A copy of a module in the dtype, whose tensors are the layer's."""
+        """A copy of a module in the dtype. Its tensors become the layer's."""
         originals = dict([*module.named_parameters(), *module.named_buffers()])
         module = self._copy_of(module)
         if self._rounded != self._floats:
@@ -83,14 +83,14 @@ class State:
         return module
 
     def set_apart(self, arguments: Set[str]) -> None:
-        """Tensors of the names of arguments are called "self.NAME" from now on."""
+        """Rename tensors that have the name of an argument to "self.NAME"."""
         for name in self.named.keys() & arguments:
             self.named[OWN + name] = self.named.pop(name)
             if name in self.originals:
                 self.originals[OWN + name] = self.originals.pop(name)
 
     def _has_the_numbers(self, original: Any, held: HeldVariable) -> bool:
-        """Whether it has the numbers of its copy, in other memory."""
+        """Whether the original holds the numbers of its copy, in other memory."""
         torch = self.torch
         plain = type(original) in (torch.Tensor, torch.nn.Parameter) and original.is_contiguous()
         same = plain and original.dtype is torch.float32 and original.device.type == "cpu"
@@ -105,9 +105,10 @@ class State:
         self._note_padding(module, before)
 
     def _copy_of(self, module: Any) -> Any:
-        """A deep copy. Both have in common what cannot be copied, as a lock. Tensors that an
-        earlier call left with its graph are nan in the copy: the next call should replace them, as
-        a normalisation by hooks does its weight, and no gradient through them would be right."""
+        """A deep copy that shares whatever cannot be copied, such as a lock. Tensors that an
+        earlier call left with their graph are nan in the copy: the next call should replace
+        them, as a normalisation by hooks replaces its weight, and a gradient through them would
+        be wrong."""
         try:
             return copy.deepcopy(module)
         except (TypeError, RuntimeError):
@@ -139,7 +140,7 @@ class State:
             )
 
     def borrow(self, function: Any) -> None:
-        """The tensors that a function captured, which stay the user's own."""
+        """Register the tensors that a function captured. They stay the user's own."""
         torch = self.torch
         for capture in captures(function):
             name, found = capture.name, capture.value
@@ -160,12 +161,12 @@ class State:
             self.notes.append(f"`{name}`, which the layer captured, is not a leaf: not checked")
         else:
             data = _in(_in(tensor.detach(), self._rounded).to(self._device), self._floats)
-            # which may be the user's own memory: the first call shows whether it writes to that
+            # This may be the user's memory: the first call shows whether it is written to.
             self.named[name] = HeldVariable(tensor, data, "captured", tensor.requires_grad, True)
 
     def settle(self, values: Values, made: Made, entries: int) -> None:
-        """What the request gives some of the tensors. Now everything is made that calls find.
-        `entries`: how many numbers the leaves have."""
+        """Apply the values that the request gives to some of the tensors, and complete the state
+        that each call finds. `entries` is the number of entries of all leaves."""
         self.is_small = entries < WORTH_A_THREAD
         self._products = products_of(self.torch)
         for name in values.keys() & self.named.keys():
@@ -177,8 +178,9 @@ class State:
     def ready(
         self, values: Mapping[str, Any], original: Callable[[str], Any]
     ) -> AbstractContextManager[None]:
-        """Every tensor at its numbers, or at those of `values`; everything put back at the end.
-        `original` makes the numbers of a parameter anew, where a call has written to them."""
+        """Give every tensor its numbers, or those in `values`, inside the block, and restore
+        everything at the end. `original` makes the numbers of a parameter anew if a call has
+        written to them."""
         around = _Around(self, self._products)
         return around if self.bare else self._holding(values, original, around)
 
@@ -235,8 +237,8 @@ class State:
 
     @contextmanager
     def first_call(self) -> Iterator[None]:
-        """The first call, inside of `ready`, shows by the numbers which trained tensors are
-        written to: no counter sees it where that is done through their `data`."""
+        """Find out by the numbers, during the first call, which trained tensors are written to. No
+        counter shows a write through their `data`. This runs inside `ready`."""
         trained = {name: held for name, held in self.named.items() if held.trained}
         watch = Watch(self.torch, {name: held.tensor for name, held in trained.items()})
         yield
@@ -245,15 +247,15 @@ class State:
             held.restless = name in written
 
     def _put_plain(self, before: Sequence[Mapping[str, Any]], written: Set[int]) -> None:
-        """Puts back the plain attributes of modules whose buffers were written to, and are put
-        back, too: one may say how much of a buffer is filled."""
+        """Restore the plain attributes of modules whose buffers were written to and are restored
+        too. An attribute may say how much of a buffer is filled."""
         for (part, own), attributes in zip(self._buffered, before, strict=True):
             if not own.isdisjoint(written):
                 vars(part).update(attributes)
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """At the end, modules keep what they kept at the start, whatever a call gave them."""
+        """Restore the attributes and buffers of modules at the end, whatever a call changed."""
         dicts = [d for part in self._modules for d in (vars(part), part._buffers)]
         before = [dict(d) for d in dicts]
         try:
@@ -264,23 +266,23 @@ class State:
                 kept.update(old)
 
     def forget(self) -> None:
-        """Lets go of every tensor, each of which may be large: who holds this may live on."""
+        """Drop every tensor. Tensors may be large, and this object may live on."""
         self.named.clear()
         self.originals.clear()
         for held in (self._counters, self._modules, self._buffered, self._with_padding):
             held.clear()
 
     def seeded(self) -> AbstractContextManager[None]:
-        """Seeds the random numbers, and puts the user's own state back afterwards."""
+        """Seed the random numbers inside the block, and restore the user's own state afterwards."""
         return _Around(self)
 
     def loading(self) -> AbstractContextManager[None]:
-        """The same, and puts back what a module switches for the whole framework as it is
-        imported."""
+        """Like `seeded`, and also restore the settings of the framework that a module changes when
+        it is imported."""
         return _Around(self, products_of(self.torch))
 
     def drawing(self) -> list[Any]:
-        """The state of the user's own random numbers."""
+        """The states of the user's own random generators."""
         return [stream.get() for stream in self._streams]
 
     def put_drawing(self, states: Sequence[Any]) -> None:
@@ -288,9 +290,9 @@ class State:
             stream.put(state)
 
     def again(self) -> None:
-        """Random numbers from the seed on. Who calls this stands in `seeded`."""
+        """Restart the random numbers from the seed. The caller must be inside `seeded`."""
         for stream, state in zip(self._streams, self._random, strict=True):
-            stream.put(state)  # `manual_seed` takes 300 times as long
+            stream.put(state)  # `manual_seed` would take 300 times as long
         self._others.again()
 
     @property
@@ -299,22 +301,23 @@ class State:
         return not (self.named or self._counters or self._modules)
 
     def reaches_none(self, function: Any) -> bool:
-        """Whether a function reaches no tensors: its calls may have left some to be found."""
+        """Whether a function captures no tensors or modules. Calls may have left some."""
         held = self.torch.nn.Module | self.torch.Tensor
         return not any(isinstance(capture.value, held) for capture in captures(function))
 
     def drawn(self) -> bool:
-        """Whether random numbers were drawn since `seeded`."""
+        """Whether random numbers were drawn since `seeded` began."""
         pairs = zip(self._streams, self._random, strict=True)
         drawn = any(not self.torch.equal(stream.get(), state) for stream, state in pairs)
         return drawn or self._others.drawn()
 
     @contextmanager
     def asking(self, wrt: Sequence[str] | None) -> Iterator[None]:
-        """Only tensors of `wrt` ask for gradients meanwhile (None: all that do)."""
+        """Let only the tensors in `wrt` require gradients inside the block. None leaves all as they
+        are."""
         state = {} if wrt is None else self.named
         requested = [h.tensor for n, h in state.items() if h.trained and n not in (wrt or ())]
-        silent = [tensor for tensor in requested if tensor.is_leaf]  # not those of a ScriptModule
+        silent = [tensor for tensor in requested if tensor.is_leaf]  # a ScriptModule's are not
         for tensor in silent:
             tensor.requires_grad_(False)
         try:
@@ -328,14 +331,14 @@ class State:
 
 
 def _in(tensor: Any, floats: Any) -> Any:
-    """A floating tensor in this dtype, a complex one in that whose parts have it."""
+    """A floating tensor in this dtype, or a complex tensor whose parts have this dtype."""
     if tensor.is_complex():
         return tensor.to(floats.to_complex())
     return tensor.to(floats) if tensor.is_floating_point() else tensor
 
 
 def _module_in(module: Any, floats: Any) -> Any:
-    """`module.to` would drop the imaginary parts of complex tensors."""
+    """The module in this dtype. `module.to` would drop the imaginary parts of complex tensors."""
     tensors = (*module.parameters(), *module.buffers())
     if not any(tensor.is_complex() for tensor in tensors):
         return module.to(floats)
@@ -344,7 +347,7 @@ def _module_in(module: Any, floats: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """The random numbers of a device."""
+    """A random generator of a device."""
 
     get: Callable[[], Any]
     put: Callable[[Any], None]
@@ -352,7 +355,7 @@ class _Stream:
 
 
 def _streams(torch: Any, device: Any) -> list[_Stream]:
-    """The random streams of the CPU, where modules are initialised, and of a GPU."""
+    """The random generators of the CPU, where modules are initialised, and of a GPU."""
     found = [
         _Stream(
             torch.default_generator.get_state,
@@ -373,19 +376,19 @@ def _streams(torch: Any, device: Any) -> list[_Stream]:
 
 
 def _padded(torch: Any, module: Any) -> Iterator[tuple[str, Any]]:
-    """Embeddings of which one row is padding, which changes nothing but its gradient."""
+    """The embeddings with a padding row, which only affects the gradient."""
     for name, part in module.named_modules():
         if type(part) is torch.nn.Embedding and part.padding_idx is not None:
             yield f"{name}." if name else "", part
 
 
 def with_gradients(tensors: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of the tensors whose `.grad` was written to."""
+    """The names of the tensors that have a `.grad`."""
     return tuple(name for name, tensor in tensors.items() if _grad(tensor) is not None)
 
 
 def _grad(tensor: Any) -> Any:
-    """The gradient that was accumulated; what is no leaf has none, and warns who asks."""
+    """The accumulated gradient. A tensor that is no leaf has none, and PyTorch warns if asked."""
     return tensor.grad if tensor.is_leaf else None
 
 
@@ -395,7 +398,7 @@ def _put_grad(tensor: Any, grad: Any) -> None:
 
 
 def _plain_attributes(module: Any) -> dict[str, Any]:
-    """The attributes of a module that are numbers, words or none."""
+    """The attributes of a module that are numbers, strings or None."""
     return {
         name: value
         for name, value in vars(module).items()
@@ -404,15 +407,15 @@ def _plain_attributes(module: Any) -> dict[str, Any]:
 
 
 def _place(tensor: Any) -> tuple[int, int]:
-    """Changes where somebody writes to the tensor, or puts other numbers there."""
+    """A key that changes if the tensor is written to, or if its `data` is replaced."""
     return tensor._version, tensor.data_ptr()
 
 
 class _Around(AbstractContextManager[None]):
-    """Inside, random numbers are those from the seed on. Afterwards those of the user's go on, and
-    with `products`, how the framework computed them before, all is back that a layer may switch for
-    the whole framework. (A class: the generators of `contextmanager` would cost a small call as
-    much as the call.)"""
+    """Seeds the random numbers inside the block, and restores the user's afterwards. With
+    `products`, the settings of matrix products before the block, also restores every setting of the
+    framework that a layer may switch. (A class, because the generator of a `contextmanager` would
+    cost as much as a small call.)"""
 
     def __init__(self, state: State, products: Products | None = None) -> None:
         self._state = state

@@ -18,7 +18,7 @@ from gradcheck_cli.engines.torch.detached import asks
 from gradcheck_cli.engines.torch.passes import as_pairs
 from gradcheck_cli.engines.torch.startup import prepare_test_helpers
 
-_KEPT = 8  # operations whose samples are kept; a worker asks for those of one after another
+_KEPT = 8  # operations whose samples are kept; a worker takes one operation after another
 
 
 @cache
@@ -37,7 +37,8 @@ def names() -> list[str]:
 
 
 def samples(op: str, most: int, is_complex: bool) -> list[Sample]:
-    """Raises Unsupported where there is nothing to differentiate."""
+    """The first samples of an operation. Raises Unsupported if there is nothing to
+    differentiate."""
     dtype = torch.complex128 if is_complex else torch.float64
     info = database()[op]
     if not info.supports_autograd:
@@ -63,8 +64,8 @@ def samples(op: str, most: int, is_complex: bool) -> list[Sample]:
 
 
 def _is_empty(op: str, number: int, is_complex: bool, tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether the output has no entries, as the distances of one point from the others. Where it
-    raises, the check says so."""
+    """Whether the output has no entries, such as the distances of one point from the others. False
+    if the operation raises: the check reports that."""
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=()):
             given = tree_flatten(Operation(op, number, is_complex)(*tensors))[0]
@@ -74,9 +75,9 @@ def _is_empty(op: str, number: int, is_complex: bool, tensors: Sequence[torch.Te
 
 
 class Operation(torch.nn.Module):  # type: ignore[misc]
-    """An operation at a sample, as a function of what requires a gradient, wherever that stands
-    among its arguments. The other tensors are buffers, and so is the mask of its output. An
-    argument that names the dtype of the sample's tensors names that of the inputs."""
+    """An operation at a sample, as a function of the tensors that require a gradient, wherever they
+    stand among its arguments. The other tensors are buffers, and so is the mask of the output. An
+    argument that names the dtype of the sample's tensors follows the dtype of the inputs."""
 
     def __init__(self, op: str, number: int, is_complex: bool) -> None:
         super().__init__()
@@ -118,8 +119,8 @@ class Operation(torch.nn.Module):  # type: ignore[misc]
 
 
 def _output_mask(info: Any, sample: Any) -> Any:
-    """Where the output counts, as the wrapper of masked operations says in PyTorch's own tests. It
-    is found here: Dynamo fails when it traces the wrapper. None without a mask."""
+    """The entries of the output that count, by the wrapper of masked operations in PyTorch's own
+    tests; None without a mask. It is found here, because Dynamo fails to trace the wrapper."""
     from torch.testing._internal.opinfo.core import gradcheck_wrapper_masked_operation
 
     is_masked = info.gradcheck_wrapper is gradcheck_wrapper_masked_operation
@@ -129,7 +130,7 @@ def _output_mask(info: Any, sample: Any) -> Any:
 
 
 def _of_own_dtype(op: str, number: int, is_complex: bool) -> list[int]:
-    """The places of the arguments that are the dtype of the sample: they change with it."""
+    """The positions of arguments that name the dtype of the sample and change with it."""
     wide, narrow = (
         (torch.complex128, torch.complex64) if is_complex else (torch.float64, torch.float32)
     )
@@ -151,7 +152,7 @@ def _arguments(sample: Any) -> tuple[Any, ...]:
 
 @lru_cache(_KEPT)
 def _drawn(op: str, most: int, dtype: Any) -> list[Any]:
-    """The first samples of an operation, the same ones in every process."""
+    """The first samples of an operation, the same in every process."""
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
         np.random.seed(0)

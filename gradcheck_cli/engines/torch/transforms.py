@@ -11,11 +11,11 @@ from gradcheck_cli.engines.torch.framework import Parts, Torch
 
 
 class Transforms(Torch):
-    """PyTorch, whose vjp and jvp are `torch.func` transforms while Dynamo traces them."""
+    """PyTorch whose vjp and jvp are `torch.func` transforms while Dynamo traces them."""
 
     @property
     def is_inside(self) -> bool:
-        """Whether this is being compiled."""
+        """Whether the compiler is tracing the caller."""
         return bool(self._torch.compiler.is_compiling())
 
     def vjp(self, function: Function, sources: Sequence[Any]) -> tuple[list[Any], Any, Any]:
@@ -40,7 +40,7 @@ class Transforms(Torch):
 
 
 class _FunctionalVJP:
-    """The vjp by `torch.func`, inside the compiled region."""
+    """The vjp by `torch.func` inside the compiled region."""
 
     def __init__(self, torch: Any, targets: Sequence[Any], back: Callable[..., Any]) -> None:
         self._torch = torch

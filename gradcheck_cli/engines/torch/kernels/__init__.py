@@ -1,10 +1,11 @@
 """ATen's kernels in exact arithmetic, by the name of the overload's packet, called as ATen calls
-them: with balls they say what a run should have computed, with symbols which formula it is.
+them. Applied to balls, they compute what a run should have computed; applied to symbols, the
+formula.
 
-They are written in rows of the op table and operators; arrays of integers and booleans are plain.
-A result that a kernel gives as None is the one of the run: an index, or what only a derivative
-reads. What is not here runs its
-float64 kernel. PyTorch is not needed to read this.
+Kernels are written in rows of the op table and operators. Arrays of integers and booleans are
+plain. If a kernel returns None for a result, the result of the run counts: an index, or a value
+that only a derivative reads. Operations that are missing here run their float64 kernel. PyTorch is
+not needed to read this.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ FOURIER: dict[str, Kernel] = {
     "_fft_c2r": on_parts(to_real, [0]),
     "complex": on_parts(Pair),
 }
-"""Kernels of complex numbers, which are pairs along a last axis. All others are run by their
-parts."""
+"""Kernels of complex numbers, which are pairs along a last axis. All other operations on complex
+numbers run on real and imaginary parts."""
 
 KERNELS: dict[str, Kernel] = {
     **ELEMENTWISE,
@@ -62,5 +63,5 @@ KERNELS: dict[str, Kernel] = {
 }
 
 CHOSEN: dict[str, Kernel] = {**reductions.CHOSEN, **windows.CHOSEN, **matrices.CHOSEN}
-"""Kernels that are given the results of the run first: which element was chosen, which sign a
-factor has."""
+"""Kernels whose first argument is the run, whose results say which element was chosen, or which
+sign a factor has."""

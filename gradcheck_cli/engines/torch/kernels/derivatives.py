@@ -1,5 +1,5 @@
-"""The kernels of ATen's derivatives: each the function of its own arguments that it is, with its
-operations in ATen's order, which a search relies on (`search.enclosures.faithful`)."""
+"""The kernels of ATen's derivatives as functions of their own arguments. They keep ATen's order of
+operations, which the search relies on (`search.enclosures.faithful`)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def _gelu(g: Any, x: Any, *, approximate: str = "none") -> Any:
 
 
 def _elu(g: Any, alpha: float, scale: float, inner: float, from_result: bool, x: Any) -> Any:
-    """On the left g (y + alpha scale) from the result y, or g alpha scale exp(x)."""
+    """The vjp of elu. For x <= 0 the slope is y + alpha scale, from the result y, or alpha scale
+    exp(x)."""
     left = float(alpha) * float(scale)
     slope = x + left if from_result else left * row("exp")(x * inner)
     return row("where")(row("less_equal")(x, 0.0), g * inner * slope, g * scale)
@@ -91,7 +92,7 @@ def _layer_norm(
 
 
 def _as_the_kernel_has_it(g: Any, x: Any, mean: Any, scale: Any, axes: tuple[int, ...]) -> Any:
-    """The derivative of a normalisation as a line in x, which loses more digits where the mean is
+    """The derivative of a normalisation as a line in x, which loses more digits if the mean is
     large. (`LayerNormBackward` in aten/src/ATen/native/cpu/layer_norm_kernel.cpp.)"""
     share = 1 / math.prod(x.shape[i] for i in axes)
     products, total = (row("sum")(part, axis=axes, keepdims=True) for part in (g * x, g))

@@ -16,7 +16,7 @@ def scaled(x: Any, alpha: Any) -> Any:
 
 
 def _arithmetic(name: str) -> Kernel:
-    """A row of two numbers, where a mask counts as numbers too."""
+    """A row of two numbers, in which a mask counts as a number too."""
     return lambda a, b: row(name)(exact.as_floating(a), exact.as_floating(b))
 
 
@@ -47,7 +47,7 @@ def _round(x: Any, decimals: int = 0) -> Any:
 
 
 def _softplus(x: Any, beta: float = 1, threshold: float = 20) -> Any:
-    """Beyond the threshold x itself, as PyTorch documents."""
+    """Softplus. Beyond the threshold it returns x itself, as PyTorch documents."""
     scaled = x * beta
     return row("where")(row("greater")(scaled, float(threshold)), x, row("softplus")(scaled) / beta)
 
@@ -66,7 +66,7 @@ def _filled(x: Any, value: Any) -> Any:
 
 
 def _cast(x: Any, *how: Any, dtype: Any = None, **more: Any) -> Any:
-    """Of a real number that becomes a complex one, the pair."""
+    """A cast. A real number that becomes complex gives a pair."""
     x = exact.as_floating(x)
     if "complex" in str(dtype):
         return row("stack")(x, np.zeros(x.shape), axis=-1)
@@ -78,12 +78,13 @@ def _logit(x: Any, eps: float | None = None) -> Any:
 
 
 def _is_nan(x: Any) -> Any:
-    """A mask of a program that holds for other numbers, too; else the one of the run."""
+    """A symbolic mask if the program must hold for other numbers too; otherwise the mask of the
+    run."""
     return row("not_equal")(x, x) if exact.holds_elsewhere(x) else (None,)
 
 
 def _log_sigmoid(x: Any) -> Any:
-    """And exp(-|x|), which the derivative's kernel is given."""
+    """The value, and exp(-|x|), which the kernel of the derivative takes."""
     return exact.stable_log_sigmoid(x), row("exp")(-row("abs")(x))
 
 

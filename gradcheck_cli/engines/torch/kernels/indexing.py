@@ -1,6 +1,6 @@
-"""Kernels that write to places of an array, or take together what falls to one place.
+"""Kernels that write to positions of an array, or reduce everything at one position.
 
-Indices and masks are plain arrays: where an element goes is known before any number is.
+Indices and masks are plain arrays: the position of an element does not depend on numbers.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def _places(x: Any) -> Places:
 
 
 def _spread_over(values: Any, places: Places) -> Any:
-    """The values, one for each of the places."""
+    """The values, broadcast to the places and flattened."""
     if not hasattr(values, "shape"):
         values = np.asarray(float(values))
     return _flat(row("broadcast_to")(values, shape=places.shape))
 
 
 def _put(x: Any, places: Places, values: Any) -> Any:
-    """x with the values at the places; of several for one place, the last."""
+    """x with the values at the places. If several have the same place, the last one counts."""
     pool = row("concatenate")(_flat(x), _spread_over(values, places))
     taken = np.arange(x.size)
     taken[places.ravel()] = x.size + np.arange(places.size)
@@ -49,7 +49,7 @@ def _added(x: Any, places: Places, values: Any) -> Any:
 
 
 def _reduced(x: Any, places: Places, values: Any, reduce: str, with_x: bool) -> Any:
-    """x, where every place that values fall to has them all reduced to one number."""
+    """x, where each place that receives values holds all of them reduced to one number."""
     reduce = {"add": "sum", "multiply": "prod", "amax": "max", "amin": "min"}.get(reduce, reduce)
     groups: list[list[int]] = [[i] if with_x else [] for i in range(x.size)]
     for k, place in enumerate(places.ravel()):
@@ -69,7 +69,7 @@ def _put_flat(x: Any, index: Places, values: Any, accumulate: bool = False) -> A
 
 
 def _at(x: Any, dim: int, index: Places) -> Places:
-    """The places that `index` counts along an axis."""
+    """The places that `index` refers to along an axis."""
     if not x.ndim:
         return np.zeros(index.shape, np.int64)
     within = _places(x)[
@@ -91,7 +91,8 @@ def _scatter(x: Any, dim: int, index: Places, values: Any, *, reduce: str = "") 
 
 
 def _spread_out(x: Any, dim: int, index: Any, values: Any, reduce: str) -> Any:
-    """Zeros, with the values at places that depend on numbers. Raises TypeError for others."""
+    """Zeros with the values at places that depend on numbers. Raises TypeError for a reduction, and
+    for arrays other than zeros."""
     if reduce or is_symbol(x) or np.any(np.asarray(x) != 0) or not np.ndim(x):
         raise TypeError("places that depend on numbers are taken of zeros alone")
     zeros = np.zeros(np.shape(x))
@@ -99,7 +100,7 @@ def _spread_out(x: Any, dim: int, index: Any, values: Any, reduce: str) -> Any:
 
 
 def _part(values: Any, shape: tuple[int, ...]) -> Any:
-    """As many of the values as the index has places."""
+    """The leading part of the values that has the shape of the index."""
     if not hasattr(values, "shape") or values.shape == shape:
         return values
     return row("getitem")(values, index=tuple(slice(n) for n in shape))
@@ -126,7 +127,8 @@ def _index_fill(x: Any, dim: int, index: Places, value: Any) -> Any:
 
 
 def _pad(x: Any, pad: Sequence[int], value: Any = 0) -> Any:
-    """From the last axis on, so many elements before and after; fewer than none cut some off."""
+    """Pad from the last axis on, by a number of elements before and after. A negative number cuts
+    elements off."""
     pairs = [*zip(pad[::2], pad[1::2], strict=True)][::-1]
     return padded(x, [(0, 0)] * (x.ndim - len(pairs)) + pairs, float(value))
 
@@ -142,7 +144,7 @@ def _segments(
     unsafe: bool = False,
     initial: float | None = None,
 ) -> Any:
-    """Along an axis, one after the other, segments of the lengths."""
+    """Reduce consecutive segments of these lengths along an axis."""
     lengths = np.diff(offsets, axis=-1) if lengths is None else lengths
     batch, inner = x.shape[:axis], x.shape[axis + 1 :]
     area = math.prod(inner)
@@ -172,7 +174,7 @@ def _embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> Any:
-    """Of each bag of rows the sum, the mean or the maximum; then what no gradient reads."""
+    """The sum, mean or maximum of each bag of rows, followed by results that no gradient reads."""
     starts = offsets[:-1] if include_last_offset else offsets
     bags = [
         [i for i in bag if indices[i] != padding_idx]

@@ -16,13 +16,14 @@ Its logarithms are at least -100, and its derivative divides by at least 1e-12 (
 
 
 def _averaged(x: Any, reduction: int) -> Any:
-    """ATen's codes: 0 is none, 1 the mean, 2 the sum."""
+    """Reduce x by ATen's codes: 0 is none, 1 the mean, 2 the sum."""
     return x if reduction == 0 else row("mean" if reduction == 1 else "sum")(x)
 
 
 def _cross_entropy(p: Any, y: Any, weight: Any = None, reduction: int = 1) -> Any:
-    """Without the bounds that the kernel puts to its logarithms: they are its deviation. A program
-    that holds elsewhere has no number where they may count."""
+    """Binary cross-entropy without the bounds that the kernel puts on its logarithms, which are its
+    deviation from the formula. A program that must hold for other numbers is infinite if the bounds
+    may matter."""
     terms = -(row("xlogy")(y, p) + row("xlog1py")(1 - y, -p))
     if holds_elsewhere(p):
         terms = row("where")(p * (1 - p) >= BOUNDED_BELOW, terms, np.inf)
@@ -57,7 +58,7 @@ def _smooth_l1(x: Any, y: Any, reduction: int = 1, beta: float = 1) -> Any:
 
 
 def _nll(log_p: Any, labels: Array, weight: Any, reduction: int, ignore_index: int) -> Any:
-    """And the sum of the weights, which only the derivative reads."""
+    """The loss, and the sum of the weights, which only the derivative reads."""
     axis = min(log_p.ndim - 1, 1)
     kept = labels != ignore_index
     places = np.where(kept, labels, 0)
@@ -87,9 +88,9 @@ def _ctc(
     blank: int = 0,
     zero_infinity: bool = False,
 ) -> Any:
-    """Of each sequence, with the probability of every alignment added up over the time steps
-    (Graves et al., Connectionist temporal classification, 2006). The probabilities of the parts,
-    which the derivative reads, are those of the run."""
+    """The loss of each sequence: the probabilities of all alignments are added up over the time
+    steps (Graves et al., Connectionist temporal classification, 2006). The probabilities of the
+    parts, which the derivative reads, are those of the run."""
     losses, start = [], 0
     for n, (steps, length) in enumerate(zip(input_lengths, target_lengths, strict=True)):
         labels = targets[n, :length] if targets.ndim == 2 else targets[start : start + length]
@@ -107,8 +108,8 @@ def _ctc(
 
 
 def _followers(states: Array) -> Array:
-    """1 where the second state may come after the first: itself, the next, or over a blank to
-    another label."""
+    """1 if the second state may follow the first: the same state, the next, or another label after
+    a blank."""
     count = len(states)
     may = np.eye(count) + np.eye(count, k=1)
     for s in range(3, count, 2):

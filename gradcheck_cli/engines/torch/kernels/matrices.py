@@ -1,4 +1,4 @@
-"""Kernels of linear algebra. A factor's signs, and the rows that pivoting exchanged, are those of
+"""Kernels of linear algebra. The signs of factors and the row exchanges of pivoting are taken from
 the run."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _addmm(c: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
 
 
 def _one_sum(c: Any, a: Any, b: Any) -> Any:
-    """c + a b of two matrices, where c may be added at any time."""
+    """c + a b of two matrices. c may be added at any position of the sum."""
     (rows, inner), columns = a.shape, b.shape[1]
     left, right = (
         row("reshape")(x, shape=shape)
@@ -101,7 +101,7 @@ def _triangular_solve(
 
 
 def _order(pivots: Any, length: int) -> Any:
-    """The order of the rows after LAPACK's exchanges: of the stack's matrices one row each."""
+    """The order of the rows after LAPACK's exchanges: one row for each matrix of the stack."""
     flat = pivots.reshape(math.prod(pivots.shape[:-1]), pivots.shape[-1])
     found = np.tile(np.arange(length), (len(flat), 1))
     for order, swaps in zip(found, flat, strict=True):
@@ -118,8 +118,8 @@ def _packed(x: Any, pivots: Any) -> Any:
 
 
 def _factored(run: OfRun, x: Any, packed: Any, pivots: Any) -> Any:
-    """The factors of x that the run has packed. PyTorch factors the transpose where that lies in
-    memory as LAPACK wants it."""
+    """The factors of x that the run has packed. PyTorch factors the transpose if its memory layout
+    is LAPACK's."""
     lower = np.tril(packed, -1) + np.eye(packed.shape[-1])
     whole = _permutation(_order(pivots, packed.shape[-1])) @ lower @ np.triu(packed)
     return _packed(x if np.allclose(whole, run.args[0]) else transposed(x), pivots)
@@ -134,7 +134,7 @@ def _unpacked(packed: Any) -> tuple[Any, Any]:
 
 
 def _permutation(order: Any) -> Any:
-    """P of x = P L U."""
+    """P in x = P L U."""
     return np.swapaxes(np.eye(order.shape[-1])[order], -1, -2)
 
 
@@ -223,7 +223,7 @@ def _of_full_rank(x: Any) -> Any:
 
 
 def _lstsq(run: OfRun, a: Any, b: Any, rcond: Any = None, *, driver: str | None = None) -> Any:
-    """The solution; and the squares of what is left, where the run has them."""
+    """The solution x, and the squared norms of b - a x if the run has them."""
     if np.any(run.results[2] < min(a.shape[-2:])):
         raise TypeError("only least squares of full rank are supported")
     vector = b.ndim == a.ndim - 1

@@ -1,4 +1,4 @@
-"""ATen's operations that need no kernel, and those that are one row of the op table."""
+"""ATen's operations that need no kernel, and operations that equal one row of the op table."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ DATA_MOVEMENT = frozenset(
         *("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "lift"),
     ]
 )
-"""They take numbers to other places, and put zeros where none come to."""
+"""Operations that move numbers, and fill the remaining places with zeros."""
 
 EXACT_SELECTIONS = frozenset(
     ["neg", "abs", "amax", "amin", "max", "min", "maximum", "minimum", "where"]
 )
-"""They round nothing either, but are more than a change of places."""
+"""Other operations that do not round: they do more than move numbers."""
 
 ZEROS = frozenset(
     [
@@ -32,7 +32,7 @@ ZEROS = frozenset(
         *("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"),
     ]
 )
-"""They make arrays from nothing: constants, whose zeros no computation gave."""
+"""Operations that make constant arrays. No computation produced the zeros in them."""
 
 RANDOM = frozenset(
     [
@@ -53,7 +53,7 @@ RANDOM = frozenset(
         *("random_", "multinomial", "poisson", "binomial"),
     ]
 )
-"""They draw numbers, which are constants of the run."""
+"""Operations that draw random numbers, which are constants of the run."""
 
 CHOICES = frozenset(
     [
@@ -62,7 +62,7 @@ CHOICES = frozenset(
         *("is_nonzero", "_local_scalar_dense", "item", "isclose", "allclose"),
     ]
 )
-"""They give indices or masks, which are constants of the run."""
+"""Operations that return indices or masks, which are constants of the run."""
 
 SAME_NAME = (
     *("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sqrt", "rsqrt", "reciprocal"),
@@ -101,10 +101,11 @@ ROWS: dict[str, str] = {
     **{"mul": "multiply", "sub": "subtract", "div": "divide", "linalg_vector_norm": "norm"},
     "round": "round",
 }
-"""The row of the op table that a kernel is, where it takes its arrays in the same order."""
+"""Kernels that equal a row of the op table and take their arrays in the same order."""
 
 PERMUTED_ARGS: dict[str, tuple[str, tuple[int, ...]]] = {
     "rsub": ("subtract", (1, 0)),
     "masked_fill": ("where", (1, 2, 0)),
 }
-"""The row, and which of the kernel's arrays are its arguments, where the order is another."""
+"""Kernels that equal a row with another order of arguments: the row, and the kernel's argument for
+each of the row's."""

@@ -1,4 +1,4 @@
-"""Kernels of layers that normalise: each gives the mean and the scale that it took, too."""
+"""Kernels of layers that normalise. Each also returns the mean and the scale that it used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _layer_norm(x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
 
 
 def _along_channels(x: Any, ndim: int) -> Any:
-    """One number a channel, the second of so many axes."""
+    """One number for each channel, shaped for axis 1 of `ndim` axes."""
     return None if x is None else row("reshape")(x, shape=(-1, *(1,) * (ndim - 2)))
 
 

@@ -1,4 +1,4 @@
-"""Kernels that take the elements along some axes together, or put them in order."""
+"""Kernels that reduce the elements along some axes, or sort them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gradcheck_cli.engines.trace.exact_kernels import Kernel, OfRun, row
 
 
 def _axes(x: Any, dim: Any) -> Any:
-    """The axes of a row; a number has one axis, -1 or 0, which the table does not know."""
+    """The axes of a row. A number has one axis, -1 or 0, which the table does not know."""
     if dim is None or dim == [] or x.ndim == 0:
         return None
     return tuple(dim) if isinstance(dim, list) else dim
@@ -72,12 +72,12 @@ def _running_logsumexp(x: Any, dim: int) -> Any:
 
 
 def _running_extreme(name: str) -> Kernel:
-    """The extreme so far, and where it stood."""
+    """The extreme so far, and its position."""
     return lambda x, dim: (_as_before(row(name)(with_axis(x), axis=dim), x), None)
 
 
 def _extreme(name: str) -> Kernel:
-    """Of all elements; or along an axis, and where it stands there."""
+    """The extreme of all elements, or the extreme along an axis and its position."""
 
     def kernel(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
         y = row(name)(x, axis=_axes(x, dim), keepdims=keepdim)
@@ -90,8 +90,8 @@ def _extreme(name: str) -> Kernel:
 
 
 def _order(name: str, x: Any, dim: int, **how: Any) -> Any:
-    """Where elements stood along an axis, for a program that holds for other numbers, too; else
-    where they stood in the run."""
+    """The positions of sorted elements along an axis. They are symbolic if the program must hold
+    for other numbers too, and otherwise those of the run."""
     if not (exact.holds_elsewhere(x) and x.ndim):
         return None
     return row(name)(x, axis=dim, **how)
@@ -117,8 +117,8 @@ def _topk(x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = Tr
 
 
 def _ranked(x: Any, rank: int, dim: int, keepdim: bool) -> Any:
-    """The element of the rank, counted from 0, of those in order along an axis, and where it
-    stood."""
+    """The element of a rank, counted from 0, among the sorted elements along an axis, and its
+    position."""
 
     def at_rank(ordered: Any) -> Any:
         y = row("take")(ordered, np.array([rank]), axis=dim)
@@ -134,7 +134,7 @@ def _kthvalue(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
 
 
 def _median(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """The lower one of the two in the middle."""
+    """The lower of the two middle elements."""
     if dim is None:
         return _ranked(row("reshape")(x, shape=(-1,)), (x.size - 1) // 2, 0, False)[0]
     length = x.shape[dim] if x.ndim else 1
@@ -142,14 +142,14 @@ def _median(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 
 def _found_at(run: OfRun, x: Any, dim: int = -1, keepdim: bool = False) -> Any:
-    """The elements along an axis that the run chose, at the places that it gave."""
+    """The elements along an axis that the run chose, and their positions."""
     places = run.results[1] if keepdim or not x.ndim else np.expand_dims(run.results[1], dim)
     y = row("take_along_axis")(with_axis(x), np.atleast_1d(places), axis=dim)
     return (y if keepdim and x.ndim else row("squeeze")(y, axis=dim)), None
 
 
 def _safe_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
-    """Nothing where every number is -inf: a mask over all of a line."""
+    """The softmax, and 0 along a line on which every number is -inf, because a mask covers it."""
     masked = row("all")(row("equal")(x, -np.inf), axis=dim, keepdims=True)
     return exact.nothing_where(masked, row("softmax")(x, axis=dim))
 
@@ -159,12 +159,12 @@ def _distance(x: Any, y: Any, p: float, axis: int = -1) -> Any:
 
 
 def _distances(x: Any, y: Any, p: float, mode: Any = None) -> Any:
-    """Of every row of x from every row of y."""
+    """The distance of each row of x from each row of y."""
     return _distance(row("expand_dims")(x, axis=-2), row("expand_dims")(y, axis=-3), p)
 
 
 def _distances_inside(x: Any, p: float = 2) -> Any:
-    """Of every row from every later one."""
+    """The distance of each row from each later row."""
     first, second = np.triu_indices(x.shape[0], 1)
     return _distance(row("take")(x, first, axis=0), row("take")(x, second, axis=0), p)
 

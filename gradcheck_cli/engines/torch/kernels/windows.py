@@ -56,7 +56,7 @@ def _by_matrices(
     dilation: Sequence[int],
     output_padding: Sequence[int],
 ) -> Any:
-    """A transposed convolution over any number of axes: the elements that come to each place, times
+    """A transposed convolution over any number of axes: the elements that reach each place, times
     the weights."""
     sizes, kernel = x.shape[2:], weight.shape[2:]
     geometry = zip(sizes, kernel, stride, padding, dilation, output_padding, strict=True)
@@ -75,7 +75,7 @@ def _by_matrices(
 def _transposed(
     size: int, kernel: int, stride: int, padding: int, dilation: int, output_padding: int
 ) -> Windows:
-    """The element that comes to a place through each of the weights."""
+    """For each place and each weight, the element that reaches the place through the weight."""
     places = (size - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1
     windows = []
     for i in range(places):
@@ -91,7 +91,7 @@ def _per_axis(value: Sequence[int], spatial: int) -> list[int]:
 def _pool_starts(
     size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool
 ) -> list[int]:
-    """Where the windows begin. No window begins in the padding after the last element."""
+    """The start of each window. No window starts in the padding after the last element."""
     rest = size + 2 * padding - dilation * (kernel - 1) - 1
     places = (rest + (stride - 1 if ceil_mode else 0)) // stride + 1
     if ceil_mode and (places - 1) * stride >= size + padding:
@@ -108,7 +108,7 @@ def _max_pool(spatial: int) -> Kernel:
         dilation: Sequence[int] = (1,),
         ceil_mode: bool = False,
     ) -> Any:
-        """The maxima, and where they stand."""
+        """The maxima and their positions."""
         how = [
             _per_axis(v, spatial) for v in (kernel_size, stride or kernel_size, padding, dilation)
         ]
@@ -173,7 +173,7 @@ def _adaptive(spatial: int, reduce: str) -> Kernel:
 
 def _taken_at(spatial: int) -> Callable[..., Any]:
     def kernel(run: OfRun, x: Any, *how: Any) -> Any:
-        """The elements that the run chose, at the places that it gave."""
+        """The elements that the run chose, and their positions."""
         places = run.results[1]
         outer = x.shape[: x.ndim - spatial]
         flat = row("reshape")(x, shape=(*outer, -1))
