@@ -25,11 +25,15 @@ def _convolution(
 ) -> Any:
     if batch_group_count != 1 or not window_strides:
         raise TypeError("only convolutions over some axis, with one batch group, are supported")
-    x = row("transpose")(x, axes=tuple(dimension_numbers.lhs_spec))
-    weight = row("transpose")(weight, axes=tuple(dimension_numbers.rhs_spec))
+    x = _permuted(x, dimension_numbers.lhs_spec)
+    weight = _permuted(weight, dimension_numbers.rhs_spec)
     x = spread(x, lhs_dilation)
     y = convolution(x, weight, window_strides, padding, rhs_dilation, feature_group_count)
-    return row("transpose")(y, axes=tuple(np.argsort(dimension_numbers.out_spec).tolist()))
+    return _permuted(y, np.argsort(dimension_numbers.out_spec).tolist())
+
+
+def _permuted(x: Any, axes: Sequence[int]) -> Any:
+    return x if list(axes) == sorted(axes) else row("transpose")(x, axes=tuple(axes))
 
 
 def _reduce_window(reduce: str) -> Kernel:
