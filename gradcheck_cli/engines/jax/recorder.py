@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -311,8 +311,24 @@ def _is_foreign(primitive: Any) -> bool:
 
 def _results(primitive: Any, params: Mapping[str, Any], args: Sequence[Any]) -> list[Any]:
     with jax.enable_x64(True):  # a run in float64 is looked at when it is over
-        found = primitive.bind(*args, **params)
+        found = _call(primitive, params)(*args)
     return list(found) if primitive.multiple_results else [found]
+
+
+def _call(primitive: Any, params: Mapping[str, Any]) -> Callable[..., Any]:
+    """The primitive. One that is a loop in Python, as a gamma sampler is, would be traced and
+    compiled at every call: it is compiled once for each shape and dtype."""
+    given = tuple(params.items())
+    if all(isinstance(value, bool | int | float | str) for _, value in given):
+        inner = getattr(primitive.impl, "func", primitive.impl)  # of a partial
+        if inner.__name__ != "apply_primitive":
+            return _compiled(primitive, given)
+    return partial(primitive.bind, **params)
+
+
+@lru_cache(maxsize=64)
+def _compiled(primitive: Any, params: tuple[tuple[str, Any], ...]) -> Callable[..., Any]:
+    return jax.jit(partial(primitive.bind, **dict(params)))  # type: ignore[no-any-return]
 
 
 def _is_key(array: Any) -> bool:

@@ -54,6 +54,10 @@ def stated(x):
 
 def branch(x):
     return x * 2 if x[0] > 0 else x * 3
+
+
+def drawn(x):
+    return x * jax.random.gamma(jax.random.key(0), x)
 """
 
 
@@ -105,6 +109,18 @@ def test_another_point_compiles_nothing_and_another_captured_array_does(
     assert bool(compiled) == jit  # by itself JAX is handed the array; jax.jit compiles it in
     assert not np.allclose(first, other)
     np.testing.assert_array_equal(_look(bound("Recurrent", x, 0.5, jit=jit)), first)
+
+
+def test_a_sampler_that_is_a_loop_of_python_is_compiled_once(
+    bound: Callable[..., JaxSubject], compiled: list[str]
+) -> None:
+    """JAX itself traces and compiles it at every call, and a lift of it takes differences."""
+    (island,) = bound("drawn", np.array([0.5, 2.0]), jit=False).lift().islands
+    first = island.call(island.at)
+    compiled.clear()
+    assert not np.array_equal(island.call(island.at * 1.25), first)
+    np.testing.assert_array_equal(island.call(island.at), first)
+    assert compiled == []
 
 
 @pytest.mark.parametrize("name", ["jitted", "stated"])
