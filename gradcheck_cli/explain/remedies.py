@@ -58,6 +58,12 @@ REMEDIES = (
         "its torch.compile needs a C++ compiler, but there is none",
     ),
     Remedy(
+        "RuntimeError",
+        "Permission denied: ''",  # the name of the compiler
+        f"unset CXX. Where there is no compiler: {COMPILER.install}",
+        "its torch.compile needs a C++ compiler, but $CXX is empty",
+    ),
+    Remedy(
         "ValueError",
         "not supported as a gradient source",
         "a gradient is a dense tensor: return tf.sparse.to_dense(...) from the backward",

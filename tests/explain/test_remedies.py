@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 
 import jax
@@ -44,6 +45,16 @@ def test_a_compiler_that_a_layer_needs_and_that_is_missing_is_no_fault_of_the_la
         COMPILER.install,
     )
     assert lacking(InductorError(ValueError("a mistake in the layer"), None)) is None
+
+
+def test_an_empty_name_of_the_compiler_is_no_fault_of_the_layer() -> None:
+    """Inductor tries to run it, where make and gradcheck take it for none."""
+    with pytest.raises(PermissionError) as raised:
+        subprocess.run([""], check=False)
+    missing = lacking(InductorError(raised.value, None))
+    assert missing is not None
+    assert "$CXX is empty" in str(missing)
+    assert COMPILER.install in missing.detail
 
 
 def test_numpy_inside_a_layer_of_pytorch() -> None:
