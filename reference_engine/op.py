@@ -39,6 +39,7 @@ ELEMENTWISE = frozenset(
         "control",
         "exponential",
         "gamma",
+        "incomplete",
         "selection",
         "special",
         "trigonometric",

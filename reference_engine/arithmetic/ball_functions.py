@@ -17,6 +17,7 @@ from flint import acb, arb, ctx
 from reference_engine.arithmetic.arbs import NotInBalls, Objects, Undecided
 from reference_engine.arithmetic.arbs import precision as at_precision
 from reference_engine.arithmetic.ball_choices import note_tie
+from reference_engine.arithmetic.ball_parameters import INCOMPLETE
 
 
 def _each(function: Callable[..., Any], count: int = 1) -> Callable[..., Any]:
@@ -328,4 +329,5 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "bce_terms": _each(_bce_terms, 2),
     "logistic_terms": _each(lambda x, y: y * softplus(-x) + (1 - y) * softplus(x), 2),
     "kl_terms": _each(_kl_terms, 2),
+    **INCOMPLETE,
 }

@@ -11,7 +11,14 @@ import numpy as np
 
 from gradcheck_cli.engines.jax import matrices, networks
 from gradcheck_cli.engines.kit import compositions
-from gradcheck_cli.engines.kit.lowerings import Composed, Loss, Renamed, Table, same_names
+from gradcheck_cli.engines.kit.lowerings import (
+    Composed,
+    Loss,
+    Missing,
+    Renamed,
+    Table,
+    same_names,
+)
 from gradcheck_cli.engines.kit.signatures import (
     contracted,
     counted,
@@ -108,8 +115,8 @@ TABLE: Table = {
     **same_names(
         "scipy.special",
         """
-        i0 i0e i1 i1e xlog1py xlogy betaln digamma entr erf erfc erfcx erfinv log_ndtr logit ndtr
-        ndtri
+        i0 i0e i1 i1e xlog1py xlogy betaln digamma entr erf erfc erfcx erfinv gammainc gammaincc
+        log_ndtr logit ndtr ndtri
         """,
     ),
     # Activation functions
@@ -149,6 +156,9 @@ TABLE: Table = {
     # The logarithm of the gamma function, its derivatives, and that of the beta function
     "lgamma": "scipy.special.gammaln",
     "polygamma": leading("scipy.special.polygamma", "n"),
+    # Incomplete functions, and Hurwitz' zeta function
+    "betainc": Missing("jax.scipy.special.betainc has no derivative by a and b"),
+    "zeta": Missing("jax.scipy.special.zeta has no derivative by s"),
     # Taking arrays apart and putting them together
     "concatenate": listed("numpy.concatenate"),
     "getitem": Composed(compositions.getitem),

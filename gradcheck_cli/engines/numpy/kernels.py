@@ -49,7 +49,7 @@ SAME_NAME = (
     *("equal", "not_equal", "logical_and", "logical_or", "logical_not", "matmul", "where"),
     *("clip", "outer", "kron", "inv", "det", "cholesky", "matrix_power", "sinc", "digamma"),
     *("erf", "erfc", "erfcx", "erfinv", "ndtr", "log_ndtr", "ndtri", "xlogy", "xlog1py", "logit"),
-    *("entr", "i0", "i1", "i0e", "i1e"),
+    *("entr", "i0", "i1", "i0e", "i1e", "gammainc", "gammaincc", "betainc", "zeta"),
 )
 """Functions that are a row with its keywords."""
 

@@ -302,6 +302,7 @@ _SAME = {
     **{"Inv": "reciprocal", "Reciprocal": "reciprocal", "FloorMod": "remainder"},
     **{"Select": "where", "SelectV2": "where", "Round": "round", "FloorDiv": "floor_divide"},
     **{"BesselI0": "i0", "BesselI0e": "i0e", "BesselI1": "i1", "BesselI1e": "i1e"},
+    **{"Igamma": "gammainc", "Igammac": "gammaincc", "Betainc": "betainc", "Zeta": "zeta"},
 }
 
 ROWS: dict[str, str] = {

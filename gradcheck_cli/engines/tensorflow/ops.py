@@ -261,6 +261,13 @@ TABLE: Table = {
     # The logarithm of the gamma function, its derivatives, and that of the beta function
     "betaln": betaln,
     "polygamma": polygamma,
+    # Incomplete functions, and Hurwitz' zeta function
+    "gammainc": Missing("the derivative of tf.math.igamma by a has no derivative, and few digits"),
+    "gammaincc": Missing(
+        "the derivative of tf.math.igammac by a has no derivative, and few digits"
+    ),
+    "betainc": Missing("tf.math.betainc has no derivative by a and b"),
+    "zeta": Missing("tf.math.zeta has no derivative by s"),
     # Taking arrays apart and putting them together
     "concatenate": listed("concat"),
     "getitem": Composed(compositions.getitem),

@@ -15,6 +15,7 @@ from gradcheck_cli.engines.kit.lowerings import (
     Limited,
     Loss,
     Lowering,
+    Missing,
     Renamed,
     Table,
     same_names,
@@ -209,6 +210,11 @@ TABLE: Table = {
     "digamma": Limited("digamma", NINE_DIGITS, constants="float32"),
     "lgamma": Limited("lgamma", NINE_DIGITS, constants="float32"),
     "polygamma": Limited(leading("special.polygamma", "n"), NINE_DIGITS, constants="float32"),
+    # Incomplete functions, and Hurwitz' zeta function
+    "gammainc": Missing("torch.special.gammainc has no derivative by a"),
+    "gammaincc": Missing("torch.special.gammaincc has no derivative by a"),
+    "betainc": Missing("PyTorch has no incomplete beta function"),
+    "zeta": Missing("torch.special.zeta has no derivative by s"),
     # Taking arrays apart and putting them together
     "concatenate": listed("cat", "dim"),
     "getitem": shapes.getitem,

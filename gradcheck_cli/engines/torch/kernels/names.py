@@ -72,9 +72,10 @@ SAME_NAME = (
     *("relu", "square", "sinc", "i0", "logical_and", "logical_or", "logical_not", "matmul"),
     *("where", "remainder", "trace", "silu", "mish"),
 )
-_SPECIAL = "ndtr log_ndtr erfcx i0e i1 i1e ndtri xlog1py entr"
+_SPECIAL = "ndtr log_ndtr erfcx i0e i1 i1e ndtri xlog1py entr gammainc gammaincc zeta"
 RENAMED = {
     **{f"special_{name}": name for name in _SPECIAL.split()},
+    **{"igamma": "gammainc", "igammac": "gammaincc"},
     "neg": "negative",
     "pow": "power",
     "sgn": "sign",
