@@ -40,7 +40,7 @@ class LayerRecorder(JaxRecorder):
 
     def __init__(self) -> None:
         super().__init__()
-        self.annotations = Annotations(self.execution)
+        self.annotations = Annotations(self.execution, _row_of)
         self._places_of = Places(__name__)
         self._made: list[_Made] = []
         self._values: dict[tuple[int, int, tuple[int, ...]], int] = {}
@@ -136,7 +136,7 @@ def record(layer: Pure, captured: Mapping[str, Any], place: Span) -> Recording:
     recorder.annotate(walk.tags, known[:count])
     gradients = dict(zip(layer.wrt, known[count:], strict=True))
     starts = recorder.starts({**layer.leaves, **captured})
-    return as_recording(recorder.annotations, starts, gradients, known[:count], _row_of, place)
+    return as_recording(recorder.annotations, starts, gradients, known[:count], place)
 
 
 def record_forward(layer: Pure, place: Span) -> Recording:
@@ -146,7 +146,7 @@ def record_forward(layer: Pure, place: Span) -> Recording:
     outputs = [slot for slot in recorder.record(layer.call, layer.arrays) if slot is not None]
     recorder.annotate((), outputs)
     starts = recorder.starts(layer.leaves)
-    return as_recording(recorder.annotations, starts, {}, outputs, _row_of, place)
+    return as_recording(recorder.annotations, starts, {}, outputs, place)
 
 
 def _row_of(name: str) -> Row | None:

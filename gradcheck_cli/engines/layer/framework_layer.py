@@ -6,7 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +15,11 @@ from gradcheck_cli.domain.evaluation import Mode
 from gradcheck_cli.domain.layer import MANY, Leaf
 from gradcheck_cli.domain.records import replace
 from gradcheck_cli.engines.derivatives import Derivatives, Targets
+from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.subject import Call, Layout, Output, Stencils, SubjectRequest
+
+if TYPE_CHECKING:
+    from gradcheck_cli.engines.layer.recording import LayerRecorder
 
 VJP = Callable[[Sequence[Any]], list[Any]]
 """From one cotangent an output to one gradient a leaf; None for what has none."""
@@ -182,6 +186,10 @@ class FrameworkLayer(ABC):
         """Whether a backward pass that raised is worth another attempt, after another forward
         run."""
         return False
+
+    def recorder(self) -> LayerRecorder:
+        """Records operations of a pass. Raises Unsupported if the framework does not show them."""
+        raise Unsupported("its operations cannot be recorded")
 
     def evaluated(
         self, what: str, names: tuple[str, ...], function: Callable[..., Any]

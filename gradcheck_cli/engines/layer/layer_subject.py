@@ -509,10 +509,19 @@ class LayerSubject(FrameworkLayer, Subject):
         """A row of cotangents in which every output counts."""
         return np.ones(output_size(self))
 
+    def record(self, row: Array) -> Recording:
+        from gradcheck_cli.engines.layer.recording import record
+
+        recorder = self.recorder()
+        with self.passes(row) as passes:
+            return record(recorder, passes, self.request.implementation.span)
+
     def record_forward(self) -> Recording:
-        """One forward pass, operation by operation. Raises Unsupported if the framework does not
-        show operations, and `recording.TooLarge`."""
-        raise Unsupported("its operations cannot be recorded")
+        from gradcheck_cli.engines.layer.recording import record
+
+        recorder = self.recorder()
+        with self.forward_pass() as forward:
+            return record(recorder, forward, self.request.implementation.span)
 
     def lift(self) -> Lifted:
         from gradcheck_cli.engines.layer.lifting import lifted

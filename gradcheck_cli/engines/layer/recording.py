@@ -28,10 +28,19 @@ class TooLarge(EngineFault):
     """The run is too large to record. The message says what the limit is."""
 
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the op table for an operation: `name`, with the arrays `order` as its arguments."""
+
+    name: str
+    order: tuple[int, ...] | None = None
+
+
 @dataclass(slots=True)
 class Annotations:
     """What a recorder knows of a run beside the execution itself.
 
+    row_of   from the recorder's name of an operation to its row
     forward  the steps that the user's code ran, a stated backward included, as places in the list
     stated   those of them that ran in the backward pass
     owners   of the other steps, the slot whose derivative they compute
@@ -39,6 +48,7 @@ class Annotations:
     """
 
     execution: Execution
+    row_of: Callable[[str], Row | None]
     forward: list[Step] = field(default_factory=list)
     stated: set[int] = field(default_factory=set)  # places in `forward`
     owners: list[tuple[Step, int]] = field(default_factory=list)
@@ -98,25 +108,15 @@ class Recording:
         return Trace(values, bars)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A row of the op table for an operation: `name`, with the arrays `order` as its arguments."""
-
-    name: str
-    order: tuple[int, ...] | None = None
-
-
 def as_recording(
     annotations: Annotations,
     leaves: Mapping[str, int],
     gradients: Mapping[str, int | None],
     outputs: Sequence[int],
-    row_of: Callable[[str], Row | None],
     place: Span,
 ) -> Recording:
-    """The run as a program. `leaves`, `gradients` and `outputs` have slots. `row_of` maps the
-    recorder's name of an operation to its row. `place` is used for operations without a place in a
-    file."""
+    """The run as a program. `leaves`, `gradients` and `outputs` have slots. `place` is used for
+    operations without a place in a file."""
     made = _Making(annotations, place)
     for name, slot in leaves.items():
         made.add(slot, Node(INPUT, (), {}, place, name, name=name, shape=made.shape(slot)))
@@ -124,7 +124,7 @@ def as_recording(
     stated: set[int] = set()
     for index, step in enumerate(annotations.forward):
         first = len(made.nodes)
-        made.step(step, row_of(step.name))
+        made.step(step, annotations.row_of(step.name))
         if index in annotations.stated:
             stated.update(range(first, len(made.nodes)))
     for step, slot in annotations.owners:
@@ -171,29 +171,19 @@ class LayerRecorder(Protocol):
         ...
 
 
-def record(
-    recorder: LayerRecorder, passes: Passes, row_of: Callable[[str], Row | None], place: Span
-) -> Recording:
-    """Records one forward and one backward pass. Raises TooLarge, and what the user's code
-    raises."""
+def record(recorder: LayerRecorder, passes: Passes | ForwardPass, place: Span) -> Recording:
+    """Records one forward pass and, of `Passes`, one backward pass. Raises TooLarge, and what the
+    user's code raises."""
+    gradients: dict[str, int | None] = {}
     with recorder.recording():
         leaves = recorder.leaves(passes.leaves)
         made = [recorder.output(array) for array in passes.call()]
-        recorder.derive()
-        bars = [None if grad is None else recorder.slot_of(grad) for grad in passes.pull()]
+        if isinstance(passes, Passes):
+            recorder.derive()
+            for name, grad in zip(passes.wrt, passes.pull(), strict=True):
+                gradients[name] = None if grad is None else recorder.slot_of(grad)
     recorder.finish()
-    gradients = dict(zip(passes.wrt, bars, strict=True))
-    return as_recording(recorder.annotations, leaves, gradients, made, row_of, place)
-
-
-def record_forward(
-    recorder: LayerRecorder, forward: ForwardPass, row_of: Callable[[str], Row | None], place: Span
-) -> Recording:
-    """Records one forward pass. Raises TooLarge, and what the user's code raises."""
-    with recorder.recording():
-        leaves = recorder.leaves(forward.leaves)
-        made = [recorder.output(array) for array in forward.call()]
-    return as_recording(recorder.annotations, leaves, {}, made, row_of, place)
+    return as_recording(recorder.annotations, leaves, gradients, made, place)
 
 
 class _Making:

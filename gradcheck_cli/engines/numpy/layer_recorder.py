@@ -8,7 +8,7 @@ from typing import Any
 from gradcheck_cli.domain.place import Span
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.layer.recording import Recording, as_recording
-from gradcheck_cli.engines.numpy.recorder import NumpyRecorder, row_of
+from gradcheck_cli.engines.numpy.recorder import NumpyRecorder
 
 Arrays = Mapping[str, Any]
 Forward = Callable[[Arrays], list[Any]]
@@ -33,4 +33,4 @@ def record(
     made = [slot for slot in outputs if slot is not None]
     if backward is None and len(made) < len(outputs):
         raise Unsupported("its operations cannot be recorded")
-    return as_recording(recorder.annotations, slots, gradients, made, row_of, place)
+    return as_recording(recorder.annotations, slots, gradients, made, place)

@@ -119,7 +119,7 @@ class NumpyRecorder:
 
     def __init__(self) -> None:
         self.execution = Execution(Arrays())
-        self.annotations = Annotations(self.execution)
+        self.annotations = Annotations(self.execution, row_of)
         self.backward = False
         self._places = Places(__name__)
         self._writes: list[

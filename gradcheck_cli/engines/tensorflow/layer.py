@@ -52,7 +52,7 @@ from gradcheck_cli.engines.tensorflow.variables import found_in, is_keras_layer,
 
 if TYPE_CHECKING:
     from gradcheck_cli.domain.evaluation import Mode
-    from gradcheck_cli.engines.layer.recording import Recording
+    from gradcheck_cli.engines.layer.recording import LayerRecorder
     from gradcheck_cli.engines.tensorflow.unsimplified import Elsewhere
 
 R = TypeVar("R")
@@ -404,20 +404,10 @@ class TensorFlowSubject(LayerSubject):
 
     # What is inside
 
-    def record(self, row: Array) -> Recording:
-        from gradcheck_cli.engines.layer.recording import record
-        from gradcheck_cli.engines.tensorflow.layer_recorder import LayerRecorder, row_of
+    def recorder(self) -> LayerRecorder:
+        from gradcheck_cli.engines.tensorflow.layer_recorder import TensorFlowLayerRecorder
 
-        with self.passes(row) as passes:
-            return record(LayerRecorder(), passes, row_of, self.request.implementation.span)
-
-    def record_forward(self) -> Recording:
-        from gradcheck_cli.engines.layer.recording import record_forward
-        from gradcheck_cli.engines.tensorflow.layer_recorder import LayerRecorder, row_of
-
-        with self.forward_pass() as forward:
-            span = self.request.implementation.span
-            return record_forward(LayerRecorder(), forward, row_of, span)
+        return TensorFlowLayerRecorder()
 
     def casts(self) -> Sequence[Cast]:
         from gradcheck_cli.engines.tensorflow.casts import watched

@@ -23,12 +23,12 @@ _READ = "ReadVariableOp"
 _KEEPING = ("Reshape", "Identity", "Cast", "Sum")  # every element in its place, in the same shape
 
 
-class LayerRecorder(TensorFlowRecorder):
+class TensorFlowLayerRecorder(TensorFlowRecorder):
     """Writes down a user's code. A step's `node` is its number among the steps of that code."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.annotations = Annotations(self.execution)
+        self.annotations = Annotations(self.execution, row_of)
         self._places_of = Places(__name__, TensorFlowRecorder.__module__)
         self._variables: dict[int, int] = {}  # a variable's handle -> the slot of its value
         self._derived: list[Step] = []

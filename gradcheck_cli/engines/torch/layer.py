@@ -29,7 +29,7 @@ from gradcheck_cli.engines.layer.framework_layer import VJP, WrittenNames
 from gradcheck_cli.engines.layer.isolation import knowledge_of
 from gradcheck_cli.engines.layer.layer_subject import LayerSubject
 from gradcheck_cli.engines.layer.loading import constructed, load_layer, not_callable
-from gradcheck_cli.engines.layer.recording import Recording
+from gradcheck_cli.engines.layer.recording import LayerRecorder, Recording
 from gradcheck_cli.engines.layer.results import WHOLE, MissingOutput, Results, opened
 from gradcheck_cli.engines.layer.reused_subjects import leave
 from gradcheck_cli.engines.layer.subject import (
@@ -600,12 +600,10 @@ class TorchSubject(LayerSubject):
 
         return call
 
-    def record(self, row: Array) -> Recording:
-        from gradcheck_cli.engines.layer.recording import record
-        from gradcheck_cli.engines.torch.layer_recorder import LayerRecorder, row_of
+    def recorder(self) -> LayerRecorder:
+        from gradcheck_cli.engines.torch.layer_recorder import TorchLayerRecorder
 
-        with self.passes(row) as passes:
-            return record(LayerRecorder(), passes, row_of, self.request.implementation.span)
+        return TorchLayerRecorder()
 
     def record_forward(self) -> Recording:
         from gradcheck_cli.engines.torch.layer_recorder import record_forward

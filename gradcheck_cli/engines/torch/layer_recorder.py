@@ -18,9 +18,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 from gradcheck_cli.domain.place import Span
-from gradcheck_cli.engines.layer import recording
 from gradcheck_cli.engines.layer.custom import ForwardPass
-from gradcheck_cli.engines.layer.recording import Annotations, Recording, Row
+from gradcheck_cli.engines.layer.recording import Annotations, Recording, Row, record
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.torch.calls import Call, tensors
 from gradcheck_cli.engines.torch.compositions import unfused
@@ -36,12 +35,12 @@ from gradcheck_cli.engines.trace.exact_kernels import elementwise
 _GIVES = "gradcheck slots"  # in the metadata of autograd's nodes: number of the output -> slot
 
 
-class LayerRecorder(TorchRecorder):
+class TorchLayerRecorder(TorchRecorder):
     """Records a user's code, including code of the user that runs in the backward pass."""
 
     def __init__(self, composed: bool = False) -> None:
         super().__init__(composed)
-        self.annotations = Annotations(self.execution)
+        self.annotations = Annotations(self.execution, row_of)
         self._places_of = Places(__name__, TorchRecorder.__module__)
         self._functions: list[Any] = []  # kept alive for their metadata
 
@@ -142,9 +141,9 @@ class LayerRecorder(TorchRecorder):
 
 def record_forward(forward: ForwardPass, place: Span) -> Recording:
     """Record one forward pass, in operations that have rows as far as possible."""
-    recorder = LayerRecorder(composed=True)
+    recorder = TorchLayerRecorder(composed=True)
     with unfused(), recorder.functions():
-        return recording.record_forward(recorder, forward, row_of, place)
+        return record(recorder, forward, place)
 
 
 def row_of(name: str) -> Row | None:
