@@ -1,7 +1,7 @@
-"""The gradients of a layer of JAX without its bounds: its equations are evaluated one by one.
+"""The gradients of a JAX layer without its bounds, found by evaluating its equations one by one.
 
-Short loops run turn by turn, and the forward of a custom_vjp stands for it. Equations of branches
-and of a custom_jvp are not looked into.
+Short loops run turn by turn, and a custom_vjp runs its forward. Equations inside branches and
+inside a custom_jvp are not examined.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from gradcheck_cli.engines.layer.custom import UnclippedGradients
 from gradcheck_cli.engines.layer.source_lines import Places
 
 OPENED = (*CALLS, CUSTOM_VJP)
-"""Primitives whose equations are looked into."""
+"""Primitives whose inner equations are examined."""
 
-MOST_TURNS = 64  # of a loop: JAX takes some milliseconds to differentiate an equation of a turn
+MOST_TURNS = 64  # of a loop: JAX takes milliseconds to differentiate one equation in one turn
 
 
 class _Numbered(Walk):
-    """Numbers the equations, those of a loop alike in each turn; `bounds` sees all of them, or else
-    the bound `opened_bound` is lifted."""
+    """Numbers the equations; those of a loop have the same numbers in each turn. Shows every
+    equation to `bounds`, or skips the bound `opened_bound`."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class _Numbered(Walk):
 
     @property
     def may_find(self) -> bool:
-        """Whether there is anything of the kind in the layer."""
+        """Whether the layer has any operation that bounds and any that has a pole."""
         words = set(map(word_of, _names(self._closed)))
         return not words.isdisjoint(BOUNDS) and not words.isdisjoint(POLES)
 
@@ -79,7 +79,7 @@ class _Numbered(Walk):
         )
 
     def _handed_on(self, args: Sequence[Any], result: Any) -> Any:
-        """The result, which moves where an argument does, after the bounds of these."""
+        """The result, marked as depending on the bounds that its arguments depend on."""
         after = None if self._bounds is None else self._bounds.before(args)
         if self._bounds is not None and after is not None:
             self._bounds.follow([result], after)
@@ -87,8 +87,8 @@ class _Numbered(Walk):
 
 
 def unclipped_gradients(layer: Pure, rows: Sequence[list[Any]]) -> list[UnclippedGradients]:
-    """The gradients with each bound lifted that stands by a pole; `rows` has the cotangents of each
-    backward pass."""
+    """The gradients without each bound that keeps a number from a pole. `rows` has the cotangents
+    of each backward pass."""
     bounds = Bounds(lambda x: (id(x),), lambda x: np.asarray(x, np.float64))
     seen = _Numbered(layer.call, layer.arrays, bounds)
     if not seen.may_find:
@@ -122,5 +122,5 @@ def _names(closed: core.ClosedJaxpr) -> list[str]:
 
 
 def _is_short(equation: Any) -> bool:
-    """Whether it is a loop that runs turn by turn."""
+    """Whether the equation is a loop that runs turn by turn."""
     return bool(equation.primitive.name == "scan" and 0 < equation.params["length"] <= MOST_TURNS)

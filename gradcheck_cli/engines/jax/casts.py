@@ -1,7 +1,7 @@
-"""Casts to narrower dtypes in a layer of JAX: where they are, and the layer without them.
+"""Casts to narrower dtypes in a JAX layer: where they are, and the layer without them.
 
-A jaxpr says of every number which dtype it has. That of a derivative has the stated rules applied
-already, so that it can be evaluated in float64 from end to end.
+A jaxpr gives the dtype of every number. Custom rules are already applied in the jaxpr of a
+derivative, so it can be evaluated in float64 from end to end.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _ROUNDING = "reduce_precision"  # to any format, in the same dtype
 
 
 class Uncast:
-    """A function of arrays of float64, evaluated without what it casts to narrower dtypes. Traced
-    once: arrays of later calls are like those of the first."""
+    """A function of float64 arrays, evaluated without its casts to narrower dtypes. It is traced
+    once, so all calls must have arrays of the same shapes."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -42,7 +42,8 @@ class Uncast:
 
 
 def watch(layer: Pure, casts: Watch, uncast: bool) -> None:
-    """The casts of a forward and a backward pass. `uncast`: it is evaluated without them."""
+    """Record in `casts` the casts of a forward and a backward pass. With `uncast`, the layer runs
+    without its casts."""
 
     def gradients(*arrays: Any) -> Any:
         return layer.at(arrays).vjp()[1](layer.bars)
@@ -58,7 +59,7 @@ def watch(layer: Pure, casts: Watch, uncast: bool) -> None:
 
 
 class _Watching:
-    """Follows the numbers that depend on what is differentiated: these have a history."""
+    """Follows the numbers that depend on differentiated leaves. These numbers have a history."""
 
     def __init__(self, casts: Watch) -> None:
         self._casts = casts
@@ -67,7 +68,7 @@ class _Watching:
     def follow(
         self, closed: Any, followed: Sequence[History | None], around: Place | None
     ) -> list[History | None]:
-        """The histories of the results, where the arguments have those that are `followed`."""
+        """The histories of the results, for arguments with the histories `followed`."""
         jaxpr = closed.jaxpr
         known = dict(zip(jaxpr.invars, followed, strict=True))
 
@@ -95,8 +96,8 @@ class _Watching:
     def _results(
         self, equation: Any, followed: Sequence[History | None], place: Place | None
     ) -> list[History]:
-        """What the results of an equation have behind them. Loops may hand on what depends to any
-        of their numbers."""
+        """The histories of the results of an equation. In a loop, every number may depend on every
+        other."""
         given = _joined(followed)
         parts = LOOPS.get(equation.primitive.name)
         if parts is None:
@@ -111,7 +112,8 @@ class _Watching:
 
 
 def _rounded_to(equation: Any) -> str | None:
-    """The dtype whose digits are left by an explicit rounding: the next one that has no fewer."""
+    """The dtype to which an explicit rounding corresponds: the narrowest that keeps all its bits.
+    None for other equations."""
     if equation.primitive.name != _ROUNDING:
         return None
     bits = 1 + equation.params["mantissa_bits"]
@@ -128,5 +130,5 @@ def _is_floating(atom: Any) -> bool:
 
 
 def _name(atom: Any) -> str:
-    """Complex numbers have the digits of their parts."""
+    """The dtype of an array; for complex numbers, the dtype of their parts."""
     return parts_of(str(atom.aval.dtype.name))

@@ -1,5 +1,5 @@
-"""The `jax.custom_vjp`s and `jax.custom_jvp`s that a layer of JAX calls, each with what it was
-given."""
+"""The `jax.custom_vjp`s and `jax.custom_jvp`s that a JAX layer calls, with the arguments of each
+call."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from gradcheck_cli.engines.layer.custom import CustomCall, IsolatedCall
 from gradcheck_cli.engines.layer.source_lines import Places, calling
 from gradcheck_cli.engines.temporarily import temporarily
 
-# that are looked at; a layer that calls one function in a long loop has more. Where that is a scan,
-# JAX compiles a slice for every turn.
+# The calls that are examined. A function in a long loop is called more often; in a scan, JAX
+# compiles a slice for every turn.
 MOST_CALLS = 64
 
 _CUT = "stop_gradient"
@@ -35,13 +35,13 @@ _KINDS = (jax.custom_vjp, jax.custom_jvp)
 
 
 class _Enough(Exception):
-    """There have been as many calls as are looked at."""
+    """Raised after the largest number of calls that are examined."""
 
 
 @dataclass(slots=True)
 class _Call:
-    """`values` are the arguments one by one as they were, `names` what they are called, `through`
-    the leaves of the layer that each depends on."""
+    """A call of a custom function. `values` are its flattened arguments and `names` their names;
+    `through` has the leaves of the layer that each depends on."""
 
     function: Any
     args: tuple[Any, ...]
@@ -59,9 +59,9 @@ class _Call:
 
 
 def custom_calls(layer: Pure) -> list[CustomCall]:
-    """The calls of users' functions on which the outputs may depend, in order. Each leaf is
-    followed in a run of its own, in which nothing is compiled, so that every call has its numbers;
-    none is made where nothing is called at all."""
+    """The calls of users' functions that the outputs may depend on, in order. Each leaf is followed
+    in a run of its own without compilation, so that every call has its numbers. If the layer calls
+    no custom function, it does not run."""
     calls: list[_Call] = []
     program = jax.make_jaxpr(layer.call)(*layer.arrays)
     if not any(one.primitive.name in (CUSTOM_JVP, CUSTOM_VJP) for one in equations(program)):
@@ -84,8 +84,8 @@ def custom_calls(layer: Pure) -> list[CustomCall]:
 
 @contextmanager
 def _watched(calls: list[_Call]) -> Iterator[None]:
-    """Every call is written down meanwhile, but not those of libraries, and not those that another
-    one makes: its own derivative is stated."""
+    """Record every call inside the block, except calls by libraries and calls inside another call,
+    whose derivative is given by the outer one's rule."""
     places = Places(__name__)
     before = {kind: kind.__call__ for kind in _KINDS}
     depth = 0
@@ -115,7 +115,7 @@ def _method(watched: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _open(call: _Call, leaf: str) -> None:
-    """The arguments with their numbers, in a run that follows `leaf`."""
+    """Add the arguments with their numbers, from a run that follows `leaf`."""
     parameters = list(inspect.signature(call.function.fun).parameters)
     flat, _ = jax.tree_util.tree_flatten_with_path((call.args, call.kwargs))
     for (_, which, *rest), value in flat:
@@ -132,15 +132,15 @@ def _open(call: _Call, leaf: str) -> None:
 
 
 def _depends(value: Any) -> bool:
-    """Whether it is differentiated."""
+    """Whether the value is being differentiated."""
     if hasattr(value, "batch_dim"):
         return _depends(value.val)
     return isinstance(value, jax.core.Tracer)
 
 
 def _numbers(value: Any) -> Any:
-    """What stands behind a value that is being differentiated; the first one of those that are
-    mapped over at once. None where there are no numbers."""
+    """The numbers of a value that is being differentiated; under `jax.vmap`, those of the first
+    entry. None if the value has no numbers."""
     if hasattr(value, "batch_dim"):  # a tracer of jax.vmap
         numbers, axis = _numbers(value.val), value.batch_dim
         return numbers if numbers is None or axis is None else numbers[(slice(None),) * axis + (0,)]
@@ -150,8 +150,8 @@ def _numbers(value: Any) -> Any:
 
 
 def _described(call: _Call) -> CustomCall | None:
-    """None where some of its numbers are not known: it is called by code that JAX maps or compiles
-    in any case."""
+    """The call, or None if some of its numbers are unknown, because code that JAX always maps or
+    compiles makes the call."""
     if any(value is None for value in call.values):
         return None
     apart = call.function.nondiff_argnums
@@ -172,7 +172,7 @@ def _described(call: _Call) -> CustomCall | None:
         complex_values=frozenset(names[p] for p in places if is_complex(call.values[p])),
         moving=tuple(names[place] for place in places if call.through[place]),
         reaches=frozenset[str]().union(*(call.through[place] for place in places)),
-        # a rule of forward mode gives the value and then the tangent
+        # a jvp rule returns the value and then the tangent
         positions={names[p]: rank[call.indices[p]] if reverse else 1 for p in places},
         backward=stated,
         jvp=None if reverse else stated,
@@ -183,7 +183,7 @@ def _described(call: _Call) -> CustomCall | None:
 
 
 def _stops(function: Any) -> dict[Mode, Place | None]:
-    """Where a `jax.custom_vjp` stops a gradient: of what it saves, or in its backward. A
+    """Where a `jax.custom_vjp` stops a gradient, in its forward rule or its backward. A
     `jax.custom_jvp` has one rule for both modes."""
     if isinstance(function, jax.custom_vjp):
         return {"reverse": calling(function.fwd, _CUT) or calling(function.bwd, _CUT)}
@@ -195,7 +195,7 @@ def _name_of(function: Any) -> str:
 
 
 def is_floating(value: Any) -> bool:
-    """Whether it is an array of floating or complex numbers."""
+    """Whether the value is an array of floating or complex numbers."""
     dtype = getattr(value, "dtype", None)
     return dtype is not None and bool(jax.numpy.issubdtype(dtype, jax.numpy.inexact))
 

@@ -1,5 +1,5 @@
-"""What a spec declares as meant in a layer of JAX (`layer.declared`): its equations run one by one,
-those that stop gradients and those of custom gradients as they are declared."""
+"""What a spec declares as intended in a JAX layer (`layer.declared`). The equations run one by one;
+those that stop gradients or have custom gradients run as declared."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from gradcheck_cli.engines.tracebacks import LIBRARIES
 
 
 class DeclaredRun:
-    """Evaluates jaxprs in which what is declared goes through `declared`; loops and branches as the
-    numbers say."""
+    """Evaluates jaxprs, with declared equations sent to `declared`. Loops and branches follow the
+    numbers."""
 
     def __init__(self, declared: Declared) -> None:
         self._declared = declared
@@ -119,7 +119,7 @@ def _lines(equation: Any) -> list[tuple[str, int]]:
 
 
 def _pull(equation: Any, args: list[Any], places: list[int], floating: list[int]) -> Pull:
-    """Backward passes of this call alone, as its derivative is stated."""
+    """The vjp of this call alone, by its own rule."""
 
     def alone(*arrays: Any) -> list[Any]:
         filled = list(args)
@@ -130,7 +130,7 @@ def _pull(equation: Any, args: list[Any], places: list[int], floating: list[int]
 
     def pull(row: Array) -> list[Array | None]:
         results, back = jax.vjp(alone, *[args[i] for i in places])
-        # conj: what JAX calls a cotangent of complex numbers
+        # conj: JAX's convention for cotangents of complex numbers
         cotangents = [y_bar.conj() for y_bar in _arrays(row, results)]
         return [in_parts(g.conj()) for g in back(cotangents)]
 
@@ -138,13 +138,13 @@ def _pull(equation: Any, args: list[Any], places: list[int], floating: list[int]
 
 
 def _source(text: str | None) -> tuple[str, int] | None:
-    """The file and the line of a function, as JAX writes them ("f at layers.py:3")."""
+    """The file and line of a function, read from JAX's form "f at layers.py:3"."""
     path, _, line = (text or "").partition(" at ")[2].rpartition(":")
     return (os.path.abspath(path), int(line)) if path and line.isdigit() else None
 
 
 def _names(about: Any, source: tuple[str, int] | None, count: int, constants: int) -> list[str]:
-    """What the function calls its arguments; JAX forgets it where it maps over them."""
+    """The function's names for its arguments. JAX loses them when it maps over the function."""
     known = about.arg_names
     if known is None and source is not None:
         known = _parameters(*source, about.func_name)
@@ -171,7 +171,7 @@ def _parameters(path: str, line: int, name: str) -> tuple[str, ...]:
 
 
 def _arrays(flat: Array, likes: Sequence[Any]) -> list[Any]:
-    """The numbers as arrays like these."""
+    """The numbers as arrays of the same shapes and dtypes as `likes`."""
     return [
         jax.numpy.asarray(joined(part) if is_complex(like) else part, like.dtype)
         for part, like in separate(flat, likes, is_complex)

@@ -1,4 +1,4 @@
-"""Where a layer of JAX stops gradients, and what they are if it does not."""
+"""Where a JAX layer stops gradients, and what the gradients would be otherwise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradcheck_cli.engines.layer.source_lines import Places
 
 
 def uncut(layer: Pure) -> list[GradientBarrier]:
-    """The gradients with each stop let through."""
+    """The gradients with each stop let through in turn."""
     places = Places(__name__)
     seen = Walk(layer.call, layer.arrays, places)
     jax.eval_shape(seen, *layer.arrays)

@@ -1,4 +1,4 @@
-"""JAX: `jax.vjp` for reverse mode, `jax.jvp` for forward mode; uncompiled, or compiled."""
+"""JAX: `jax.vjp` for reverse mode and `jax.jvp` for forward mode, with or without compilation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class JaxEngine(LoweredEngine):
-    """JAX, on the CPU or on a GPU, one operation after the other, as it runs outside `jax.jit`."""
+    """JAX on the CPU or on a GPU. Operations run one after the other, as outside `jax.jit`."""
 
     capabilities = Capabilities(
         name="jax",
@@ -46,12 +46,12 @@ class JaxEngine(LoweredEngine):
     )
 
     def load(self) -> str:
-        # looking for other devices takes time, and JAX computes on the first that it is given
+        # Searching for other devices takes time, and JAX computes on the first one.
         kind = self.placement.kind
         os.environ["JAX_PLATFORMS"] = kind if kind == "cpu" else f"{kind},cpu"
         import jax
 
-        # Without it JAX makes float32 of every float64, silently. This process is the worker's.
+        # Otherwise JAX silently converts float64 to float32. This process is the worker's.
         jax.config.update("jax_enable_x64", True)
         keep_compiled(jax)
         share_contexts()
@@ -68,8 +68,8 @@ class JaxEngine(LoweredEngine):
         return left or JaxSubject(request, compiled=False)
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
-        """Forward mode through a `jax.custom_vjp` is an error in JAX; through its derivative it is
-        not."""
+        """Why forward mode is impossible, or None. JAX raises for forward mode through a
+        `jax.custom_vjp`, but not through its derivative."""
         if modes_in(mode)[-1] != "forward":  # the inner one
             return None
         for custom in custom_gradients(program):

@@ -1,8 +1,8 @@
-"""Functions of JAX that are requested often: traced, and evaluated one equation after the other.
+"""Traced JAX functions for repeated calls, evaluated one equation after the other.
 
-Python takes many times as long to make a derivative of JAX as its numbers take, and makes the same
-one for every step of a training, every column and every point. Its equations are what JAX runs
-outside of `jax.jit`, each dispatched by itself, so that the numbers are the same to the last bit.
+Python takes many times as long to build a derivative in JAX as the arithmetic takes, and builds the
+same one for every training step, column and point. The traced equations are what JAX runs outside
+`jax.jit`, each dispatched separately, so the numbers are equal to the last bit.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from jax.extend import core
 from gradcheck_cli.engines.jax.startup import EQUATIONS, whole_calls
 from gradcheck_cli.engines.kit.startup import replaces
 
-# A function with a custom derivative that is not differentiated is traced whole, and not as it is
-# called: what it calls that is compiled as one would be taken apart.
+# If a function with a custom derivative is not differentiated, tracing would expand the compiled
+# functions that it calls.
 _OTHERWISE = {"custom_jvp_call", "custom_vjp_call"}
 
-# To trace takes as long as two runs of a small `jax.vjp`, and as eight of a `jax.jvp`. What is
-# requested no more than twice as often is run as it is, or a fix, which is tried at nine points,
-# would be traced for the last of them; nothing takes much more than twice what it might.
+# Tracing takes as long as two runs of a small `jax.vjp`, or eight of a `jax.jvp`. A function is
+# traced only after twice as many runs: a fix, which is tried at nine points, would otherwise be
+# traced for the last of them. The total is then at most about twice the best possible.
 _RUNS = 16
 
 _Evaluated = tuple[Callable[..., list[Any]], Any]
-"""The equations, and how their results are arranged."""
+"""The equations, and the tree structure of their results."""
 
 
 class Equations:
-    """What was traced, for arrays of some shapes and dtypes."""
+    """Traced functions, by the shapes and dtypes of their arrays."""
 
     def __init__(self) -> None:
         self._met: Counter[Hashable] = Counter()
@@ -43,11 +43,11 @@ class Equations:
     def __call__(
         self, code: Hashable, what: Hashable, function: Callable[..., Any], *args: Any
     ) -> Any:
-        """What `function` gives for its arguments, which hold arrays alone. It does the same
-        wherever `code` and `what` are equal.
+        """Evaluate `function` at its arguments, which contain only arrays. Calls with equal `code`
+        and `what` must do the same.
 
-        Raises what the function raises: it is called itself where it cannot be traced, or where an
-        operation has no kernel, and then says where.
+        Raises what the function raises. If tracing fails, or an operation has no kernel, the
+        function itself is called, and its error shows where.
         """
         if self._used and code not in self._plain:
             try:
@@ -69,12 +69,13 @@ class Equations:
 
 
 def _array(result: Any) -> Any:
-    """A constant among the results is a number."""
+    """A result as an array of JAX; constants are plain numbers."""
     return result if isinstance(result, jax.Array) else jax.device_put(np.asarray(result))
 
 
 def _trace(function: Callable[..., Any], args: Any) -> _Evaluated:
-    """Raises what the function raises, and ValueError for what is not the same in equations."""
+    """The equations of a function. Raises what the function raises, and ValueError if its equations
+    would compute something else."""
     with whole_calls() as outermost:
 
         def traced(*tracers: Any) -> Any:

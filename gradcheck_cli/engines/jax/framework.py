@@ -1,4 +1,4 @@
-"""JAX in one dtype: arrays, and derivatives of functions of them, traced or compiled."""
+"""JAX in one dtype: arrays, and derivatives of functions of arrays, traced or compiled."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 
 Used = tuple[int, ...]
-"""The targets that have a cotangent, by their indices."""
+"""The indices of the targets that have a cotangent."""
 
 
 class JaxVJP:
-    """The vjp of some targets of a function, without the others: nothing of those runs, whose zeros
+    """The vjp of some targets of a function. The other targets do not run: their zero cotangents
     would become nan next to an infinity."""
 
     def __init__(self, fw: Jax, function: Function, sources: Sequence[Any]) -> None:
@@ -47,7 +47,7 @@ class JaxVJP:
         self._seen: dict[int, Any] = {}
 
     def run(self, used: Used | None) -> Targets:
-        """The targets and the rest; JAX's vjp of the used targets (None: all) is kept."""
+        """The targets and the rest. Keeps JAX's vjp of the used targets (None: all)."""
         targets, rest, back = self.linearized(used)
         used = _all_of(targets) if used is None else used
         self._backs[used] = back, [targets[i].dtype for i in used]
@@ -84,7 +84,7 @@ class JaxVJP:
         return found, dict(self._seen)
 
     def _mark(self, number: int, array: Any) -> Any:
-        """The array through an identity that sees its cotangent."""
+        """The array through an identity that records its cotangent."""
 
         def seen(_: None, cotangent: Any) -> tuple[Any]:
             self._seen[number] = cotangent
@@ -191,8 +191,8 @@ class Jax:
         return nullcontext()
 
     def _known(self, function: Callable[..., Any], sources: Sequence[Any]) -> TypeGuard[Closure]:
-        """Whether its derivatives can be traced: the code is known, gives all its results as such
-        and none to a `Mark`, and all arrays are there."""
+        """Whether derivatives of the function can be traced: its code is known, it marks no
+        intermediate results, and its arrays have values."""
         if not isinstance(function, Closure) or function.marks:
             return False
         arrays = (*sources, *function.arrays.values())
@@ -211,7 +211,7 @@ class Jax:
         targets, pushed, rest = self.jax.jvp(
             moved, [primals[i] for i in moving], [tangents[i] for i in moving], has_aux=True
         )
-        # none of what is no array; those of integers and booleans are arrays of nothing
+        # drop tangents of integers and booleans, which are empty arrays
         found = [t if t is not None and self.floating(t.dtype) else None for t in pushed]
         return targets, found, rest
 
@@ -219,7 +219,7 @@ class Jax:
         return bool(self.jax.numpy.issubdtype(dtype, self.jax.numpy.floating))
 
     def running(self, mode: Mode) -> AbstractContextManager[None]:
-        """Custom gradients are called for this mode."""
+        """Call custom gradients for this mode inside the block."""
         return temporarily(self, _mode=mode)
 
     def descend(self, parameter: Any, gradient: Any, rate: float) -> Any:
@@ -231,7 +231,8 @@ class Jax:
         return JaxRecorder()
 
     def custom(self, rule: Rule) -> Call:
-        """A function of JAX has one stated rule: where there are two, the one of the mode."""
+        """A function with the custom rule. A JAX function has one rule, so if there are two, the
+        mode selects one."""
         reverse = _custom_vjp(self.jax, rule)
         if rule.jvp is None:
             return reverse
@@ -241,7 +242,8 @@ class Jax:
 
 @cache
 def _known_to_jax() -> None:
-    """What a function reads is handed to what is compiled; its code alone is compiled in."""
+    """Register `Closure` with JAX: compiled code takes the arrays of a closure as arguments and
+    contains only its code."""
     from jax.tree_util import register_pytree_node
 
     register_pytree_node(
@@ -250,8 +252,8 @@ def _known_to_jax() -> None:
 
 
 class CompiledJax(Jax):
-    """JAX, compiled once for every program and shape. What runs inside a function that is
-    being compiled is a part of it."""
+    """JAX, compiled once for every program and shape. A call inside a function that is being
+    compiled becomes a part of it."""
 
     compiles = True
 
@@ -296,7 +298,7 @@ class CompiledJax(Jax):
 
 
 class _Compiled:
-    """A function that `jax.jit` compiles at the first call with arguments of some shapes."""
+    """A function that `jax.jit` compiles at the first call with arguments of new shapes."""
 
     def __init__(
         self,
@@ -319,7 +321,7 @@ class _Compiled:
 
 
 class _CompiledVJP:
-    """The vjp of some targets of a function, compiled when it is first called."""
+    """The vjp of some targets of a function, compiled at its first call."""
 
     def __init__(self, fw: CompiledJax, function: Function, sources: Sequence[Any]) -> None:
         self._fw = fw
@@ -337,7 +339,7 @@ class _CompiledVJP:
 
 
 def _custom_vjp(jax: Any, rule: Rule) -> Call:
-    """A `jax.custom_vjp` whose backward pass is the stated rule."""
+    """A `jax.custom_vjp` whose backward pass is the custom rule."""
 
     def forward(*args: Any) -> tuple[Any, tuple[Any, ...]]:
         return rule.value(*args), args
@@ -352,7 +354,7 @@ def _custom_vjp(jax: Any, rule: Rule) -> Call:
 
 
 def _custom_jvp(jax: Any, rule: Rule) -> Call:
-    """A `jax.custom_jvp` whose tangents are those of the stated rule."""
+    """A `jax.custom_jvp` whose tangents come from the custom rule."""
 
     def push(args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         return rule.value(*args), rule.push(tangents, args)

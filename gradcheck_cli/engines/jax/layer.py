@@ -1,4 +1,4 @@
-"""Layers of JAX: functions, with a `jax.custom_vjp` or a `jax.custom_jvp`, and callable objects."""
+"""JAX layers: functions, also with `jax.custom_vjp` or `jax.custom_jvp`, and callable objects."""
 
 from __future__ import annotations
 
@@ -60,17 +60,17 @@ if TYPE_CHECKING:
     from gradcheck_cli.engines.layer.rewriting import Expression, Seen
 
 DRAWING = ("random_bits", "random_gamma", "threefry2x32", "rng_bit_generator", "rng_uniform")
-"""Primitives that draw random numbers: keys are arguments like any other, so that nothing else
-tells."""
+"""Primitives that draw random numbers. Nothing else shows a draw, because keys are ordinary
+arguments."""
 
-LOOPED_S = 1.0  # of processor time in differences: a program is compiled in less
+LOOPED_S = 1.0  # processor time in finite differences after which a program is compiled
 
 
 class JaxSubject(LayerSubject):
     """A user's function in one dtype; with `compiled`, under `jax.jit`.
 
-    JAX's arrays cannot be written to and lie in memory as JAX wants: of what a Call asks about
-    that, nothing can be amiss.
+    JAX's arrays cannot be written to, and JAX chooses their memory layout. The checks of writes and
+    layouts in a Call therefore always pass.
     """
 
     fw: LayerJax
@@ -95,10 +95,10 @@ class JaxSubject(LayerSubject):
             self.stages = (*STAGES, SIMPLIFIER)
         self._random = Randomness(request.seed)
         self._random.again()  # a module may draw numbers when it is imported
-        with settings_restored(), jax.enable_x64(True):  # what the module makes is rounded by us
+        with settings_restored(), jax.enable_x64(True):  # gradcheck rounds the module's arrays
             load_layer(request.implementation)
         self._random.again()
-        with settings_restored():  # as for its author: `jax.random` draws other numbers in float64
+        with settings_restored():  # without x64: `jax.random` draws other numbers in float64
             self._function, args, kwargs = self._found()
         self.is_fresh = compiled or self._function is not request.implementation.live
         if not compiled and isinstance(self._function, type(jax.jit(lambda: None))):
@@ -139,7 +139,7 @@ class JaxSubject(LayerSubject):
         yield from self._constants.leaves()
 
     def _found(self) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
-        """The layer, and what it is called with besides its inputs."""
+        """The layer, and the arguments with which it is called besides its inputs."""
         implementation = self.request.implementation
         found, args, kwargs = constructed(load_layer(implementation), implementation)
         if not callable(found):
@@ -147,8 +147,8 @@ class JaxSubject(LayerSubject):
         return found, args, kwargs
 
     def _values(self) -> dict[str, Array]:
-        """The inputs, and the layer's own arrays where it is a tree of them: at the values of the
-        request, else at what they are, rounded."""
+        """The inputs, and the layer's own arrays if it is a tree of arrays. Arrays without a value
+        in the request keep their numbers, rounded. Raises BadCall for a value of another shape."""
         given, own = (
             self.request.values,
             {name: self.request.values[name] for name in self._names},
@@ -166,7 +166,7 @@ class JaxSubject(LayerSubject):
         return own
 
     def _captured(self) -> Constants:
-        """Floating arrays that the function reaches, as JAX takes them; its parameters are none."""
+        """The floating arrays that the function reaches, except its parameters."""
         from gradcheck_cli.engines.jax.trees import is_floating
 
         parameters = set(map(id, self._tree.arrays.values()))
@@ -179,8 +179,8 @@ class JaxSubject(LayerSubject):
     # State
 
     def _wide(self) -> Any:
-        """Float64 where it is requested, and else what a user has: JAX without it makes float32 of
-        every array that is made of nothing."""
+        """Enable float64 if it is requested, and otherwise run JAX as a user has it: without x64,
+        every array that is made from nothing is float32."""
         return self.jax.enable_x64(self.dtype == "float64")
 
     @contextmanager
@@ -193,14 +193,14 @@ class JaxSubject(LayerSubject):
             yield
 
     def _draws(self, inputs: Mapping[str, Any]) -> bool:
-        """Whether the program draws random numbers. There is no program of a layer that branches
-        on its numbers in Python: runs that differ are seen there all the same."""
+        """Whether the program draws random numbers. A layer that branches on its numbers in Python
+        has no program; random draws then show as runs that differ."""
         from gradcheck_cli.engines.jax.wide import equations
 
         errors = self.jax.errors
         try:
             program = self.jax.make_jaxpr(self.call)(inputs)
-        except (errors.JAXTypeError, errors.JAXIndexError):  # it needs the numbers
+        except (errors.JAXTypeError, errors.JAXIndexError):  # the layer needs the numbers
             return False
         return any(one.primitive.name in DRAWING for one in equations(program))
 
@@ -216,8 +216,9 @@ class JaxSubject(LayerSubject):
         }
 
     def _at_hand(self, name: str, own: Array) -> Any:
-        """A leaf at its own values: nobody can write to the array, but a call that was donated it
-        may have deleted it. What is large is made anew: one that stays would take its memory."""
+        """A leaf at its own values. The array cannot be written to, but a call that donated it may
+        have deleted it. A large array is made anew each time, because a kept one would take its
+        memory."""
         made = self._base.get(name)
         if made is None or made.is_deleted():
             made = self.fw.array(own)
@@ -247,7 +248,7 @@ class JaxSubject(LayerSubject):
             if jax.numpy.issubdtype(array.dtype, jax.numpy.complexfloating):
                 array = jax.numpy.stack([array.real, array.imag], axis=-1)
                 self.complex_outputs.add(name)
-            # an array of JAX's is one, and to say so again would be an operation of the program
+            # converting a JAX array again would add an operation to the program
             found[name] = array if isinstance(array, jax.Array) else jax.numpy.asarray(array)
         self.output_names = list(found)
         return list(found.values())
@@ -255,7 +256,7 @@ class JaxSubject(LayerSubject):
     def evaluated(
         self, what: str, names: tuple[str, ...], function: Callable[..., Any]
     ) -> Callable[..., Any]:
-        """Always the first function that was made for these."""
+        """The first function that was made for this key, in the form in which it runs."""
         key = what, names, self._stage
         made = self._made.get(key)
         if made is None:
@@ -287,13 +288,13 @@ class JaxSubject(LayerSubject):
             return self._value_again(values)
 
     def _value_again(self, values: Values) -> Array:
-        """Who calls this stands in `ready`."""
+        """The value at these leaves. The caller must be inside `ready`."""
         self._random.again()
         plain = values
         if self._complex:
             plain = {n: x for n, x in values.items() if n not in self._complex}
         inputs = self.inputs(plain)
-        for name in self._complex:  # NumPy joins parts in a hundredth of the time
+        for name in self._complex:  # NumPy takes a hundredth of the time
             pairs = values.get(name, self._own[name]).astype(self.dtype)
             inputs[name] = self.jax.device_put(joined(pairs))
         return self.flat(self._values_at(inputs))
@@ -310,15 +311,15 @@ class JaxSubject(LayerSubject):
             found = super().several(many)
         else:
             self.stencils.looped += len(many)
-            with self.ready({}):  # once: no call can change but random numbers
+            with self.ready({}):  # once: only random numbers can differ between calls
                 found = np.stack([self._value_again(values) for values in many])
         self._looped_s += time.process_time() - started
         return found
 
     def _traced(self, values: Values) -> Callable[..., Any] | None:
-        """The values as a compiled program: differences of a layer that traces a solver at every
-        call take minutes without. None where it cannot be traced as a whole, or gives others than
-        those of its operations one by one."""
+        """The value as a compiled program: otherwise finite differences of a layer that traces a
+        solver at each call take minutes. None if the layer cannot be traced as a whole, or if the
+        program differs from its operations one by one."""
         if self._whole or self._stage or self._complex:
             return None
         from gradcheck_cli.engines.jax.programs import Compiled
@@ -372,7 +373,7 @@ class JaxSubject(LayerSubject):
     def _by_rows(
         self, inputs: Mapping[str, Any], wrt: tuple[str, ...], call: Call, rows: Array
     ) -> tuple[list[Any], list[list[Any]]]:
-        """The outputs, and the gradients for every row of cotangents."""
+        """The outputs, and the gradients for each row of cotangents."""
         every = (self.cotangents(row, call.used_outputs) for row in rows)
         if not self._whole:
             arrays, vjp = self.vjp(inputs, wrt)
@@ -389,7 +390,7 @@ class JaxSubject(LayerSubject):
         return ran[0][0], [gradients for _, gradients in ran]
 
     def columns(self, leaf: Leaf, inputs: Mapping[str, Any]) -> Array:
-        """Along all entries at once."""
+        """The columns of the Jacobian along all entries of the leaf at once, by `vmap`."""
         names = (leaf.name,)
 
         def pushing(inputs: Mapping[str, Any], units: Any) -> Any:
@@ -413,11 +414,11 @@ class JaxSubject(LayerSubject):
             return each_jvp(self._pushed_again, many)
 
     def _pushed_again(self, tangents: Values) -> Array | None:
-        self._random.again()  # no call can change but random numbers
+        self._random.again()  # only random numbers can differ between calls
         with no_jvp():
             return self._pushed(tangents)
 
-    # What is inside: nothing that was compiled hides it
+    # Inside the layer, without compilation
 
     def record(self, row: Array) -> Recording:
         from gradcheck_cli.engines.jax.layer_recorder import record
@@ -443,7 +444,7 @@ class JaxSubject(LayerSubject):
 
     @contextmanager
     def rewritten(self) -> Iterator[None]:
-        self.jax.clear_caches()  # what was made is of the code as it stands
+        self.jax.clear_caches()  # compiled code is of the original source
         try:
             with temporarily(self, _made={}):
                 yield
@@ -515,7 +516,8 @@ class JaxSubject(LayerSubject):
             yield Pure(call, leaves, self.wrt, () if row is None else self.cotangents(row))
 
     def close(self) -> None:
-        """What the user's code has compiled holds what stood in for captured arrays."""
+        """Keep a plain function for reuse. Otherwise clear JAX's caches if compiled code may hold
+        replaced values of captured arrays."""
         if self._is_a_plain_function:
             leave(self)
         else:
@@ -525,8 +527,8 @@ class JaxSubject(LayerSubject):
 
     @property
     def _is_a_plain_function(self) -> bool:
-        """Whether it has nothing but what it is called with, and nothing was learned of it that is
-        not so of every function: to bind it again would change nothing."""
+        """Whether the layer has nothing except its arguments, and nothing was learned about it that
+        does not hold for every function. Binding it again would then change nothing."""
         learned = self._whole or self.is_held or self.notes or self.mode != "reverse"
         mine = self.request.implementation.live is not None and not self._tree.arrays
         small = all(own.size < LARGE for own in self._own.values())

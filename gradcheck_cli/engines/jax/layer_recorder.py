@@ -1,8 +1,9 @@
-"""What a layer of JAX executes, and on whose line: the recorder of formulas, evaluating the jaxpr
-of the layer's gradient, whose equations say which equation of the layer they belong to.
+"""The operations that a JAX layer runs, and the user's line of each. The recorder of formulas
+evaluates the jaxpr of the layer's gradient, whose equations name the layer's equation that they
+belong to.
 
-What the outputs depend on is the user's code. The rest was made for the derivative: by the user,
-where the stack of the equation has a line of a stated rule, else by JAX.
+Equations that the outputs depend on are the user's code. The other equations compute the
+derivative: by a custom rule if the equation's stack has a line of one, and otherwise by JAX.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _KEEPING = ("convert_element_type", "copy", "copy_p", "stop_gradient", "reshape"
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A step, the tag that it was made for, in which turns of loops, and the line of a stated rule
-    that it stands on."""
+    """A step, the tag for which it was made, the turns of loops in which it ran, and its line in a
+    custom rule."""
 
     step: Step
     tag: int | None
@@ -36,7 +37,7 @@ class _Made:
 
 
 class LayerRecorder(JaxRecorder):
-    """Writes down a user's code."""
+    """Records a user's code."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,7 +87,7 @@ class LayerRecorder(JaxRecorder):
         return tuple(self.execution.slots[slot].native.shape)
 
     def _value_of(self, tag: int, index: int, turns: tuple[int, ...]) -> int | None:
-        """The slot of a result; of what does not change in a loop, of the one before it."""
+        """The slot of a result. A result that does not change in a loop was made outside."""
         for depth in range(len(turns), -1, -1):
             slot = self._values.get((tag, index, turns[:depth]))
             if slot is not None:
@@ -94,7 +95,7 @@ class LayerRecorder(JaxRecorder):
         return None
 
     def annotate(self, tags: Sequence[Tag], outputs: Sequence[int]) -> None:
-        """Whose every step is, once all is written down."""
+        """Assign each step to an owner, after the whole run is recorded."""
         wanted = set(outputs)
         primal: set[int] = set()
         for number in range(len(self._made) - 1, -1, -1):
@@ -116,13 +117,14 @@ class LayerRecorder(JaxRecorder):
                 self.annotations.owners.append((step, owner))
 
     def starts(self, arrays: Mapping[str, Any]) -> dict[str, int]:
-        """The slots of those of the arrays that the run was given or captured."""
+        """The slots of the arrays that the run received or captured, by name."""
         slots = {id(s.native): i for i, s in reversed(list(enumerate(self.execution.slots)))}
         return {name: slots[id(array)] for name, array in arrays.items() if id(array) in slots}
 
 
 def record(layer: Pure, captured: Mapping[str, Any], place: Span) -> Recording:
-    """One forward and one backward pass. Raises TooLarge, and what the user's code raises."""
+    """Record one forward and one backward pass. Raises TooLarge, and what the user's code
+    raises."""
     recorder = LayerRecorder()
     walk = Walk(layer.call, layer.arrays, Places(__name__))
     count = len(layer.bars)
@@ -140,8 +142,8 @@ def record(layer: Pure, captured: Mapping[str, Any], place: Span) -> Recording:
 
 
 def record_forward(layer: Pure, place: Span) -> Recording:
-    """One forward pass: its branches and loops as they run for these leaves. Raises TooLarge, and
-    what the user's code raises."""
+    """Record one forward pass, with branches and loops as they run for these leaves. Raises
+    TooLarge, and what the user's code raises."""
     recorder = LayerRecorder()
     outputs = [slot for slot in recorder.record(layer.call, layer.arrays) if slot is not None]
     recorder.annotate((), outputs)

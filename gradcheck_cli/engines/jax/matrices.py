@@ -10,7 +10,7 @@ from gradcheck_cli.engines.kit import compositions
 
 
 def _signs_of_columns(jax: Any, v: Any) -> Any:
-    """What makes the first large entry of every column positive."""
+    """The factors that make the first large entry of each column positive."""
     if v.size == 0:
         return 1
     v = jax.lax.stop_gradient(v)
@@ -70,14 +70,15 @@ def qr_r(jax: Any, x: Any) -> Any:
 
 
 def solve(jax: Any, x1: Any, x2: Any) -> Any:
-    """x2 is a vector only where it has one axis."""
+    """Solve a linear system; x2 is a vector only if it has one axis."""
     columns = x2[:, None] if x2.ndim == 1 else x2
     y = jax.numpy.linalg.solve(x1, columns[(None,) * (x1.ndim - columns.ndim)])
     return y[..., 0] if x2.ndim == 1 else y
 
 
 def triangular_solve(jax: Any, x1: Any, x2: Any, lower: bool) -> Any:
-    """jax.scipy.linalg.solve_triangular takes stacks of one shape."""
+    """Solve a triangular system, with batches broadcast: jax.scipy.linalg.solve_triangular requires
+    equal batches."""
     columns = x2[:, None] if x2.ndim == 1 else x2
     batch = jax.numpy.broadcast_shapes(x1.shape[:-2], columns.shape[:-2])
     a, b = (jax.numpy.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (x1, columns))

@@ -1,4 +1,4 @@
-"""JAX as layers need it: what it raises where it has no derivative, and what it has none of."""
+"""JAX for layers: its errors for missing derivatives, and the gradients that it does not have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gradcheck_cli.engines.errors import Unsupported, WrongKind
 from gradcheck_cli.engines.jax.framework import Jax, JaxVJP
 
 NO_LOOP = "Reverse-mode differentiation does not work for lax.while_loop"
-_NO_TRANSPOSE = "Transpose rule (for reverse-mode differentiation)"  # and that there is none
+_NO_TRANSPOSE = "Transpose rule (for reverse-mode differentiation)"  # ... not implemented
 _NO_COTANGENT = "so the shapes do not match"  # how JAX's ValueError of a custom_vjp ends
 _NO_FORWARD = "(jvp) to a custom_vjp function"  # how JAX's TypeError ends
 _ADVICE = {
@@ -34,7 +34,7 @@ _WRONG_RULES = {
 
 
 class LayerJax(Jax):
-    """JAX without a table of operations. A layer's outputs have their cotangents together."""
+    """JAX without a table of operations. All outputs of a layer get their cotangents together."""
 
     def __init__(self, dtype: str) -> None:
         super().__init__({}, dtype)
@@ -51,9 +51,9 @@ def no_gradient(
     inputs: Mapping[str, Any],
     names: Sequence[str],
 ) -> frozenset[str]:
-    """The leaves for which the backward pass of the whole layer has no cotangent at all:
-    `None` of a custom gradient, or no path. JAX makes zeros of both; distinguished from zeros that
-    were computed by `jax.custom_vjp(symbolic_zeros=True)`."""
+    """The leaves for which the backward pass of the whole layer has no cotangent: a custom gradient
+    returned `None`, or no path leads there. JAX makes zeros of both;
+    `jax.custom_vjp(symbolic_zeros=True)` distinguishes them from computed zeros."""
     jax = fw.jax
     reached: set[str] = set()
 
@@ -78,7 +78,7 @@ def no_gradient(
 
 @contextmanager
 def rules_are_whole() -> Iterator[None]:
-    """What JAX raises where a rule lacks a part of its answer is raised as WrongKind."""
+    """Raise WrongKind for JAX's errors about a custom rule that returns too few parts."""
     try:
         yield
     except TypeError as error:
@@ -90,7 +90,7 @@ def rules_are_whole() -> Iterator[None]:
 
 @contextmanager
 def no_jvp() -> Iterator[None]:
-    """What JAX raises where a function has no forward mode is raised as Unsupported."""
+    """Raise Unsupported for JAX's errors about a function without forward mode."""
     try:
         with rules_are_whole():
             yield
@@ -102,8 +102,8 @@ def no_jvp() -> Iterator[None]:
 
 @contextmanager
 def advising() -> Iterator[None]:
-    """What JAX raises where it has no reverse mode is said in other words, too. A tangent that goes
-    through what is not linear is that of a stated jvp: its own rules are linear."""
+    """Add advice to JAX's errors about missing reverse mode. If a tangent passes through a
+    nonlinear operation, the jvp is a custom one: JAX's own rules are linear."""
     try:
         with rules_are_whole():
             yield

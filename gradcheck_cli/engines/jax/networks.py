@@ -8,7 +8,7 @@ from typing import Any
 from gradcheck_cli.engines.kit.axes import Pair, each
 from gradcheck_cli.engines.kit.compositions import classes_last
 
-# Losses of classifiers, as one composes them: JAX itself has none
+# Losses of classifiers, composed: JAX has none
 
 
 def cross_entropy(xp: Any, logits: Any, labels: Any, label_smoothing: float) -> Any:
@@ -30,7 +30,7 @@ def nll(xp: Any, log_p: Any, labels: Any) -> Any:
     return -_chosen(xp, classes_last(xp, log_p), labels)
 
 
-# Convolutions. JAX too has the channels on axis 1 by default
+# Convolutions. JAX also has the channels on axis 1 by default
 
 
 def convolution(
@@ -57,8 +57,8 @@ def conv_transpose2d(
     dilation: Pair,
     groups: int,
 ) -> Any:
-    """A convolution of the array spread out by the strides, with the kernel turned around:
-    jax.lax.conv_transpose knows no groups."""
+    """A convolution of the array dilated by the strides, with a flipped kernel:
+    jax.lax.conv_transpose does not support groups."""
     channels, out, *size = w.shape
     kernel = w.reshape(groups, channels // groups, out, *size).swapaxes(1, 2)
     kernel = kernel.reshape(groups * out, channels // groups, *size)
@@ -75,7 +75,7 @@ def conv_transpose2d(
     )
 
 
-# Layers of networks, as one composes them
+# Layers of networks, composed
 
 
 def dropout(jax: Any, x: Any, mask: Any, rate: float) -> Any:
@@ -91,7 +91,7 @@ def linear(jax: Any, x: Any, w: Any, b: Any) -> Any:
 
 
 def masked_attention(jax: Any, q: Any, k: Any, v: Any, mask: Any, scale: float | None) -> Any:
-    """jax.nn.dot_product_attention takes arrays of another order of axes."""
+    """Attention with a mask. jax.nn.dot_product_attention takes another order of axes."""
     scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
     if mask is not None:
         scores = jax.numpy.where(mask, scores, -jax.numpy.inf)
@@ -105,7 +105,7 @@ def scaled_dot_product_attention(
     return masked_attention(jax, q, k, v, mask, scale)
 
 
-# Losses that compare element by element, as one composes them: JAX itself has none
+# Losses that compare element by element, composed: JAX has none
 
 
 def bce_with_logits(xp: Any, x: Any, y: Any) -> Any:
@@ -116,7 +116,7 @@ def mse(xp: Any, x: Any, y: Any) -> Any:
     return xp.square(x - y)
 
 
-# Normalisation of layers, as one composes it
+# Normalisation of layers, composed
 
 
 def _normalised(jax: Any, x: Any, axes: tuple[int, ...], eps: float) -> Any:
@@ -151,11 +151,11 @@ def rms_norm(jax: Any, x: Any, weight: Any, eps: float) -> Any:
     return x * jax.lax.rsqrt((x * x).mean(axis=axes, keepdims=True) + eps) * weight
 
 
-# Pooling, as one composes it of windows
+# Pooling, composed from windows
 
 
 def _windows(kernel_size: Pair, stride: Pair | None, padding: Pair) -> tuple[Any, ...]:
-    """Lengths, steps and widths over all four axes."""
+    """Lengths, strides and padding over all four axes."""
     steps = each(kernel_size if stride is None else stride, 2)
     widths = [(0, 0), (0, 0), *((p, p) for p in each(padding, 2))]
     return (1, 1, *each(kernel_size, 2)), (1, 1, *steps), widths

@@ -1,6 +1,6 @@
-"""The op table in JAX's own words: what a user would call.
+"""The op table in JAX's own functions, as a user would call them.
 
-JAX is not imported here: each function is given it as its first argument.
+JAX is not imported here: each function receives it as its first argument.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from gradcheck_cli.engines.kit.signatures import (
     shaped,
 )
 
-# Sums, products and extremes of everything up to an element
+# Running sums, products and extremes
 
 
 def cummax(jax: Any, x: Any, axis: int | None) -> Any:
-    """jax.lax counts no axes from the end."""
+    """jax.lax.cummax, which does not count axes from the end."""
     return jax.lax.cummax(x, axis=(axis or 0) % x.ndim)
 
 
@@ -54,7 +54,7 @@ def scatter_add(jax: Any, x: Any, indices: Any, updates: Any, axis: int) -> Any:
     return x.at[tuple(places)].add(updates)
 
 
-# Elements by their size
+# Order statistics
 
 
 def argsort(jax: Any, x: Any, axis: int, descending: bool) -> Any:
@@ -62,7 +62,8 @@ def argsort(jax: Any, x: Any, axis: int, descending: bool) -> Any:
 
 
 def _top(jax: Any, x: Any, k: int, axis: int, largest: bool) -> tuple[Any, Any]:
-    """jax.lax.top_k takes the largest."""
+    """The values and indices of the k largest or smallest elements. jax.lax.top_k finds the
+    largest."""
     values, indices = jax.lax.top_k(x if largest else -x, k, axis=axis % x.ndim)
     return (values if largest else -values), indices.astype("int64")
 
@@ -79,7 +80,7 @@ def topk_indices(jax: Any, x: Any, k: int, axis: int, largest: bool) -> Any:
 
 
 def repeat(jax: Any, x: Any, repeats: Any, axis: int | None) -> Any:
-    """How often is known beforehand, or the result had no shape."""
+    """Repeat elements. The counts must be constants, or the result would have no static shape."""
     return jax.numpy.repeat(x, np.asarray(repeats), axis=axis)
 
 
@@ -122,21 +123,21 @@ TABLE: Table = {
     # Activation functions
     "hardtanh": "numpy.clip",
     "softsign": "nn.soft_sign",
-    # Losses of classifiers, as one composes them: JAX itself has none
+    # Losses of classifiers, composed: JAX has none
     "cross_entropy": Loss(Composed(networks.cross_entropy)),
     "nll": Loss(Composed(networks.nll)),
     "soft_cross_entropy": Loss(Composed(compositions.soft_cross_entropy)),
-    # Convolutions. JAX too has the channels on axis 1 by default
+    # Convolutions. JAX also has the channels on axis 1 by default
     "conv1d": networks.convolution,
     "conv2d": networks.convolution,
     "conv_transpose2d": networks.conv_transpose2d,
-    # Arrays that are made of nothing but their shape
+    # Arrays made from their shape alone
     "arange": counted("numpy.arange"),
     "eye": Renamed("numpy.eye", {"n": "N", "m": "M"}),
     "full": shaped("numpy.full"),
     "ones": shaped("numpy.ones"),
     "zeros": shaped("numpy.zeros"),
-    # Sums, products and extremes of everything up to an element
+    # Running sums, products and extremes
     "cummax": cummax,
     "cummin": cummin,
     "cumprod": running("numpy.cumprod"),
@@ -165,7 +166,7 @@ TABLE: Table = {
     "scatter_add": scatter_add,
     "stack": listed("numpy.stack"),
     "take": take,
-    # Layers of networks, as one composes them
+    # Layers of networks, composed
     "dropout": networks.dropout,
     "embedding": networks.embedding,
     "linear": networks.linear,
@@ -174,7 +175,7 @@ TABLE: Table = {
     # Products of vectors, matrices and arrays of any rank
     "einsum": leading("numpy.einsum", "subscripts"),
     "tensordot": contracted("numpy.tensordot"),
-    # Losses that compare element by element, as one composes them: JAX itself has none
+    # Losses that compare element by element, composed: JAX has none
     "bce": Loss(Composed(compositions.bce)),
     "bce_with_logits": Loss(Composed(networks.bce_with_logits)),
     "hinge": Loss(Composed(compositions.hinge)),
@@ -186,18 +187,18 @@ TABLE: Table = {
     "expm": "scipy.linalg.expm",
     "solve": matrices.solve,
     "triangular_solve": matrices.triangular_solve,
-    # Normalisation of layers, as one composes it
+    # Normalisation of layers, composed
     "batch_norm": networks.batch_norm,
     "group_norm": networks.group_norm,
     "layer_norm": networks.layer_norm,
     "rms_norm": networks.rms_norm,
     # Lengths of vectors
     "norm": "numpy.linalg.vector_norm",
-    # Elements by their size
+    # Order statistics
     "argsort": argsort,
     "topk_indices": topk_indices,
     "topk_values": topk_values,
-    # Pooling, as one composes it of windows
+    # Pooling, composed from windows
     "avg_pool2d": networks.avg_pool2d,
     "max_pool2d": networks.max_pool2d,
     # Other shapes for the same elements

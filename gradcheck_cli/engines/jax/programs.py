@@ -1,8 +1,8 @@
-"""Functions of JAX, known by what they compute.
+"""Functions of JAX, identified by what they compute.
 
-JAX knows a function, and the body of a loop, by the object: what it has compiled it compiles again
-for another object that does the same. A layer is bound anew at every point, and makes the bodies of
-its loops anew at every call. Here two are one where their equations are.
+JAX identifies a function, and the body of a loop, by the Python object, and compiles an equal
+function again if it is another object. A layer is bound anew at each point, and makes the bodies of
+its loops anew in each call. In this module, functions with equal equations are the same.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from gradcheck_cli.engines.kit.patience import off_the_clock
 from gradcheck_cli.engines.temporarily import temporarily
 
 MOST_PROGRAMS = 256
-"""Kept at a time, with what is compiled in; a layer has about ten for every dtype and shape, and
-the solvers of libraries some dozens."""
-_PROGRAMS = Recent[Hashable, Any](MOST_PROGRAMS)  # of this process, as what JAX has compiled is
+"""How many programs are kept, with the arrays that are compiled in. A layer has about ten for each
+dtype and shape, and the solvers of libraries some dozens."""
+_PROGRAMS = Recent[Hashable, Any](MOST_PROGRAMS)  # of this process, like JAX's own cache
 
 _LOOPS = (primitives.scan_p, primitives.while_p, primitives.cond_p, primitives.linear_solve_p)
-_JITTED = "_pjit_call_impl_python"  # runs what no call of the same function object has compiled
-_STATED = ("custom_jvp_call", "custom_vjp_call")  # whose derivative is no part of the value
+_JITTED = "_pjit_call_impl_python"  # runs functions that are new to JAX
+_STATED = ("custom_jvp_call", "custom_vjp_call")  # their derivatives do not affect the value
 
 
 class Compiled:
-    """A function as `jax.jit` compiles it, with the arrays that it captured compiled in: traced
-    once for every shape and dtype of its arguments, compiled where none like it has been. JAX's
-    errors speak of it by the name of the `layer` that it calls."""
+    """A function compiled by `jax.jit`, with its captured arrays compiled in. It is traced once for
+    each shape and dtype of its arguments, and compiled only if no equal program was. JAX's errors
+    name it after the `layer` that it calls."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Compiled:
         self._known: dict[Hashable, Callable[..., Any]] = {}
 
     def __call__(self, *args: Any) -> Any:
-        if jax.config.jax_disable_jit:  # what was compiled before does not run then
+        if jax.config.jax_disable_jit:  # nothing compiled may run
             return self._function(*args)
         leaves, structure = jax.tree.flatten(args)
         shapes = structure, tuple((x.aval, x.sharding) for x in leaves)
@@ -68,24 +68,24 @@ class Compiled:
 
 
 def _built(traced: Any) -> Callable[..., Any]:
-    """What was traced, compiled ahead of time: what `jax.clear_caches` forgets is kept."""
+    """A traced program, compiled ahead of time, so that it survives `jax.clear_caches`."""
     with off_the_clock():
         built: Callable[..., Any] = traced.lower().compile()
         return built
 
 
 _EXECUTABLES = Recent[Hashable, Any](MOST_PROGRAMS)
-_COMPILES = "compile_or_get_cached"  # where XLA is called, with these first
+_COMPILES = "compile_or_get_cached"  # calls XLA, and begins with these arguments
 _GIVEN = ["backend", "computation", "devices", "compile_options", "host_callbacks"]
 
 
 @contextmanager
 def programs_known() -> Iterator[None]:
-    """Loops, branches and what a layer compiles by `jax.jit` are compiled meanwhile where none
-    like them have been; so is every operation, which is in no cache of JAX's after
+    """Reuse equal programs inside the block, for loops, branches and what a layer compiles by
+    `jax.jit`. This includes single operations, which JAX no longer caches after
     `jax.clear_caches`."""
     places = [(loop, "impl", loop) for loop in _LOOPS]
-    # where another version of JAX has no such name, what is jitted anew is compiled anew
+    # In a version of JAX without this name, new functions under `jax.jit` are compiled again.
     pjit = sys.modules.get("jax._src.pjit")
     if hasattr(pjit, _JITTED):
         places.append((pjit, _JITTED, primitives.jit_p))
@@ -103,13 +103,14 @@ def programs_known() -> Iterator[None]:
 
 @lru_cache(maxsize=8)
 def _takes_what_is_given(compile: Any) -> bool:
-    """Looked up once: every call of a small layer asks."""
+    """Whether JAX's function has the expected arguments. Cached, because every call of a small
+    layer asks."""
     return list(inspect.signature(compile).parameters)[: len(_GIVEN)] == _GIVEN
 
 
 def _compiled_once(compile: Any, backend: Any, module: Any, *args: Any, **more: Any) -> Any:
-    """What XLA made of the same code. What calls back into Python is made anew: it calls an object
-    of its own."""
+    """XLA's executable for equal code. Code that calls back into Python is compiled anew, because
+    it calls a particular object."""
     devices, options, callbacks = args[:3]
     code = module.operation.get_asm(enable_debug_info=False)
     make = partial(compile, backend, module, *args, **more)
@@ -125,7 +126,8 @@ def _run(program: Any, run: Callable[..., Any], *args: Any, **params: Any) -> An
 
 
 def _known_by(jaxpr: Any) -> Hashable:
-    """Equal for two programs that compute the same from the same arguments in the same way."""
+    """A key that is equal for two programs that compute the same from the same arguments in the
+    same way."""
     numbers: dict[Any, int] = {}
 
     def atom(x: Any) -> Hashable:
@@ -154,8 +156,8 @@ def _parameters(params: Mapping[str, Any]) -> Hashable:
 
 
 def known(value: Any, inside: tuple[Any, ...] = ()) -> Hashable:
-    """Equal where two parameters or constants are; what cannot be compared is itself alone.
-    `inside`: the objects that it is an attribute of."""
+    """A key that is equal for equal parameters or constants. A value that cannot be compared equals
+    only itself. `inside` has the objects that it is an attribute of."""
     if isinstance(value, core.ClosedJaxpr):
         return _known_by(value.jaxpr), tuple(map(known, value.consts))
     if isinstance(value, core.Jaxpr):
@@ -172,7 +174,7 @@ def known(value: Any, inside: tuple[Any, ...] = ()) -> Hashable:
     if isinstance(value, np.ndarray | np.generic | jax.Array):
         plain = np.asarray(value)
         return type(value), plain.shape, str(plain.dtype), sha256(plain.tobytes()).digest()
-    if isinstance(value, float):  # nan is itself, and -0 is not 0
+    if isinstance(value, float):  # nan equals nan, and -0 differs from 0
         return float, np.float64(value).tobytes()
     state = None if any(value is one for one in inside) else _state(value)
     if state is not None:
@@ -181,24 +183,24 @@ def known(value: Any, inside: tuple[Any, ...] = ()) -> Hashable:
 
 
 def _arrangement(structure: Any, inside: tuple[Any, ...]) -> Hashable:
-    """Of a `PyTreeDef`: what a library's own node says of itself may hold objects, too."""
+    """The key of a `PyTreeDef`. The metadata of a library's own node may hold objects too."""
     kind, about = structure.node_data() or (None, None)
     parts = tuple(_arrangement(part, inside) for part in structure.children())
     return kind, known(about, inside) if about is not None else None, parts
 
 
 def _state(value: Any) -> Any:
-    """The attributes of an object of a Python class that does not say when two are equal: libraries
-    make such an object at every call and hand it to their primitives. None where there are none: a
-    sentinel is known by its identity."""
+    """The attributes of an object whose Python class does not define equality: libraries make new
+    objects of this kind in each call and pass them to their primitives. None if there are no
+    attributes: a sentinel is identified by the object."""
     kind: Any = type(value)
     plain = kind.__eq__ is object.__eq__ and kind.__new__ is object.__new__
     return value.__getstate__() if plain and kind.__getstate__ is object.__getstate__ else None
 
 
 class _Same:
-    """Compared by value where that is defined, else by identity. It holds the value, whose place in
-    memory nothing else takes meanwhile."""
+    """Compared by value if equality is defined, and otherwise by identity. Keeps the value alive,
+    so that its address is not reused."""
 
     def __init__(self, value: Any) -> None:
         self._value = value

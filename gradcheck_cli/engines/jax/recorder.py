@@ -1,8 +1,8 @@
-"""What JAX executes: the jaxpr of the derivative, evaluated equation by equation.
+"""Records what JAX executes: the jaxpr of the derivative, evaluated equation by equation.
 
-A derivative is a program of JAX's primitives, known before it runs. Every equation says on whose
-behalf it was made: its name stack holds the scope of the node, inside `transpose` in the backward
-pass. Calls are taken apart, and of loops and branches what the numbers choose is written down.
+A derivative is a program of JAX's primitives, known before it runs. Every equation shows for which
+node it was made: its name stack holds the scope of the node, inside `transpose` in the backward
+pass. Calls are expanded. For loops and branches, the record has what the numbers choose.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from gradcheck_cli.engines.trace.exact_kernels import OfRun, elementwise, moved,
 from gradcheck_cli.engines.tracebacks import raise_if_internal
 
 SCOPE = "gradcheck_node_"
-"""What the name of a node's scope begins with; its number follows."""
+"""The start of the name of a node's scope; the node's number follows."""
 
 _NODE = re.compile(SCOPE + r"(\d+)")
 _SUMS = "add_any"  # of cotangents
@@ -55,12 +55,12 @@ class _Conversions(Arrays):
         return super().numpy(jax.random.key_data(array) if _is_key(array) else array)
 
     def native(self, values: Array, like: Any) -> Any:
-        with jax.enable_x64(True):  # or JAX would make float32 of what is float64
+        with jax.enable_x64(True):  # otherwise JAX converts float64 to float32
             return jax.numpy.array(super().native(values, like))
 
 
 class JaxRecorder:
-    """`execution.Recorder` of JAX."""
+    """Implements `execution.Recorder` for JAX."""
 
     def __init__(self) -> None:
         self.execution = Execution(_Conversions())
@@ -90,7 +90,7 @@ class JaxRecorder:
         return value
 
     def derive(self) -> None:
-        """Nothing: an equation of the backward pass says that it is one."""
+        """Do nothing: the name stack of an equation shows that it belongs to the backward pass."""
 
     def _slot(self, array: Any, structural: bool = False) -> int:
         slot = self.execution.add_slot(array, format_named(array.dtype.name))
@@ -100,7 +100,7 @@ class JaxRecorder:
     def _evaluate(
         self, closed: Any, args: Sequence[int], node: int | None, backward: bool
     ) -> list[int]:
-        """The slots of the results of a jaxpr whose arguments have these."""
+        """Run a jaxpr on the slots `args`, and return the slots of its results."""
         jaxpr = closed.jaxpr
         places: dict[Any, int] = dict(zip(jaxpr.invars, args, strict=True))
         for var, const in zip(jaxpr.constvars, closed.consts, strict=True):
@@ -152,8 +152,8 @@ class JaxRecorder:
             self._opened.remove(equation.primitive)
 
     def _written_in_jax(self, equation: Any) -> Any:
-        """The program that a primitive of another package runs, as a solver of lineax does; None
-        where it runs none, or more than that."""
+        """The program that another package's primitive runs, such as a solver of lineax. None if
+        the primitive cannot be traced."""
         primitive = equation.primitive
         if primitive in self._opened or not _is_foreign(primitive):
             return None
@@ -165,7 +165,7 @@ class JaxRecorder:
         try:
             with jax.enable_x64(True), source_info.user_context(equation.source_info.traceback):
                 return jax.make_jaxpr(results)(*given)
-        except Exception as error:  # it may look at the numbers
+        except Exception as error:  # the primitive may read numbers
             raise_if_internal(error)
             return None
 
@@ -189,7 +189,7 @@ class JaxRecorder:
             after = run(params["body_jaxpr"], [*of_body, *state])
             if np.all(self._value(going)):
                 state = after
-            else:  # of a batch, some are done
+            else:  # some entries of a batch are finished
                 state = [
                     self._call("select", _chosen, [going, *pair])
                     for pair in zip(after, state, strict=True)
@@ -212,8 +212,8 @@ class JaxRecorder:
         return self._slot(jax.numpy.zeros((0, *like.shape), like.dtype), structural=True)
 
     def _call(self, name: str, function: Callable[..., Any], args: Sequence[int]) -> int:
-        """An operation of a loop that only moves numbers: of NumPy's, or JAX would compile one for
-        every turn."""
+        """Record an operation of a loop that only moves numbers. It runs in NumPy, because JAX
+        would compile one for each turn."""
 
         def wide(given: Sequence[Array]) -> list[Array]:
             return [np.asarray(function(*map(np.asarray, given)))]
@@ -228,7 +228,7 @@ class JaxRecorder:
     ) -> list[int]:
         name, params = equation.primitive.name, equation.params
         low = partial(_results, equation.primitive, params)
-        if not args:  # made of nothing
+        if not args:  # a constant
             return [self._slot(y, structural=True) for y in low([])]
         made = all(self.execution.slots[i].structural for i in args)
         wide = partial(_plainly if name in AS_THEY_WERE else _wide, equation)
@@ -264,7 +264,7 @@ class JaxRecorder:
         return results
 
     def _add(self, step: Step) -> list[int]:
-        """Runs a step, and gives it the slots of its results."""
+        """Run a step, and assign slots to its results."""
         results = [self._slot(y) for y in step.low([self._value(i) for i in step.args])]
         step.results = tuple(results)
         step.elementwise = step.name in POINTWISE or elementwise(ROWS.get(step.name))
@@ -272,8 +272,8 @@ class JaxRecorder:
         return results
 
     def _attribute_sums(self) -> None:
-        """A sum of cotangents that come from several nodes is made for the one that gave what they
-        are the cotangents of: its backward pass takes the sum."""
+        """Assign a sum of cotangents from several nodes to the node whose result the cotangents
+        belong to. The backward pass of that node takes the sum."""
         makers: dict[int, int | None] = {}
         mixed: list[Step] = []
         for step in self.execution.steps:
@@ -301,7 +301,7 @@ def _live(jaxpr: Any) -> list[Any]:
 
 
 def _is_foreign(primitive: Any) -> bool:
-    """Whether the primitive is none of JAX's own, nor of this engine's."""
+    """Whether the primitive belongs neither to JAX nor to this engine."""
     function = primitive.impl
     while isinstance(function, partial):
         function = function.func
@@ -310,7 +310,7 @@ def _is_foreign(primitive: Any) -> bool:
 
 
 def _results(primitive: Any, params: Mapping[str, Any], args: Sequence[Any]) -> list[Any]:
-    with jax.enable_x64(True):  # a run in float64 is looked at when it is over
+    with jax.enable_x64(True):  # the user's run in float64 is over by now
         found = _call(primitive, params)(*args)
     return list(found) if primitive.multiple_results else [found]
 
@@ -332,24 +332,25 @@ def _compiled(primitive: Any, params: tuple[tuple[str, Any], ...]) -> Callable[.
 
 
 def _is_key(array: Any) -> bool:
-    """Whether it holds keys of random numbers, which are no numbers to NumPy."""
+    """Whether the array holds keys of random numbers, which NumPy cannot represent."""
     return bool(jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key))
 
 
 def _with_keys(
     wide: Callable[..., list[Array]], keys: Mapping[int, Any], args: Sequence[Array]
 ) -> list[Array]:
-    """With the keys of the run itself in their places."""
+    """The results of `wide` with the keys of the run in their places."""
     return wide([keys.get(place, x) for place, x in enumerate(args)])
 
 
 def _chosen(going: Array, after: Array, before: Array) -> Array:
-    """What a turn of a loop gave where it goes on, and what was there where it does not."""
+    """The state after a turn of a loop for entries that continue, and the state before it for the
+    others."""
     return np.where(going.reshape(going.shape + (1,) * (after.ndim - going.ndim)), after, before)
 
 
 def _plainly(equation: Any, args: Sequence[Array]) -> list[Array]:
-    """As in the run itself, in its dtypes."""
+    """The results in the dtypes of the run."""
     given = list(map(np.asarray, _given(equation, args)))
     with jax.enable_x64(True):
         arrays = [jax.numpy.asarray(x) for x in as_they_were(equation, given)]
@@ -359,9 +360,8 @@ def _plainly(equation: Any, args: Sequence[Array]) -> list[Array]:
 
 
 def _wide(equation: Any, args: Sequence[Array]) -> list[Array]:
-    """In float64: by NumPy where that has words for it, which compiles nothing. A primitive of
-    another package may have its dtypes written down where only it can read them; it then runs in
-    these."""
+    """The results in float64, by NumPy if it has the operation, because NumPy compiles nothing. A
+    primitive of another package that only works in its own dtypes runs in these."""
     primitive, params = equation.primitive, equation.params
     given = _given(equation, args)
     has_pairs = any(map(_is_complex, (*equation.invars, *equation.outvars)))
@@ -369,7 +369,7 @@ def _wide(equation: Any, args: Sequence[Array]) -> list[Array]:
     if kernel is not None:
         try:
             return [np.asarray(kernel(*map(np.asarray, given), **params))]
-        except TypeError:  # it is not restated for these arguments
+        except TypeError:  # the kernel does not support these arguments
             pass
     with jax.enable_x64(True):
         arrays = [jax.numpy.asarray(x) for x in given]

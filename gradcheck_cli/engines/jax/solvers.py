@@ -1,5 +1,5 @@
-"""Which functions of a layer of JAX solve by iterating: their derivative is stated, and a loop of
-theirs ends by a comparison of floating numbers."""
+"""Finds the functions of a JAX layer that solve by iterating: they have a custom derivative, and a
+loop that ends by a comparison of floating numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COMPARISONS = ("lt", "le", "gt", "ge")
 
 
 def solvers(call: Callable[..., list[Any]], arrays: Iterable[Any]) -> frozenset[str]:
-    """The names of such functions."""
+    """The names of the functions that solve by iterating."""
     return frozenset(
         _name_of(equation)
         for equation in equations(jax.make_jaxpr(call)(*arrays))

@@ -1,4 +1,4 @@
-"""The stages of XLA, as `jax.jit` runs it."""
+"""The stages of XLA under `jax.jit`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JAX's public operations at samples of ours: JAX ships no database of them."""
+"""JAX's public operations at our own samples: JAX has no database of samples."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Layers of JAX that are trees of arrays: what is registered with `jax.tree_util` (a dataclass, a
-module of Equinox, a struct of Flax) says which arrays are its own."""
+"""JAX layers that are trees of arrays. An object registered with `jax.tree_util` (a dataclass, a
+module of Equinox, a struct of Flax) lists its arrays."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gradcheck_cli.engines.layer.results import opened
 
 
 class Tree:
-    """The floating and complex arrays of an object by name: "w", "layers.0.bias", or "self.w" where
-    an argument of its call is named so; none where it is no tree."""
+    """The floating and complex arrays of an object by name: "w", "layers.0.bias", or "self.w" if an
+    argument of its call has the name "w". Empty if the object is not a tree."""
 
     def __init__(self, layer: Any) -> None:
         self._layer = layer
@@ -44,7 +44,7 @@ class Tree:
 
 
 def arguments(layer: Any) -> tuple[str, ...]:
-    """What its call names its arguments; none where it does not say."""
+    """The names of the layer's arguments; empty if they are unknown."""
     try:
         return tuple(inspect.signature(layer).parameters)
     except (TypeError, ValueError):
@@ -52,19 +52,19 @@ def arguments(layer: Any) -> tuple[str, ...]:
 
 
 def is_floating(leaf: Any) -> bool:
-    """Whether it is an array of floating numbers, of JAX or of NumPy."""
+    """Whether the leaf is an array of floating numbers, of JAX or of NumPy."""
     if not isinstance(leaf, jax.Array | np.ndarray):
         return False
     return bool(jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating))
 
 
 def is_complex(leaf: Any) -> bool:
-    """Whether it is an array of complex numbers, of JAX or of NumPy."""
+    """Whether the leaf is an array of complex numbers, of JAX or of NumPy."""
     return isinstance(leaf, jax.Array | np.ndarray) and bool(jax.numpy.iscomplexobj(leaf))
 
 
 def parts(container: Any) -> Iterator[tuple[str, Any]]:
-    """The parts of a result: of what Python knows as a container, and of the user's own trees."""
+    """The parts of a result that is a Python container or one of the user's own trees."""
     found = list(opened(container))
     if not found and container is not None:
         leaves = jax.tree_util.tree_flatten_with_path(container)[0]

@@ -1,9 +1,9 @@
-"""A layer of JAX, known as a list of equations, run again so that each of them can be identified.
+"""Runs a JAX layer's equations again so that each can be identified.
 
-The layer is traced once; then its equations are bound anew, each in a scope of its own, and JAX
-differentiates that. Every equation of the derivative then says in its name stack for which equation
-of the layer it was made, in loops and branches too. Each result goes through an identity, which
-tells in the derivative where its cotangent is.
+The layer is traced once. Its equations are then bound anew, each in its own scope, and JAX
+differentiates the result. The name stack of an equation of the derivative then names the layer's
+equation, also in loops and branches. Each result passes through an identity, which marks its
+cotangent in the derivative.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from gradcheck_cli.engines.jax.wide import bound, evaluated, inner_of
 from gradcheck_cli.engines.layer.recording import TooLarge
 from gradcheck_cli.engines.layer.source_lines import Places
 
-# JAX takes about three milliseconds to bind, differentiate, transpose and evaluate one: the search
-# that follows has 20 seconds for everything (`checks/causes/blame.py`).
+# JAX takes about three milliseconds to bind, differentiate, transpose and evaluate an equation, and
+# the search that follows has 20 seconds in total (`checks/causes/blame.py`).
 MOST_EQUATIONS = 5000
 
 STOP = "stop_gradient"
@@ -43,10 +43,10 @@ def _handed_on(name: str) -> Any:
 
 
 VALUE = _handed_on("gradcheck_value")
-"""The identity of one result of an equation: of equation `tag` the result `index`."""
+"""The identity of result `index` of the equation `tag`."""
 
 BAR = _handed_on("gradcheck_bar")
-"""What it is in the backward pass: the identity of the result's cotangent."""
+"""The identity of that result's cotangent, in the backward pass."""
 
 ad.deflinear2(VALUE, lambda y_bar, x, **which: [BAR.bind(y_bar, **which)])
 
@@ -60,8 +60,8 @@ class Tag:
 
 
 class Walk:
-    """The equations of `call` at arrays like these, ready to be run. With `opened`, a gradient is
-    not stopped at this place; `stops` has all places where one is."""
+    """The equations of `call` for arrays of these shapes, ready to run. With `opened`, the gradient
+    is not stopped at that place. `stops` has all places that stop a gradient."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Walk:
 
     @property
     def constants(self) -> Sequence[Any]:
-        """The arrays that the layer uses without being given them."""
+        """The arrays that the layer uses but does not take as arguments."""
         return list(self._closed.consts)
 
     def __call__(self, *arrays: Any) -> list[Any]:
@@ -109,7 +109,7 @@ class Walk:
         params = self._marked(name, equation.params, place)
         with jax.named_scope(f"{SCOPE}{tag}"):
             results = bound(equation, args, params)
-            if self._opened is not None:  # it runs, and nobody looks on
+            if self._opened is not None:  # this run is not recorded
                 return results
             return [
                 VALUE.bind(y, tag=tag, index=index) if _is_floating(y) else y
@@ -117,8 +117,8 @@ class Walk:
             ]
 
     def _marked(self, name: str, params: Mapping[str, Any], place: Place | None) -> dict[str, Any]:
-        """The parameters; what an equation runs more than once, or not always, with tags of its
-        own."""
+        """The parameters of an equation. Programs that it runs repeatedly or conditionally get tags
+        of their own."""
         marked = dict(params)
         if name == CUSTOM_VJP:
             stated = params["bwd"]
@@ -140,15 +140,15 @@ class Walk:
 
 
 def _anew(stated: Any, *args: Any) -> Any:
-    """Runs a stated backward so that its own lines are known. JAX says of what runs in a backward
-    pass that it stands where the forward does."""
+    """Run a custom backward so that its own lines are known. JAX gives equations of a backward pass
+    the line of the forward pass."""
     with source_info.user_context(None):
         source_info.current().traceback = None
         return stated.call_wrapped(*map(_as_traced, args))
 
 
 def _as_traced(value: Any) -> Any:
-    """An array of NumPy as one of JAX, which can be indexed by traced numbers."""
+    """A NumPy array as a JAX array, which traced numbers can index."""
     known = isinstance(value, np.ndarray) and value.dtype != jax.dtypes.float0
     return jax.numpy.asarray(value) if known else value
 

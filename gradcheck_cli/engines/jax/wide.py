@@ -1,5 +1,5 @@
-"""Programs of JAX, run equation by equation, and in float64: of dtypes that a jaxpr names in its
-parameters, and of programs in them."""
+"""Runs programs of JAX equation by equation, and converts programs to float64, including the dtypes
+and programs in their parameters."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gradcheck_cli.domain.records import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Pure:
-    """A layer as a function `call` of its `leaves`, which takes them in order; `wrt` names those
-    that it is differentiated by, `bars` are cotangents of its outputs."""
+    """A layer as a function `call` of its `leaves`, in this order. `wrt` names the leaves with
+    respect to which it is differentiated; `bars` are cotangents of its outputs."""
 
     call: Callable[..., list[Any]]
     leaves: Mapping[str, Any]
@@ -30,7 +30,7 @@ class Pure:
 
     @property
     def moving(self) -> list[Any]:
-        """The leaves that it is differentiated by."""
+        """The leaves with respect to which the layer is differentiated."""
         return [self.leaves[name] for name in self.wrt]
 
     def at(self, arrays: Sequence[Any]) -> Pure:
@@ -38,7 +38,8 @@ class Pure:
         return replace(self, leaves=dict(zip(self.leaves, arrays, strict=True)))
 
     def vjp(self, call: Callable[..., list[Any]] | None = None) -> tuple[list[Any], Any]:
-        """The outputs and the vjp by `moving`, of what runs in place of `call` where given."""
+        """The outputs and the vjp with respect to `moving`, of `call` if given and otherwise of the
+        layer."""
         run = self.call if call is None else call
 
         def moved(*some: Any) -> list[Any]:
@@ -49,19 +50,19 @@ class Pure:
 
 
 LOOPS = {"cond": ("branches",), "while": ("cond_jaxpr", "body_jaxpr"), "scan": ("jaxpr",)}
-"""Primitives that run programs of their own, and the parameters that hold these."""
+"""Primitives that run inner programs, and the parameters that hold the programs."""
 
 AS_THEY_WERE = ("bitcast_convert_type", "pure_callback", "io_callback")
-"""Primitives to which the dtype of their arguments is a part of what they do."""
+"""Primitives whose meaning depends on the dtype of their arguments."""
 
-_OWN = ("reduce", "scatter", "select_and")  # their inner programs are about single numbers
+_OWN = ("reduce", "scatter", "select_and")  # their inner programs act on single numbers
 _ROUNDING = "reduce_precision"  # to any format, in the same dtype
-_PRODUCTS = "precision"  # what a product may round its factors to
+_PRODUCTS = "precision"  # the precision to which a product may round its factors
 
 
 def inner_of(equation: Any) -> Any:
-    """The program that an equation does nothing but call, of `jit`, `checkpoint` and the like; None
-    of loops, branches and everything else."""
+    """The program of an equation that only calls one, such as `jit` or `checkpoint`. None for
+    loops, branches and everything else."""
     name = equation.primitive.name
     if name in LOOPS or name.startswith(_OWN):
         return None
@@ -88,9 +89,9 @@ def scanned(
     taken: Callable[[Any, int], Any],
     stacked: Callable[[list[Any], Any], Any],
 ) -> list[Any]:
-    """The results of a scan, turn by turn. `run` gives those of a program in a turn, `taken` the
-    row of an argument for a turn, `stacked` what the rows of all turns make, each like the abstract
-    value that it is given, too: there may be no turn."""
+    """The results of a scan, turn by turn. `run` returns the results of a program in a turn,
+    `taken` the row of an argument for a turn, and `stacked` the array of the rows of all turns.
+    `stacked` also takes an abstract value of the row, because there may be no turn."""
     constants, carried = params["num_consts"], params["num_carry"]
     fixed, state = args[:constants], args[constants : constants + carried]
     rows, program = args[constants + carried :], params["jaxpr"]
@@ -104,8 +105,8 @@ def scanned(
 
 
 def solving(params: Mapping[str, Any], args: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """What solves a `custom_linear_solve`, and its arguments: the function that was given for it.
-    (The other three serve its derivatives, which are equations of their own.)"""
+    """The program that solves a `custom_linear_solve`, and its arguments. The other three programs
+    serve the derivatives, which have equations of their own."""
     lengths = params["const_lengths"]
     before = lengths.matvec + lengths.vecmat
     return params["jaxprs"].solve, [
@@ -129,7 +130,7 @@ def inside(equation: Any) -> Iterator[Any]:
 
 
 def as_they_were(equation: Any, args: Sequence[Any]) -> list[Any]:
-    """The arguments in the dtypes that the equation was made for."""
+    """The arguments in the dtypes for which the equation was made."""
     return [x.astype(y.aval.dtype) for x, y in zip(args, equation.invars, strict=True)]
 
 
@@ -143,12 +144,12 @@ def widened(closed: Any) -> Any:
 
 
 def wide_parameters(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a primitive of this name for arguments in float64."""
+    """The parameters of a primitive of this name for float64 arguments."""
     return {key: _parameter(name, key, value) for key, value in params.items()}
 
 
 def wide(dtype: Any) -> Any:
-    """float64 and complex128 for floating and complex dtypes, and every other dtype itself."""
+    """float64 and complex128 in place of floating and complex dtypes; other dtypes unchanged."""
     if jax.numpy.issubdtype(dtype, jax.numpy.floating):
         return np.dtype(np.float64)
     complex_ = jax.numpy.issubdtype(dtype, jax.numpy.complexfloating)
@@ -162,7 +163,7 @@ def evaluated(
     evaluate: Callable[[Any, list[Any]], Sequence[Any]],
     literal: Callable[[core.Literal], Any] = lambda literal: literal.val,
 ) -> list[Any]:
-    """The results of a jaxpr at `arrays`; `evaluate` gives those of an equation at its
+    """The results of a jaxpr at `arrays`. `evaluate` returns the results of one equation at its
     arguments."""
     known = dict(zip(jaxpr.invars, arrays, strict=True))
     known.update(zip(jaxpr.constvars, constants, strict=True))
@@ -179,7 +180,7 @@ def evaluated(
 
 
 def _run(closed: Any, *arrays: Any) -> list[Any]:
-    """The results of a jaxpr. All floating numbers in it are float64."""
+    """The results of a jaxpr, with all floating numbers in float64."""
 
     def literal(atom: core.Literal) -> Any:
         return _in_float64(jax.numpy.asarray(atom.val, atom.aval.dtype))

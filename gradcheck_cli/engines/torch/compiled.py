@@ -195,10 +195,10 @@ def _as_often_as_asked(around: AbstractContextManager[Any]) -> Iterator[None]:
 
 @contextmanager
 def dispatch_restored() -> Iterator[None]:
-    """PyTorch dispatches as before when Dynamo fails in here. What it was doing then holds guards
-    that switch autograd and forward mode off. They stay in the frames of the exception until these
-    are collected, whenever that is, and then leave them switched off for the rest of the process:
-    lerp_ in forward mode, and with it quantile."""
+    """Keep PyTorch's dispatch unchanged if Dynamo fails inside the block. Dynamo holds guards that
+    switch autograd and forward mode off. These stay in the frames of the exception until garbage
+    collection, and then leave both switched off for the rest of the process, which breaks forward
+    mode of lerp_ and quantile."""
     from torch._C import (
         _dispatch_tls_local_exclude_set,
         _dispatch_tls_local_include_set,

@@ -1,8 +1,8 @@
-"""JAX's primitives in exact arithmetic and in float64, by name: called with their operands in order
-and their parameters by name.
+"""JAX's primitives in exact arithmetic and in float64, by name. A kernel takes the operands in
+order and the parameters by name.
 
-What is not here, or raises TypeError, runs JAX's own kernel in float64. JAX is not needed to read
-this.
+A primitive that is missing here, or whose kernel raises TypeError, runs JAX's own kernel in
+float64. JAX is not needed to read this.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ DATA_MOVEMENT = frozenset(
         *("stack", "unstack"),
     ]
 )
-"""They take numbers to other places, and put zeros where none come to."""
+"""Primitives that move numbers, and fill the remaining places with zeros."""
 
 EXACT_SELECTIONS = frozenset(
     ["neg", "abs", "max", "min", "reduce_max", "reduce_min", "clamp", "select_n", "sort"]
 )
-"""They round nothing either, but are more than a change of places."""
+"""Other primitives that do not round: they do more than move numbers."""
 
 
 def numeric(*xs: Any) -> list[Any]:
-    """Balls, where there is one, else floats; masks and integers among them."""
+    """The operands, masks and integers too, as balls if one is a ball, and otherwise as floats."""
     if all(isinstance(x, np.ndarray) for x in xs):
         return [x.astype(np.float64) for x in xs]
     return [as_floating(x) for x in xs]
@@ -81,7 +81,8 @@ def _running(name: str) -> Kernel:
 
 
 def _extreme(name: str, start: float) -> Kernel:
-    """Where `start` is one of both, the other one: `jax.nn.softmax` begins its maximum with it."""
+    """The larger or smaller operand. If one is `start`, return the other: `jax.nn.softmax` starts
+    its maximum there."""
 
     def kernel(x: Any, y: Any, **how: Any) -> Any:
         if np.ndim(x) == 0 and isinstance(x, np.ndarray | float) and x == start:
@@ -127,7 +128,8 @@ def _select(chosen: Any, *cases: Any, **how: Any) -> Any:
 
 
 def _dot_general(a: Any, b: Any, dimension_numbers: Any, **how: Any) -> Any:
-    """Contracted axes share a letter, batched ones too and come first."""
+    """A product by `einsum`: contracted axes share a letter, and so do batch axes, which come
+    first."""
     (summed_a, summed_b), (batch_a, batch_b) = dimension_numbers
     letters = iter(string.ascii_letters)
     first = [next(letters) for _ in range(a.ndim)]
@@ -142,7 +144,7 @@ def _dot_general(a: Any, b: Any, dimension_numbers: Any, **how: Any) -> Any:
 
 
 def _convert(x: Any, new_dtype: Any, **how: Any) -> Any:
-    """Into a floating dtype: the rounding is the operation's own."""
+    """A conversion to a floating dtype. Its rounding is an error of the operation itself."""
     if np.dtype(new_dtype).kind in "biu":
         raise TypeError("only conversions to floating-point dtypes are supported")
     return numeric(x)[0]
@@ -183,7 +185,7 @@ MOVED: dict[str, Kernel] = {
     "pad": _pad,
     **dict.fromkeys(("copy", "copy_p", "stop_gradient"), _same),
 }
-"""In NumPy's words, for arrays of anything."""
+"""Data movement by NumPy, for arrays of any elements."""
 
 _SAME_NAME = (
     *("exp", "exp2", "expm1", "log", "log1p", "sqrt", "rsqrt", "cbrt", "square", "abs", "sign"),
@@ -223,16 +225,17 @@ ROWS: dict[str, str] = {
     **_REDUCTIONS,
     **{"integer_pow[y=2]": "square", "integer_pow[y=-1]": "reciprocal", "dot_general": "matmul"},
 }
-"""The row of the op table that a primitive is, where it takes its arrays in the same order."""
+"""Primitives that equal a row of the op table and take their arrays in the same order."""
 
 POINTWISE = ("integer_pow", "select_n", "convert_element_type", "copy", "stop_gradient")
-"""Others that make each element of those that meet it."""
+"""Other primitives that work element by element."""
 
 PERMUTED_ARGS: dict[str, tuple[str, tuple[int, ...]]] = {
     "select_n": ("where", (0, 2, 1)),
     "clamp": ("clip", (1, 0, 2)),
 }
-"""The same with the places of its arrays in the row's order."""
+"""Primitives that equal a row with another order of arguments, and the primitive's argument for
+each of the row's."""
 
 KERNELS: dict[str, Kernel] = {
     **{name: row_alone(name) for name in _SAME_NAME},
@@ -265,7 +268,7 @@ KERNELS: dict[str, Kernel] = {
 
 
 def _fft(x: Any, fft_type: Any, fft_lengths: Any) -> Any:
-    """Along the last axes; an inverse is divided by the number of elements."""
+    """The transform along the last axes. An inverse is divided by the number of elements."""
     dim = range(-len(fft_lengths), 0)
     kind = fft_type.name
     if kind == "RFFT":
@@ -301,5 +304,5 @@ of_pairs = partial(complexes.kernel_of, _OF_PAIRS, ROWS)
 
 
 CHOSEN: dict[str, Kernel] = {**indexing.CHOSEN, **matrices.CHOSEN}
-"""Kernels that are given the run first: which order, which signs it had. An integer result that one
-gives as None is the one of the run."""
+"""Kernels whose first argument is the run, which has the order and the signs. If a kernel returns
+None for an integer result, the result of the run counts."""

@@ -1,4 +1,4 @@
-"""Primitives that write to places of an array, or put elements in order."""
+"""Primitives that write to positions of an array, or sort elements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gradcheck_cli.engines.trace.window_kernels import of_groups
 def _destinations(
     shape: Sequence[int], indices: Any, updates: Sequence[int], numbers: Any, mode: Any
 ) -> Any:
-    """The place in an array of this shape, flattened, that each update comes to; -1 where it is
+    """For each update, its position in a flattened array of this shape; -1 if the update is
     dropped. `numbers` are `jax.lax.ScatterDimensionNumbers`."""
     at = np.indices(updates)
     batch = tuple(at[d] for d in range(len(updates)) if d not in numbers.update_window_dims)
@@ -45,7 +45,7 @@ def _scatter(reduce: str) -> Kernel:
     def kernel(
         x: Any, indices: Any, updates: Any, dimension_numbers: Any, mode: Any, **how: Any
     ) -> Any:
-        """Of several updates that come to one place all are taken together with what is there."""
+        """Reduce all updates of a position together with its element."""
         if all(isinstance(one, np.ndarray) and one.dtype.kind in "biu" for one in (x, updates)):
             raise TypeError("only updates of floating-point numbers are supported")
         places = _destinations(x.shape, indices, updates.shape, dimension_numbers, mode)
@@ -66,7 +66,7 @@ def _scatter(reduce: str) -> Kernel:
 
 
 def _sort(run: OfRun, *xs: Any, dimension: int, num_keys: int, **how: Any) -> Any:
-    """Along an axis, in the order that the keys had in the run."""
+    """Sort along an axis, in the order that the keys had in the run."""
     if len(xs) == 1:
         return row("sort")(xs[0], axis=dimension)
     order = np.lexsort([np.asarray(key) for key in run.args[:num_keys][::-1]], axis=dimension)
@@ -77,7 +77,7 @@ def _sort(run: OfRun, *xs: Any, dimension: int, num_keys: int, **how: Any) -> An
 
 
 def _top_k(run: OfRun, x: Any, *, k: int, axis: int = -1, **how: Any) -> Any:
-    """The largest elements, and where they stand."""
+    """The largest elements, and their positions."""
     return row("topk_values")(x, k=k, axis=axis), None
 
 

@@ -1,5 +1,5 @@
-"""Primitives of linear algebra. A factor's signs, and the rows that pivoting exchanged, are those
-of the run."""
+"""Primitives of linear algebra. The signs of factors and the row exchanges of pivoting are taken
+from the run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _triangular_solve(a: Any, b: Any, **how: Any) -> Any:
 
 
 def _lu(run: OfRun, x: Any, **how: Any) -> Any:
-    """Both factors in one matrix, and which rows were exchanged."""
+    """Both factors in one matrix, and the row exchanges."""
     return eliminated(exchanged(x, run.results[2])), None, None
 
 
@@ -52,7 +52,7 @@ def _eigh(run: OfRun, x: Any, **how: Any) -> Any:
 
 
 def _cholesky(run: OfRun, x: Any, **how: Any) -> Any:
-    """Above the factor there is what was there, where the run did not put zeros."""
+    """The factor. The triangle above it keeps its old entries if the run did not clear them."""
     y = row("cholesky")(x)
     return y + row("triu")(x, k=1) if np.any(np.triu(run.results[0], 1)) else y
 
