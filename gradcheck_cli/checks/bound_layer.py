@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from gradcheck_cli.checks.findings import finding_for
@@ -30,7 +30,7 @@ class BoundLayer:
     (`highest`), which may be the same subject. The layer is judged by the precision of
     `problem.dtype`. `bind` gives the layer in another dtype or at other values of its leaves, or
     None if it does not run so. If `uncast`, `highest` is the layer without its casts. `known` holds
-    values of the two subjects at their own leaves."""
+    values of the two subjects at their own leaves; None if a value may change between calls."""
 
     name: str
     problem: LayerProblem
@@ -38,13 +38,17 @@ class BoundLayer:
     highest: Subject
     bind: Bind
     uncast: bool = False
-    known: Sequence[tuple[Subject, Array]] = ()
+    known: list[tuple[Subject, Array]] | None = None
 
     def value(self, subject: Subject) -> Array:
-        """The value of `narrow` or `highest` at the subject's own leaves."""
-        seen = (value for one, value in self.known if one is subject)
-        found = next(seen, None)
-        return subject.value({}) if found is None else found
+        """The value at the subject's own leaves; that of `narrow` and `highest` is kept."""
+        for one, value in self.known or ():
+            if one is subject:
+                return value
+        found = subject.value({})
+        if self.known is not None and (subject is self.narrow or subject is self.highest):
+            self.known.append((subject, found))
+        return found
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:

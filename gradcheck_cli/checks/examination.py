@@ -256,7 +256,7 @@ class _Examination:
             self._judging = replace(self._judging, modes=modes)
         self._surrogates = covered(self._problem, narrow)
         is_one = not (design.any or self._surrogates or narrow.stages)  # the same in every call
-        known = self._subjects.known if is_one else ()
+        known = self._subjects.known if is_one else None
         layer = BoundLayer(
             self._name, self._judging, narrow, highest, self._other, self._uncast, known
         )

@@ -12,7 +12,7 @@ from gradcheck_cli.checks.forward_mode import Pushes
 from gradcheck_cli.checks.protocol import CaseExamination, Steps
 from gradcheck_cli.checks.unfilled_entries import with_never_filled
 from gradcheck_cli.domain.case import Case, Suspect
-from gradcheck_cli.domain.dtypes import Array, Values
+from gradcheck_cli.domain.dtypes import Array, Values, ValuesOrNone
 from gradcheck_cli.domain.evaluation import Evaluation, Mode
 from gradcheck_cli.engines.layer.subject import Call, CallResult, Subject
 from gradcheck_cli.judge import is_suspect, suspect_entries
@@ -29,6 +29,7 @@ class LayerCase(CaseExamination):
         self.layer = layer
         self.suspected = False
         self.suspect_entries: Mapping[tuple[str, str], Array] | None = None  # None: all
+        self._there: dict[tuple[bytes, ...], ValuesOrNone] = {}  # by mode and values
 
     @abstractmethod
     def made(self, costs: bool = False) -> Case:
@@ -78,8 +79,15 @@ class LayerCase(CaseExamination):
         """The case with the cost of rounding, which excludes entries that are never filled."""
         case, leaves = self.made(costs=True), self.layer.narrow.leaves
         for mode in case.projections:
-            case = with_never_filled(case, mode, partial(self.elsewhere, mode), leaves)
+            case = with_never_filled(case, mode, partial(self._once_elsewhere, mode), leaves)
         return case
+
+    def _once_elsewhere(self, mode: Mode, values: Values) -> ValuesOrNone:
+        """What `elsewhere` gives, which is asked at the same points for suspects and for all."""
+        key = mode.encode(), *(value.tobytes() for value in values.values())
+        if key not in self._there:
+            self._there[key] = self.elsewhere(mode, values)
+        return self._there[key]
 
     def second_look(self, found: Sequence[Suspect]) -> Steps[Case]:
         """Evaluate the suspects in float32 if there is no higher precision: an error that does not

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Set
 from dataclasses import replace
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -258,12 +259,27 @@ class HessianCase(LayerCase):
         self._started = time.perf_counter()
         self._hessian = hessian
         self._mode = hessian.mode
-        narrow, highest = self.layer.narrow, self.layer.highest
-        self._mine = hessian.blocks(narrow)
-        self._right = self._mine if highest is narrow else hessian.blocks(highest)
-        self._entries = hessian.of_every_entry(highest) if hessian.firsts else self._right
+        self._mine = hessian.blocks(self.layer.narrow)
         self._truth = hessian.truth()
         self._balls: EnclosedBlocks | None = None
+
+    @cached_property
+    def _right(self) -> Given:
+        """The blocks in the highest precision. Where the truth is certified, nobody asks for them
+        before something is not simply right."""
+        narrow, highest = self.layer.narrow, self.layer.highest
+        return self._mine if highest is narrow else self._hessian.blocks(highest)
+
+    @cached_property
+    def _entries(self) -> Given:
+        """The same, each with a row an entry."""
+        hessian = self._hessian
+        return hessian.of_every_entry(self.layer.highest) if hessian.firsts else self._right
+
+    def _wide(self) -> Evaluations:
+        if self.layer.highest is self.layer.narrow:
+            return {}
+        return {(self.layer.name, self._mode): self._evaluation(self.layer.highest, self._right)}
 
     @property
     def unsure(self) -> bool:
@@ -283,7 +299,10 @@ class HessianCase(LayerCase):
 
     def is_settled(self) -> bool:
         suspected = suspect_entries(self.case) if self.is_certified else None
-        return suspected is not None and lose_little(self.case, suspected)
+        if suspected is None:
+            return False
+        self.case = replace(self.case, wide=self._wide())
+        return lose_little(self.case, suspected)
 
     def again(self, subject: Subject) -> Evaluations:
         blocks = where_it_runs(lambda: self._hessian.blocks(subject), None)
@@ -348,9 +367,6 @@ class HessianCase(LayerCase):
         columns = (
             None if hessian.whole else {plain_name(n): d for n, d in hessian.directions.items()}
         )
-        wide: dict[tuple[str, str], Evaluation] = {}
-        if layer.highest is not layer.narrow:
-            wide[layer.name, mode] = self._evaluation(layer.highest, self._right)
         evaluation = replace(
             self._evaluation(layer.narrow, self._mine),
             forward=hessian.passes("forward"),
@@ -360,8 +376,10 @@ class HessianCase(LayerCase):
         firsts = {plain_name(n): d for n, d in hessian.firsts.items()} or None
         projection = Projection(rows, columns, firsts)
         found = self._certified(rows, costs)
+        certified = found is not None and self.is_certified
         if found is None:
             found = self._undecided() if hessian.along else self._by_differences(costs)
+        wide = {} if certified and not costs else self._wide()
         case = layer.case({mode: projection}, (evaluation,), found, wide)
         return replace(
             case,
@@ -390,7 +408,7 @@ class HessianCase(LayerCase):
         if not hessian.along and not is_certified(blocks.values()):
             self._program = None
             return None
-        found, reasons = self._settled(blocks, {})
+        found, reasons = self._settled(blocks, {}, costs)
         return replace(truth, blocks=found, reasons=reasons)
 
     def _enclosed(self, program: ProgramTruth, costs: bool) -> Truth | None:
@@ -409,20 +427,22 @@ class HessianCase(LayerCase):
         else:
             under, why = self._differences(costs)
             blocks = {key: narrowed(under[key], ball) for key, ball in self._balls.items()}
-        found, reasons = self._settled(hessian.along_rows(blocks), why)
+        found, reasons = self._settled(hessian.along_rows(blocks), why, costs)
         return replace(self._truth_of(found, reasons), origin=program.origin)
 
     def _settled(
         self,
         blocks: Mapping[tuple[str, str], TruthBlock],
         why: Mapping[tuple[str, str], str],
+        costs: bool,
     ) -> tuple[Named[TruthBlock], Named[str]]:
-        """Certified blocks by mode and name, and the reasons why entries are undecided."""
+        """Certified blocks by mode and name, and the reasons why entries are undecided; if `costs`,
+        entries that rounding may have absorbed are among them."""
         found: Named[TruthBlock] = {}
         reasons: Named[str] = {}
         for key, block in blocks.items():
             name = (self._mode, block_name(key))
-            found[name] = self._open_where_absorbed(key, block)
+            found[name] = self._open_where_absorbed(key, block) if costs else block
             if np.any(found[name].kind == PointKind.UNDECIDED):
                 absorbed = ABSORBED if is_certified([block]) else NOT_CERTIFIED
                 reasons[name] = why.get(key, absorbed)
@@ -471,7 +491,7 @@ class HessianCase(LayerCase):
         return {(self._mode, block_name(key)): block for key, block in blocks.items()}
 
     def _truth_of(self, blocks: Named[TruthBlock], reasons: Named[str]) -> Truth:
-        output = self.layer.highest.value({})
+        output = self._hessian.of_row.value
         return Truth(
             dtype=self.layer.problem.dtype,
             output=output,
@@ -486,6 +506,6 @@ class HessianCase(LayerCase):
             dtype=subject.dtype,
             rounding=self.layer.problem.dtype,
             mode=self._mode,
-            output=subject.value({}).reshape(output_shape(subject)),
+            output=self.layer.value(subject).reshape(output_shape(subject)),
             gradients={block_name(key): Gradient(block) for key, block in blocks.items()},
         )

@@ -56,6 +56,11 @@ class RowGradients:
         self.subject = subject
         self._known: dict[tuple[bytes, ...], Mapping[str, Array | None]] = {}
 
+    @cached_property
+    def value(self) -> Array:
+        """F at the subject's own leaves, (m,)."""
+        return self.subject.value({})
+
     def at(self, row: Float, moved: Values) -> Mapping[str, Array | None]:
         """The gradients by leaf, (n,), with some leaves `moved` to other values."""
         parts = (part for name in moved for part in (name.encode(), moved[name].tobytes()))
@@ -250,7 +255,7 @@ class SecondTruth:
     def _size(self) -> float:
         """How large s may be: no smaller than its terms. For third order, the derivative of s."""
         with np.errstate(all="ignore"):
-            size = float(np.abs(self.row) @ np.abs(self.subject.value({})))
+            size = float(np.abs(self.row) @ np.abs(self.of_row.value))
             if self.along:
                 steps = [np.abs(u) / self._sizes(name) for name, u in self.along.items()]
                 size *= float(np.sum(np.concatenate(steps)))

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from gradcheck_cli.checks.second_order.compositions import HessianCase
+from gradcheck_cli.engines.torch.layer import TorchSubject
 from gradcheck_cli.truth.layers.second_order import SecondTruth
 from tests.checks.making import examined
 
@@ -538,3 +539,22 @@ def test_a_backward_that_stops_the_upstream_gradient(function: Any) -> None:
     assert finding.message.startswith("the derivative of the gradient by the upstream gradient")
     assert finding.place is not None
     assert finding.place.text == "g.detach()"
+
+
+@pytest.mark.parametrize(("layer", "asks"), [(Sine, False), (Half, True)])
+def test_the_highest_precision_is_asked_where_something_is_not_right(
+    layer: Any, asks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A certified truth needs none beside it."""
+    run: list[tuple[str, str]] = []
+    hvp = TorchSubject.hvp
+
+    def counted(self: TorchSubject, mode: Any, *args: Any) -> Any:
+        run.append((self.dtype, mode))
+        return hvp(self, mode, *args)
+
+    monkeypatch.setattr(TorchSubject, "hvp", counted)
+    answer = examined(layer, {"x": X}, dtype="float32", modes=SECOND)
+    assert bool(answer.findings) == asks
+    assert run.count(("float32", SECOND[1])) >= X.size
+    assert (("float64", SECOND[1]) in run) == asks
