@@ -1,5 +1,5 @@
-"""The gradients of a layer of TensorFlow without its bounds: every operation of its forward pass is
-seen."""
+"""The gradients of a TensorFlow layer without its bounds. Every operation of the forward pass is
+observed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from gradcheck_cli.engines.tensorflow.state import numbers
 
 
 class _Numbered:
-    """Numbers the operations that bound; `bounds` sees all operations, or else the bound `opened`
-    is lifted."""
+    """Numbers the operations that bound. Shows all operations to `bounds`, or skips the bound
+    `opened`."""
 
     def __init__(self, bounds: Bounds | None = None, opened: Bound | None = None) -> None:
         self._bounds = bounds
@@ -42,8 +42,9 @@ class _Numbered:
 def unclipped_gradients(
     followed: Sequence[Any], forward: Callable[[], Any], run: Callable[[], ValuesOrNone]
 ) -> list[UnclippedGradients]:
-    """The gradients with each bound lifted that stands by a pole. `forward` makes a forward pass
-    of what is `followed`; `run` one with backward passes, and gives the gradients by leaf."""
+    """The gradients without each bound that keeps a number from a pole. `forward` makes a forward
+    pass, in which numbers that depend on `followed` are followed. `run` makes a forward pass and
+    backward passes, and returns the gradients by leaf."""
     bounds = Bounds(lambda x: {one._id for one in tensors([x])}, numbers)
     bounds.follow(followed)
     with around_operations(_Numbered(bounds).handle):

@@ -1,7 +1,7 @@
-"""Casts to narrower dtypes in a layer of TensorFlow: where they are, and the layer without them.
+"""Casts to narrower dtypes in a TensorFlow layer: where they are, and the layer without them.
 
-An operation that runs eagerly, of a derivative too, comes by one of two functions: the slower one
-takes what the fast one does not know to be a tensor.
+Every eager operation, including those of derivatives, passes through one of two functions. The
+slower function handles inputs that the fast one does not recognise as tensors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gradcheck_cli.engines.layer.custom import Passes
 from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.temporarily import temporarily
 
-_DIVIDED = "_truediv_python3"  # which looks at dtypes before any operation runs
+_DIVIDED = "_truediv_python3"  # checks dtypes before any operation runs
 _FAST, _SLOW = "TFE_Py_FastPathExecute", "execute"
 _AS_THEY_ARE = ("Bitcast",)  # the same memory read as other numbers
 _NARROW = (tf.float32, tf.float16, tf.bfloat16)
@@ -30,15 +30,15 @@ _NARROW = (tf.float32, tf.float16, tf.bfloat16)
 _KNOWN = (*_NARROW, tf.float64)
 
 Run = Callable[[Sequence[Any], Sequence[Any]], Any]
-"""An operation on inputs, with its attributes, names and values in turn."""
+"""Runs an operation on these inputs and attributes (names and values in turn)."""
 
 _Around = Callable[[str, Sequence[Any], Sequence[Any], Run], Any]
-"""What is done with an operation of this name."""
+"""Handles an operation: its name, inputs and attributes, and the function that runs it."""
 
 
 @contextmanager
 def around_operations(handle: _Around) -> Iterator[None]:
-    """Every operation is handed over meanwhile."""
+    """Pass every operation to `handle` inside the block."""
     fast, slow = getattr(pywrap_tfe, _FAST), getattr(execute, _SLOW)
 
     def of_fast(context: Any, name: str, label: Any, *rest: Any) -> Any:
@@ -64,8 +64,8 @@ def around_operations(handle: _Around) -> Iterator[None]:
 
 @contextmanager
 def uncast() -> Iterator[None]:
-    """What is computed from numbers of float64 is in float64 meanwhile. Constants have the numbers
-    that they have in their own dtype."""
+    """Compute everything that depends on float64 numbers in float64 inside the block. Constants
+    keep the numbers that they have in their own dtype."""
     divided = getattr(math_ops, _DIVIDED)
 
     def handle(name: str, inputs: Sequence[Any], attributes: Sequence[Any], run: Run) -> Any:
@@ -87,7 +87,7 @@ def uncast() -> Iterator[None]:
 
 
 def watched(passes: Passes, dtype: str) -> Sequence[Cast]:
-    """The casts of a forward and a backward pass in `dtype`."""
+    """The casts in a forward and a backward pass in `dtype`."""
     casts, places = Watch(dtype), Places(__name__)
     leaves = (passes.leaves[name] for name in passes.wrt)
     followed: dict[int, History] = {
@@ -123,7 +123,8 @@ def _widened(value: Any) -> Any:
 
 
 def tensors(tree: Any) -> list[Any]:
-    """The tensors among the inputs of an operation, in lists too; of a variable, its handle."""
+    """The tensors among the inputs of an operation, also in lists. A variable is represented by its
+    handle."""
     found: list[Any] = []
     for part in tree:
         if isinstance(part, tuple | list):
@@ -136,13 +137,15 @@ def tensors(tree: Any) -> list[Any]:
 
 
 def _wide(dtype: Any) -> Any:
-    """It may be given as a number."""
+    """float64 in place of a narrower floating dtype; other dtypes unchanged. A dtype may be given
+    as a number."""
     return tf.float64.as_datatype_enum if dtype and tf.as_dtype(dtype) in _NARROW else dtype
 
 
 @cache
 def _signature(name: str) -> tuple[int, frozenset[str]]:
-    """How many inputs an operation has, and which attributes are dtypes. A function has none."""
+    """The number of inputs of an operation, and the names of its attributes that are dtypes. A
+    function has neither."""
     known = op_def_registry.get(name)
     if known is None:
         return 0, frozenset()

@@ -1,4 +1,4 @@
-"""Formulas as `tf.function` compiles them: a program and its derivative as one graph for XLA."""
+"""Formulas compiled by `tf.function`: a program and its derivative as one graph for XLA."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from gradcheck_cli.engines.kit.walker import Call
 from gradcheck_cli.engines.tensorflow.framework import TensorFlow
 
 _MOST_COMPILED = 64
-"""Functions that are kept compiled; a formula has two for each mode and dtype."""
+"""How many compiled functions are kept. A formula has two for each mode and dtype."""
 
 GRAPH = "tf.function"
 UNSIMPLIFIED, SIMPLIFIER = "XLA without its algebraic simplifier", "the algebraic simplifier"
 STAGES = (NO_COMPILER, GRAPH, UNSIMPLIFIED, SIMPLIFIER)
 OWN_FUNCTION = "its tf.function"
-"""The last stage, where the layer's author chose it."""
+"""The last stage if the layer's author chose it."""
 
 
 _NOT_COMPILED = re.compile(r"(\w+) \(No registered '\w+' OpKernel for XLA")
@@ -40,9 +40,10 @@ _REQUIRED = re.compile(r"XLA compilation requires .+")
 
 
 class CompiledTensorFlow(TensorFlow):
-    """TensorFlow, compiled once for every program and shape: what `tf.GradientTape` and
-    `tf.autodiff.ForwardAccumulator` record inside a `tf.function`. Without `xla` that is a graph
-    and no more. What is traced runs uncompiled: its operations could not be seen."""
+    """TensorFlow, compiled once for every program and shape: `tf.GradientTape` and
+    `tf.autodiff.ForwardAccumulator` record inside a `tf.function`. Without `xla`, the result is
+    only a graph. Traced programs run uncompiled, because operations of compiled code cannot be
+    seen."""
 
     compiles = True
 
@@ -82,22 +83,23 @@ class CompiledTensorFlow(TensorFlow):
         return found
 
     def _is_compiled(self, function: Callable[..., Any]) -> TypeGuard[Closure]:
-        """Inside what is being compiled nothing is compiled by itself."""
+        """Whether to compile the function. Nothing is compiled separately while an outer function
+        is being compiled."""
         if not isinstance(function, Closure) or getattr(function.code, "traced", False):
             return False
         return bool(self._tf.executing_eagerly())
 
     def _of(self, what: str, code: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, which runs `code`, compiled."""
+        """Compile the function, which runs `code`."""
 
         made = partial(Compiled, self._tf, function, self._xla)
         return self._compiled.one((what, code), made)
 
 
 class _CompiledVJP:
-    """The vjp by a compiled function of the cotangents, which runs the forward pass again. What is
-    not used has a cotangent of zeros, so that it is compiled once, unless zero times infinity shows
-    in the result."""
+    """The vjp by a compiled function of the cotangents, which runs the forward pass again. Unused
+    targets have zero cotangents, so that one compilation serves all. If the result is not finite,
+    zero times infinity may be the reason, and the unused targets are left out."""
 
     def __init__(
         self,
@@ -126,7 +128,7 @@ class _CompiledVJP:
         return bool(self._tf.reduce_all(self._tf.math.is_finite(array)))
 
     def with_marked(self, cotangents: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
-        """Nothing is marked in what is compiled."""
+        """The vjp; compiled code marks nothing."""
         return self(cotangents), {}
 
 
@@ -135,15 +137,15 @@ def _arrays(parts: Sequence[Any]) -> list[Any]:
 
 
 _GRAPHS = Recent[tuple[Any, ...], Any](_MOST_COMPILED)
-_INFERENCE = "_inference_function"  # what a ConcreteFunction runs where nothing is recorded
-_READS = ("ReadVariableOp",)  # operations with a state that compute the same again
+_INFERENCE = "_inference_function"  # a ConcreteFunction runs it if nothing is recorded
+_READS = ("ReadVariableOp",)  # stateful operations that give the same result again
 
 
 class Compiled:
-    """A function that its first call compiles, with XLA or as a graph alone; where one with the
-    same graph has been compiled before, as that of the same layer at another point, that one runs
-    in its place. Raises Unsupported where XLA lacks an operation of it, or asks for what it does
-    not state, such as how often a loop runs at most."""
+    """A function that its first call compiles, with XLA or as a graph. If a function with the same
+    graph was compiled before, such as the same layer at another point, the earlier one runs
+    instead. Raises Unsupported if XLA lacks one of the operations, or requires something that the
+    function does not state, such as the largest number of turns of a loop."""
 
     def __init__(self, tf: Any, function: Callable[..., Any], xla: bool) -> None:
         self._refused = tf.errors.InvalidArgumentError
@@ -170,8 +172,8 @@ class Compiled:
 
 
 def _share(concrete: Any, xla: bool) -> None:
-    """Lets what was traced run what the first one with this graph compiled, with its own variables
-    and constants, which are inputs of the graph."""
+    """Let a traced function run the first compiled function with the same graph, with its own
+    variables and constants, which are inputs of the graph."""
     operations = concrete.graph.get_operations()
     has_state = any(one.op_def.is_stateful and one.type not in _READS for one in operations)
     if has_state or not hasattr(concrete, _INFERENCE):

@@ -1,4 +1,4 @@
-"""Which custom gradients of the user's a call goes through."""
+"""Finds the custom gradients of the user that a call passes through."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gradcheck_cli.engines.temporarily import temporarily
 from gradcheck_cli.engines.tracebacks import one_line
 
 _DECORATORS = ("_eager_mode_decorator", "_graph_mode_decorator")
-"""What `tf.custom_gradient` calls (tensorflow/python/ops/custom_gradient.py)."""
+"""The functions that `tf.custom_gradient` calls (tensorflow/python/ops/custom_gradient.py)."""
 
 
 @contextmanager
 def custom_gradients() -> Iterator[list[str]]:
-    """Names of the functions under `tf.custom_gradient` that are called meanwhile. Those of
-    TensorFlow and Keras themselves are exact, and left out."""
+    """The names of the functions under `tf.custom_gradient` that are called inside the block.
+    Functions of TensorFlow and Keras are exact, and are left out."""
     from tensorflow.python.ops import custom_gradient
 
     called: list[str] = []
@@ -38,13 +38,13 @@ def custom_gradients() -> Iterator[list[str]]:
 
 @contextmanager
 def forward_mode() -> Iterator[None]:
-    """What TensorFlow's forward mode raises, or gets wrong, is raised as Unsupported."""
+    """Raise Unsupported if TensorFlow's forward mode raises, or ignores a custom gradient."""
     with custom_gradients() as called:
         try:
             yield
         except Unsupported:
             raise
-        except Exception as error:  # not the layer's, which runs without: loops, tensor lists
+        except Exception as error:  # of TensorFlow, about loops or tensor lists: the layer runs
             raise Unsupported(f"TensorFlow's forward mode raises {one_line(error)}") from error
         if called:
             raise Unsupported(

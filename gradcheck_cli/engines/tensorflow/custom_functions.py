@@ -1,4 +1,4 @@
-"""The custom gradients that a layer of TensorFlow calls, each with what it was given."""
+"""The custom gradients that a TensorFlow layer calls, with the arguments of each call."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class _Call:
 
 
 def custom_calls(passes: Passes) -> list[CustomCall]:
-    """The calls of users' functions under `tf.custom_gradient`, in order. `passes` has a tape that
-    can be asked more than once."""
+    """The calls of users' functions under `tf.custom_gradient`, in order. The tape of `passes` must
+    support several gradients."""
     calls: list[_Call] = []
     with _watched(calls):
         passes.call()
@@ -43,7 +43,8 @@ def custom_calls(passes: Passes) -> list[CustomCall]:
 
 @contextmanager
 def _watched(calls: list[_Call]) -> Iterator[None]:
-    """Every call is written down meanwhile; those of TensorFlow and Keras themselves are not."""
+    """Record every call inside the block, except calls of TensorFlow's and Keras's own
+    functions."""
     before = getattr(custom_gradient, DECORATOR)
     places = Places(__name__)
 
@@ -59,7 +60,7 @@ def _watched(calls: list[_Call]) -> Iterator[None]:
 
 
 def _keeping(function: Any, call: _Call) -> Callable[..., Any]:
-    """The function, which also writes down what it gives as its gradient."""
+    """The function, which also stores the gradient function that it returns."""
 
     @functools.wraps(function)
     def kept(*args: Any, **kwargs: Any) -> Any:
@@ -98,14 +99,14 @@ def in_parts(tensor: Any) -> Array:
 
 
 def is_floating(value: Any) -> bool:
-    """Whether it is a tensor of floating or complex numbers."""
+    """Whether the value is a tensor of floating or complex numbers."""
     if not isinstance(value, tf.Tensor | tf.Variable):
         return False
     return bool(value.dtype.is_floating or value.dtype.is_complex)
 
 
 def positional(function: Any) -> list[str]:
-    """The names of the parameters that have a place."""
+    """The names of the positional parameters."""
     return [
         parameter.name
         for parameter in inspect.signature(function).parameters.values()

@@ -1,4 +1,4 @@
-"""What a spec declares as meant in a layer of TensorFlow (`layer.declared`): its calls of
+"""What a spec declares as intended in a TensorFlow layer (`layer.declared`): calls of
 `tf.stop_gradient`, and of functions under `tf.custom_gradient`."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gradcheck_cli.engines.tensorflow.custom_functions import (
 
 @contextmanager
 def holding(declared: Declared) -> Iterator[None]:
-    """Meanwhile what is declared is as `declared` has it."""
+    """Make declared calls behave as `declared` says inside the block."""
     stop_before, stated_before = gen_array_ops.stop_gradient, getattr(custom_gradient, DECORATOR)
     places = Places(__name__)
 
@@ -63,7 +63,8 @@ def holding(declared: Declared) -> Iterator[None]:
 
 
 def _pull(declared: Declared, which: int, function: Any, args: Sequence[Any], kwargs: Any) -> Pull:
-    """Backward passes of this call alone, as the function states them."""
+    """The vjp of this call alone, by its own gradient function. Raises NotDeclarable if the
+    function uses variables that are not its arguments."""
     kept = [tf.identity(a) if is_floating(a) else a for a in args]
     moving = [a for a in kept if is_floating(a)]
 
@@ -82,14 +83,14 @@ def _pull(declared: Declared, which: int, function: Any, args: Sequence[Any], kw
 
 
 def _filled(result: Any, flat: Array) -> Any:
-    """The result of a function with these floating numbers in it."""
+    """The result of a function with its floating numbers replaced."""
     every = tf.nest.flatten(result)
     parts = iter(_tensors(flat, [y for y in every if is_floating(y)]))
     return tf.nest.pack_sequence_as(result, [next(parts) if is_floating(y) else y for y in every])
 
 
 def _tensors(flat: Array, likes: Sequence[Any]) -> list[Any]:
-    """The numbers as tensors like these."""
+    """The numbers as tensors of the same shapes and dtypes as `likes`."""
     found = []
     for numbers, like in separate(flat, likes, lambda y: y.dtype.is_complex):
         part = tf.constant(numbers)

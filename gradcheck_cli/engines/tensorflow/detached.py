@@ -1,7 +1,8 @@
-"""Where a layer of TensorFlow stops gradients, and what they are if it does not.
+"""Where a TensorFlow layer stops gradients, and what the gradients would be otherwise.
 
-Every `tf.stop_gradient` ends in one function. In a second run it passes through what it is given
-where one line calls it."""
+Every `tf.stop_gradient` ends in one function. In a second run, the calls on one line return their
+argument unchanged.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from gradcheck_cli.engines.temporarily import temporarily
 
 @contextmanager
 def _stops(opened: Place | None = None) -> Iterator[dict[Place, None]]:
-    """The lines of the user's on which gradients are stopped meanwhile, but not at `opened`."""
+    """The user's lines that stop gradients inside the block. The line `opened` does not stop
+    them."""
     before = gen_array_ops.stop_gradient
     places = Places(__name__)
     seen: dict[Place, None] = {}
@@ -39,7 +41,7 @@ def _stops(opened: Place | None = None) -> Iterator[dict[Place, None]]:
 
 
 def _recorded(array: Any) -> Any:
-    """The array, handed on where tapes were made to stop (`tf.stop_gradient` tells them)."""
+    """The array, recorded on tapes that `tf.stop_gradient` has told to stop."""
     pywrap_tfe.TFE_Py_TapeSetRestartOnThread()
     try:
         return tf.identity(array)
@@ -48,8 +50,8 @@ def _recorded(array: Any) -> Any:
 
 
 def uncut(run: Callable[[], Mapping[str, Any]]) -> tuple[Mapping[str, Any], list[GradientBarrier]]:
-    """The gradients as they are, and with each stop let through. `run` makes a forward and a
-    backward pass, and gives the gradients by leaf."""
+    """The gradients as they are, and with each stop let through in turn. `run` makes a forward and
+    a backward pass, and returns the gradients by leaf."""
     with _stops() as seen:
         plain = run()
     found = []

@@ -1,4 +1,5 @@
-"""TensorFlow, eagerly: GradientTape for reverse, `tf.autodiff.ForwardAccumulator` for forward."""
+"""Eager TensorFlow: GradientTape for reverse mode, `tf.autodiff.ForwardAccumulator` for forward
+mode."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ _THREADS = 2  # several engines share the machine, and specs are small
 
 
 class TensorFlowEngine(LoweredEngine):
-    """TensorFlow, on the CPU or on a GPU, in eager mode."""
+    """TensorFlow on the CPU or on a GPU, in eager mode."""
 
     capabilities = Capabilities(
         name="tensorflow",
@@ -61,15 +62,15 @@ class TensorFlowEngine(LoweredEngine):
     def load(self) -> str:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         os.environ["KERAS_BACKEND"] = "tensorflow"  # for layers; Keras is imported by their modules
-        if self.placement.kind != "cuda":  # before the import: looking for one takes time
+        if self.placement.kind != "cuda":  # before the import, which would search for a GPU
             os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
         with only_tensorflow():
             import tensorflow as tf
 
-        # another version may have other names for what that needs: then it is only slower
+        # a version with other names is only slower
         with suppress(ImportError, AttributeError):
             find_functions_faster()
-        with suppress(RuntimeError):  # where TensorFlow has computed already, its threads are there
+        with suppress(RuntimeError):  # TensorFlow may have started its threads already
             tf.config.threading.set_intra_op_parallelism_threads(_THREADS)
             tf.config.threading.set_inter_op_parallelism_threads(_THREADS)
         return self._loaded(tf)
@@ -78,8 +79,9 @@ class TensorFlowEngine(LoweredEngine):
         return TensorFlow(self._calls, dtype)
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
-        """An accumulator differentiates the operations inside a `tf.custom_gradient`, whatever its
-        rule says: what it gives is not the derivative that the user states."""
+        """Why forward mode is impossible, or None. An accumulator differentiates the operations
+        inside a `tf.custom_gradient`, whatever its rule says, so its result is not the user's
+        derivative."""
         custom = next(iter(custom_gradients(program)), None)
         if "forward" in modes_in(mode) and custom is not None:
             return (
@@ -100,7 +102,7 @@ class TensorFlowEngine(LoweredEngine):
 
 
 class TensorFlowXlaEngine(TensorFlowEngine):
-    """TensorFlow with every derivative compiled as a whole: `tf.function(jit_compile=True)`."""
+    """TensorFlow with every derivative compiled as a whole by `tf.function(jit_compile=True)`."""
 
     capabilities = replace(
         TensorFlowEngine.capabilities,

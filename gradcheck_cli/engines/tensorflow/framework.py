@@ -1,4 +1,4 @@
-"""TensorFlow in one dtype: arrays, and derivatives of functions of them."""
+"""TensorFlow in one dtype: arrays, and derivatives of functions of arrays."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class TensorFlow(TapeFramework):
 
     def custom(self, rule: Rule) -> Call:
         def stated(*args: Any) -> tuple[Any, Callable[[Any], list[Any]]]:
-            # A tape calls a stated gradient by itself: a recorder must know for which node.
+            # A tape calls a custom gradient itself; a recorder must know for which node.
             pull: Callable[..., list[Any]] = rule.pull
             if self._recorder is not None:
                 pull = self._recorder.on_behalf_of_this(pull)
@@ -106,11 +106,12 @@ class _Tape:
     def gradient(
         self, targets: Arrays, sources: Arrays, cotangents: Arrays, again: bool
     ) -> list[Any]:
-        # An enclosing tape or accumulator records this by itself, so `again` asks for nothing more.
+        # An enclosing tape or accumulator records this anyway, so `again` changes nothing.
         grads = self._tape.gradient(list(targets), list(sources), output_gradients=list(cotangents))
         return [_dense(self._tf, grad) for grad in grads]
 
 
 def _dense(tf: Any, array: Any) -> Any:
-    """One tensor. What was gathered has IndexedSlices, which are a tensor in another notation."""
+    """The array as one tensor. Gradients of gathered elements are IndexedSlices, another notation
+    for a tensor."""
     return None if array is None else tf.convert_to_tensor(array)

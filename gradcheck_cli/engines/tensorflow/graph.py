@@ -1,4 +1,4 @@
-"""A layer's value from a graph: many evaluations without Python between the operations."""
+"""A layer's value from a graph, for many evaluations without Python between the operations."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array, Values
 
-EAGER = 16  # evaluations that cost less than tracing a small layer (some 20 ms) does
+EAGER = 16  # evaluations that cost less than tracing a small layer (some 20 ms)
 
 
 class Graph:
-    """A layer as one tf.function over all that it computes with: `given` are its inputs, `call`
-    runs it with inputs by name, `plain_value` is its value without a graph, and `assigned` puts
-    variables at other values.
+    """A layer as one tf.function of all its inputs. `given` are the inputs, `call` runs the layer
+    with inputs by name, `plain_value` returns its value without a graph, and `assigned` gives
+    variables other values.
 
-    Traced after some evaluations, and used only if it gives the same bits as the layer itself: a
-    graph may fuse operations. A layer that cannot be traced stays as it is; one that draws random
-    numbers must have no graph.
+    The layer is traced after some evaluations. The graph is used only if its results are equal to
+    the layer's in every bit, because a graph may fuse operations. A layer that cannot be traced
+    runs eagerly. A layer that draws random numbers must have no graph.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Graph:
         self._given_up = False
 
     def value(self, values: Values) -> Array | None:
-        """The flattened outputs, or None where the layer itself has to be run."""
+        """The flattened outputs, or None if the layer itself must run."""
         if self._given_up:
             return None
         if self.traced is None:
@@ -70,7 +70,7 @@ class Graph:
                 np.array_equal(self._run(at), self._plain_value(at), equal_nan=True)
                 for at in (values, {})
             )
-        except Exception:  # branches on numbers, NumPy in between: the layer runs as it is
+        except Exception:  # the layer branches on numbers or uses NumPy: it runs eagerly
             return False
 
     def _run(self, values: Values) -> Array:
@@ -86,8 +86,8 @@ class Graph:
 
 @contextmanager
 def eagerly(tf: Any) -> Iterator[None]:
-    """What a tf.function has traced refers to the user's variables, and others stand in their
-    places."""
+    """Run tf.functions eagerly inside the block: a traced function refers to the user's variables,
+    which may be replaced."""
     before = tf.config.functions_run_eagerly()
     tf.config.run_functions_eagerly(True)
     try:

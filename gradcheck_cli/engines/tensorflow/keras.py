@@ -1,4 +1,4 @@
-"""Keras layers of a user: built, and run in a dtype that is not their own."""
+"""A user's Keras layers: built, and run in a dtype other than their own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradcheck_cli.engines.tensorflow.variables import keras
 
 
 def check_backend() -> None:
-    """Raises Unsupported where Keras runs on another framework than TensorFlow."""
+    """Raise Unsupported if Keras runs on a framework other than TensorFlow."""
     if keras() is not None and keras().config.backend() != "tensorflow":
         backend = keras().config.backend()
         raise Unsupported(f"Keras runs on {backend} here: set KERAS_BACKEND=tensorflow")
@@ -22,8 +22,8 @@ def check_backend() -> None:
 def arranged(
     layer: Any, names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Arranged:
-    """How a layer is called: only tensors may stand by place. A functional model with several
-    inputs takes them in one structure."""
+    """How to call a layer. Only tensors may be positional arguments. A functional model with
+    several inputs takes them in one structure."""
     inputs = getattr(layer, "inputs", None)
     if isinstance(layer, keras().Model) and inputs and len(inputs) > 1:
         return _in_one_structure(layer, [tensor.name for tensor in inputs], names, kwargs)
@@ -54,8 +54,8 @@ def _in_one_structure(
 
 
 def leading(call: Any, names: Sequence[str]) -> list[str]:
-    """Which of the inputs a call takes: those that it knows by name, else as many as it needs at
-    least. Others may be values of variables, which are not there before the first call."""
+    """The inputs that a call takes: those that it knows by name, or else as many as it requires.
+    Other names may be values of variables, which do not exist before the first call."""
     parameters = inspect.signature(call).parameters.values()
     known = [n for n in names if any(n.partition("[")[0] == p.name for p in parameters)]
     needed = sum(
@@ -70,12 +70,13 @@ def is_built(layer: Any) -> bool:
 
 
 class Policies:
-    """The dtype in which Keras computes: of these layers, and of whatever is made meanwhile."""
+    """The dtype in which Keras computes: in these layers, and in layers that are made inside
+    `set`."""
 
     def __init__(self, layers: Sequence[Any], dtype: str) -> None:
         self._dtype = dtype
         self._layers: list[tuple[Any, Any]] = []
-        self._inputs: list[tuple[Any, str]] = []  # to whose dtype a functional model casts
+        self._inputs: list[tuple[Any, str]] = []  # a functional model casts to their dtypes
         self.swapped = False
         self._policy: Any = None
         if keras() is None:
@@ -97,7 +98,9 @@ class Policies:
             yield
             return
         before = config.dtype_policy(), config.floatx()
-        policy = self._policy or keras().DTypePolicy(self._dtype)  # Keras is imported by a call
+        policy = self._policy or keras().DTypePolicy(
+            self._dtype
+        )  # the call may have imported Keras
         config.set_dtype_policy(policy)
         config.set_floatx(self._dtype)
         for layer, _ in self._layers:
@@ -116,7 +119,7 @@ class Policies:
 
 
 def _inputs(layers: Sequence[Any]) -> list[Any]:
-    """Symbolic inputs, which have a dtype of their own beside that of any layer."""
+    """Symbolic inputs, which have a dtype of their own besides those of the layers."""
     found = [layer for layer in layers if isinstance(layer, keras().layers.InputLayer)]
     for layer in layers:
         if isinstance(layer, keras().Model):

@@ -1,7 +1,7 @@
-"""TensorFlow's kernels in exact arithmetic, by the type of the operation: called with its inputs in
-order and its attributes by name.
+"""TensorFlow's kernels in exact arithmetic, by the type of the operation. A kernel takes the inputs
+in order and the attributes by name.
 
-What is not here runs its float64 kernel. TensorFlow is not needed to read this.
+Operations that are missing here run their float64 kernel. TensorFlow is not needed to read this.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ DATA_MOVEMENT = frozenset(
         *("SpaceToBatchND", "BatchToSpaceND", "DynamicPartition", "ParallelDynamicStitch"),
     ]
 )
-"""They take numbers to other places, and put zeros where none come to."""
+"""Operations that move numbers, and fill the remaining places with zeros."""
 
 EXACT_SELECTIONS = frozenset(
     ["Neg", "Abs", "Max", "Min", "Maximum", "Minimum", "Select", "SelectV2", "ClipByValue"]
 )
-"""They round nothing either, but are more than a change of places."""
+"""Other operations that do not round: they do more than move numbers."""
 
 SHAPES = frozenset(
     ["Shape", "ShapeN", "Size", "Rank", "BroadcastGradientArgs", "DynamicStitch", "EnsureShape"]
 )
-"""They read no number of an array."""
+"""Operations that read shapes, but no numbers of an array."""
 
 ZEROS = frozenset(["ZerosLike", "OnesLike", "Fill", "Const", "Range", "LinSpace", "Empty"])
-"""They make arrays from nothing: constants, whose zeros no computation gave."""
+"""Operations that make constant arrays. No computation produced the zeros in them."""
 
 
 def _numbers(name: str) -> Kernel:
@@ -127,7 +127,7 @@ def _selu_grad(g: Any, y: Any, **how: Any) -> Any:
 
 
 def _no_nan(name: str) -> Kernel:
-    """x / y or x y, which is nothing where y is 0."""
+    """x / y or x y, or 0 if y is 0."""
 
     def kernel(x: Any, y: Any, **how: Any) -> Any:
         at_zero = row("equal")(y, 0.0)
@@ -151,7 +151,7 @@ def _sum_of(*xs: Any, **how: Any) -> Any:
 
 
 def _segments(reduce: str) -> Kernel:
-    """The parts of an array that have one number, taken together; a negative number is dropped."""
+    """Reduce the rows with the same segment number. Rows with a negative number are dropped."""
 
     def kernel(x: Any, segments: Any, count: Any = None, **how: Any) -> Any:
         n = int(np.max(segments, initial=-1)) + 1 if count is None else int(count)
@@ -175,7 +175,7 @@ def _scatter_add(x: Any, indices: Any, updates: Any, **how: Any) -> Any:
 
 
 def _channels_first(x: Any, data_format: Any) -> Any:
-    """The channels before the axes over which a window moves."""
+    """The array with its channels before the axes over which a window moves."""
     if _text(data_format).startswith("NC"):
         return x
     return row("moveaxis")(x, source=-1, destination=1)
@@ -192,7 +192,7 @@ def _text(attribute: Any) -> str:
 
 
 def _inner_of(sizes: Any, data_format: Any) -> list[int]:
-    """Of numbers for each axis those of the axes over which a window moves."""
+    """The sizes along the axes over which a window moves."""
     inner = slice(2, None) if _text(data_format).startswith("NC") else slice(1, -1)
     return [int(n) for n in sizes[inner]]
 
@@ -200,7 +200,7 @@ def _inner_of(sizes: Any, data_format: Any) -> list[int]:
 def _around(
     padding: Any, sizes: Sequence[int], window: Sequence[int], strides: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """What "SAME" and "VALID" put before and after an axis."""
+    """The padding that "SAME" and "VALID" add before and after each axis."""
     if _text(padding) == "VALID":
         return [(0, 0)] * len(sizes)
     if _text(padding) != "SAME":
@@ -247,7 +247,7 @@ def _transposed_convolution(
     dilations: Any = (1,),
     **how: Any,
 ) -> Any:
-    """What a convolution pulls back to an array of these sizes."""
+    """The vjp of a convolution with respect to its input, which has these sizes."""
     groups = sizes[1 if _text(data_format).startswith("NC") else -1] // weight.shape[-2]
     if groups != 1 or set(dilations) != {1}:
         raise TypeError("only transposed convolutions of one group, not dilated, are supported")
@@ -269,7 +269,7 @@ def _pool(reduce: str) -> Kernel:
     def kernel(
         x: Any, ksize: Any, strides: Any, padding: Any, data_format: Any = "NHWC", **how: Any
     ) -> Any:
-        """Padding is left out, of a mean too."""
+        """Pool without the padding, which does not count in a mean either."""
         x = _channels_first(x, data_format)
         window, steps = _inner_of(ksize, data_format), _inner_of(strides, data_format)
         around = _around(padding, x.shape[2:], window, steps)
@@ -311,7 +311,7 @@ ROWS: dict[str, str] = {
     **{"RealDiv": "divide", "Div": "divide", "Sum": "sum", "Mean": "mean", "Prod": "prod"},
     **{"Cumsum": "cumsum", "MatMul": "matmul", "BatchMatMulV2": "matmul", "SelectV2": "where"},
 }
-"""The row of the op table that a kernel is, where it takes its arrays in the same order."""
+"""Kernels that equal a row of the op table and take their arrays in the same order."""
 
 
 def _svd(run: OfRun, x: Any, compute_uv: bool = True, full_matrices: bool = False, **_: Any) -> Any:
@@ -323,7 +323,7 @@ def _svd(run: OfRun, x: Any, compute_uv: bool = True, full_matrices: bool = Fals
 
 
 def _eigh(run: OfRun, x: Any, compute_v: bool = True, **_: Any) -> Any:
-    """Of the matrix whose lower triangle is that of x."""
+    """Of the symmetric matrix with the lower triangle of x: the eigenvalues and eigenvectors."""
     x = row("tril")(x) + exact.transposed(row("tril")(x, k=-1))
     values = row("eigvalsh")(x)
     if not compute_v:
@@ -343,7 +343,7 @@ CHOSEN: dict[str, Kernel] = {
     **{"Svd": _svd, "SelfAdjointEigV2": _eigh, "Qr": _qr},
     **{"TopK": _topk, "TopKV2": _topk},
 }
-"""Kernels that choose signs and places, and are called with the numbers of the run first."""
+"""Kernels that choose signs and positions. Their first argument is the run."""
 
 KERNELS: dict[str, Kernel] = {
     **{name: exact.row_alone(ours) for name, ours in _SAME.items()},
@@ -418,7 +418,7 @@ POINTWISE = (
         "SeluGrad",
     ),
 )
-"""Kernels that are no row, and make each element of those that meet it."""
+"""Other kernels that work element by element."""
 
 
 def _transform(axes: int, forward: bool) -> Kernel:
@@ -450,7 +450,7 @@ def _to_real(axes: int) -> Kernel:
 
 
 def _complex_matmul(a: Any, b: Any, **how: Any) -> Pair:
-    """`adj_x` is of the conjugates."""
+    """The product of complex matrices. `adj_x` and `adj_y` conjugate the factors."""
     first, second = how.get("adj_x"), how.get("adj_y")
     a, b = complexes.conjugate(a) if first else a, complexes.conjugate(b) if second else b
     return complexes.bilinear(_matmul)(a, b, **how)  # type: ignore[no-any-return]

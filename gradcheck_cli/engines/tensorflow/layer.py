@@ -1,4 +1,4 @@
-"""Layers of TensorFlow: functions, `tf.function`s, custom gradients, modules, Keras layers."""
+"""TensorFlow layers: functions, `tf.function`s, custom gradients, modules, and Keras layers."""
 
 from __future__ import annotations
 
@@ -62,9 +62,8 @@ _TOO_FEW = "custom_gradient function expected to return"
 
 
 class TensorFlowSubject(LayerSubject):
-    """A user's layer in one dtype. What the layer holds stays the user's own: for the time of a
-    call its variables are written to, or others stand in their places. `compiled`: its derivatives
-    are, by XLA."""
+    """A user's layer in one dtype. What the layer holds stays the user's own: during a call its
+    variables are overwritten or replaced. With `compiled`, XLA compiles the derivatives."""
 
     complex_gradients = (
         "a complex gradient of TensorFlow is dL/dRe + i dL/dIm; both parts are compared with the "
@@ -134,7 +133,7 @@ class TensorFlowSubject(LayerSubject):
     # Binding
 
     def _found(self) -> Any:
-        """The object that is called. Keyword arguments that are left are for every call."""
+        """The object to call. The remaining keyword arguments are passed to every call."""
         implementation = self.request.implementation
         found = load_layer(implementation)
         check_backend()
@@ -151,20 +150,20 @@ class TensorFlowSubject(LayerSubject):
         return arrange(self._function, names, self._args, kwargs)
 
     def _needs_a_first_call(self) -> bool:
-        """Layers and modules may make their variables only when they are called."""
+        """Whether the layer or module may create its variables only when it is called."""
         if is_keras_layer(self._function):
             return not is_built(self._function)
         return isinstance(self._function, self.tf.Module)
 
     def _first_call(self) -> None:
-        """In the dtype in which its author would call it; what it does to variables that are there
-        already is undone."""
+        """Call the layer in the dtype in which its author would call it. Changes of variables that
+        existed before are undone."""
         tf, layer, values = self.tf, self._function, self.request.values
         more = {}
         if is_keras_layer(layer):
             dtype, call = layer.compute_dtype, layer.call
             if "training" in inspect.signature(call).parameters:
-                more["training"] = False  # state is made, and not changed yet
+                more["training"] = False  # state is created, but not changed
         else:
             dtypes = [v.dtype.name for v in layer.variables if v.dtype.is_floating]
             dtype, call = (dtypes or ["float32"])[0], layer.__call__
@@ -190,8 +189,8 @@ class TensorFlowSubject(LayerSubject):
                 yield Leaf(name, one.found.role, one.value, one.found.differentiable)
 
     def _bind(self) -> None:
-        """Two runs: what the outputs are, which variables a run writes to, and whether there are
-        random numbers that do not start again by themselves."""
+        """Run the layer twice. This shows what the outputs are, which variables a run writes to,
+        and whether there are random numbers that seeding does not reset."""
         self.outputs: tuple[Output, ...] = ()
         with self.ready({}):
             before = {name: one.now() for name, one in self.held.items()}
@@ -204,7 +203,7 @@ class TensorFlowSubject(LayerSubject):
             seeded = any(one.found.seed and one.written for one in self.held.values())
         with self.ready({}):
             second = self.flat(self.call(self.inputs({})))
-            # a first run may import modules, and these draw numbers of their own
+            # the first run may import modules that draw random numbers
             self.random = seeded or self._randomness.drawn()
         if not np.array_equal(first, second, equal_nan=True):
             self.random = self._randomness.streams = True
@@ -228,7 +227,7 @@ class TensorFlowSubject(LayerSubject):
 
     @contextmanager
     def _assigned(self, values: Values) -> Iterator[None]:
-        """Only variables at their values: all that a graph of the layer needs."""
+        """Set only the variables to their values, which is all that a graph of the layer needs."""
         with ExitStack() as stack:
             for name, one in self.held.items():
                 if name in values or one.restless:
@@ -251,7 +250,7 @@ class TensorFlowSubject(LayerSubject):
 
     @contextmanager
     def _moved(self, stage: str) -> Iterator[None]:
-        """Into the process of a stage, where it has one of its own."""
+        """Run in the process of a stage inside the block, if the stage has its own."""
         if stage != UNSIMPLIFIED:
             yield
             return
@@ -268,8 +267,8 @@ class TensorFlowSubject(LayerSubject):
     def inputs(
         self, values: Values, wrt: Sequence[str] = (), layout: Layout = "contiguous"
     ) -> dict[str, Any]:
-        """Tensors are never written to, but a tape tells them apart by identity, and one that is
-        given twice must be two."""
+        """The input tensors. Nothing writes to them, but a tape identifies a tensor by its object,
+        so each call gets new ones."""
         return {
             name: self.fw.array(values[name]) if name in values else self.tf.identity(base)
             for name, base in self._given.items()
@@ -282,8 +281,9 @@ class TensorFlowSubject(LayerSubject):
         return self.tf.cast(self.tf.constant(part), output.dtype)
 
     def call(self, inputs: Mapping[str, Any]) -> list[Any]:
-        """Sparse tensors and IndexedSlices are given as dense tensors, with their zeros; ragged
-        tensors, and IndexedSlices that do not know how many rows there are, row after row."""
+        """Call the layer, and return its outputs, complex ones as pairs. Sparse tensors and
+        IndexedSlices become dense tensors with zeros. Ragged tensors, and IndexedSlices of unknown
+        size, give their rows."""
         tf = self.tf
         args, kwargs = self._arguments(
             {name: self._in_complex(name, inputs[name]) for name in self._given}
@@ -303,14 +303,14 @@ class TensorFlowSubject(LayerSubject):
         return list(found.values())
 
     def _in_complex(self, name: str, array: Any) -> Any:
-        """What the layer is called with: complex numbers in place of their parts."""
+        """The argument of the layer: complex numbers in place of their parts."""
         if name not in self.request.complex_inputs:
             return array
         return self.tf.complex(array[..., 0], array[..., 1])
 
     def value(self, values: Values) -> Array:
         constant = any(isinstance(self.held.get(name), Constant) for name in values)
-        if self.is_held or self.request.uncast or self.random or constant:  # of a graph, for good
+        if self.is_held or self.request.uncast or self.random or constant:  # constants of a graph
             return super().value(values)
         found = self.graph.value(values)
         return super().value(values) if found is None else found
@@ -332,7 +332,7 @@ class TensorFlowSubject(LayerSubject):
         return self._in_its_process(super().second_tangent, row, firsts, tangents)
 
     def _in_its_process(self, method: Callable[..., R], *args: Any) -> R:
-        """What a method returns, in the process of the stage, where that has one of its own."""
+        """The result of a method, computed in the process of the stage if the stage has its own."""
         if self._elsewhere is None:
             return method(*args)
         found: R = self._elsewhere.ran(self.wrt, method.__name__, *args)
@@ -341,7 +341,7 @@ class TensorFlowSubject(LayerSubject):
     def evaluated(
         self, what: str, names: tuple[str, ...], function: Callable[..., Any]
     ) -> Callable[..., Any]:
-        """Compiled, once for all points."""
+        """Compile the function once for all points."""
         if not self._compiles or self.tf.config.functions_run_eagerly():
             return function
         key = what, names, self._stage
@@ -375,7 +375,7 @@ class TensorFlowSubject(LayerSubject):
         return self.evaluated("value", (), self.call)(dict(inputs)), None
 
     def learns(self, error: Exception, first: bool, call: Call) -> bool:
-        """The gradient of a `tf.py_function` can be requested once a run."""
+        """Note that a `tf.py_function` supports one gradient per run."""
         if first or self.runs_once or not isinstance(error, self.tf.errors.UnknownError):
             return False
         self.runs_once = True
@@ -422,7 +422,8 @@ class TensorFlowSubject(LayerSubject):
             return custom_calls(passes)
 
     def lines(self, row: Array) -> Lines:
-        """TensorFlow has no arrays that a layer writes to: draws alone are seen."""
+        """The line of the first random draw. TensorFlow has no arrays that a layer could write
+        to."""
         with self.passes(row) as passes, watched_draws() as draws:
             passes.call()
         return Lines(draws=draws.place)
@@ -466,7 +467,7 @@ class TensorFlowSubject(LayerSubject):
 
 
 def _is_rows(tf: Any, value: Any) -> bool:
-    """Whether a value is rows of a matrix that nobody knows the size of."""
+    """Whether the value holds rows of a matrix of unknown size."""
     return isinstance(value, tf.IndexedSlices) and value.dense_shape is None
 
 

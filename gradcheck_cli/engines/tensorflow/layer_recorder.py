@@ -1,8 +1,8 @@
-"""What a layer of TensorFlow executes, and on whose line: the recorder of formulas, which here
-finds out by itself what belongs to what.
+"""The operations that a TensorFlow layer runs, and the user's line of each. The recorder of
+formulas is extended: it finds out itself which operations belong to which array.
 
-Every operation of the forward pass is a node of its own; a tape names it again when it asks for its
-gradient, with the cotangents. What a custom gradient executes is code like the rest.
+Every operation of the forward pass is its own node. A tape names the operation again, with its
+cotangents, when it computes its gradient. Operations that a custom gradient runs are user code too.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from gradcheck_cli.engines.tensorflow.recorder import TensorFlowRecorder
 from gradcheck_cli.engines.trace.exact_kernels import elementwise
 
 _READ = "ReadVariableOp"
-_KEEPING = ("Reshape", "Identity", "Cast", "Sum")  # every element in its place, in the same shape
+_KEEPING = ("Reshape", "Identity", "Cast", "Sum")  # elementwise if the shape is unchanged
 
 
 class TensorFlowLayerRecorder(TensorFlowRecorder):
-    """Writes down a user's code. A step's `node` is its number among the steps of that code."""
+    """Records a user's code. The `node` of a step is its number among the steps of that code."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,12 +34,13 @@ class TensorFlowLayerRecorder(TensorFlowRecorder):
         self._derived: list[Step] = []
 
     def leaves(self, arrays: Mapping[str, Any]) -> dict[str, int]:
-        """The slots of what TensorFlow sees: a captured array of NumPy is a constant to it."""
+        """The slots of the leaves that TensorFlow sees. A captured NumPy array is a constant to
+        TensorFlow."""
         seen = (tf.Tensor, tf.Variable)
         return {name: self.output(one) for name, one in arrays.items() if isinstance(one, seen)}
 
     def output(self, array: Any) -> int:
-        """The slot of a tensor, or of what a variable holds."""
+        """The slot of a tensor, or of the value of a variable."""
         if not isinstance(array, tf.Variable):
             return self._slot(array)
         slot = self._slot(array.read_value())
@@ -47,7 +48,7 @@ class TensorFlowLayerRecorder(TensorFlowRecorder):
         return slot
 
     def finish(self) -> None:
-        """What was executed for derivatives belongs to the operations whose nodes are known now."""
+        """Assign the steps of derivatives to the operations of their nodes, which are known now."""
         for step in self._derived:
             if step.node is not None:
                 forward = self.annotations.forward[step.node]
@@ -56,7 +57,7 @@ class TensorFlowLayerRecorder(TensorFlowRecorder):
 
     def _slot(self, tensor: Any) -> int:
         if tensor._id not in self._places:
-            known = tensor.shape.num_elements()  # None of an unknown shape
+            known = tensor.shape.num_elements()  # None for an unknown shape
             size = int(tf.size(tensor)) if tensor.shape.rank is None else known or 0
             self.annotations.count(size, tensor.dtype)
         return super()._slot(tensor)

@@ -14,12 +14,14 @@ from gradcheck_cli.engines.tensorflow.shapes import flattened
 
 
 def _symmetric(tf: Any, x: Any) -> Any:
-    """TensorFlow reads the lower triangle, and its gradient is one of that triangle."""
+    """The symmetric part of x. TensorFlow reads only the lower triangle, and returns a gradient of
+    that triangle."""
     return 0.5 * (x + tf.linalg.matrix_transpose(x))
 
 
 def _signs_of_columns(tf: Any, v: Any) -> Any:
-    """What makes the first large entry of every column positive; one row a matrix."""
+    """The factors that make the first large entry of each column positive: one row for each
+    matrix."""
     rows = tf.linalg.matrix_transpose(tf.stop_gradient(v))
     size = tf.abs(rows)
     large = size >= 0.9 * tf.reduce_max(size, axis=-1, keepdims=True)
@@ -56,13 +58,15 @@ def svd_vh(tf: Any, x: Any) -> Any:
 
 
 def logdet(tf: Any, x: Any) -> Any:
-    """tf.linalg.logdet takes positive definite matrices only."""
+    """The logarithm of the determinant, nan if the determinant is negative. tf.linalg.logdet only
+    takes positive definite matrices."""
     sign, size = tf.linalg.slogdet(x)
     return tf.where(sign < 0, tf.constant(float("nan"), x.dtype), size)
 
 
 def slogdet_sign(tf: Any, x: Any) -> Any:
-    """Cut off, or TensorFlow would invert x for a gradient of 0."""
+    """The sign of the determinant. Its zero gradient is cut off, because TensorFlow would invert x
+    for it."""
     return tf.stop_gradient(tf.linalg.slogdet(x)[0])
 
 
@@ -70,7 +74,8 @@ def slogdet_sign(tf: Any, x: Any) -> Any:
 
 
 def cholesky(tf: Any, x: Any) -> Any:
-    """Of the symmetric part, which TensorFlow takes for granted where it differentiates."""
+    """The Cholesky factor of the symmetric part: TensorFlow assumes symmetry when it
+    differentiates."""
     return tf.linalg.cholesky(0.5 * (x + tf.linalg.matrix_transpose(x)))
 
 
@@ -97,7 +102,8 @@ def qr_r(tf: Any, x: Any) -> Any:
 
 
 def cross(tf: Any, x1: Any, x2: Any, axis: int) -> Any:
-    """tf.linalg.cross takes equal shapes and the last axis: broadcast, and moved there."""
+    """The cross product, broadcast, along any axis. tf.linalg.cross requires equal shapes and takes
+    the last axis."""
     rank = max(x1.shape.rank, x2.shape.rank)
     last = [*(i for i in range(rank) if i != axis % rank), axis % rank]
     shape = tf.broadcast_static_shape(x1.shape, x2.shape)
@@ -112,7 +118,7 @@ def dot(tf: Any, x1: Any, x2: Any) -> Any:
 
 
 def einsum(tf: Any, *xs: Any, subscripts: str) -> Any:
-    """tf.einsum does not broadcast named axes of length 1: they are summed over first."""
+    """tf.einsum with broadcasting of named axes of length 1, which are removed first."""
     left, arrow, right = subscripts.replace(" ", "").partition("->")
     named = "".join(sorted({c for c in left if c.isalpha() and left.count(c) == 1}))
     right = right if arrow else ("..." if "..." in left else "") + named
@@ -127,7 +133,7 @@ def einsum(tf: Any, *xs: Any, subscripts: str) -> Any:
 
 
 def _places(term: str, x: Any) -> dict[str, list[int]]:
-    """The axes of every label of a term."""
+    """The axes of each label of a term."""
     before, dots, after = term.partition("...")
     places: dict[str, list[int]] = {}
     for i, label in enumerate(before):
@@ -151,7 +157,8 @@ def _without_ones(tf: Any, term: str, x: Any, sizes: dict[str, int]) -> tuple[st
 
 
 def kron(tf: Any, x1: Any, x2: Any) -> Any:
-    """By broadcasting: every axis of x1 beside its partner of x2."""
+    """The Kronecker product by broadcasting: each axis of x1 is placed next to the corresponding
+    axis of x2."""
     rank = max(x1.shape.rank, x2.shape.rank)
     first, second = ((1,) * (rank - x.shape.rank) + tuple(x.shape) for x in (x1, x2))
     x1 = tf.reshape(x1, [size for n in first for size in (n, 1)])
@@ -160,7 +167,8 @@ def kron(tf: Any, x1: Any, x2: Any) -> Any:
 
 
 def matmul(tf: Any, x: Any, y: Any) -> Any:
-    """tf.matmul takes matrices only; a vector becomes one and its axis goes again."""
+    """The product of matrices or vectors. tf.matmul only takes matrices, so vectors get an axis,
+    which is removed again."""
     left, right = x.shape.rank == 1, y.shape.rank == 1
     x = tf.expand_dims(x, 0) if left else x
     y = tf.expand_dims(y, -1) if right else y
@@ -173,7 +181,7 @@ def matmul(tf: Any, x: Any, y: Any) -> Any:
 
 
 def matrix_power(tf: Any, x: Any, n: int) -> Any:
-    """TensorFlow has none: by squaring."""
+    """An integer power by repeated squaring: TensorFlow has no such function."""
     if n == 0:
         return tf.eye(x.shape[-1], batch_shape=x.shape[:-2], dtype=x.dtype)
     square = tf.linalg.inv(x) if n < 0 else x
@@ -186,7 +194,8 @@ def matrix_power(tf: Any, x: Any, n: int) -> Any:
 
 
 def solve(tf: Any, x1: Any, x2: Any) -> Any:
-    """tf.linalg.solve takes matrices on the right, and does not broadcast stacks of them."""
+    """Solve a linear system, with batches broadcast. tf.linalg.solve requires a matrix on the
+    right, and equal batches."""
     columns = tf.expand_dims(x2, -1) if x2.shape.rank == 1 else x2
     batch = tf.broadcast_static_shape(x1.shape[:-2], columns.shape[:-2])
     x1, columns = (tf.broadcast_to(x, batch + x.shape[-2:]) for x in (x1, columns))
@@ -205,7 +214,8 @@ def triangular_solve(tf: Any, x1: Any, x2: Any, lower: bool) -> Any:
 
 
 def norm(tf: Any, x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Any:
-    """tf.norm reads two axes as those of a matrix; they become one here."""
+    """The norm along some axes, which are flattened first: tf.norm computes a matrix norm over two
+    axes."""
     if axis is None or isinstance(axis, tuple):
         axes = axes_of(axis, x.shape.rank)
         y = _along(tf, flattened(tf, x, axes), ord, -1, False)
@@ -223,7 +233,8 @@ def _along(tf: Any, x: Any, ord: float, axis: int, keepdims: bool) -> Any:
 
 
 def normalize(tf: Any, x: Any, ord: float, axis: int, eps: float) -> Any:
-    """tf.math.l2_normalize bounds the square of the norm."""
+    """x divided by its norm, which is at least eps. tf.math.l2_normalize bounds the square of the
+    norm."""
     if ord == 2:
         return tf.math.l2_normalize(x, axis=axis, epsilon=eps**2)
     return x / tf.maximum(tf.norm(x, ord=ord, axis=axis, keepdims=True), eps)

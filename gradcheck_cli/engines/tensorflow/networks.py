@@ -12,8 +12,8 @@ from gradcheck_cli.engines.tensorflow.shapes import moveaxis
 # Losses of classifiers. TensorFlow has the classes on the last axis
 
 
-# tf.nn.softmax_cross_entropy_with_logits has no second derivative by both: it gives zeros. Of
-# probabilities the loss is composed.
+# tf.nn.softmax_cross_entropy_with_logits returns zeros for the mixed second derivative by logits
+# and labels. For labels that are probabilities, the loss is composed.
 
 
 def _classes_last(tf: Any, x: Any) -> Any:
@@ -48,8 +48,8 @@ def _channels_first(tf: Any, x: Any) -> Any:
 
 
 def _kernel(tf: Any, w: Any, dilation: tuple[int, ...]) -> Any:
-    """The kernel in TensorFlow's order, spread out by zeros where it is dilated: on the CPU there
-    is no gradient through `dilations`."""
+    """The kernel in TensorFlow's axis order, with zeros inserted if it is dilated: on the CPU,
+    `dilations` have no gradient."""
     w = tf.transpose(w, (*range(2, w.shape.rank), 1, 0))
     for axis, step in enumerate(dilation):
         if step > 1:
@@ -64,7 +64,8 @@ def _kernel(tf: Any, w: Any, dilation: tuple[int, ...]) -> Any:
 
 
 def _by_groups(tf: Any, x: Any, w: Any, groups: int, convolve: Callable[[Any, Any], Any]) -> Any:
-    """Group by group: on the CPU there is no gradient through grouped convolutions."""
+    """The convolution of each group separately: on the CPU, grouped convolutions have no
+    gradient."""
     if groups == 1:
         return convolve(x, w)
     parts = zip(tf.split(x, groups, axis=-1), tf.split(w, groups, axis=-1), strict=True)
@@ -117,11 +118,11 @@ def conv_transpose2d(
     return _channels_first(tf, _by_groups(tf, x, w, groups, convolve))
 
 
-# Layers of networks, as one composes them without Keras
+# Layers of networks, composed without Keras
 
 
 def dropout(tf: Any, x: Any, mask: Any, rate: float) -> Any:
-    """tf.nn.dropout draws its own masks; this is what it does with them."""
+    """The formula of tf.nn.dropout with a given mask, because that function draws its own."""
     return tf.where(mask, x / (1 - rate), tf.zeros_like(x))
 
 
@@ -159,7 +160,7 @@ def scaled_dot_product_attention(
 
 
 def bce_with_logits(tf: Any, x: Any, y: Any) -> Any:
-    """TensorFlow wants both in one shape."""
+    """The loss of two arrays in one shape, as TensorFlow requires."""
     shape = tf.broadcast_static_shape(x.shape, y.shape)
     logits, labels = tf.broadcast_to(x, shape), tf.broadcast_to(y, shape)
     return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
@@ -173,8 +174,8 @@ def hinge(tf: Any, x: Any, y: Any) -> Any:
 
 
 def _normalised(tf: Any, x: Any, axes: Sequence[int], weight: Any, bias: Any, eps: float) -> Any:
-    """Not by tf.nn.moments: it stops the mean inside the variance, which makes second derivatives
-    wrong."""
+    """Normalise without tf.nn.moments, which stops the gradient of the mean inside the variance and
+    so makes second derivatives wrong."""
     mean = tf.reduce_mean(x, axes, keepdims=True)
     variance = tf.math.reduce_variance(x, axes, keepdims=True)
     return tf.nn.batch_normalization(x, mean, variance, bias, weight, eps)
@@ -215,8 +216,8 @@ LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
 def _padded(tf: Any, x: Any, padding: Pair, fill: float) -> Any:
-    """Channels last. Pooling with explicit padding has no second derivative in TensorFlow, and the
-    mean has none at all; padding before it has."""
+    """Pad x, with channels last. In TensorFlow, pooling with explicit padding has no second
+    derivative, and mean pooling has none at all; padding first avoids this."""
     x = tf.transpose(x, LAST)
     if not any(each(padding, 2)):
         return x

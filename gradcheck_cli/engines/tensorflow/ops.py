@@ -1,6 +1,6 @@
-"""The op table in TensorFlow's own words: what a user would call.
+"""The op table in TensorFlow's own functions, as a user would call them.
 
-TensorFlow is not imported here: each function is given it as its first argument.
+TensorFlow is not imported here: each function receives it as its first argument.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gradcheck_cli.engines.tensorflow import matrices, networks, shapes
 
 
 def elu(tf: Any, x: Any, alpha: float) -> Any:
-    """tf.nn.elu knows no alpha; scaled as Keras does it."""
+    """Elu with a scale for negative x, as Keras does it: tf.nn.elu has no alpha."""
     y = tf.nn.elu(x)
     return y if alpha == 1 else tf.where(x > 0, y, alpha * y)
 
@@ -41,8 +41,8 @@ def mish(tf: Any, x: Any) -> Any:
 
 
 def hypot(tf: Any, x1: Any, x2: Any) -> Any:
-    """Both divided by the larger, so that no square leaves the range. The result does not depend on
-    what they are divided by, so that it needs no gradient; zeros are kept from the root."""
+    """The length of (x1, x2), divided by the larger so that no square overflows. The result does
+    not depend on the divisor, so the divisor needs no gradient. The root never sees zero."""
     largest = tf.stop_gradient(tf.maximum(tf.abs(x1), tf.abs(x2)))
     one = tf.ones_like(largest)
     scale = tf.where(largest > 0, largest, one)
@@ -50,11 +50,12 @@ def hypot(tf: Any, x1: Any, x2: Any) -> Any:
     return largest * tf.sqrt(tf.where(largest > 0, squares, one))
 
 
-# Sums, products and extremes of everything up to an element
+# Running sums, products and extremes
 
 
 def _extreme(name: str, beyond: float) -> Lowering:
-    """TensorFlow has no running extremes: row i of a table holds the elements up to i."""
+    """A running extreme, which TensorFlow does not have: the extreme of each row of a table, whose
+    row i holds the elements up to i."""
 
     def extreme(tf: Any, x: Any, axis: int | None) -> Any:
         moved = shapes.moveaxis(tf, x, axis or 0, -1)
@@ -82,7 +83,7 @@ def log10(tf: Any, x: Any) -> Any:
 
 
 def logaddexp(tf: Any, x1: Any, x2: Any) -> Any:
-    """The larger argument and what the smaller adds to it."""
+    """The larger argument plus the amount that the smaller one adds to it."""
     first = x1 >= x2
     larger, smaller = tf.where(first, x1, x2), tf.where(first, x2, x1)
     return larger + tf.nn.softplus(smaller - larger)
@@ -106,7 +107,7 @@ def polygamma(tf: Any, x: Any, n: int) -> Any:
 
 def _argument(name: str) -> Lowering:
     def argument(tf: Any, x: Any, axis: int | None, keepdims: bool) -> Any:
-        """Without an axis tf.argmax takes the first one, not all of them."""
+        """tf.argmax or tf.argmin. Without an axis these take the first axis, not all."""
         call = getattr(tf, name)
         if axis is None:
             index = call(tf.reshape(x, [-1]), axis=0)
@@ -146,7 +147,7 @@ def ndtr(tf: Any, x: Any) -> Any:
 
 
 def _corrected(x: Any, axis: Any, correction: float) -> float:
-    """The population's variance times this is the corrected one."""
+    """The factor between the variance of the population and the corrected variance."""
     count = prod(x.shape[a] for a in axes_of(axis, x.shape.rank))
     free = max(count - correction, 0)
     return count / free if free else inf
@@ -170,8 +171,8 @@ _SINC = [(-1) ** k * math.pi ** (2 * k) / math.factorial(2 * k + 1) for k in ran
 
 
 def sinc(tf: Any, x: Any) -> Any:
-    """sin(pi x) / (pi x); near 0 its Taylor series, because the derivative of the quotient is a
-    difference of two numbers of the size of 1 / x there."""
+    """sin(pi x) / (pi x). Near 0 it is the Taylor series, because the derivative of the quotient is
+    a difference of two numbers of size 1 / x there."""
     near = tf.abs(x) < 0.5
     inside, outside = tf.where(near, x, tf.zeros_like(x)), tf.where(near, tf.ones_like(x), x)
     series = tf.math.polyval([tf.constant(c, x.dtype) for c in reversed(_SINC)], inside * inside)
@@ -225,14 +226,14 @@ TABLE: Table = {
     "conv1d": networks.conv1d,
     "conv2d": networks.conv2d,
     "conv_transpose2d": networks.conv_transpose2d,
-    # Arrays that are made of nothing but their shape
+    # Arrays made from their shape alone
     "arange": counted("range"),
     "eye": shapes.eye,
     "full": shapes.full,
     "full_like": shapes.full_like,
     "ones": shaped("ones"),
     "zeros": shaped("zeros"),
-    # Sums, products and extremes of everything up to an element
+    # Running sums, products and extremes
     "cummax": _extreme("reduce_max", -inf),
     "cummin": _extreme("reduce_min", inf),
     "cumprod": running("math.cumprod"),
@@ -276,7 +277,7 @@ TABLE: Table = {
     "stack": listed("stack"),
     "take": shapes.take,
     "take_along_axis": shapes.take_along_axis,
-    # Layers of networks, as one composes them without Keras
+    # Layers of networks, composed without Keras
     "dropout": networks.dropout,
     "embedding": networks.embedding,
     "linear": networks.linear,
@@ -311,7 +312,7 @@ TABLE: Table = {
     "rms_norm": networks.rms_norm,
     # Lengths of vectors
     "norm": matrices.norm,
-    # Elements by their size
+    # Order statistics
     "argsort": shapes.argsort,
     "median": shapes.median,
     "sort": shapes.sort,

@@ -1,7 +1,8 @@
-"""The random numbers of TensorFlow and Keras: the same before every call, afterwards the user's.
+"""The random numbers of TensorFlow and Keras: the same before each call, and the user's own again
+afterwards.
 
-Operations that take a seed of their own leave no trace in the state of TensorFlow: that a layer
-draws by them, nothing but the operations tells.
+An operation with a seed of its own leaves no trace in the state of TensorFlow. Only watching the
+operations shows that a layer draws with one.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from gradcheck_cli.engines.layer.source_lines import Places
 from gradcheck_cli.engines.tensorflow.casts import Run, around_operations
 
 _SEED, _GENERATOR = "global_random_seed", "global_seed_generator"
-"""What Keras keeps between calls (keras/src/utils/rng_utils.py, random/seed_generator.py)."""
+"""The state that Keras keeps between calls (keras/src/utils/rng_utils.py,
+random/seed_generator.py)."""
 
 
 class _Watched(random.Random):
-    """Where TensorFlow takes the seeds of its operations from."""
+    """The generator from which TensorFlow takes the seeds of its operations."""
 
     used = False
 
@@ -34,10 +36,11 @@ class _Watched(random.Random):
 
 
 class Randomness:
-    """Seeds Python, NumPy, TensorFlow and Keras. `streams`: kernels keep streams of numbers.
+    """Seeds Python, NumPy, TensorFlow and Keras. `streams` says that kernels keep streams of random
+    numbers.
 
-    `tf.random.set_seed` also drops every kernel, which makes the next operations slow; that is only
-    needed once kernels keep streams.
+    `tf.random.set_seed` also drops every kernel, which makes the next operations slow. It is only
+    called once kernels keep streams.
     """
 
     def __init__(self, tf: Any, seed: int) -> None:
@@ -49,7 +52,8 @@ class Randomness:
 
     @contextmanager
     def seeded(self) -> Iterator[None]:
-        """Who calls this stands in `surroundings`, which puts Python's and NumPy's back."""
+        """Seed all generators inside the block. The caller must be inside `surroundings`, which
+        restores those of Python and NumPy."""
         own, keras = self._context, _keras()
         before = own._seed, getattr(own, "_rng", None)  # none before a seed was set
         kept = [keras.get_global_attribute(name) for name in (_SEED, _GENERATOR)] if keras else []
@@ -69,7 +73,7 @@ class Randomness:
                 keras.set_global_attribute(name, value)
 
     def drawn(self) -> bool:
-        """Whether numbers were drawn since it was seeded; asked inside of `seeded`."""
+        """Whether random numbers were drawn since seeding. Must be called inside `seeded`."""
         keras = _keras()
         made = keras and keras.get_global_attribute(_GENERATOR) is not None
         return bool(made or self._seeds_taken() or self._others.drawn())
@@ -85,11 +89,11 @@ def _keras() -> Any:
 
 DRAWING = ("Random", "TruncatedNormal", "Multinomial", "Rng")
 """Parts of the names of operations that draw: `StatelessRandomNormalV2`, `RandomShuffle`,
-`StatelessTruncatedNormal`, and `RngReadAndSkip`, by which a generator moves on."""
+`StatelessTruncatedNormal`, and `RngReadAndSkip`, which advances a generator."""
 
 
 class Draws:
-    """What was seen. `place`: the user's line of the first draw, where there is one."""
+    """Whether a random draw was seen. `place` is the user's line of the first draw, if known."""
 
     def __init__(self) -> None:
         self.seen = False
@@ -98,7 +102,7 @@ class Draws:
 
 @contextmanager
 def watched_draws() -> Iterator[Draws]:
-    """Looks at every operation meanwhile, and into functions that were traced."""
+    """Look for random draws in every operation inside the block, and in traced functions."""
     draws, places = Draws(), Places(__name__, around_operations.__module__)
 
     def handle(name: str, inputs: Sequence[Any], attributes: Sequence[Any], run: Run) -> Any:
@@ -111,8 +115,8 @@ def watched_draws() -> Iterator[Draws]:
 
 
 def draws_in(name: str) -> bool:
-    """Whether the operation, or the traced function, of this name draws random numbers, or a
-    function that it calls."""
+    """Whether an operation or traced function of this name, or a function that it calls, draws
+    random numbers."""
     waiting, known = [name], {name}
     while waiting:
         name = waiting.pop()

@@ -1,10 +1,10 @@
-"""What TensorFlow executes: every operation of the forward pass and of the derivative.
+"""Records what TensorFlow executes: every operation of the forward pass and of the derivative.
 
-An op callback sees each operation after it was run, in the backward pass of a tape too. On whose
-behalf the backward pass runs one is known exactly: TensorFlow asks for the gradient of one recorded
-operation at a time, through a function that can be wrapped. An accumulator's tangents are computed
-by compiled functions, into which no callback sees; here the same Python runs uncompiled, so that
-they may differ in a last digit from those of the plain run.
+An op callback sees each operation after it has run, also in the backward pass of a tape. The node
+of a backward operation is known exactly, because TensorFlow computes the gradient of one recorded
+operation at a time, by a function that can be wrapped. The tangents of an accumulator are computed
+by compiled functions, in which no callback sees operations. Here the same Python code runs
+uncompiled, so tangents may differ in a last digit from those of a plain run.
 """
 
 from __future__ import annotations
@@ -71,15 +71,15 @@ class _Conversions:
 
 
 class TensorFlowRecorder(Observer):
-    """`execution.Recorder` of TensorFlow."""
+    """Implements `execution.Recorder` for TensorFlow."""
 
     def __init__(self) -> None:
         self.execution = Execution(_Conversions())
         self._records = False
-        self._pushing = False  # tangents
+        self._pushing = False  # whether tangents are being computed
         self._places: dict[int, int] = {}  # a tensor's own number -> slot
-        # The tape holds on to the very tuple of attributes that the callback is given, and hands it
-        # back: by its identity an operation is known again. Declared here too, with the node.
+        # The tape keeps the tuple of attributes that the callback receives, and returns it later:
+        # its identity identifies the operation. `_recorded` keeps it too, with the node.
         self._sums: dict[int | None, Step] = {}  # of cotangents, by slot, not yet attributed
         self._recorded: dict[int, tuple[Any, int | None]] = {}
 
@@ -105,8 +105,8 @@ class TensorFlowRecorder(Observer):
         return self._places.get(array._id)
 
     def pushing(self) -> AbstractContextManager[None]:
-        """Where tangents are computed. Raises Unsupported inside of another one while it records:
-        what is run uncompiled for a tangent has no tangent of its own."""
+        """Mark code that computes tangents. Raises Unsupported if nested while recording:
+        operations that run uncompiled for a tangent have no tangents themselves."""
         if self._records and self._pushing:
             raise Unsupported("a tangent of a tangent is not written down")
         return temporarily(self, _pushing=True)
@@ -115,7 +115,7 @@ class TensorFlowRecorder(Observer):
         return temporarily(self, node=node)
 
     def on_behalf_of_this(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, to be called later on behalf of the node that is entered now."""
+        """The function, which a later call runs for the node that is entered now."""
         node = self.node
 
         def later(*args: Any) -> Any:
@@ -132,9 +132,9 @@ class TensorFlowRecorder(Observer):
         return slot
 
     def _gradient(self, name: Any, attributes: Any, *call: Any) -> Any:
-        """The gradient of one recorded operation, whose node it is run for. A sum of cotangents is
-        made before, for the operation that gave what they are the cotangents of."""
-        _, _, _, bars, *_ = call  # behind the count of the inputs, these and the outputs
+        """The gradient of one recorded operation, run for the operation's node. Sums of its
+        cotangents, made before, are assigned to the same node."""
+        _, _, _, bars, *_ = call  # after the number of inputs, the inputs and the outputs
         node = self.node
         if self.backward:
             node = self._recorded.get(id(attributes), (None, None))[1]
@@ -144,7 +144,7 @@ class TensorFlowRecorder(Observer):
             return backprop._gradient_function(name, attributes, *call)
 
     def _claim(self, bar: Any, node: int | None) -> None:
-        """The sum that gave a cotangent belongs to the node."""
+        """Assign the sum that made a cotangent to the node."""
         slot = self._places.get(getattr(bar, "_id", -1))
         step = self._sums.pop(slot, None)
         if step is not None:
@@ -204,18 +204,18 @@ def _is_number(tensor: Any) -> bool:
     return bool(tensor.dtype.is_floating or tensor.dtype.is_complex)
 
 
-_AS_THEY_WERE = ("Bitcast",)  # the dtype of what it takes is a part of what it does
+_AS_THEY_WERE = ("Bitcast",)  # their meaning depends on the dtype of their input
 
 
 def _stated(attributes: Any) -> tuple[Any, ...]:
-    """Without those that were left at their defaults."""
+    """The attributes without those that have their default values."""
     flat = tuple(attributes or ())
     pairs = zip(flat[::2], flat[1::2], strict=True)
     return tuple(part for name, value in pairs if value is not None for part in (name, value))
 
 
 class _Call:
-    """An operation that can be run again on other arrays in the places `holes`."""
+    """An operation that can run again on other arrays in its inputs `holes`."""
 
     def __init__(
         self,
@@ -248,7 +248,7 @@ class _Call:
         return self._run(self._inputs(given), self._attributes)
 
     def live(self, given: Sequence[Any]) -> list[Any]:
-        """The operation, on the tapes that watch its arguments."""
+        """Run the operation on the tapes that watch its arguments."""
         inputs = self._inputs(given)
         outputs = self._run(inputs, self._attributes)
         execute.record_gradient(self._name, inputs, self._attributes, outputs)
@@ -267,8 +267,8 @@ class _Call:
         return [as_numbers(np.asarray(y.numpy())) for y in found]
 
     def _widened(self, moved: Collection[int]) -> tuple[Any, ...]:
-        """The attributes, those that name a floating dtype naming float64; so do dtypes that are
-        `moved`, of which float64 has the places."""
+        """The attributes with float64 in place of other floating dtypes, and in place of the dtypes
+        in `moved`, whose arrays are float64 now."""
         found = op_def_registry.get(self._name)
         kinds = {a.name for a in found.attr if a.type == "type"}
         wide = {**dict.fromkeys(moved, int(tf.float64.as_datatype_enum)), **_WIDE}
@@ -301,10 +301,10 @@ class _Call:
 
 
 class _Tangents:
-    """The tangents of an operation, as TensorFlow's accumulators compute them, but uncompiled:
-    the backward pass is linear in its cotangents, and its transpose is the forward derivative.
-    (tensorflow/python/eager/forwardprop.py, _jvp_helper.) What is done for that has no tangents.
-    """
+    """The tangents of an operation as TensorFlow's accumulators compute them, but uncompiled: the
+    backward pass is linear in its cotangents, and its transpose is the forward derivative.
+    (tensorflow/python/eager/forwardprop.py, _jvp_helper.) The operations of this computation have
+    no tangents."""
 
     def __init__(self) -> None:
         self._busy = False
@@ -329,7 +329,7 @@ def _transposed(
     moving = [i for i, x in enumerate(inputs) if backprop_util.IsTrainable(x)]
     inputs = list(inputs)
     for i in moving:
-        if any(inputs[i] is x for x in inputs[:i]):  # x * x has two arguments all the same
+        if any(inputs[i] is x for x in inputs[:i]):  # x * x has two arguments
             inputs[i] = tf.raw_ops.Identity(input=inputs[i])
     watched = [inputs[i] for i in moving]
     with tf.GradientTape() as transposed:
@@ -351,8 +351,8 @@ def _transposed(
 
 
 def _sort(execution: Execution) -> None:
-    """An accumulator's operations are announced before the operation that they are tangents of:
-    each step is put behind those that it needs."""
+    """Move each step behind the steps whose results it needs. An accumulator reports the operations
+    of a tangent before the operation that the tangent belongs to."""
     maker = {slot: step for step in execution.steps for slot in step.results}
     ordered: list[Step] = []
     done: set[int] = set()

@@ -1,4 +1,4 @@
-"""Rows of the op table (`ops`) that move elements about: shapes, indices, order."""
+"""Rows of the op table (`ops`) that move elements: shapes, indices, order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradcheck_cli.engines.kit.axes import (
     widths_of,
 )
 
-# Arrays that are made of nothing but their shape
+# Arrays made from their shape alone
 
 
 def full(tf: Any, shape: Any, fill_value: float, dtype: Any) -> Any:
@@ -30,7 +30,7 @@ def eye(tf: Any, n: int, m: int | None, k: int, dtype: Any) -> Any:
 
 
 def full_like(tf: Any, x: Any, fill_value: float) -> Any:
-    # a constant of whole numbers takes no float, not even one that is whole
+    # an integer constant does not accept a float, even if it is whole
     return tf.fill(x.shape, tf.constant(x.dtype.as_numpy_dtype(fill_value), x.dtype))
 
 
@@ -43,7 +43,8 @@ def take(tf: Any, x: Any, indices: Any, axis: int | None) -> Any:
 
 
 def take_along_axis(tf: Any, x: Any, indices: Any, axis: int) -> Any:
-    """tf.gather takes one index for each row, along the last axis; both broadcast first."""
+    """Take elements along an axis. tf.gather takes one index for each row along the last axis, so x
+    and indices are broadcast first."""
     place = axis % x.shape.rank
     indices = from_the_start(tf, indices, x.shape[place])
     sizes = [max(n, m) if n and m else 0 for n, m in zip(x.shape, indices.shape, strict=True)]
@@ -56,7 +57,8 @@ def take_along_axis(tf: Any, x: Any, indices: Any, axis: int) -> Any:
 
 
 def scatter_add(tf: Any, x: Any, indices: Any, updates: Any, axis: int) -> Any:
-    """tf.tensor_scatter_nd_add takes the whole place of every update."""
+    """Add updates at indices along an axis. tf.tensor_scatter_nd_add takes the full position of
+    each update."""
     ranges = [tf.range(n, dtype=tf.int64) for n in indices.shape]
     places = tf.meshgrid(*ranges, indexing="ij")
     places[axis] = from_the_start(tf, indices, x.shape[axis])
@@ -68,7 +70,7 @@ def one_hot(tf: Any, indices: Any, num_classes: int, axis: int, dtype: Any) -> A
     return tf.one_hot(indices, num_classes, axis=place, dtype=dtype)
 
 
-# Elements by their size
+# Order statistics
 
 
 def _direction(descending: bool) -> str:
@@ -85,7 +87,7 @@ def argsort(tf: Any, x: Any, axis: int, descending: bool) -> Any:
 
 
 def median(tf: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-    """TensorFlow has none: the mean of the two middle elements comes from sorting."""
+    """The mean of the two middle elements, found by sorting: TensorFlow has no median."""
     axes = axes_of(axis, x.shape.rank)
     ordered = tf.sort(flattened(tf, x, axes), axis=-1)
     n = ordered.shape[-1]
@@ -96,11 +98,12 @@ def median(tf: Any, x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def _top(tf: Any, x: Any, k: int, axis: int, largest: bool) -> tuple[Any, Any]:
-    """tf.math.top_k takes the largest along the last axis."""
+    """The values and indices of the k largest or smallest elements. tf.math.top_k finds the largest
+    along the last axis."""
     moved = moveaxis(tf, x, axis, -1)
     found = tf.math.top_k(moved if largest else -moved, k=k)
     values = found.values if largest else -found.values
-    indices = tf.cast(found.indices, tf.int64)  # returned unchanged, they break the gradient
+    indices = tf.cast(found.indices, tf.int64)  # without a cast, they break the gradient
     return moveaxis(tf, values, -1, axis), moveaxis(tf, indices, -1, axis)
 
 
@@ -122,7 +125,8 @@ def expand_dims(tf: Any, x: Any, axis: Any) -> Any:
 
 
 def transpose(tf: Any, x: Any, axes: Any) -> Any:
-    """tf.transpose takes axes counted from the end, but its gradient does not."""
+    """Permute the axes. tf.transpose accepts axes counted from the end, but its gradient does
+    not."""
     return tf.transpose(x, perm=None if axes is None else [a % x.shape.rank for a in axes])
 
 
@@ -131,7 +135,7 @@ def moveaxis(tf: Any, x: Any, source: Any, destination: Any) -> Any:
 
 
 def flattened(tf: Any, x: Any, axes: tuple[int, ...]) -> Any:
-    """x with those axes as one, the last."""
+    """x with these axes joined into a last one."""
     rank = x.shape.rank
     order = (*(i for i in range(rank) if i not in axes), *axes)
     kept = [x.shape[i] for i in order[: rank - len(axes)]]
@@ -144,14 +148,14 @@ def flip(tf: Any, x: Any, axis: Any) -> Any:
 
 
 def roll(tf: Any, x: Any, shift: Any, axis: Any) -> Any:
-    """tf.roll needs an axis."""
+    """tf.roll, which requires an axis."""
     if axis is None:
         return tf.reshape(tf.roll(tf.reshape(x, [-1]), shift, 0), x.shape)
     return tf.roll(x, shift, axis)
 
 
 def tile(tf: Any, x: Any, reps: Any) -> Any:
-    """tf.tile wants a number for each axis."""
+    """tf.tile, which requires a number for each axis."""
     times = shape_of(reps)
     rank = max(len(times), x.shape.rank)
     x = tf.reshape(x, [*(1,) * (rank - x.shape.rank), *x.shape])
@@ -163,20 +167,20 @@ def pad(tf: Any, x: Any, pad_width: Any, value: float) -> Any:
 
 
 def _distance(tf: Any, x: Any) -> Any:
-    """How far an element of the matrices lies above the main diagonal."""
+    """The distance of each element of the matrices above the main diagonal."""
     rows, columns = x.shape[-2:]
     return tf.range(columns)[None, :] - tf.range(rows)[:, None]
 
 
 def tril(tf: Any, x: Any, k: int) -> Any:
-    """tf.linalg.band_part always keeps the main diagonal."""
+    """The lower triangle from any diagonal. tf.linalg.band_part always keeps the main diagonal."""
     if k >= 0:
         return tf.linalg.band_part(x, -1, min(k, x.shape[-1]))
     return tf.where(_distance(tf, x) <= k, x, tf.zeros_like(x))
 
 
 def triu(tf: Any, x: Any, k: int) -> Any:
-    """tf.linalg.band_part always keeps the main diagonal."""
+    """The upper triangle from any diagonal. tf.linalg.band_part always keeps the main diagonal."""
     if k <= 0:
         return tf.linalg.band_part(x, min(-k, x.shape[-2]), -1)
     return tf.where(_distance(tf, x) >= k, x, tf.zeros_like(x))
@@ -187,7 +191,7 @@ def diag(tf: Any, x: Any, k: int) -> Any:
 
 
 def trace(tf: Any, x: Any, offset: int) -> Any:
-    """tf.linalg.trace takes the main diagonal."""
+    """The trace along any diagonal. tf.linalg.trace takes the main diagonal."""
     if offset == 0:
         return tf.linalg.trace(x)
     on_it = tf.where(_distance(tf, x) == offset, x, tf.zeros_like(x))

@@ -1,5 +1,5 @@
-"""What TensorFlow imports and no derivative needs is left until something asks for it; forward mode
-finds the function of each operation's tangents in less time."""
+"""Replacements in TensorFlow that save time: imports that no derivative needs wait until something
+asks for them, and forward mode finds the tangent function of each operation faster."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from typing import Any
 from gradcheck_cli.engines.errors import Unsupported
 from gradcheck_cli.engines.kit.startup import StandIn, replaces
 
-# The part of a run's processor time that each saves, by benchmarks/replacements.py.
+# The share of a run's processor time that each saves, by benchmarks/replacements.py.
 IMPORTS = "tensorflow-imports"  # 21 % of one formula, 19 % of 30
 TANGENTS = "tensorflow-tangents"  # 11 % of 30 formulas
 
 NO_NESTED_ACCUMULATORS = "TensorFlow does not trace an accumulator inside another one for {}"
 
-# TensorFlow goes on without these: its converter for phones (tensorflow/lite) then takes nothing of
-# JAX, `tf.keras` imports Keras when it is first used, as it does anyway, and the Keras of old that
-# it carries along takes no sparse arrays of SciPy.
+# TensorFlow works without these: its converter for phones (tensorflow/lite) does without JAX,
+# `tf.keras` imports Keras at its first use anyway, and the old Keras in TensorFlow does without
+# SciPy's sparse arrays.
 _TRIED = ("jax", "keras.src", "scipy")
 _AGAIN = (  # the whole API, twice; the converter for phones
     "tensorflow._api.v2.compat.v1",
     "tensorflow._api.v2.compat.v2",
     "tensorflow._api.v2.lite",
 )
-_FOREIGN = ("h5py", "requests")  # for files and for machines in a cloud
+_FOREIGN = ("h5py", "requests")  # for files and cloud machines
 
 
 @contextmanager
 def only_tensorflow() -> Iterator[None]:
-    """For the first import of TensorFlow: without other frameworks, its API of old, and what serves
-    other ends than computing, which together take as long as a third of it."""
+    """Import TensorFlow inside the block without other frameworks, its old API, and modules that do
+    not compute. Together these take a third of the time of the import."""
     if not replaces(IMPORTS):
         yield
         return
@@ -52,10 +52,11 @@ def only_tensorflow() -> Iterator[None]:
 
 
 def find_functions_faster() -> None:
-    """For all accumulators of this process; they call the same functions as before.
+    """Speed up all accumulators of this process. They call the same functions as before.
 
-    Raises ImportError and AttributeError where TensorFlow lacks what that needs, before anything
-    has been changed."""
+    Raises ImportError or AttributeError, before any change, if this version of TensorFlow lacks
+    what is needed.
+    """
     if not replaces(TANGENTS):
         return
     from tensorflow.python import pywrap_tfe
@@ -69,9 +70,9 @@ def find_functions_faster() -> None:
 class Tangents:
     """The tangents of an operation's outputs, in place of TensorFlow's own `_jvp_dispatch`.
 
-    An accumulator has one `tf.function` for every operation with its attributes, shapes and dtypes
-    (tensorflow/python/eager/forwardprop.py). To find it again TensorFlow describes all of these
-    anew, in types of its own, which takes several times as long as the function does.
+    An accumulator has one `tf.function` for each operation with its attributes, shapes and dtypes
+    (tensorflow/python/eager/forwardprop.py). To find the function again, TensorFlow describes all
+    of these in its own types, which takes several times as long as the function does.
     """
 
     def __init__(self) -> None:
@@ -100,8 +101,9 @@ class Tangents:
         tangents: Sequence[Any],
         use_batch: bool = False,
     ) -> Any:
-        """Called for every operation that an accumulator watches; None stands for the tangent of
-        what has none."""
+        """Compute the tangents of an operation that an accumulator watches. None represents a
+        missing tangent. Raises Unsupported if TensorFlow cannot trace an accumulator inside another
+        one."""
         given = (op, attributes, inputs, outputs, tangents, use_batch)
         arrays = [*inputs, *outputs, *tangents]
         if not all(map(self._plain, arrays)):
@@ -122,8 +124,8 @@ class Tangents:
         return function._call_flat(there, captured_inputs=function.captured_inputs)
 
     def _plain(self, array: Any) -> bool:
-        """Neither a tensor of a function that is being traced nor the handle of a variable, whose
-        dtype and shape say less than TensorFlow knows of it."""
+        """Whether the array is neither a tensor of a function that is being traced nor the handle
+        of a variable: dtype and shape do not describe a handle fully."""
         if array is None:
             return True
         return type(array) is self._tensor and array._datatype_enum() not in self._handles

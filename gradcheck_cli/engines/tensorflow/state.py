@@ -1,5 +1,4 @@
-"""Variables and constants of TensorFlow layers while the layer runs, in the dtype that is asked
-for."""
+"""Variables and constants of TensorFlow layers in the dtype in which the layer runs."""
 
 from __future__ import annotations
 
@@ -18,8 +17,9 @@ from gradcheck_cli.engines.layer.capture import Put
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A tf.Variable, a tensor or a NumPy array of a layer. `differentiable`: it is trained. `put`
-    has another in its place, if there is a way. `seed`: random numbers come from it."""
+    """A tf.Variable, a tensor or a NumPy array of a layer. `differentiable` says that it is
+    trained. `put` replaces it by another object, or is None if that is impossible. `seed` says that
+    random numbers come from it."""
 
     name: str
     original: Any
@@ -30,9 +30,9 @@ class Found:
 
 
 class HeldVariable(ABC):
-    """One of them while the layer runs: at its value, rounded to the problem's format, or at
-    another. `source` is what a tape watches, `swapped` whether it is another object than the
-    user's."""
+    """A variable or constant while the layer runs: at its value rounded to the problem's format, or
+    at another value. `source` is the object that a tape watches; `swapped` says that it replaces
+    the user's object."""
 
     swapped = False
     written = False  # by the first call
@@ -52,20 +52,20 @@ class HeldVariable(ABC):
 
     @abstractmethod
     def settle(self, value: Array) -> None:
-        """This value in place of its own from now on."""
+        """Use this value in place of the own one from now on."""
 
     @abstractmethod
     def at(self, value: Array | None) -> AbstractContextManager[None]:
-        """In its place, with another value if one is given; afterwards all is as it was before.
-        May be entered again inside."""
+        """Put the object in its place inside the block, with another value if one is given, and
+        restore everything afterwards. Blocks may be nested."""
 
     def now(self) -> bytes:
-        """The numbers as they stand, to be compared."""
+        """The present numbers as bytes, to be compared."""
         return b""
 
     @property
     def restless(self) -> bool:
-        """Whether it is not at its value by itself."""
+        """Whether the object must be set to its value before each call."""
         return self.written
 
 
@@ -85,7 +85,7 @@ class _Variable(HeldVariable):
     def _assigned(self, value: Any | None) -> Iterator[None]:
         # Reading shares memory until the next assignment, so this costs nothing for large ones.
         before = self.source.read_value()
-        if value is None and self.written:  # and it may be, by a call around this one
+        if value is None and self.written:  # possibly by an enclosing call
             value = self._tf.cast(self.value, self.source.dtype)
         if value is not None:
             self.source.assign(value)
@@ -97,7 +97,7 @@ class _Variable(HeldVariable):
 
 
 class InPlace(_Variable):
-    """A variable that has the dtype already, or holds integers: it is written to for a call."""
+    """A variable that already has the dtype, or holds integers. It is overwritten during a call."""
 
     def __init__(self, tf: Any, found: Found, dtype: str, rounding: str) -> None:
         super().__init__(tf, found, dtype, rounding)
@@ -115,7 +115,7 @@ class InPlace(_Variable):
 
 
 class Swapped(_Variable):
-    """A variable of another dtype, in whose place one of this dtype stands."""
+    """A variable of another dtype, replaced by one of this dtype."""
 
     swapped = True
 
@@ -145,12 +145,14 @@ class Swapped(_Variable):
 
 
 class Constant(HeldVariable):
-    """A tensor or a NumPy array: another stands in its place."""
+    """A tensor or a NumPy array, replaced by another one."""
 
     def __init__(self, tf: Any, found: Found, dtype: str, rounding: str) -> None:
         super().__init__(tf, found, dtype, rounding)
         self._inside = 0
-        self._array = self.written = isinstance(found.original, np.ndarray)  # or so it may be
+        self._array = self.written = isinstance(
+            found.original, np.ndarray
+        )  # arrays may be written to
         same = self._array or found.original.dtype.name == dtype
         same &= np.array_equal(self.value, numbers(found.original), equal_nan=True)
         self.swapped = not same and found.put is not None
@@ -187,7 +189,7 @@ class Constant(HeldVariable):
 
 
 def held(tf: Any, found: Found, dtype: str, rounding: str) -> HeldVariable:
-    """What suits the object and the dtype."""
+    """The kind of held variable for the object and the dtype."""
     if not isinstance(found.original, tf.Variable):
         return Constant(tf, found, dtype, rounding)
     other = found.original.dtype.is_floating and found.original.dtype.name != dtype

@@ -1,4 +1,4 @@
-"""TensorFlow's public operations at samples of ours: TensorFlow ships no database of them."""
+"""TensorFlow's public operations at our own samples: TensorFlow has no database of samples."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""XLA without its algebraic simplifier. TensorFlow reads the flags of XLA once in a process, so
-this stage has one of its own."""
+"""XLA without its algebraic simplifier. TensorFlow reads the flags of XLA once in each process, so
+this stage has a process of its own."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from gradcheck_cli.engines.layer.subject import Subject, SubjectRequest
 _ENGINE = "gradcheck_cli.engines.tensorflow.engine:TensorFlowXlaEngine"
 _FLAG = "--xla_disable_hlo_passes=algsimp"
 LIMIT_S = 60.0
-"""For an answer. The first one takes 5 to 10 s: the import of TensorFlow and XLA's work. Without
-the simplifier some programs never end: that of `eigh` in float64."""
+"""The longest wait for an answer. The first answer takes 5 to 10 s, for the import of TensorFlow
+and the work of XLA. Without the simplifier some programs never end, such as `eigh` in float64."""
 
 
 def evaluated(problem: Problem) -> Evaluation:
-    """A formula's derivatives. Raises Unsupported."""
+    """A formula's derivatives. Raises Unsupported if the process has no answer."""
     with elsewhere(None) as process:
         found: Evaluation = process.asked(problem)
         return found
@@ -37,7 +37,8 @@ def evaluated(problem: Problem) -> Evaluation:
 
 @contextmanager
 def elsewhere(request: SubjectRequest | None) -> Iterator[Elsewhere]:
-    """Such a process, with the layer of a request, if any; it starts with its first question."""
+    """A process for this stage, with the layer of a request, if any. It starts with its first
+    question."""
     with TemporaryFile() as said:
         process = Elsewhere(request, said)
         try:
@@ -47,7 +48,7 @@ def elsewhere(request: SubjectRequest | None) -> Iterator[Elsewhere]:
 
 
 class Elsewhere:
-    """The process that `elsewhere` gives; `said` is what it says beside its answers."""
+    """The process of `elsewhere`. `said` is a file for its standard error."""
 
     def __init__(self, request: SubjectRequest | None, said: IO[bytes]) -> None:
         self._request = request
@@ -55,12 +56,12 @@ class Elsewhere:
         self._said = said
 
     def ran(self, wrt: Sequence[str], what: str, *args: Any) -> Any:
-        """What this method of the layer's subject returns, of which these leaves are
-        differentiated. Raises Unsupported."""
+        """The result of this method of the layer's subject, differentiated with respect to the
+        leaves `wrt`. Raises Unsupported."""
         return self.asked((tuple(wrt), what, args))
 
     def asked(self, question: object) -> Any:
-        """The answer of the process. Raises Unsupported where it has none."""
+        """The answer of the process. Raises Unsupported if there is none."""
         if os.environ.get("CUDA_VISIBLE_DEVICES") != "-1":
             raise Unsupported("XLA without its algebraic simplifier runs on the CPU only")
         try:
@@ -114,7 +115,7 @@ class Elsewhere:
 
 
 def answer(questions: IO[bytes], answers: IO[bytes]) -> None:
-    """Answers all questions, in the process that was started for them."""
+    """Answer all questions in the process that was started for them."""
     engine = make(_ENGINE)
     engine.load()
     request: SubjectRequest | None = pickle.load(questions)
@@ -131,7 +132,7 @@ def answer(questions: IO[bytes], answers: IO[bytes]) -> None:
                 with surroundings(), on_the_path(request.implementation):
                     subject = subject or engine.subject(request)
                     found = _of_layer(subject, *question), ""
-        except Exception as error:  # the stage says nothing
+        except Exception as error:  # the stage has no result
             found = None, f"{type(error).__name__}: {error}"
         answers.write(pickle.dumps(found))
         answers.flush()
@@ -144,5 +145,5 @@ def _of_layer(subject: Subject, wrt: Sequence[str], what: str, args: Sequence[An
 
 if __name__ == "__main__":
     with os.fdopen(os.dup(1), "wb") as answering:
-        os.dup2(2, 1)  # what a layer prints is no answer
+        os.dup2(2, 1)  # a layer's prints must not mix with answers
         answer(sys.stdin.buffer, answering)

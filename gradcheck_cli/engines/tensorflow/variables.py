@@ -1,4 +1,4 @@
-"""The variables of a TensorFlow layer, by the names that its author knows them by."""
+"""The variables of a TensorFlow layer, by the names that its author uses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from gradcheck_cli.engines.tensorflow.state import Found
 
 
 def keras() -> Any:
-    """The Keras that the user's module has imported, or None: it costs a second."""
+    """The Keras module if the user's module has imported it, or None. Importing it takes a
+    second."""
     return sys.modules.get("keras")
 
 
@@ -26,10 +27,10 @@ def is_keras_layer(thing: Any) -> bool:
 
 
 def of_layer(tf: Any, layer: Any, prefix: str = "") -> Iterator[Found]:
-    """Every variable of a Keras layer: trained ones, buffers, and the states of seeds (integers);
-    and the constants among its attributes.
+    """The variables of a Keras layer: trained ones, buffers, and the states of seeds (integers);
+    then the constants among its attributes.
 
-    A name is the one that was stated ("kernel"), else the attribute's; those of sublayers stand
+    A name is the one that the user gave ("kernel"), or the attribute's. The names of sublayers come
     before it, with a dot ("dense.kernel").
     """
     attributes = {id(value): name for name, value in vars(layer).items()}
@@ -71,8 +72,8 @@ def _keras_variable(name: str, variable: Any, owner: Any) -> Found:
 
 
 class _Labels:
-    """Names that are stated stay; names that Keras counted up over the whole process ("dense_7")
-    give way to that of the attribute, or are counted within their owner."""
+    """Chooses names. A name that the user gave stays. A name that Keras counted over the whole
+    process ("dense_7") is replaced by that of the attribute, or counted within its owner."""
 
     def __init__(self) -> None:
         self._given: dict[str, int] = {}
@@ -89,15 +90,15 @@ class _Labels:
 
 
 def _snake(name: str) -> str:
-    """As Keras makes a name of a class: "LSTMCell" gives "lstm_cell"."""
+    """The name that Keras makes from a class name: "LSTMCell" becomes "lstm_cell"."""
     name = re.sub(r"\W+", "", name)
     name = re.sub("(.)([A-Z][a-z]+)", r"\1_\2", name)
     return re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
 
 
 def found_in(tf: Any, layer: Any) -> dict[str, Found]:
-    """Everything that a Keras layer, a tf.Module or a function computes with and was not given, by
-    name; what is reached in two ways is there once."""
+    """Everything that a Keras layer, a tf.Module or a function uses and does not take as an
+    argument, by name. An object that is reached in two ways is listed once."""
     found: dict[str, Found] = {}
     known: set[int] = set()
     for one in _found_in(tf, layer):
@@ -128,9 +129,9 @@ def _captured(tf: Any, function: Any, seen: set[int]) -> Iterator[Found]:
 
 
 def _of_module(tf: Any, module: Any, prefix: str, seen: set[int]) -> Iterator[Found]:
-    """By attributes: "dense.w", "blocks.0.w"."""
+    """The variables of a module, named by attributes: "dense.w", "blocks.0.w"."""
     for name, value in list(vars(module).items()):
-        if not name.startswith("_self_"):  # what TensorFlow itself keeps there
+        if not name.startswith("_self_"):  # TensorFlow's own attributes
             put = functools.partial(setattr, module, name)
             yield from _within(tf, f"{prefix}{name}", value, put, "parameter", seen)
 
@@ -173,14 +174,14 @@ def _parts(value: Any) -> Iterator[tuple[Any, Any, Put | None]]:
 
 
 def keras_layers(layer: Any) -> list[Any]:
-    """Every Keras layer that a layer or function consists of, sublayers included, each once."""
+    """Every Keras layer in a layer or function, with sublayers, each once."""
     whole = is_keras_layer(layer)
     roots = [layer] if whole else []
     roots += [c.value for c in captures(layer.call if whole else layer) if is_keras_layer(c.value)]
     found: dict[int, Any] = {}
     for part in (part for root in roots for part in root._flatten_layers()):
         found[id(part)] = part
-        inner = getattr(part, "_functional", None)  # the model that a Sequential one runs
+        inner = getattr(part, "_functional", None)  # the model inside a Sequential one
         if inner is not None:
             found[id(inner)] = inner
     return list(found.values())
