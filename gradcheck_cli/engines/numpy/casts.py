@@ -1,7 +1,7 @@
 """Casts to narrower dtypes in a pair of NumPy functions: where they are, and the pair without them.
 
-Both with arrays of a class of ours, which NumPy hands on to what is computed from them. What gets
-past it (`np.float32(x)`) is cast all the same.
+Both use arrays of a class that NumPy passes on to every result. A cast that avoids the class
+(`np.float32(x)`) still takes effect.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from gradcheck_cli.engines.numpy.recorder import making
 
 
 class Kind:
-    """Arrays that are followed through a pair in `dtype`: `watch` has what they are cast to. With
-    `uncast`, float64 stays float64 where it is cast to a narrower dtype."""
+    """The class of arrays that are followed through a pair in `dtype`. `watch` has their casts.
+    With `uncast`, float64 arrays stay float64 when they are cast to a narrower dtype."""
 
     def __init__(self, dtype: str, uncast: bool) -> None:
         self.watch = Watch(dtype)
@@ -29,14 +29,15 @@ class Kind:
         self._uncast = uncast
 
     def of(self, array: Array) -> Array:
-        """The array, as one that is followed."""
+        """The array as one that is followed."""
         made: Any = array.view(self._class)
         made.history = frozenset() if array.dtype.kind == "f" else None
         result: Array = made
         return result
 
     def making(self) -> AbstractContextManager[None]:
-        """Arrays that a user's code makes meanwhile see what is written to them."""
+        """Make arrays that the user's code creates inside the block notice what is written to
+        them."""
         return making(self._cast_result)
 
     def _cast_result(self, make: Callable[..., Any], args: Any, keywords: Mapping[str, Any]) -> Any:
@@ -50,7 +51,7 @@ class Kind:
         return found.astype(self.dtype(found.dtype), copy=False).view(self._class)
 
     def dtype(self, dtype: Any) -> Any:
-        """What becomes of a dtype that was requested."""
+        """The dtype to use in place of a requested one."""
         narrow = self._uncast and dtype is not None and is_narrower(np.dtype(dtype).name, "float64")
         return np.float64 if narrow else dtype
 
@@ -58,7 +59,7 @@ class Kind:
         return {name: self.dtype(x) if name == "dtype" else x for name, x in keywords.items()}
 
     def again(self, value: Any) -> Any:
-        """What NumPy has taken out of the class."""
+        """Restore the class of a floating result that NumPy returned without it."""
         floating = getattr(value, "dtype", np.dtype(object)).kind == "f"
         if not floating or isinstance(value, self._class):
             return value
@@ -66,7 +67,7 @@ class Kind:
 
 
 class _Followed(np.ndarray[Any, Any]):
-    """`history` is None where they do not depend on those that are followed."""
+    """An array with a `history`, which is None if its numbers do not depend on followed ones."""
 
     kind: Kind
     places: Places
@@ -76,7 +77,7 @@ class _Followed(np.ndarray[Any, Any]):
         self._note(source)
 
     def _note(self, source: Any) -> None:
-        """They are made of the numbers of `source`; what is written to a view is in its base."""
+        """Record that the numbers depend on `source`. Writing to a view changes its base."""
         history = getattr(source, "history", None)
         if history is None:
             return
@@ -88,7 +89,7 @@ class _Followed(np.ndarray[Any, Any]):
             array = array.base
 
     def _from(self, given: Any, made: Any) -> Any:
-        """What was made of these arguments."""
+        """A result, with the histories of the arguments that made it."""
         if isinstance(made, tuple | list):
             return type(made)([self._from(given, y) for y in made])
         result = self.kind.again(made)
@@ -138,7 +139,7 @@ class _Followed(np.ndarray[Any, Any]):
         return super().tolist()
 
     def _leave(self) -> None:
-        """They become numbers of Python."""
+        """Record that the numbers become Python numbers."""
         self.kind.watch.leaves(self.history or ())
 
 

@@ -1,4 +1,4 @@
-"""NumPy, which differentiates nothing itself: it runs the pairs of functions that users wrote."""
+"""NumPy, which differentiates nothing itself: it runs pairs of functions that users wrote."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NONE = "the engine numpy checks hand-written pairs of forward and backward, not
 
 
 class NumpyEngine(AnsweringEngine):
-    """A forward and a backward function, under `implementations`."""
+    """Runs a forward and a backward function, given under `implementations`."""
 
     capabilities = Capabilities(
         name="numpy",

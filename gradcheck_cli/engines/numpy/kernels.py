@@ -1,5 +1,6 @@
-"""Functions of NumPy, and ufuncs of SciPy, in rows of the op table, by name: called as NumPy calls
-them. What is not here, or raises TypeError, has its float64 value alone."""
+"""Functions of NumPy, and ufuncs of SciPy, in rows of the op table, by name and with NumPy's
+arguments. A function that is missing here, or whose kernel raises TypeError, has only its float64
+value."""
 
 from __future__ import annotations
 
@@ -21,16 +22,16 @@ DATA_MOVEMENT = frozenset(
         *("flipud", "rot90", "rollaxis", "diag", "broadcast_arrays", "written", "array"),
     ]
 )
-"""They take numbers to other places, and put zeros where none come to."""
+"""Functions that move numbers, and fill the remaining places with zeros."""
 
 EXACT_SELECTIONS = frozenset(["negative", "abs", "maximum", "minimum", "max", "min", "where"])
-"""They round nothing either, but are more than a change of places."""
+"""Other functions that do not round: they do more than move numbers."""
 
 REDUCED = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}
-"""What a ufunc's `reduce` is called."""
+"""The names of the `reduce` of ufuncs."""
 
 ACCUMULATED = {"add": "cumsum", "multiply": "cumprod", "maximum": "cummax", "minimum": "cummin"}
-"""What a ufunc's `accumulate` is called."""
+"""The names of the `accumulate` of ufuncs."""
 
 RENAMED = {
     **{"absolute": "abs", "fabs": "abs", "amax": "max", "amin": "min", "dot": "matmul"},
@@ -39,7 +40,7 @@ RENAMED = {
     **{"rint": "round", "fmax": "maximum", "fmin": "minimum"},
     **{"expit": "sigmoid", "log_expit": "log_sigmoid", "gammaln": "lgamma", "psi": "digamma"},
 }
-"""The row of the op table that a function is, where it has another name there."""
+"""Functions that equal a row of the op table with another name."""
 
 SAME_NAME = (
     *("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sqrt", "cbrt", "square", "abs"),
@@ -51,7 +52,7 @@ SAME_NAME = (
     *("erf", "erfc", "erfcx", "erfinv", "ndtr", "log_ndtr", "ndtri", "xlogy", "xlog1py", "logit"),
     *("entr", "i0", "i1", "i0e", "i1e", "gammainc", "gammaincc", "betainc", "zeta"),
 )
-"""Functions that are a row with its keywords."""
+"""Functions that equal a row of the same name, with its keywords."""
 
 
 def _reduction(name: str) -> Kernel:
@@ -210,7 +211,7 @@ KERNELS: dict[str, Kernel] = {
 
 
 def _resized(x: Any, sizes: Any, axes: Any) -> Any:
-    """Cut, or filled with zeros, to these sizes."""
+    """The array cut or filled with zeros to these sizes."""
     for n, axis in zip(sizes, axes, strict=True):
         before, have = axis % x.ndim, x.shape[axis]
         if n < have:
@@ -222,7 +223,7 @@ def _resized(x: Any, sizes: Any, axes: Any) -> Any:
 
 
 def _transform(kind: str, several: int | None) -> Kernel:
-    """A Fourier transform along one axis, or along `several` (0: all) of them."""
+    """A Fourier transform along one axis, or along `several` axes (0: all)."""
 
     def kernel(x: Any, n: Any = None, axis: Any = None, norm: Any = None, **named: Any) -> Any:
         n, axis = named.get("s", n), named.get("axes", axis)

@@ -1,4 +1,4 @@
-"""Layers of NumPy: a forward function, and a backward that somebody wrote by hand."""
+"""NumPy layers: a forward function and a hand-written backward."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _generator: Any = import_module("numpy.random._generator")
 
 
 class _PairVJP:
-    """What backward gives after one forward run. What remembers its forward run may forget it, or
-    add gradients up: where there are `several` passes each has a copy."""
+    """The results of backward after one forward run. An object that remembers its forward run may
+    forget it, or add gradients up, so with `several` passes each one runs on a copy."""
 
     def __init__(self, pull: Callable[[Pair, Sequence[Any]], list[Any]], pair: Pair) -> None:
         self._pull = pull
@@ -49,8 +49,8 @@ class _PairVJP:
 
 
 class NumpySubject(LayerSubject):
-    """A pair in one dtype. Every call runs on a copy of the object that has both; what it leaves
-    there is what backward finds."""
+    """A pair in one dtype. Every call runs on a copy of the object that owns the pair, so backward
+    finds what forward left there."""
 
     every_output_has_a_cotangent = True
     complex_gradients = (
@@ -112,8 +112,8 @@ class NumpySubject(LayerSubject):
         return floating and not any(value is one for one in own)
 
     def _bind(self) -> set[str]:
-        """The first forward and backward run; the names of the object's own arrays for which the
-        backward leaves a gradient."""
+        """Run forward and backward for the first time. Returns the names of the object's own arrays
+        for which backward stores a gradient."""
         with self.ready({}):
             arrays = self.call(self.inputs({}))
             self.outputs = self.described(arrays)
@@ -140,7 +140,8 @@ class NumpySubject(LayerSubject):
 
     @contextmanager
     def ready(self, values: Values) -> Iterator[None]:
-        """Captured arrays in the dtype, too, those that the pair's object has among them."""
+        """Run in the dtype of the request. Captured arrays are converted too, including those among
+        the object's attributes."""
         self._random.again()
         making = nullcontext() if self._kind is None else self._kind.making()
         with self._constants.in_place(), np.errstate(all="ignore"), making:
@@ -157,7 +158,7 @@ class NumpySubject(LayerSubject):
         return rounded
 
     def array(self, value: Array) -> Array:
-        """A copy of its own, in the dtype."""
+        """A new array in the dtype."""
         return self._handed(self.fw.array(value))
 
     def _handed(self, array: Array) -> Array:
@@ -209,14 +210,14 @@ class NumpySubject(LayerSubject):
         return super().pass_back(vjp, cotangents, keep)
 
     def _backward(self, pair: Pair, run: Run, cotangents: Sequence[Any]) -> dict[str, Any]:
-        """The gradients that one backward run gives or leaves, by name."""
+        """The gradients that one backward run returns or stores, by name."""
         names = (output.name for output in self.outputs)
         upstream = _like(run.output, "y", dict(zip(names, cotangents, strict=True)))
         result = self._convention.pulled(pair, upstream, run)
         order = self._convention.order
         floating = [n for n in order if self.request.values[n].dtype.kind == "f"]
         found = by_input(result, order, floating)
-        left = {}  # in the object, by backward
+        left = {}  # stored in the object by backward
         if pair.owner is not None:
             left = {n: gradient_of(pair.owner, n.removeprefix(OWN)) for n in self._own}
         return {**left, **found}
@@ -284,13 +285,14 @@ class NumpySubject(LayerSubject):
             return record(self._reached(), self._forward_of, self.request.implementation.span)
 
     def _reached(self) -> dict[str, Array]:
-        """Every array that the pair computes with: captured, its object's own, its inputs."""
+        """Every array that the pair computes with: captured arrays, its object's arrays, and
+        inputs."""
         owner = self._running.owner
         own = {name: get(owner, place) for name, place in self._places.items()}
         return {**self._constants.arrays, **own, **self.inputs({})}
 
     def _forward_of(self, arrays: Values) -> list[Array]:
-        """The outputs for these in the places of the arrays that the pair computes with."""
+        """The outputs with these arrays in place of those that the pair computes with."""
         for name, place in self._places.items():
             put(self._running.owner, place, arrays[name])
         self._constants.put(arrays)
@@ -309,7 +311,7 @@ class NumpySubject(LayerSubject):
         return self._pair.forward
 
     def functions(self) -> Sequence[CustomCall]:
-        """The pair, which is the layer."""
+        """The pair, which is the layer itself."""
         backward = getattr(self._pair.backward, "__func__", self._pair.backward)
         names = self.wrt
         order = [name for name in self._convention.order if name in names]
@@ -327,9 +329,10 @@ class NumpySubject(LayerSubject):
 
 
 def laid_out(array: Array, layout: Layout) -> Array:
-    """A copy of the array with this memory layout."""
+    """The array with this memory layout: the array itself for "contiguous", otherwise a copy if its
+    layout differs."""
     if layout == "transposed":
-        return np.asarray(array, order="F")  # np.asfortranarray gives a number an axis
+        return np.asarray(array, order="F")  # np.asfortranarray adds an axis to a number
     if layout == "sliced" and array.ndim:
         wide = np.full((*array.shape[:-1], 2 * array.shape[-1] + 1), np.nan, array.dtype)
         wide[..., 1::2] = array
@@ -340,13 +343,14 @@ def laid_out(array: Array, layout: Layout) -> Array:
             first = one.take([0], axis) if one.shape[axis] else one
             if np.array_equal(np.broadcast_to(first, one.shape), one):
                 one = first
-        return np.broadcast_to(one, array.shape)  # read-only: who writes to it gets an error
+        return np.broadcast_to(one, array.shape)  # read-only: writing raises
     return array
 
 
 def _like(output: Any, name: str, parts: Values) -> Any:
-    """Cotangents in the structure of an output (named as `results.flattened` names them); None for
-    what has none, and a number of Python for one, which leaves arrays their dtype."""
+    """The cotangents in the structure of an output (named as `results.flattened` names its parts).
+    A part without a cotangent is None. The cotangent of a Python number is a Python number, which
+    leaves arrays their dtype."""
     if isinstance(output, Mapping):
         return {key: _like(part, f"{name}[{key!r}]", parts) for key, part in output.items()}
     if hasattr(output, "_fields"):
@@ -358,13 +362,14 @@ def _like(output: Any, name: str, parts: Values) -> Any:
         fields = ((f.name, getattr(output, f.name, None)) for f in dataclass_fields(output))
         return replace(output, **{f: _like(part, f"{name}.{f}", parts) for f, part in fields})
     part = parts.get(name)
-    if part is None or type(output) not in (float, complex):  # those of NumPy keep their dtype
+    if part is None or type(output) not in (float, complex):  # NumPy's keep their dtype
         return part
     return part.item()
 
 
 class _OwnDraws:
-    """`seen`: a generator was made, or one that the object holds has moved on."""
+    """Whether random numbers were drawn: `seen` is true if a generator was made, or if one of the
+    object's generators has advanced."""
 
     def __init__(self) -> None:
         self.seen = False
@@ -372,8 +377,8 @@ class _OwnDraws:
 
 @contextmanager
 def _watched_draws(owner: Any) -> Iterator[_OwnDraws]:
-    """Looks meanwhile at the generators among the attributes of an object, and at those that
-    `default_rng` makes, which takes its bit generator from its own module at every call."""
+    """Watch the generators among the attributes of an object inside the block, and those that
+    `default_rng` makes, which looks its bit generator up in its module in each call."""
     draws, made = _OwnDraws(), _generator.PCG64
     held = [
         v for v in getattr(owner, "__dict__", {}).values() if isinstance(v, np.random.Generator)

@@ -1,4 +1,4 @@
-"""What a pair of NumPy functions executes, and on whose line."""
+"""Records the operations that a pair of NumPy functions runs, and the user's line of each."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from gradcheck_cli.engines.numpy.recorder import NumpyRecorder
 
 Arrays = Mapping[str, Any]
 Forward = Callable[[Arrays], list[Any]]
-"""Is given the leaves, as arrays that are written down, and gives its outputs."""
+"""From the leaves, as recording arrays, to the outputs."""
 
 
 def record(
     leaves: Arrays, forward: Forward, place: Span, backward: Callable[[], Arrays] | None = None
 ) -> Recording:
-    """One forward pass and, if there is one, one backward pass, which gives gradients by leaf.
-    Raises Unsupported where an output of a forward pass alone was computed unseen, TooLarge, and
-    what the user's code raises."""
+    """Record one forward pass and, with `backward`, one backward pass, which returns gradients by
+    leaf. Raises TooLarge, and what the user's code raises. Raises Unsupported if only forward runs
+    and an output was computed by unrecorded operations."""
     recorder = NumpyRecorder()
     noted = {name: recorder.noted(array) for name, array in leaves.items()}
     slots = {name: array.slot for name, array in noted.items()}

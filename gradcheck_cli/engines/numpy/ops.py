@@ -1,7 +1,7 @@
-"""The op table in NumPy's own words: what a user would write. Rows that NumPy has no words for,
-such as those of SciPy, are not here.
+"""The op table in NumPy's own functions, as a user would write them. Rows for which NumPy has no
+function, such as SciPy's, are missing.
 
-NumPy itself is not called: each function is given it as its first argument.
+NumPy itself is not called here: each function receives it as its first argument.
 """
 
 from __future__ import annotations

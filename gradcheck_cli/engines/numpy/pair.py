@@ -1,16 +1,16 @@
-"""A forward and a backward of NumPy functions: where they are, and how the second is called.
+"""Pairs of a forward and a backward function in NumPy: how to find them, and how to call backward.
 
     backward(upstream)            of an object that remembers its last forward run
-    backward(upstream, cache)     where forward gives (output, cache); of one input the name may be
-                                  any but the input's
+    backward(upstream, cache)     if forward returns (output, cache); with one input, the cache may
+                                  have any name except the input's
     backward(upstream, x, w)      with the inputs of forward, by name or in their order
-    backward(upstream, upstream2) of an object that remembers its last forward run, which gave as
-                                  many arrays; parameters may be None by default
+    backward(upstream, upstream2) of an object that remembers its last forward run, which returned
+                                  as many arrays; parameters may be None by default
 
-A parameter `out`, `output` or `y` of the last kind is the output; where it is the only one, forward
-may give that twice, as output and cache. With several outputs `upstream`
-has the structure of what forward gives. Gradients come back alone, as a tuple in the order of
-forward's inputs (all of them, or the floating ones), or as a dictionary by name ("x" or "dx").
+A parameter `out`, `output` or `y` of the third kind is the output. If it is the only one, forward
+may return the output twice, as output and cache. With several outputs, `upstream` has the structure
+of forward's result. Backward returns one gradient, a tuple in the order of forward's inputs (all of
+them, or the floating ones), or a dictionary by name ("x" or "dx").
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """`owner` is the object that has both, where that is no module: it may remember things."""
+    """A forward and a backward function. `owner` is the object that has both, unless that is a
+    module; it may remember things."""
 
     forward: Callable[..., Any]
     backward: Callable[..., Any]
@@ -54,10 +55,10 @@ class Pair:
 
 
 def load_pair(implementation: Implementation) -> Any:
-    """What the target names, as its module made it: an object, a class or a Pair.
+    """The target as its module made it: an object, a class or a Pair.
 
-    A function `affine` or `affine_forward` has its backward beside it: `affine_backward`. The name
-    `affine` may also stand for `affine_forward` and `affine_backward`. Raises NoSuchLayer.
+    The backward of a function `affine` or `affine_forward` is `affine_backward`. The name `affine`
+    may also stand for `affine_forward` and `affine_backward`. Raises NoSuchLayer.
     """
     stem = _stem(implementation.target)
     forward, backward = (
@@ -83,7 +84,7 @@ def _stem(target: str) -> str:
 
 
 def pair_of(found: Any, implementation: Implementation) -> tuple[Pair, bool]:
-    """The pair, and whether the arguments went to a constructor. Raises NoSuchLayer."""
+    """The pair, and whether a constructor took the arguments. Raises NoSuchLayer."""
     if isinstance(found, Pair):
         return found, False
     made = inspect.isclass(found)
@@ -107,19 +108,19 @@ def _of(owner: Any) -> Pair:
 
 @dataclass(frozen=True, slots=True)
 class Convention:
-    """How a pair is called. `order` has the inputs in the order of forward's arguments."""
+    """How to call a pair. `order` has the inputs in the order of forward's arguments."""
 
     style: Style
     order: tuple[str, ...]
     arguments: Arranged
     extra: Mapping[str, Any]  # fixed keyword arguments that backward takes too
     rest: tuple[str, ...]  # parameters of backward after the first
-    optional: int  # further ones, which are None where nothing is given
+    optional: int  # further parameters, which are None by default
     by_name: bool
     open_ended: bool  # backward has a parameter `*args`
 
     def pulled(self, pair: Pair, upstream: Any, ran: Run) -> Any:
-        """What backward gives."""
+        """The result of backward."""
         if self.style == "upstream":
             return pair.backward(upstream, **self.extra)
         if self.style == "upstreams":
@@ -132,7 +133,7 @@ class Convention:
         return pair.backward(upstream, *(ran.inputs[name] for name in self.order), **self.extra)
 
     def ran(self, pair: Pair, inputs: Mapping[str, Any]) -> Run:
-        """One forward run. Raises WrongKind where forward gives no cache that backward takes."""
+        """One forward run. Raises WrongKind if backward takes a cache and forward returns none."""
         args, kwargs = self.arguments(inputs)
         result = called(pair.forward, args, kwargs)
         two = isinstance(result, tuple) and len(result) == 2
@@ -147,8 +148,8 @@ class Convention:
         return Run(inputs, *result)
 
     def explain(self, error: Exception, pair: Pair, ran: Run) -> None:
-        """Adds to what backward raised, or to what is wrong with its gradients, why a tuple from
-        forward counts as outputs."""
+        """Explain, in an error that backward raised or that its gradients caused, why a tuple from
+        forward counts as several outputs."""
         several = isinstance(ran.output, tuple) and len(ran.output) > 1
         if self.style != "inputs" or not self.rest or not several:
             return
@@ -166,10 +167,11 @@ class Convention:
             error.add_note(words)
 
     def settled(self, pair: Pair, inputs: Mapping[str, Any]) -> Convention:
-        """The convention, where forward gives as many arrays as backward has parameters of no
-        telling name: these are the upstream gradients of all if backward reads what forward has
-        put into the object, or if only so it gives zeros for zeros, as a linear function does.
-        Raises BadCall where backward fits nothing that forward gives."""
+        """Decide whether backward takes the upstream gradients of all outputs separately. This is
+        possible if forward returns as many arrays as backward has parameters, and their names say
+        nothing else. It is so if backward reads what forward stored in the object, or if backward
+        is linear only then, which means that it returns zeros for zeros. Raises BadCall if backward
+        fits no result of forward."""
         named = self.by_name or self.rest[:1] in [(name,) for name in CACHES]
         more = self.rest or self.optional or self.open_ended
         if named or pair.owner is None or not more:
@@ -191,7 +193,7 @@ class Convention:
         return each if only else self
 
     def _fits(self, result: Any) -> bool:
-        """Whether backward has a parameter for each of several arrays."""
+        """Whether the result is several arrays, and backward has a parameter for each."""
         return (
             isinstance(result, tuple | list)
             and (self.open_ended or 0 <= len(result) - len(self.rest) - 1 <= self.optional)
@@ -200,38 +202,38 @@ class Convention:
         )
 
     def _is_linear_at_zero(self, pair: Pair, inputs: Mapping[str, Any]) -> bool:
-        """Whether backward gives zeros for upstream gradients of zero."""
+        """Whether backward returns zeros for upstream gradients of zero."""
         arrays = self._at_zero(pair, inputs)
         return arrays is not None and not any(map(np.any, arrays))
 
     def _gives_gradients(self, pair: Pair, inputs: Mapping[str, Any]) -> bool:
-        """Whether what backward gives has the shapes of inputs."""
+        """Whether the results of backward have the shapes of inputs."""
         arrays = self._at_zero(pair, inputs)
         shapes = {np.shape(value) for value in inputs.values()}
         return arrays is not None and {np.shape(array) for array in arrays} <= shapes
 
     def _at_zero(self, pair: Pair, inputs: Mapping[str, Any]) -> list[Any] | None:
-        """The arrays that backward gives for upstream gradients of zero; None where it raises."""
+        """The arrays that backward returns for upstream gradients of zero, or None if it raises."""
         tried = pair.copied()
         try:
             run = self.ran(tried, inputs)
             several = isinstance(run.output, tuple | list)
             zeros = [np.zeros_like(y) for y in run.output] if several else np.zeros_like(run.output)
             found = self.pulled(tried, zeros, run)
-        except Exception:  # called so it does not run
+        except Exception:  # backward does not support this call
             return None
         numbers = (np.ndarray, np.generic, float)
         return [array for _, array in flattened(found, lambda part: isinstance(part, numbers))]
 
     def _wants_output(self, inputs: Mapping[str, Any]) -> bool:
-        """Whether backward takes nothing but the output: what forward gives twice is then the
-        output and the cache, `return y, y`."""
+        """Whether backward takes only the output. If forward returns it twice (`return y, y`),
+        these are the output and the cache."""
         return self.by_name and len(self.rest) == 1 and self.rest[0] not in inputs
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What backward needs of a forward run."""
+    """The inputs and results of a forward run, which backward needs."""
 
     inputs: Mapping[str, Any]
     output: Any
@@ -239,14 +241,14 @@ class Run:
 
 
 def _attributes(owner: Any) -> dict[str, int]:
-    """Which objects the attributes of an object are: others after a run that it remembers."""
+    """The identities of an object's attributes. They change in a run that the object remembers."""
     return {name: id(value) for name, value in getattr(owner, "__dict__", {}).items()}
 
 
 def convention(
     pair: Pair, names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Convention:
-    """How forward takes inputs `names`, and backward what it needs. Raises BadCall."""
+    """How forward takes inputs `names`, and backward its arguments. Raises BadCall."""
     taken = list(inspect.signature(pair.forward).parameters)
     order = [n for n in taken if n in names] if set(names) <= set(taken) else list(names)
     parameters = list(inspect.signature(pair.backward).parameters.values())
@@ -283,8 +285,8 @@ def _style(rest: Sequence[str], order: Sequence[str], by_name: bool, open_ended:
 
 
 def by_input(result: Any, order: Sequence[str], floating: Sequence[str]) -> dict[str, Any]:
-    """What backward gave, by the names of inputs (or of parameters, where it gave a dictionary).
-    Raises WrongKind where the two cannot be distinguished."""
+    """The gradients that backward returned, by the names of inputs (or of parameters, if it
+    returned a dictionary). Raises WrongKind if the gradients cannot be assigned."""
     if result is None:
         return {}
     if isinstance(result, Mapping):

@@ -1,8 +1,9 @@
-"""Arrays of NumPy that write down what is computed from them.
+"""NumPy arrays that record what is computed from them.
 
-An ndarray of a class of ours is one wherever a user's code looks; operators, functions and methods
-come by here. What gets past (a number made a Python float, an array written to through a view) is
-a number that nobody computed from then on: less is explained, and nothing wrong.
+The arrays are ndarrays of a class that records operators, functions and methods; the user's code
+sees ordinary arrays. Numbers that avoid the class (by conversion to a Python float, or by a write
+through a view) appear as new arrays of unknown origin. Less is then explained, but nothing is
+wrong.
 """
 
 from __future__ import annotations
@@ -44,22 +45,22 @@ _METHODS = (
 )
 _LIKE = frozenset(["zeros_like", "ones_like", "full_like", "empty_like"])
 _MADE = ("zeros", "ones", "full", "empty", "eye", "array", "asarray", "ascontiguousarray")
-"""Functions of NumPy that do not ask an argument for its class."""
+"""Functions of NumPy that ignore the class of their arguments."""
 
-_asarray = np.asarray  # NumPy's own, also while ours stand in
+_asarray = np.asarray  # NumPy's own, also while it is replaced
 
 Run = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """Stands for an argument."""
+    """A placeholder for an argument."""
 
     place: int
 
 
 def _filled(tree: Any, values: Sequence[Any]) -> Any:
-    """The arguments with these in the places of slots."""
+    """The arguments with these values in place of the slots."""
     if isinstance(tree, _Slot):
         return values[tree.place]
     if isinstance(tree, tuple | list):
@@ -69,7 +70,7 @@ def _filled(tree: Any, values: Sequence[Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A function with everything that it was given but arrays."""
+    """A function with all of its arguments except arrays."""
 
     function: Callable[..., Any]
     args: Any
@@ -95,7 +96,8 @@ class _Call:
     def exact_of_pairs(
         self, kernel: Kernel, places: Sequence[int], values: Sequence[High]
     ) -> list[High]:
-        """Of complex numbers among the values in these places, and in the results."""
+        """The exact results, with pairs for complex numbers in these places of the values and in
+        the results."""
 
         def of_pairs(*args: Any, **named: Any) -> Any:
             return kernel(*map(constant, args), **named)
@@ -105,7 +107,8 @@ class _Call:
 
 
 def _of_pairs(run: Run, places: Sequence[int]) -> Run:
-    """A run of complex numbers for pairs along a last axis, in these places and in the results."""
+    """`run`, with pairs along a last axis for complex numbers in these places and in the
+    results."""
 
     def of_pairs(values: Sequence[Any]) -> list[Array]:
         given = [joined(x) if place in places else x for place, x in enumerate(values)]
@@ -115,7 +118,7 @@ def _of_pairs(run: Run, places: Sequence[int]) -> Run:
 
 
 class NumpyRecorder:
-    """The operations on noted arrays, in order, each with its line."""
+    """Records the operations on noted arrays, in order, each with its line."""
 
     def __init__(self) -> None:
         self.execution = Execution(Arrays())
@@ -127,14 +130,14 @@ class NumpyRecorder:
         ] = []  # memory that was written to, and what stood there
 
     def noted(self, array: Any, slot: int | None = None) -> Any:
-        """The array in our class, of a slot of its own where it has none yet."""
+        """The array in the recording class, with this slot or a new one."""
         plain = _asarray(array)
         made = plain.view(Noted)
         made.recorder, made.slot = self, self._new(plain) if slot is None else slot
         return made
 
     def slot_of(self, array: Any) -> int | None:
-        """The slot of what a recorded operation gave; None where none did."""
+        """The slot of the result of a recorded operation; None for other arrays."""
         return self._slot(array) if isinstance(array, Noted) else None
 
     def _new(self, plain: Array) -> int:
@@ -152,8 +155,8 @@ class NumpyRecorder:
         return self._new(plain)
 
     def _since_written(self, slot: int, plain: Array) -> int | None:
-        """The slot of an array that had this one, after what was written to its memory since; None
-        where that does not give its numbers."""
+        """The slot of an array that had this one, after the recorded writes to its memory; None if
+        they do not explain its numbers."""
         now = slot
         for memory, part in self._writes:
             if identical(self.execution.slots[now].native, plain):
@@ -163,7 +166,7 @@ class NumpyRecorder:
         return now if identical(self.execution.slots[now].native, plain) else None
 
     def _overwritten(self, slot: int, part: int, places: tuple[Array, Array]) -> int:
-        """The array of a slot with some numbers of another one in its places."""
+        """A new slot: the array of `slot` with some numbers of another array in their places."""
         call = _Call(overwritten, (_Slot(0), *places, _Slot(1)), {})
         slots = [slot, part]
         made = self._new(call([self.execution.slots[i].native for i in slots]))
@@ -171,8 +174,8 @@ class NumpyRecorder:
         return made
 
     def _taken(self, tree: Any, found: list[Any], numbers: bool) -> Any:
-        """The arguments with slots in the places of arrays, which go to `found`; with `numbers`, in
-        those of Python's numbers too."""
+        """The arguments with slots in place of arrays, which are appended to `found`. With
+        `numbers`, Python numbers get slots too."""
         if isinstance(tree, np.ndarray | np.generic) or (numbers and isinstance(tree, int | float)):
             found.append(tree)
             return _Slot(len(found) - 1)
@@ -188,8 +191,8 @@ class NumpyRecorder:
         keywords: Mapping[str, Any],
         target: Noted | None = None,
     ) -> Any:
-        """What the function gives of these arguments, written down; put into `target`, where there
-        is one."""
+        """Call the function, record it, and return its result. With `target`, the result is written
+        there."""
         found: list[Any] = []
         is_ufunc = isinstance(function, np.ufunc)
         tree = self._taken(tuple(args), found, is_ufunc)
@@ -255,7 +258,7 @@ class NumpyRecorder:
         self.annotations.add(step, stated=self.backward)
 
     def recording(self) -> AbstractContextManager[None]:
-        """Arrays that a user's code makes meanwhile are noted too."""
+        """Note arrays that the user's code makes inside the block."""
 
         def made(make: Callable[..., Any], args: Any, keywords: Mapping[str, Any]) -> Any:
             found = make(*args, **keywords)
@@ -277,8 +280,8 @@ class NumpyRecorder:
 
 @contextmanager
 def making(made: Callable[[Callable[..., Any], Any, Mapping[str, Any]], Any]) -> Iterator[None]:
-    """Where a user's code makes an array meanwhile, `made` is asked in the place of the function of
-    NumPy, which it is given with its arguments."""
+    """Call `made` whenever the user's code makes an array inside the block. It receives NumPy's
+    function and the arguments."""
     before = {name: getattr(np, name) for name in _MADE}
     places = Places(__name__)
 
@@ -287,7 +290,7 @@ def making(made: Callable[[Callable[..., Any], Any, Mapping[str, Any]], Any]) ->
             return before[name](*args, **keywords)
         return made(before[name], args, keywords)
 
-    # which may be replaced in turn: a layer without its casts is recorded, too
+    # Replacements may be nested: a layer without its casts can be recorded too.
     named = {name: update_wrapper(partial(instead, name), before[name]) for name in _MADE}
     with temporarily(np, **named):
         yield
@@ -296,11 +299,11 @@ def making(made: Callable[[Callable[..., Any], Any, Mapping[str, Any]], Any]) ->
 _WAYS: Mapping[str, Mapping[str, str]] = {
     **{"__call__": {}, "outer": {}, "reduce": REDUCED, "accumulate": ACCUMULATED},
 }
-"""How a ufunc is run over arrays, and what it is called then, where that has a name."""
+"""The ways to run a ufunc over arrays, and the names of the resulting functions, if any."""
 
 
 class Noted(np.ndarray[Any, Any]):
-    """An array that its recorder knows by `slot`; None where it came about unseen."""
+    """An array with a `slot` in its recorder; None if no recorded operation made it."""
 
     recorder: NumpyRecorder | None
     slot: int | None
@@ -356,7 +359,7 @@ class Noted(np.ndarray[Any, Any]):
     def T(self) -> Any:
         return self.transpose()
 
-    @property  # type: ignore[misc]  # whose setter of NumPy's nobody watches
+    @property  # type: ignore[misc]  # NumPy's setter is not watched
     def real(self) -> Any:
         return self if self.dtype.kind != "c" else np.real(self)
 
@@ -381,7 +384,7 @@ for _name in _METHODS:
 
 
 def row_of(name: str) -> Row | None:
-    """The row that an operation is called by."""
+    """The row of the op table to which an operation corresponds."""
     from reference_engine.op import TABLE
 
     ours = RENAMED.get(name, name)
@@ -409,14 +412,14 @@ def _stacked(parts: Any) -> Array:
 
 
 def _leaves(tree: Any) -> list[Any]:
-    """What is in nested lists and tuples."""
+    """The leaves of nested lists and tuples."""
     if not isinstance(tree, list | tuple):
         return [tree]
     return [leaf for part in tree for leaf in _leaves(part)]
 
 
 def _arrays(tree: Any) -> Any:
-    """Nested lists of numbers and arrays, with arrays in the places of numbers."""
+    """Nested lists of numbers and arrays, with arrays in place of numbers."""
     if isinstance(tree, list | tuple):
         return [_arrays(part) for part in tree]
     return tree if isinstance(tree, np.ndarray) else np.float64(tree)
@@ -446,12 +449,12 @@ def _widened(value: Any) -> Any:
 
 
 def _as_it_is(values: Sequence[High]) -> list[High]:
-    """A conversion: the rounding is the operation's own."""
+    """A conversion. Its rounding is an error of the operation itself."""
     return [_widened(values[0])]
 
 
 def shared_places(plain: Array, memory: Array) -> tuple[Array, Array]:
-    """Places in the first array, flattened, and those in the second that are the same memory."""
+    """The positions of shared memory in both arrays, flattened."""
     mine, theirs = _addresses(plain), _addresses(memory)
     _, places, others = np.intersect1d(mine, theirs, return_indices=True)
     return places, others
@@ -466,7 +469,8 @@ def _addresses(array: Array) -> Array:
 
 
 def overwritten(array: Array, places: Array, others: Array, part: Array) -> Array:
-    """The array with numbers of `part`, flattened, at the places `others`, at its own `places`."""
+    """The array with the numbers of `part` at `others` written to its `places`; all positions are
+    flattened."""
     made = array.copy()
     made.reshape(-1)[places] = part.reshape(-1)[others]
     return made

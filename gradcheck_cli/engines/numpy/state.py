@@ -1,4 +1,5 @@
-"""Arrays that an object of NumPy code holds, and where it leaves their gradients."""
+"""The arrays that an object of NumPy code holds, and the attributes in which it stores their
+gradients."""
 
 from __future__ import annotations
 
@@ -10,15 +11,15 @@ import numpy as np
 from gradcheck_cli.domain.dtypes import Array
 
 GRADIENTS = ("grads", "gradients")
-"""Attributes that hold gradients by name, beside those that are called `dW`, `grad_W`, `W_grad`."""
+"""Attributes that hold gradients by name, besides `dW`, `grad_W`, `W_grad` and the like."""
 
 Place = tuple[str, str | None]
-"""An attribute, and the key where that is a dictionary."""
+"""An attribute, and a key if the attribute is a dictionary."""
 
 
 def arrays_of(owner: Any) -> dict[str, Place]:
-    """The floating arrays among the attributes of an object, and in its dictionaries, by name.
-    Those that are gradients of others are left out."""
+    """The floating arrays among the attributes of an object, and in dictionaries among them, by
+    name. Arrays that are gradients of others are left out."""
     found: dict[str, Place] = {}
     for attribute, value in vars(owner).items() if hasattr(owner, "__dict__") else ():
         if _floating(value):
@@ -55,7 +56,7 @@ def put(owner: Any, place: Place, value: Array) -> None:
 
 
 def gradient_of(owner: Any, name: str) -> Any:
-    """Where the object left the gradient of one of its arrays; None where it left none."""
+    """The gradient that the object stored for one of its arrays, or None."""
     for holder, names in _holders(owner, name):
         for candidate in names:
             if holder.get(candidate) is not None:
