@@ -1,4 +1,4 @@
-"""The lines of one function of C++: which arrays there are, and what they are called."""
+"""The lines of one generated C++ function: its arrays and their names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reference_engine.op import TABLE as ROWS
 
 @dataclass(slots=True)
 class Pool:
-    """Arrays one after the other; the same array twice stands there once."""
+    """Arrays joined into one. Equal arrays are stored once."""
 
     parts: list[Array] = field(default_factory=list)
     known: dict[bytes, int] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Pool:
 
 @dataclass(slots=True)
 class Pools:
-    """What all functions of a translation unit are given beside their inputs."""
+    """The arrays that all functions of a translation unit receive besides their inputs."""
 
     maps: Pool = field(default_factory=Pool)
     constants: Pool = field(default_factory=Pool)
@@ -47,8 +47,8 @@ class Pools:
 
 
 class Body:
-    """What is written of a program in one dtype. `known` are the nodes that depend on no floating
-    input; all others are arrays called `n` and their number."""
+    """The code of a program in one dtype. `known` has the values of nodes that depend on no
+    floating input. Every other node is an array called `n` followed by its number."""
 
     def __init__(self, program: Program, dtype: str, pools: Pools) -> None:
         self.program = program
@@ -64,14 +64,14 @@ class Body:
         self.lines.append(text)
 
     def let(self, index: int, expression: str) -> str:
-        """A new array with a name."""
+        """Name a new array."""
         self._count += 1
         name = f"a{self._count}"
         self.line(index, f"const auto {name} = {expression};")
         return name
 
     def held(self, index: int, expression: str) -> str:
-        """The array under a name, of its own if it has none yet."""
+        """A name for the array, new if the expression is not a name yet."""
         return self.let(index, expression) if "(" in expression else expression
 
     def shape(self, index: int) -> tuple[int, ...]:
@@ -81,7 +81,7 @@ class Body:
         return math.prod(self.shape(index))
 
     def evaluated(self, node: Node) -> Array:
-        """By the row itself, on plain numbers: nothing here is differentiated."""
+        """The value of a node by its row, on plain numbers: known nodes need no derivative."""
         kinds = {"float": np.dtype(self.dtype), "int": np.dtype("int64"), "bool": np.dtype("bool")}
         args = [
             self.known[arg].astype(kinds[wanted])
@@ -97,7 +97,8 @@ class Body:
     # ---- arguments
 
     def array(self, index: int, kind: str) -> str:
-        """The array of a node, as C++ names it."""
+        """The C++ expression for the array of a node. Raises Unsupported if a floating number is
+        wanted as a condition or an index."""
         if index not in self.known:
             if kind == self.program.nodes[index].kind:
                 return f"n{index}"
@@ -114,12 +115,11 @@ class Body:
         return f"constants<T>(given.constants + {place}, {array.size})"
 
     def map(self, map: Array) -> str:
-        """An index map as it is handed on: where it begins, and its length."""
+        """An index map as C++ arguments: its start and its length."""
         return f"given.maps + {self._pools.maps.place(map.astype('int64'))}, {map.size}"
 
     def moved(self, index: int, names: Sequence[str], size: int, map: Array) -> str:
-        """The entries of the arrays, `size` of them one after the other, in the places that `map`
-        says."""
+        """The entries of the arrays, `size` in total when joined, rearranged by `map`."""
         if len(names) == 1 and np.array_equal(map.ravel(), np.arange(size)):
             return names[0]
         held = [self.held(index, name) for name in names]

@@ -1,9 +1,9 @@
-"""The machine's compiler, and a cache of what it made.
+"""The machine's compiler, and a cache of compiled code.
 
-What was compiled lies in the user's cache directory, one folder a translation unit, named by the
-hash of everything that it depends on. A folder is put in its place at once, complete. Of several
-runs that need the same program one compiles it, and the others wait (`_alone`). A library whose
-checksum is not the one beside it is compiled anew.
+Compiled code is in the user's cache directory, in one folder for each translation unit, named by
+the hash of everything that it depends on. A folder is moved to its place when it is complete. If
+several runs need the same program, one compiles it and the others wait (`_alone`). A library whose
+checksum does not match is compiled again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-# Arithmetic as it is written: no fused multiply-add, no reassociation.
+# Arithmetic as written: no fused multiply-add, no reassociation.
 ARITHMETIC = ("-std=c++17", "-O1", "-ffp-contract=off")
 FLAGS = (*ARITHMETIC, "-DNDEBUG", "-fPIC", "-shared", "-w")
 LIMIT_S = 120.0
@@ -47,13 +47,14 @@ _LIBRARY, _SUM, _NEW = "program.so", "sha256", "new-"
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A shared library, and the seconds that compiling took; 0 where it was there already."""
+    """A shared library, and the seconds that compiling took; 0 if it was in the cache."""
 
     library: Path
     seconds: float
 
     def load(self) -> ctypes.CDLL:
-        """Loaded into this process. Raises EngineFault. What no cache keeps is deleted then."""
+        """Load the library into this process. Raises EngineFault. A library outside the cache is
+        deleted afterwards."""
         try:
             loaded = ctypes.CDLL(str(self.library))
         except OSError as error:
@@ -64,8 +65,8 @@ class Compiled:
 
 
 def compiler() -> list[str]:
-    """The command: $CXX, which may have arguments, or the first of the usual names. Raises
-    EngineFault where there is none."""
+    """The compiler's command: $CXX, which may include arguments, or the first of the usual names.
+    Raises EngineFault if there is none."""
     command = COMPILER.command()
     if command is None:
         raise EngineFault(f"it needs {COMPILER.wanted}, but there is none: {COMPILER.install}")
@@ -74,7 +75,7 @@ def compiler() -> list[str]:
 
 @cache
 def headers() -> Path:
-    """The folder that has `Eigen` and `unsupported`. Raises EngineFault where there is none."""
+    """The folder with `Eigen` and `unsupported`. Raises EngineFault if there is none."""
     from importlib import metadata
 
     for file in metadata.files("cmeel-eigen") or ():
@@ -84,25 +85,26 @@ def headers() -> Path:
 
 
 def program_command(source: str, program: str) -> list[str]:
-    """What compiles a file that includes Eigen alone to a program. Raises EngineFault."""
+    """The command that compiles a file that includes only Eigen to a program. Raises
+    EngineFault."""
     places = ["-I", str(headers())]
     return [*compiler(), *ARITHMETIC, "-w", *places, "-x", "c++", "-o", program, source]
 
 
 def search_path() -> list[str]:
-    """The folders in which a compiler looks for headers because its environment says so."""
+    """The folders in which the environment tells a compiler to look for headers."""
     told = [os.environ.get(name, "") for name in ("CPATH", "CPLUS_INCLUDE_PATH")]
     return [folder for path in told for folder in path.split(os.pathsep) if folder]
 
 
 def cache_folder() -> Path:
-    """Where compiled programs are kept."""
+    """The folder for compiled programs."""
     return cache_folder_of("eigen")
 
 
 def compiled(text: str, theirs: Collection[Path] = ()) -> Compiled:
-    """The library of a translation unit; `theirs` are the files in it that a user wrote. Raises
-    CompileError, or EngineFault for want of a compiler or of time."""
+    """The library of a translation unit. `theirs` are the user's files in it. Raises CompileError,
+    or EngineFault without a compiler or after the time limit."""
     program, eigen = compiler(), headers()
     folder = cache_folder() / _key(text, program, eigen)
     library = folder / _LIBRARY
@@ -118,15 +120,16 @@ def compiled(text: str, theirs: Collection[Path] = ()) -> Compiled:
 
 
 def _part(name: str) -> str:
-    """Which lock stands for a program, or for the folder `new-PART-...` in which it is made."""
+    """The lock of a program, or of the temporary folder `new-PART-...` in which it is compiled."""
     return name.removeprefix(_NEW)[:2]
 
 
 @contextmanager
 def _alone(part: str, wait: bool = True) -> Iterator[bool]:
-    """Keeps others from compiling what has this lock; the lock of a process that ends is free.
-    False where there is none to be had: another has it and nobody is to `wait`, Windows has no
-    `fcntl`, a file system may know no locks, and there may be no place for a cache."""
+    """Hold a lock inside the block, so that no other run compiles the same program. The lock of
+    a process that ends is free. Yields False without a lock: another run holds it and `wait` is
+    false, Windows has no `fcntl`, the file system has no locks, or there is no place for a
+    cache."""
     with ExitStack() as stack:
         try:
             cache_folder().mkdir(parents=True, exist_ok=True)
@@ -140,8 +143,8 @@ def _alone(part: str, wait: bool = True) -> Iterator[bool]:
 
 
 def _key(text: str, program: Sequence[str], eigen: Path) -> str:
-    """Of the text, our headers, the compiler (which file, when it was installed, and where it looks
-    for headers), Eigen's place and version, and the flags."""
+    """A hash of the text, gradcheck's headers, the compiler (its file, the time of its
+    installation, and where it looks for headers), Eigen's place and version, and the flags."""
     told = os.stat(program[0])
     own = b"".join(file.read_bytes() for file in sorted(_HEADERS.glob("*.hpp")))
     version = (eigen / "Eigen/src/Core/util/Macros.h").stat()
@@ -153,12 +156,12 @@ def _key(text: str, program: Sequence[str], eigen: Path) -> str:
 def _compile(
     text: str, theirs: Collection[Path], program: Sequence[str], eigen: Path, part: str
 ) -> Path:
-    """A new folder, beside the cache's, with the library and its checksum."""
+    """A new folder next to the cache's, with the library and its checksum."""
     parent = cache_folder()
     try:
         parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f"{_NEW}{part}-", dir=parent))
-    except OSError:  # no place to keep it: this process alone will have it
+    except OSError:  # nowhere to keep the library: only this process will have it
         folder = Path(tempfile.mkdtemp(prefix="gradcheck-"))
     source = folder / "program.cpp"
     source.write_text(text, "utf-8")
@@ -172,7 +175,7 @@ def _compile(
             errors="replace",
             timeout=LIMIT_S,
             check=False,
-            env={**os.environ, "LC_ALL": "C.UTF-8"},  # or what it says could not be read
+            env={**os.environ, "LC_ALL": "C.UTF-8"},  # so that its messages can be parsed
         )
     except subprocess.TimeoutExpired:
         shutil.rmtree(folder, ignore_errors=True)
@@ -185,8 +188,8 @@ def _compile(
 
 
 def _sweep(own: str) -> None:
-    """Removes what processes left that were ended amid a compilation: nobody has its lock (this
-    process has `own`), or it is older than any compilation."""
+    """Remove the folders of processes that ended during a compilation: their lock is free (this
+    process holds `own`), or they are older than any compilation takes."""
     for folder in cache_folder().glob(f"{_NEW}*"):
         with suppress(OSError):
             if _part(folder.name) != own and time.time() - folder.stat().st_mtime < 2 * LIMIT_S:
@@ -199,7 +202,7 @@ def _sweep(own: str) -> None:
 
 
 def _keep(made: Path, folder: Path) -> Path:
-    """Puts a new folder in its place, unless another run has by now."""
+    """Move a new folder to its place, unless another run was faster."""
     if made.parent != folder.parent:
         return made
     for _ in range(2):
@@ -209,7 +212,7 @@ def _keep(made: Path, folder: Path) -> Path:
         if _whole(folder):
             shutil.rmtree(made, ignore_errors=True)
             return folder
-        shutil.rmtree(folder, ignore_errors=True)  # a broken one is in the way
+        shutil.rmtree(folder, ignore_errors=True)  # remove a broken one
     return made
 
 
@@ -229,7 +232,8 @@ def longs(*numbers: int) -> list[ctypes.c_int64]:
 
 
 def pointer(array: Array | None) -> ctypes.c_void_p:
-    """To the first entry of a contiguous array, which must outlive the call; null for None."""
+    """A pointer to the first entry of a contiguous array, which must outlive the call; null for
+    None."""
     assert array is None or array.flags.c_contiguous
     return ctypes.c_void_p(None if array is None else array.ctypes.data)
 
@@ -245,8 +249,9 @@ class Library:
         self._size = size
 
     def run(self, values: Values, name: str, columns: Array | None) -> tuple[Array, Array]:
-        """The output, and its derivatives (directions, output), along `columns` of the input, or
-        along its entries. Raises EngineFault where it does not fit the formula."""
+        """The output, and its derivatives of shape (directions, output), along `columns` of the
+        input or, by default, along its entries. Raises EngineFault if the output does not have the
+        size of the formula's."""
         written = self._written
         flat = [values[input].astype(self._dtype).ravel() for input in written.places]
         given = np.concatenate(flat)

@@ -1,4 +1,4 @@
-"""What a compiler printed, for people: its first error, at a line of their own file."""
+"""A compiler's messages in readable form: its first error, at a line of the user's file."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _UNDERLINE = re.compile(r"[~^]+")
 _WORD = re.compile(r"\w+|.")
 _SCALAR = "AutoDiffScalar<"
 _PLAIN = re.compile(r"(Eigen::)?Matrix<(float|double), \d+, 1(, \d+)*> *&?")
-# Storage and largest sizes, which follow from the others as a rule; 1 is for rows.
+# Storage order and largest sizes, which usually follow from the other parameters; 1 means rows.
 _STORAGE = re.compile(r"((?:Matrix|Array)<[^<>]*, -?\d+, -?\d+), (\d+), -?\d+, -?\d+>")
-_NOTES = 6  # about the user's own file, under an error
+_NOTES = 6  # most notes about the user's own file under an error
 _UNDEDUCED = re.compile(r"couldn.t (deduce|infer) template (parameter|argument)|Eigen::Ref\b")
 _OURS = Path(__file__).parent
 _REQUIREMENT = re.compile(r" due to requirement '.*': ")  # Clang: the whole condition
-_NOTHING = re.compile(r"\bvoid\b.*(expression|incomplete)")  # GCC; of Clang: an incomplete type
+_NOTHING = re.compile(r"\bvoid\b.*(expression|incomplete)")  # "incomplete type" is Clang's
 _RESULT = re.compile(r"no matching function for call to .result(<T>)?(\((?P<what>.*)\))?.$")
 
 
 class CompileError(EngineFault):
-    """The compiler's first error. `line` is that of the translation unit, where it is in it;
-    `place` is in a file of the user's; `kind` is "missing-output" where a layer returns no T."""
+    """The compiler's first error. `line` is a line of the translation unit, if the error is there;
+    `place` is in the user's file; `kind` is "missing-output" if a layer returns no T."""
 
     def __init__(
         self,
@@ -51,8 +51,8 @@ class CompileError(EngineFault):
 
 @dataclass(slots=True)
 class _Record:
-    """One thing that the compiler says of a place, and the lines of source below it. `kind` is
-    empty for the way that led to it (GCC: "required from")."""
+    """One message of the compiler about a place, and the lines of source below it. `kind` is empty
+    for the steps that led there (GCC: "required from")."""
 
     file: str
     line: int
@@ -67,9 +67,9 @@ class _Record:
 
 
 def first_error(text: str, source: Path, theirs: Collection[Path]) -> CompileError:
-    """From what the compiler printed about `source`: its first error. `theirs` are the files that
-    the user wrote: where it is in none of them, the place is the line that led to it, or the
-    function that was to be called."""
+    """The first error in the compiler's output about `source`. `theirs` are the user's files. If
+    the error is in none of them, its place is the line that led to it, or the function that was to
+    be called."""
     records = _records(text)
     at = next((i for i, record in enumerate(records) if record.is_error), None)
     if at is None:
@@ -88,7 +88,7 @@ def first_error(text: str, source: Path, theirs: Collection[Path]) -> CompileErr
     failed, says = _failure_of(error, ours)
     where = "" if ours or place else f" ({error.file}:{error.line})"
     detail = [] if ours or own is error else [f"in {error.file}:{error.line}"]
-    if not place and not (ours and theirs):  # nothing else shows what it is about
+    if not place and not (ours and theirs):  # nothing else shows where the error is
         detail = [f"{error.file}:{error.line}: {error.kind}: {error.says}", *error.below]
     detail += _notes(records[at + 1 : end], source, theirs)
     return CompileError(
@@ -101,7 +101,8 @@ def first_error(text: str, source: Path, theirs: Collection[Path]) -> CompileErr
 
 
 def _failure_of(error: _Record, ours: bool) -> tuple[FailureKind, str]:
-    """How a layer fails, and what the error says; in `ours`, it is about the layer's result."""
+    """How a layer fails, and the text of the error. An error in `ours` is about the layer's
+    result."""
     says = _REQUIREMENT.sub(": ", readable(error.says))
     if ours and _NOTHING.search(says):
         return "missing-output", "the layer returns nothing: is a `return` missing?"
@@ -125,7 +126,7 @@ def _records(text: str) -> list[_Record]:
 
 
 def _notes(records: Sequence[_Record], source: Path, theirs: Collection[Path]) -> list[str]:
-    """What is said of functions of the user's: which they are, and why they do not fit."""
+    """The compiler's notes about the user's functions: which they are, and why they do not fit."""
     lines: list[str] = []
     own = False
     for record in records:
@@ -143,8 +144,8 @@ def _notes(records: Sequence[_Record], source: Path, theirs: Collection[Path]) -
 
 
 def readable(text: str) -> str:
-    """The scalar that is differentiated is `T`, an expression of it `AutoDiffScalar<...>`, and a
-    matrix has no more parameters than one writes."""
+    """The message with `T` for the scalar that is differentiated, `AutoDiffScalar<...>` for an
+    expression of it, and matrices with only the parameters that one writes."""
     made, rest = "", text
     while _SCALAR in rest:
         before, _, after = rest.partition(_SCALAR)
@@ -159,7 +160,7 @@ def readable(text: str) -> str:
 
 
 def _balanced(text: str) -> tuple[str, str]:
-    """What stands before the bracket that closes, and what comes after it."""
+    """The text before the closing bracket, and the text after it."""
     depth = 1
     for i, letter in enumerate(text):
         depth += (letter == "<") - (letter == ">")
@@ -175,7 +176,7 @@ def _without_storage(found: re.Match[str]) -> str:
 
 
 def _place(record: _Record) -> Place | None:
-    """The stretch that the compiler underlines; else the word that it points at."""
+    """The stretch that the compiler underlines, or the word that it points at."""
     from gradcheck_cli.engines.layer.source_lines import shown
 
     try:
@@ -190,7 +191,7 @@ def _place(record: _Record) -> Place | None:
 
 
 def _underlined(record: _Record, line: str) -> tuple[int, int]:
-    """From which column to which, from 0."""
+    """The first and last columns of the underlined stretch, from 0."""
     point = min(record.column - 1, max(len(line) - 1, 0))
     for shown, marked in zip(record.below, record.below[1:], strict=False):
         margin = len(shown) - len(line)

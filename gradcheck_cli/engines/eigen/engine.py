@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class EigenEngine(AnsweringEngine):
-    """`unsupported/Eigen/AutoDiff`, compiled with the machine's compiler."""
+    """Runs `unsupported/Eigen/AutoDiff`, compiled with the machine's compiler."""
 
     capabilities = Capabilities(
         name="eigen",
@@ -106,7 +106,7 @@ class EigenEngine(AnsweringEngine):
         fixed = {name: array for name, array in values.items() if array.dtype.kind in "bi"}
         told = tuple(sorted((name, array.tobytes()) for name, array in fixed.items()))
         key = (id(program), dtype, rounding, told)
-        if key not in self._libraries:  # the program is kept, or another could take its identity
+        if key not in self._libraries:  # keep the program, so that its id is not reused
             written = write(rounded(program, rounding), fixed, dtype)
             try:
                 found = compiled(written.text)

@@ -1,4 +1,4 @@
-"""A user's function template over its scalar: `implementations.eigen: layer.hpp:name`."""
+"""A user's function template over its scalar type: `implementations.eigen: layer.hpp:name`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _INCLUDED = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.M)
 _DIMENSIONS = 8  # of an output, at most (gradcheck_layer.hpp)
-# Eigen's own checks throw, so that a mistake in sizes is reported and does not end the process.
+# Eigen's own checks throw, so that wrong sizes are reported instead of ending the process.
 _TEXT = """// made of {digest}
 #undef NDEBUG
 #include <stdexcept>
@@ -69,8 +69,8 @@ _ONCE = "it is compiled for first derivatives only"
 
 
 class EigenSubject(LayerSubject):
-    """A function template in one dtype, differentiated in forward mode alone. It has no state: its
-    arguments are copies, and there is nothing that it could write to."""
+    """A function template in one dtype, differentiated in forward mode only. It has no state, and
+    its arguments are copies, so there is nothing that it could write to."""
 
     def __init__(self, request: SubjectRequest) -> None:
         super().__init__(request)
@@ -122,7 +122,7 @@ class EigenSubject(LayerSubject):
             *longs(count, 0 if output is None else output.size),
             *map(pointer, (output, tangents, shape)),
         )
-        if os.getpid() != process:  # a child that the layer forked: the answer is its parent's
+        if os.getpid() != process:  # a child that the layer forked: its parent has the answer
             os._exit(0)
         if failed:
             raise EngineFault(f"it threw: {self._problem().decode(errors='replace')}")
@@ -130,8 +130,8 @@ class EigenSubject(LayerSubject):
     def _differentiated(
         self, values: Values, name: str, directions: Array | None
     ) -> tuple[Array, Array]:
-        """The output, and its derivatives (directions, output) along directions of an input, or
-        along its entries."""
+        """The output, and its derivatives of shape (directions, output), along directions of an
+        input or along its entries."""
         size = self._values[name].size
         count = size if directions is None else len(directions)
         output = np.zeros(self._size, dtype=self.dtype)
@@ -154,7 +154,7 @@ class EigenSubject(LayerSubject):
         return [output]
 
     def run(self, call: Call) -> CallResult:
-        """The rows of the Jacobian that forward mode gives: there is no other."""
+        """The Jacobian's rows by forward mode, the only mode."""
         output = self.value(call.values)
         if call.cotangents is None or not call.tracking:
             return CallResult(output)
@@ -179,11 +179,11 @@ class EigenSubject(LayerSubject):
         raise Unsupported("the operations of compiled code are not recorded")
 
     def casts(self) -> Sequence[Cast]:
-        """None that are seen: what C++ computes in between is known by its noise alone."""
+        """Return no casts: only the noise of results shows how C++ computes."""
         return ()
 
     def functions(self) -> Sequence[CustomCall]:
-        """None: AutoDiffScalar has no custom gradients."""
+        """Return no functions: AutoDiffScalar has no custom gradients."""
         return ()
 
 
@@ -192,8 +192,8 @@ def _header(implementation: Implementation) -> Path:
 
 
 def _included(header: Path) -> dict[Path, str]:
-    """The header and all that it includes by name: from beside it, or from where the compiler is
-    told to look."""
+    """The header and all headers that it includes by name, from its own folder or from the
+    compiler's search path."""
     found: dict[Path, str] = {}
     waiting = [header]
     while waiting:
@@ -210,8 +210,8 @@ def _included(header: Path) -> dict[Path, str]:
 def unit(
     implementation: Implementation, values: Mapping[str, Array], dtype: str
 ) -> tuple[str, dict[str, int]]:
-    """The translation unit that calls the function, and where each input begins among all that
-    float. Raises EngineFault."""
+    """The translation unit that calls the function, and the start of each input among all floating
+    numbers. Raises EngineFault."""
     file, _, name = implementation.target.partition(":")
     if not name:
         raise EngineFault(f"{file} is a header: name the function template, {file}:name")
@@ -247,7 +247,7 @@ def _argument(name: str, value: Array, places: Mapping[str, int]) -> str:
 
 
 def _whole(name: str, value: Array) -> str:
-    """Whole numbers, or booleans, as one of Eigen's arrays of integers."""
+    """Integers or booleans as one of Eigen's integer arrays."""
     if value.ndim > 2:
         words = "integers and booleans must be numbers, vectors or matrices"
         raise Unsupported(f"`{name}` has {value.ndim} dimensions: {words}")

@@ -1,4 +1,4 @@
-"""Operations as expressions of C++, in the words of `gradcheck.hpp`."""
+"""Operations as C++ expressions that use `gradcheck.hpp`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from reference_engine.op import TABLE as ROWS
 
 
 def expression(body: Body, index: int, node: Node) -> str:
-    """The array that the operation gives. Raises Unsupported, naming it."""
+    """The expression for the array that the operation returns. Raises Unsupported, which names the
+    operation."""
     if node.op in ELEMENTWISE:
         return _each(body, index, node, ELEMENTWISE[node.op], node.shape)
     if node.op in LOSSES:
@@ -34,7 +35,8 @@ def expression(body: Body, index: int, node: Node) -> str:
 
 
 def _each(body: Body, index: int, node: Node, form: str, shape: tuple[int, ...]) -> str:
-    """Constants stand in the expression; other arguments are broadcast to the result."""
+    """An expression entry by entry. Constants are written into it; other arguments are broadcast to
+    the result."""
     out = "Flag" if node.kind == "bool" else "T"
     names, given, words = [], [], []
     for place, (arg, wanted) in enumerate(zip(node.args, node.wants, strict=True)):
@@ -86,8 +88,9 @@ def _divided(body: Body, index: int, array: str, count: int, by: int) -> str:
 
 
 def _moving(body: Body, index: int, node: Node) -> str:
-    """The row itself, on the numbers of the entries, says which go where."""
-    names, numbered, begin = [], [], 1  # 0 is what the row puts in by itself
+    """A rearrangement of entries. The row itself, applied to the numbers of the entries, shows
+    where each goes."""
+    names, numbered, begin = [], [], 1  # 0 is an entry that the row inserts
     for arg, wanted in zip(node.args, node.wants, strict=True):
         if wanted == "int":
             if arg not in body.known:
@@ -104,7 +107,7 @@ def _moving(body: Body, index: int, node: Node) -> str:
 
 
 def _rows_of(body: Body, index: int, arg: int, axes: tuple[int, ...]) -> tuple[str, int]:
-    """The argument with the axes last, and how many entries a row has then."""
+    """The argument with these axes last, and the number of entries in each row."""
     shape = body.shape(arg)
     numbers = np.arange(math.prod(shape)).reshape(shape)
     kept = [i for i in range(len(shape)) if i not in axes]
@@ -124,7 +127,7 @@ def _fold(body: Body, index: int, node: Node, function: str) -> str:
 
 
 def _along(body: Body, index: int, node: Node, form: str) -> str:
-    """Rows along one axis, made anew and put back where they were."""
+    """Apply `form` to the rows along one axis, and move the axis back."""
     (arg,) = node.args
     shape = body.shape(arg)
     axis = node.keywords["axis"]
@@ -244,8 +247,8 @@ Operand = tuple[str, Array]
 
 
 def _stacks(body: Body, index: int, left: Operand, right: Operand) -> tuple[Operand, Operand, int]:
-    """Stacks of matrices, broadcast to each other, and how many. A vector is one row on the left,
-    and one column on the right."""
+    """Both stacks of matrices, broadcast to each other, and the number of matrices. A vector is a
+    row on the left and a column on the right."""
     (a, x), (b, y) = left, right
     rows = x[None, :] if x.ndim == 1 else x
     columns = y[:, None] if y.ndim == 1 else y
@@ -256,7 +259,7 @@ def _stacks(body: Body, index: int, left: Operand, right: Operand) -> tuple[Oper
 
 
 def _product(body: Body, index: int, left: Operand, right: Operand) -> str:
-    """Of arrays (..., n, k) and (..., k, m), or vectors."""
+    """The product of arrays (..., n, k) and (..., k, m), or of vectors."""
     (a, x), (b, y), count = _stacks(body, index, left, right)
     return f"matmul<T>({a}, {b}, {count}, {x.shape[-2]}, {x.shape[-1]}, {y.shape[-1]})"
 
@@ -267,7 +270,7 @@ def _outer(body: Body, index: int, node: Node) -> str:
 
 
 def _cross(body: Body, index: int, node: Node) -> str:
-    """Each entry from the two after it along the axis, in turn."""
+    """The cross product. Each entry comes from the two that follow along the axis, cyclically."""
     axis = node.keywords["axis"]
     found = []
     for arg, places in zip((0, 1, 0, 1), (-1, -2, -2, -1), strict=True):
@@ -330,7 +333,7 @@ _OWN: Mapping[str, Callable[[Body, int, Node], str]] = {
 
 
 def literal(value: float) -> str:
-    """A number, exactly."""
+    """The number in C++, exactly."""
     if math.isnan(value):
         return "std::numeric_limits<R>::quiet_NaN()"
     if math.isinf(value):

@@ -1,12 +1,12 @@
-"""The operations in C++: what one writes over `Eigen::AutoDiffScalar`."""
+"""The operations in C++, as a user would write them over `Eigen::AutoDiffScalar`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-# {0}, {1} are the arguments: of the type T, or numbers of the type R where they are constants of
-# the formula. Keywords that are numbers stand in by their names.
+# {0}, {1} are the arguments: of the type T, or numbers of the type R if they are constants of the
+# formula. Keywords that are numbers are written by name.
 _FUNCTIONS = "abs acos asin cos cosh exp log sin sinh sqrt tan tanh"
 _ELEMENTWISE = {
     **{name: f"{name}({{0}})" for name in _FUNCTIONS.split()},
@@ -69,7 +69,7 @@ _MOVED = (
     "stack take take_along_axis tile transpose tril triu"
 )
 MOVED = frozenset(_MOVED.split())
-"""Rows whose entries are entries of their arguments, or zero."""
+"""Rows that only rearrange the entries of their arguments, or insert zeros."""
 
 FOLDED: Mapping[str, str] = MappingProxyType(
     {
@@ -81,7 +81,7 @@ FOLDED: Mapping[str, str] = MappingProxyType(
         "sum": "sum<T>",
     }
 )
-"""Rows that make one entry of those along axes, and the function that does."""
+"""Rows that reduce the entries along axes to one, and the function that does it."""
 
 LOSSES: Mapping[str, str] = MappingProxyType(
     {
@@ -96,22 +96,22 @@ LOSSES: Mapping[str, str] = MappingProxyType(
         "mse": "({0} - {1}) * ({0} - {1})",
     }
 )
-"""Losses by their terms."""
+"""Losses, and the expressions of their terms."""
 
 _FACTORED = "cholesky det inv logdet slogdet_logabs slogdet_sign solve triangular_solve"
 MATRICES = frozenset(_FACTORED.split())
-"""Rows in the words of `gradcheck_matrices.hpp`."""
+"""Rows that are functions of `gradcheck_matrices.hpp`."""
 
 _OTHERS = (
     "clip cross cumprod cumsum dot gelu hardtanh linear log_softmax matmul norm one_hot outer pad "
     "power softmax std trace var"
 )
 OTHERS = frozenset(_OTHERS.split())
-"""Rows that `writing` puts together by itself."""
+"""Rows that `operations` composes."""
 
 _MADE = "arange eye full full_like ones ones_like zeros zeros_like"
 MADE = frozenset(_MADE.split())
-"""Rows that depend on no number of their arguments: they are constants."""
+"""Rows that depend on no numbers of their arguments, and so are constants."""
 
 TABLE = frozenset({*ELEMENTWISE, *MOVED, *FOLDED, *LOSSES, *MATRICES, *OTHERS, *MADE})
 

@@ -1,4 +1,5 @@
-"""A program as C++ over `Eigen::AutoDiffScalar`, and what it is given beside its inputs."""
+"""Writes a program as C++ over `Eigen::AutoDiffScalar`, with the arrays that it needs besides its
+inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from gradcheck_cli.engines.eigen.rows import MADE, MATRICES
 from gradcheck_cli.engines.errors import NodeFault, Unsupported, WrongShape
 
 _HEAD = '#include "gradcheck.hpp"\n'
-_MATRICES = '#include "gradcheck_matrices.hpp"\n'  # costs more than all else to compile
+_MATRICES = '#include "gradcheck_matrices.hpp"\n'  # takes longer to compile than everything else
 _FUNCTION = """
 template <typename R, typename T>
 {result} {name}(const gradcheck::Given<R>& given{parameters}) {{
@@ -42,8 +43,9 @@ REALS = {"float32": "float", "float64": "double"}
 
 @dataclass(slots=True)
 class GeneratedCode:
-    """`text` is a translation unit. Line `n` of it (from 1) is about node `nodes[n]`. `places` are
-    where inputs begin among all that float; maps, constants and flags are passed along."""
+    """`text` is a translation unit. Line `n` of it (from 1) belongs to node `nodes[n]`. `places`
+    has the start of each input among all floating numbers. Maps, constants and flags are passed to
+    the code."""
 
     text: str
     nodes: Mapping[int, int]
@@ -55,9 +57,9 @@ class GeneratedCode:
 
 
 def write(program: Program, values: Values, dtype: str) -> GeneratedCode:
-    """The program in one dtype. `values` are needed of inputs that are whole numbers or masks.
+    """The program in one dtype. `values` must have the inputs that are integers or masks.
 
-    Raises NodeFault from Unsupported, naming an operation that is missing.
+    Raises NodeFault from Unsupported, which names an operation that is missing.
     """
     unit = _Unit(dtype, _has_matrices(program))
     body = Body(program, dtype, unit.pools)
@@ -122,7 +124,7 @@ class _Unit:
         self.text += "".join(f"  {line}\n" for line in body.lines) + f"  return {output};\n}}\n"
 
     def operations(self, body: Body) -> None:
-        """Every node but the inputs. Raises NodeFault."""
+        """Write every node except inputs. Raises NodeFault."""
         for index, node in enumerate(body.program.nodes):
             if node.op == INPUT:
                 continue
@@ -148,8 +150,8 @@ class _Unit:
     # ---- custom gradients
 
     def _custom(self, body: Body, index: int, node: Node) -> str:
-        """The value of the forward, with the derivatives that are stated: by the jvp where there is
-        one, else by the vjp for every entry of the value."""
+        """The value of the forward with the derivatives of the custom rule: by its jvp if there is
+        one, and otherwise by the vjp for each entry of the value."""
         rule = node.custom
         assert rule is not None
         _check_shapes(rule)
@@ -183,7 +185,8 @@ class _Unit:
         outputs: Sequence[int | None],
         blame: int,
     ) -> None:
-        """A function of the inputs that are not fixed; it gives a list of the outputs."""
+        """Write a function of the inputs that are not fixed, which returns a list of the
+        outputs."""
         body = Body(program, self._dtype, self.pools)
         parameters = ""
         for index, value in zip(program.inputs.values(), fixed, strict=True):
@@ -198,7 +201,8 @@ class _Unit:
 
 
 def _fixed(body: Body, node: Node, rule: CustomGradient) -> list[Array | None]:
-    """Of the arguments of a custom gradient those that are no floats; None for the others."""
+    """The values of the arguments of a custom gradient that are not floating; None for the
+    others."""
     found: list[Array | None] = []
     for arg, index in zip(node.args, rule.forward.inputs.values(), strict=True):
         if rule.forward.nodes[index].kind == "float":
@@ -211,7 +215,7 @@ def _fixed(body: Body, node: Node, rule: CustomGradient) -> list[Array | None]:
 
 
 def _check_shapes(rule: CustomGradient) -> None:
-    """Raises WrongShape where a custom gradient is not of the shape that it must be."""
+    """Raise WrongShape if a custom gradient does not have the required shape."""
     forward, vjp = rule.forward, rule.vjp
     if rule.jvp is not None:
         tangent, shape = rule.jvp.result.shape, forward.result.shape
