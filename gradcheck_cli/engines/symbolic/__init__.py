@@ -1,5 +1,5 @@
-"""Computer algebra: formulas as an engine, and what `gradcheck derive` is made of.
+"""Computer algebra: an engine for formulas, and the basis of `gradcheck derive`.
 
-SymPy is imported inside functions, never at the top, except by `functions`, which is itself
-imported inside functions only.
+SymPy is imported inside functions. Only `functions` imports it at the top, and that module is
+itself imported inside functions.
 """

@@ -1,4 +1,4 @@
-"""Arrays of expressions: NumPy's object arrays, and what rows of whole arrays need of them."""
+"""Arrays of expressions, as NumPy object arrays, and helpers for operations on whole arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradcheck_cli.engines.kit.axes import axes_of, restored
 
 
 def the_row(name: str) -> Callable[..., Any]:
-    """The row of the op table itself, which moves, adds and multiplies whatever it is given."""
+    """The row of the op table itself, which moves, adds and multiplies entries of any type."""
 
     def row(sympy: Any, *arrays: Any, **keywords: Any) -> Any:
         from reference_engine.op import TABLE
@@ -24,7 +24,8 @@ def the_row(name: str) -> Callable[..., Any]:
 
 
 def own(of: Callable[[Any], Any]) -> Callable[..., Any]:
-    """One `of` our functions; who only asks which operations there are does not import SymPy."""
+    """A function `of` gradcheck's own SymPy functions. Only calling it imports SymPy; listing the
+    operations does not."""
 
     def function(sympy: Any, *xs: Any) -> Any:
         from gradcheck_cli.engines.symbolic import functions
@@ -38,13 +39,13 @@ absolute = own(lambda functions: functions.Size)
 
 
 def each(call: Callable[..., Any], *arrays: Any) -> Array:
-    """Entry by entry, with broadcasting."""
+    """Apply `call` entry by entry, with broadcasting."""
     made: Array = np.asarray(np.frompyfunc(call, len(arrays), 1)(*arrays), dtype=object)
     return made
 
 
 def along(call: Callable[[Any], Any], x: Any, axis: Any, keepdims: bool) -> Any:
-    """`call` of the list of entries along the axes (all of them for None)."""
+    """Apply `call` to the list of entries along the axes (None: all)."""
     axes = axes_of(axis, x.ndim)
     kept = [i for i in range(x.ndim) if i not in axes]
     rows = x.transpose([*kept, *axes]).reshape(prod(x.shape[i] for i in kept), -1)
@@ -64,7 +65,7 @@ def reduced(terms: Any, reduction: str) -> Any:
 
 
 def matrices(call: Callable[[Any], Any], x: Any) -> Any:
-    """`call` of each matrix (..., n, n); it gives a number or a matrix."""
+    """Apply `call` to each matrix (..., n, n). It returns a number or a matrix."""
     found = [call(m) for m in x.reshape(-1, *x.shape[-2:])]
     shape = (*x.shape[:-2], *np.shape(found[0]))
     made = np.empty(len(found), dtype=object)

@@ -1,4 +1,5 @@
-"""`gradcheck derive`: a program's value and derivatives, and each step of the chain rule."""
+"""Derives the output of `gradcheck derive`: a program's value and derivatives, and each step of the
+chain rule."""
 
 from __future__ import annotations
 
@@ -31,20 +32,21 @@ from gradcheck_cli.engines.symbolic.stated import written_out
 
 PATIENCE_S = 30.0  # for everything but simplification
 SHOWN = 24  # equations of a section
-_LONGEST = 400  # characters of a step: what is longer is shown as it is built, not as it is
+_LONGEST = 400  # characters of an expression: a longer one is left out, or shown by its parts
 
 
 class TooHard(Exception):
-    """SymPy needs more time than a person waits."""
+    """Raised if SymPy needs longer than a person would wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Formulas:
-    """A program's value and first derivatives, an array of expressions each.
+    """A program's value and first derivatives, each an array of expressions.
 
-    `output` has the output's shape, `gradients[name]` (*output, *input), and `plain` is that before
-    it was simplified. `second` has the second derivatives of a scalar, where they were requested,
-    by pairs of symbols. `left` derivatives could not be simplified in time.
+    `output` has the shape of the output, and `gradients[name]` the shape (*output, *input). `plain`
+    has the gradients before simplification. `second` has the second derivatives of a scalar, if
+    they were requested, by pairs of symbols. `left` counts the derivatives that could not be
+    simplified in time.
     """
 
     program: Program
@@ -64,10 +66,10 @@ class Formulas:
 def differentiated(
     program: Program, values: Values, wrt: Sequence[str], order: int, budget: float
 ) -> Formulas:
-    """The formulas of a program, simplified for `budget` seconds. `values` are needed of inputs
-    that are whole numbers or booleans.
+    """The formulas of a program, simplified for at most `budget` seconds. `values` must have the
+    inputs that are integers or booleans.
 
-    Raises NodeFault where an operation cannot be expressed, TooHard where it takes too long.
+    Raises NodeFault if an operation has no formula, and TooHard if SymPy takes too long.
     """
     import sympy
 
@@ -99,7 +101,7 @@ def differentiated(
 
 
 def _curvatures(gradients: Values, inputs: Values) -> dict[tuple[Any, Any], Any]:
-    """The second derivatives of a scalar; of two that are equal, the first."""
+    """The second derivatives of a scalar. Of each symmetric pair, only the first is included."""
     found: dict[tuple[Any, Any], Any] = {}
     symbols = [x for input in inputs.values() for x in input.ravel()]
     slopes = [slope for name in inputs for slope in gradients[name].ravel()]
@@ -125,13 +127,14 @@ def _mapped(call: Callable[[Any], Any], array: Array) -> Array:
 
 
 def as_python(name: str, formulas: Formulas) -> str:
-    """Value and gradient as a Python module."""
+    """The value and gradient as a Python module."""
     output = _mapped(written_out, formulas.output)
     return python_code(name, tuple(formulas.program.inputs), output, formulas.gradients)
 
 
 def derivation(formulas: Formulas, written: NotationName, steps: bool, budget: float) -> Derivation:
-    """The equations: value and derivatives, with `steps` every operation and how they combine."""
+    """The equations for the value and derivatives. With `steps`, also for every operation and for
+    the chain rule."""
     return _Writer(formulas, NOTATIONS[written]).derivation(steps, budget)
 
 
@@ -159,7 +162,7 @@ class _Writer:
         )
 
     def _derivatives(self, steps: bool, budget: float) -> Section:
-        """With `steps`, also what they were before they were simplified."""
+        """The derivatives. With `steps`, also their forms before simplification."""
         found, zeros = [], 0
         for name, array in self._formulas.gradients.items():
             input = self._formulas.inputs[name]
@@ -196,7 +199,9 @@ class _Writer:
         program = self._program
         shown, operations = _operations(bound(TABLE, sympy), program, self._formulas, self._names)
         slopes: list[Equation] = []
-        above: dict[Any, list[tuple[Any, Any]]] = {}  # what is made of a symbol, and how it changes
+        above: dict[
+            Any, list[tuple[Any, Any]]
+        ] = {}  # symbol -> the results that use it, and their slopes
         for symbol, expression in operations:
             for below in sorted(expression.free_symbols, key=_order(self._names)):
                 local = derivative(expression, below)
@@ -208,7 +213,7 @@ class _Writer:
         return [
             _section("operations", [self._equation(*operation) for operation in operations]),
             _section("leaves: what each operation does to its arguments", slopes),
-            *([chain] if chain.equations else []),  # one operation is no chain
+            *([chain] if chain.equations else []),  # a single operation is not a chain
         ]
 
     def _chain(
@@ -219,7 +224,8 @@ class _Writer:
         shown: Sequence[Array],
         note: str,
     ) -> Section:
-        """From the output back to the inputs; what does not reach the output is left out."""
+        """The chain rule from the output back to the inputs. Symbols that do not reach the output
+        are left out."""
         import sympy
 
         wanted = [self._program.inputs[name] for name in self._formulas.wrt]
@@ -250,8 +256,9 @@ def _section(title: str, equations: Sequence[Equation], note: str = "") -> Secti
 
 
 def _names(program: Program) -> list[str]:
-    """A name for every node: its own, else `y` for the output and t1, t2, ... for the others. Of
-    several of one name (a loop assigns to it again and again) all but the output are numbered."""
+    """A name for every node: its own, or `y` for the output and t1, t2, ... for the others. If
+    several nodes share a name (a loop assigns to it repeatedly), all except the output are
+    numbered."""
     taken = {*program.inputs, *(node.name for node in program.nodes if node.name)}
     times = Counter(node.name for node in program.nodes if node.op != INPUT and node.name)
     count: Counter[str] = Counter()
@@ -274,8 +281,8 @@ def _names(program: Program) -> list[str]:
 def _operations(
     calls: Calls, program: Program, formulas: Formulas, names: Sequence[str]
 ) -> tuple[list[Array], list[tuple[Any, Any]]]:
-    """What stands for each node in others' formulas (symbols, for what is floating), and every
-    entry of every operation with its formula in those."""
+    """For each node, the array that represents it in other formulas (symbols, if it is floating);
+    and the entries of every operation, each with its formula in these."""
     shown: list[Array] = []
     operations: list[tuple[Any, Any]] = []
     for index, node in enumerate(program.nodes):

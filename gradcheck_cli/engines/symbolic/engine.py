@@ -38,17 +38,17 @@ from gradcheck_cli.engines.symbolic.stated import written_out
 Made = TypeVar("Made")
 
 _LARGEST = 4096  # entries of a Jacobian or a Hessian
-# For the formulas of one program. Those of the examples take milliseconds; conditions on numbers
-# that have conditions themselves may take SymPy for ever, and a task has a minute as a rule.
+# For the formulas of one program. The examples take milliseconds. Nested conditions may take SymPy
+# for ever, and a task usually has a minute.
 _PATIENCE_S = 20.0
 
-_LIMIT_S = 2.0  # for both sides of one entry; SymPy may look for a limit for ever
-_NEAR = 2.0**-60  # on this side or that; numbers of a spec lie much farther apart
+_LIMIT_S = 2.0  # for both sides of one entry; SymPy may search for a limit for ever
+_NEAR = 2.0**-60  # the distance of a point on either side; numbers of a spec are farther apart
 _LONGEST = 60  # characters of a formula in a sentence
 
 
 class SymbolicEngine(AnsweringEngine):
-    """SymPy's formulas, mpmath's numbers."""
+    """Formulas by SymPy, evaluated as numbers by mpmath."""
 
     capabilities = Capabilities(
         name="symbolic",
@@ -83,7 +83,8 @@ class SymbolicEngine(AnsweringEngine):
         return TABLE
 
     def refuses(self, program: Program, mode: Mode) -> str | None:
-        """A formula has one derivative, and a rule may state two."""
+        """Why forward mode is impossible, or None. A formula has one derivative, and a custom rule
+        may have two."""
         for custom in custom_gradients(program):
             if "forward" in modes_in(mode) and custom.jvp is not None:
                 return f"formulas take the vjp of `{custom.name}`, not its jvp"
@@ -137,7 +138,7 @@ class SymbolicEngine(AnsweringEngine):
         fixed = {k: v for k, v in values.items() if v.dtype.kind in "bi"}
         told = tuple(sorted((name, array.tobytes()) for name, array in fixed.items()))
         program = rounded(program, rounding)
-        # By content: every task brings its own copy of a program, and SymPy is slow. Where rounding
+        # By content: every task has its own copy of a program, and SymPy is slow. If rounding
         # changes no constant, dtypes share their formulas.
         about = (pickle.dumps(program), tuple(wrt), told)
         if about not in self._derived:
@@ -147,7 +148,8 @@ class SymbolicEngine(AnsweringEngine):
         return self._derived[about]
 
     def _in_time(self, about: tuple[Any, ...], what: str, make: Callable[[], Made]) -> Made:
-        """Raises Unsupported where SymPy comes to no end; it is not asked again then."""
+        """The result of `make`. Raises Unsupported if SymPy does not finish in time, and then at
+        once whenever asked again."""
         from gradcheck_cli.engines.symbolic.formulas import OutOfTime, can_limit, time_limit
 
         try:
@@ -166,7 +168,7 @@ Blocks = Mapping[str, Sequence[Sequence[Any]]]
 
 
 class _Derived:
-    """A program's formulas and their derivatives, each made once."""
+    """A program's formulas and their derivatives, each computed once."""
 
     def __init__(
         self,
@@ -194,8 +196,8 @@ class _Derived:
         self.jacobian = self._jacobian()
 
     def _jacobian(self) -> Blocks:
-        """d output / d input, as differentiation leaves them: enough digits make up for what
-        simplification would spare."""
+        """d output / d input, not simplified: more digits in the evaluation have the same
+        effect."""
         from gradcheck_cli.engines.symbolic.formulas import derivative
 
         _check_size(len(self._output) * sum(len(self._inputs[name]) for name in self._wrt))
@@ -207,7 +209,7 @@ class _Derived:
         )
 
     def hessian(self, rows: Array | None) -> Blocks:
-        """Of <rows[0], output>, in blocks "a.b"."""
+        """The Hessian of <rows[0], output>, in blocks "a.b"."""
         from gradcheck_cli.engines.symbolic.formulas import exact
 
         weights = np.ones(len(self._output)) if rows is None else rows[0].ravel()
@@ -222,7 +224,7 @@ class _Derived:
         return self._second[key]
 
     def _curvatures(self, slopes: Sequence[Any]) -> Blocks:
-        """The derivatives of all slopes; of two that are equal by symmetry, one is worked out."""
+        """The derivatives of all slopes. Of each symmetric pair, only one is computed."""
         from gradcheck_cli.engines.symbolic.formulas import derivative
 
         symbols = [symbol for name in self._wrt for symbol in self._inputs[name]]
@@ -245,7 +247,7 @@ class _Derived:
         )
 
     def at(self, values: Values, blocks: Blocks) -> tuple[list[Any], dict[str, list[list[Any]]]]:
-        """The output and the blocks as numbers of mpmath."""
+        """The output and the blocks as mpmath numbers."""
         from gradcheck_cli.engines.symbolic.numbers import Numbers
         from gradcheck_cli.engines.symbolic.stated import written_out
 
@@ -264,7 +266,8 @@ class _Derived:
         return output, found
 
     def _of(self, key: str, row: int) -> Any:
-        """What is differentiated in a row of a block: an output, or the slopes of all."""
+        """The expression that a row of a block differentiates: one output, or the slopes of all
+        outputs."""
         if "." not in key:
             return self._output[row]
         return sum(slopes[row] for slopes in self.jacobian[key.split(".")[0]])
@@ -276,7 +279,8 @@ class _Derived:
         blocks: Blocks,
         found: dict[str, list[list[Any]]],
     ) -> None:
-        """Derivatives whose formulas have no value, although the program has one, are limits."""
+        """Replace derivatives whose formula has no value, at a point where the program has one, by
+        their limits."""
 
         symbols = [symbol for names in self._inputs.values() for symbol in names]
         point = dict(zip(symbols, given, strict=True))
@@ -284,7 +288,7 @@ class _Derived:
             mine = self._inputs[key.rsplit(".", 1)[-1]]
             for i, row in enumerate(found[key]):
                 of = output if "." in key else output[i : i + 1]
-                if any(y != y for y in of):  # nan: there is nothing to differentiate
+                if any(y != y for y in of):  # nan: the value does not exist
                     continue
                 for j, number in enumerate(row):
                     if number != number:
@@ -297,7 +301,7 @@ def _check_size(count: int) -> None:
 
 
 def _check_known(blocks: Blocks) -> Blocks:
-    """The blocks. Raises Unsupported where SymPy has left a derivative standing."""
+    """The blocks. Raises Unsupported if SymPy did not evaluate a derivative."""
     from gradcheck_cli.engines.symbolic.formulas import unknown
 
     name = unknown(dict.fromkeys(e for rows in blocks.values() for row in rows for e in row))
@@ -307,7 +311,7 @@ def _check_known(blocks: Blocks) -> Blocks:
 
 
 def _projected(matrix: list[list[Any]], problem: Problem, name: str) -> list[list[Any]]:
-    """The rows or columns that the problem asks for."""
+    """The rows or columns that the problem requests."""
     from gradcheck_cli.engines.symbolic.numbers import products
 
     if problem.mode == "reverse":
@@ -332,13 +336,14 @@ def _floats(numbers: Any, shape: tuple[int, ...]) -> Array:
 
 
 def _limit_at(expression: Any, symbol: Any, point: Mapping[Any, float], value: Any) -> Any:
-    """What a derivative of `value` by `symbol` tends to along `symbol`, as a number of mpmath.
+    """The limit of a derivative of `value` with respect to `symbol`, along `symbol`, as an mpmath
+    number.
 
-    Where both sides have a limit and these differ, their mean, which is what a central difference
-    tends to, and one of the generalised derivatives (Clarke, Optimization and Nonsmooth Analysis,
-    1983). A side on which value or derivative are not real does not count.
+    If the one-sided limits exist and differ, the result is their mean, which is the limit of a
+    central difference, and one of the generalised derivatives (Clarke, Optimization and Nonsmooth
+    Analysis, 1983). A side on which the value or the derivative is not real does not count.
 
-    Raises Unsupported where there is no such number, or SymPy finds none in time.
+    Raises Unsupported if the limit does not exist, or SymPy does not find it in time.
     """
     import mpmath
     import sympy

@@ -1,4 +1,5 @@
-"""A program as formulas: one expression an entry, of symbols for the entries of its inputs."""
+"""Converts a program to formulas: one expression for each entry, in symbols for the entries of its
+inputs."""
 
 from __future__ import annotations
 
@@ -21,20 +22,21 @@ from gradcheck_cli.engines.symbolic.arrays import each
 from gradcheck_cli.engines.symbolic.stated import stated
 from reference_engine.op import TABLE as ROWS
 
-LARGEST = 256  # entries of an array: more formulas than that nobody reads, and SymPy takes minutes
+LARGEST = 256  # entries of an array: nobody reads more formulas, and SymPy takes minutes
 
-_AGAIN_S = 0.2  # the alarm rings again where somebody caught its first exception
+_AGAIN_S = 0.2  # the alarm repeats, because code may catch its first exception
 
 Calls = Mapping[str, Any]
 Number = Callable[[bool | int | float], Any]
 
 
 class OutOfTime(BaseException):
-    """The time that SymPy was given is over. (SymPy survives many an Exception of its own.)"""
+    """Raised when SymPy's time is over. It is not an Exception, because SymPy catches many of
+    those."""
 
 
 def exact(value: bool | int | float) -> Any:
-    """The number itself: a float is a fraction with a power of two below."""
+    """The number itself. A float becomes a fraction whose denominator is a power of two."""
     import sympy
 
     if isinstance(value, bool):
@@ -47,7 +49,7 @@ def exact(value: bool | int | float) -> Any:
 
 
 def decimal(value: bool | int | float) -> Any:
-    """The number as it is written: 0.1 is a tenth."""
+    """The number as it is written: 0.1 becomes 1/10."""
     import sympy
 
     usual = isinstance(value, float) and math.isfinite(value)
@@ -55,7 +57,7 @@ def decimal(value: bool | int | float) -> Any:
 
 
 def symbols(name: str, shape: tuple[int, ...]) -> Array:
-    """One real symbol an entry, called `x` or `x[0, 1]`."""
+    """A real symbol for each entry, named `x` or `x[0, 1]`."""
     import sympy
 
     made = np.empty(shape, dtype=object)
@@ -66,7 +68,7 @@ def symbols(name: str, shape: tuple[int, ...]) -> Array:
 
 
 def apply(calls: Calls, node: Node, args: Sequence[Array], number: Number) -> Array:
-    """The value of one operation. Raises Unsupported, naming it."""
+    """The value of one operation. Raises Unsupported, which names the operation."""
     size = math.prod(node.shape)
     if size > LARGEST:
         raise Unsupported(f"`{node.op}` returns {size} entries; formulas are for up to {LARGEST}")
@@ -86,7 +88,7 @@ def apply(calls: Calls, node: Node, args: Sequence[Array], number: Number) -> Ar
 
 
 def _of_rule(calls: Calls, program: Program, fixed: Values, number: Number) -> list[Array]:
-    """The expressions of a stated rule, whose nodes are no nodes of the program."""
+    """The expressions of a custom rule, whose nodes do not belong to the program."""
     try:
         return walk(calls, program, fixed, number)
     except NodeFault as fault:
@@ -101,7 +103,7 @@ def _keyword(name: str, value: Any, number: Number) -> Any:
 
 
 def _whole(array: Array, node: Node) -> Array:
-    """Indices, which no formula can depend on."""
+    """Indices as integers. Raises Unsupported if they depend on the inputs."""
     if not all(getattr(one, "is_Integer", False) for one in array.flat):
         raise Unsupported(f"`{node.op}` takes indices that depend on the inputs")
     return np.asarray(each(int, array), dtype=np.int64)
@@ -117,7 +119,7 @@ def _expressions(result: Any) -> Array:
 
 
 def cast(array: Array, kind: str, wanted: str) -> Array:
-    """Booleans as numbers and numbers as booleans; whole numbers are numbers already."""
+    """Convert booleans to numbers and numbers to booleans. Integers are numbers already."""
     import sympy
 
     if kind == "bool" and wanted != "bool":
@@ -128,9 +130,9 @@ def cast(array: Array, kind: str, wanted: str) -> Array:
 
 
 def walk(calls: Calls, program: Program, fixed: Values, number: Number) -> list[Array]:
-    """The expressions of every node. Inputs that are `fixed` are numbers, the others symbols.
+    """The expressions of every node. Inputs in `fixed` are numbers, the others symbols.
 
-    Raises NodeFault, from Unsupported where an operation cannot be expressed.
+    Raises NodeFault, from Unsupported if an operation has no formula.
     """
     values: list[Array] = []
     for index in range(len(program.nodes)):
@@ -167,7 +169,7 @@ def _value(
 
 
 def arguments(program: Program, node: Node, values: Sequence[Array]) -> list[Array]:
-    """The arguments of a node, in the kinds that it wants."""
+    """The arguments of a node, in the kinds that it takes."""
     return [
         cast(values[i], program.nodes[i].kind, wanted)
         for i, wanted in zip(node.args, node.wants, strict=True)
@@ -175,7 +177,7 @@ def arguments(program: Program, node: Node, values: Sequence[Array]) -> list[Arr
 
 
 def derivative(expression: Any, symbol: Any) -> Any:
-    """d expression / d symbol; zero without asking where the symbol does not occur."""
+    """d expression / d symbol. Zero, without asking SymPy, if the symbol does not occur."""
     import sympy
 
     if symbol not in expression.free_symbols:
@@ -184,7 +186,8 @@ def derivative(expression: Any, symbol: Any) -> Any:
 
 
 def unknown(expressions: Iterable[Any]) -> str:
-    """A function whose derivative SymPy leaves standing in one of them; empty where it has all."""
+    """A function in the expressions whose derivative SymPy did not evaluate; empty if there is
+    none."""
     import sympy
 
     for expression in expressions:
@@ -194,7 +197,8 @@ def unknown(expressions: Iterable[Any]) -> str:
 
 
 def simplified(expressions: Sequence[Any], seconds: float) -> tuple[list[Any], int]:
-    """The simplest of each expression and what SymPy makes of it, and how many had no time left."""
+    """The simplest form of each expression, including the one given, and the number of expressions
+    for which no time was left."""
     end = time.monotonic() + seconds
     found: list[Any] = []
     left = 0
@@ -205,15 +209,16 @@ def simplified(expressions: Sequence[Any], seconds: float) -> tuple[list[Any], i
                 continue
         except OutOfTime:
             left += 1
-        except Exception:  # of SymPy's own: what it cannot simplify is right as it is
+        except Exception:  # SymPy cannot simplify it: the expression is right as given
             pass
         found.append(expression)
     return found, left
 
 
 def _simplest(expression: Any) -> Any:
-    """The shortest form in the expression's own words: 1 / (4*cosh(x/2)**2) is shorter than what
-    the sigmoid's derivative is as a rule, but nobody who wrote exp(x) looks for a cosh there."""
+    """The shortest form that uses the functions of the expression: 1 / (4*cosh(x/2)**2) is shorter
+    than the usual form of the sigmoid's derivative, but an author who wrote exp(x) does not expect
+    a cosh."""
     import sympy
 
     known = _words(expression)
@@ -224,7 +229,7 @@ def _simplest(expression: Any) -> Any:
     def measure(form: Any) -> int:
         return int(sympy.count_ops(form)) * (1 + strange(form))
 
-    forms = [  # of those that are equally good, the first
+    forms = [  # if several are equally good, the first
         sympy.powsimp(expression),
         expression,
         sympy.simplify(expression, measure=measure),
@@ -234,7 +239,8 @@ def _simplest(expression: Any) -> Any:
 
 
 def _words(expression: Any) -> set[Any]:
-    """Its functions, sine and cosine and tangent as one, and its irrational numbers."""
+    """The functions of the expression, with sine, cosine and tangent as one, and its irrational
+    numbers."""
     import sympy
     from sympy.functions.elementary.trigonometric import TrigonometricFunction as Circular
 
@@ -245,15 +251,15 @@ def _words(expression: Any) -> set[Any]:
 
 
 def can_limit() -> bool:
-    """Whether an alarm can be set: not in a thread, and not on Windows."""
+    """Whether an alarm can be set, which is impossible in a thread and on Windows."""
     main = threading.current_thread() is threading.main_thread()
     return main and hasattr(signal, "setitimer")
 
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raises OutOfTime inside the context when its time is over. Where no alarm can be set, there
-    is no time at all: better no simplification than one that never ends."""
+    """Raise OutOfTime inside the block after this time. If no alarm can be set, raise it at once:
+    no simplification is better than one that never ends."""
     if seconds <= 0 or not can_limit():
         raise OutOfTime
 

@@ -1,5 +1,5 @@
-"""Functions of real numbers that SymPy has for complex ones only, or with derivatives that are no
-functions. Importing this module imports SymPy."""
+"""Functions of real numbers that SymPy only has for complex ones, or whose derivatives are not
+functions there. Importing this module imports SymPy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sympy
 
 
 class Size(sympy.Function):  # type: ignore[misc]
-    """|x| of a real x; its derivative is the sign, and 0 at 0."""
+    """|x| for real x. Its derivative is the sign, and 0 at 0."""
 
     @classmethod
     def eval(cls, x: Any) -> Any:
@@ -33,7 +33,7 @@ class Size(sympy.Function):  # type: ignore[misc]
 
 
 class Largest(sympy.Function):  # type: ignore[misc]
-    """The largest of its arguments; where several are, they share its derivative."""
+    """The largest of its arguments. Arguments that are equally large share its derivative."""
 
     def fdiff(self, argindex: int = 1) -> Any:
         x = self.args[argindex - 1]
@@ -78,7 +78,7 @@ class LogGamma(sympy.Function):  # type: ignore[misc]
 
 
 class _Step(sympy.Function):  # type: ignore[misc]
-    """Constant between its jumps: the derivative is 0."""
+    """A function that is constant between its jumps: the derivative is 0."""
 
     word: str
 
@@ -110,7 +110,7 @@ class Ceil(_Step):
 
 
 class Round(_Step):
-    """Halves go to the even neighbour."""
+    """The nearest integer. Halves round to the even neighbour."""
 
     word = "round"
 
@@ -123,4 +123,4 @@ NUMERIC = {
     "Round": mpmath.nint,
     "Size": mpmath.fabs,
 }
-"""What `lambdify` calls them."""
+"""The functions that `lambdify` calls."""

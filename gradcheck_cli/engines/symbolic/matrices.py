@@ -1,4 +1,5 @@
-"""Rows of the op table (`ops`) about matrices: determinants, factors, inverses. Small ones only."""
+"""Rows of the op table (`ops`) about matrices: determinants, factors, inverses. For small matrices
+only."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def slogdet_logabs(sympy: Any, x: Any) -> Any:
 
 
 def cholesky(sympy: Any, x: Any) -> Any:
-    """Row by row; of the matrix only the lower triangle is read, as symmetric halves."""
+    """The Cholesky factor, row by row, of the symmetric part of the matrix."""
 
     def factor(m: Any) -> Any:
         half = (m + m.T) / 2

@@ -42,7 +42,7 @@ def attention(sympy: Any, q: Any, k: Any, v: Any, is_causal: bool, scale: Any) -
 
 
 def elementwise(term: Any) -> Lowering:
-    """A loss whose terms come from pairs of entries; `reduction` says what becomes of them."""
+    """A loss with one term for each pair of entries, combined by `reduction`."""
 
     def loss(sympy: Any, x: Any, y: Any, reduction: str, **keywords: Any) -> Any:
         return reduced(each(lambda a, b: term(sympy, a, b, **keywords), x, y), reduction)

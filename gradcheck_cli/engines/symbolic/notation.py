@@ -13,7 +13,7 @@ from gradcheck_cli.domain.dtypes import Array, Values
 
 NotationName = Literal["text", "latex"]
 
-# Letters that LaTeX knows by name; pi is a number.
+# Letters with a name in LaTeX, except pi, which is a number.
 _LETTERS = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau "
     "upsilon phi chi psi omega Gamma Delta Theta Lambda Xi Sigma Upsilon Phi Psi Omega"
@@ -22,16 +22,16 @@ _GREEK = frozenset(_LETTERS.split())
 
 
 class Notation(Protocol):
-    """How mathematics is written."""
+    """How formulas are written."""
 
     def expression(self, expression: Any) -> str: ...
 
     def slope(self, above: Any, below: Any) -> str:
-        """d above / d below, of two symbols: along all ways from the one to the other."""
+        """d above / d below, of two symbols, along all paths between them."""
         ...
 
     def leaf(self, above: Any, below: Any) -> str:
-        """The partial derivative: what one operation does to one of its arguments."""
+        """The partial derivative of one operation with respect to one of its arguments."""
         ...
 
     def curvature(self, above: Any, first: Any, second: Any) -> str:
@@ -39,12 +39,12 @@ class Notation(Protocol):
         ...
 
     def product(self, factors: Sequence[tuple[str, str]]) -> str:
-        """A sum of products of two."""
+        """A sum of products of two factors."""
         ...
 
 
 class Text:
-    """As in the formula language: `exp(-x)`, `(x if x > 0 else 0)`, `dy/dx[0, 1]`."""
+    """The notation of the formula language: `exp(-x)`, `(x if x > 0 else 0)`, `dy/dx[0, 1]`."""
 
     def expression(self, expression: Any) -> str:
         text: str = _text_printer()(expression)
@@ -64,12 +64,12 @@ class Text:
 
 
 class Latex:
-    """As between dollar signs."""
+    """LaTeX for use between dollar signs."""
 
     def expression(self, expression: Any) -> str:
         names = {symbol: latex_name(str(symbol)) for symbol in expression.free_symbols}
         words = any(name.startswith(r"\mathrm") for name in names.values())
-        between = r" \, " if words else None  # or two words would be one
+        between = r" \, " if words else None  # keeps words apart
         settings = {"symbol_names": names, "mul_symbol": between}
         text: str = _latex_printer()(settings).doprint(expression)
         return text
@@ -96,8 +96,8 @@ NOTATIONS: Mapping[NotationName, Notation] = {"text": Text(), "latex": Latex()}
 
 
 def latex_name(name: str) -> str:
-    r"""`W[0, 1]` is W_{0,1} and `theta` \theta; another name of several letters stands upright, as
-    one word."""
+    r"""The LaTeX of a name: `W[0, 1]` becomes W_{0,1} and `theta` \theta. Any other name of several
+    letters is set upright, as one word."""
     word, _, index = name.partition("[")
     stem, digits = re.fullmatch(r"(.*?)_?(\d*)", word).groups()  # type: ignore[union-attr]
     stem = stem.replace("_", r"\_")
@@ -161,15 +161,16 @@ def _text_printer() -> Callable[[Any], str]:
 
 
 def python_code(name: str, inputs: Sequence[str], output: Array, gradients: Values) -> str:
-    """A module with `value` and `gradient`. Inputs are numbers, or arrays indexed as in `x[0, 1]`.
+    """A Python module with `value` and `gradient`. Inputs are numbers, or arrays indexed as in
+    `x[0, 1]`.
 
-    It needs `math` alone, or mpmath where `math` lacks a function.
+    The module needs only `math`, or mpmath if `math` lacks a function.
     """
     from sympy.printing.codeprinter import PrintMethodNotImplementedError
     from sympy.printing.pycode import PythonCodePrinter
 
     kind: Any = PythonCodePrinter
-    for qualified in (False, True):  # math.exp where an input is called exp
+    for qualified in (False, True):  # math.exp if an input is called exp
         settings = {"fully_qualified_modules": qualified, "strict": True}
         try:
             printer = kind(settings)
@@ -202,7 +203,7 @@ def _mpmath_printer() -> Any:
     from sympy.printing.pycode import MpmathPrinter
 
     class Printer(MpmathPrinter):  # type: ignore[misc]
-        """With the function of the op table that SymPy's own does not know."""
+        """Adds the function of the op table that SymPy's printer does not know."""
 
         def _print_polygamma(self, expression: Any) -> str:
             arguments = ", ".join(map(self._print, expression.args))

@@ -1,4 +1,4 @@
-"""Formulas as numbers, right to the last digit of any dtype."""
+"""Evaluates formulas to numbers that are correct to the last digit of any dtype."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 
 from gradcheck_cli.domain.dtypes import Array
 
-# Bits. Two precisions in a row must agree; from one to the next they double. What has not settled
-# at the last is left as it is there.
+# Bits. Two consecutive precisions must agree. A result that does not settle is returned as the last
+# precision gave it.
 _PRECISIONS = (128, 256, 512, 1024, 2048, 4096, 8192)
 _AGREED = 2.0**-70  # relative: 17 bits more than float64 has
-_NOTHING = "1e-400"  # far below every float64: what cancels down to this is zero
+_NOTHING = "1e-400"  # far below every float64: a result that cancels down to this is zero
 _NO_NUMBER = (ArithmeticError, ValueError, TypeError)  # a pole; a comparison of complex numbers
 
 
 class Numbers:
-    """Expressions, compiled; called with the values of their symbols.
+    """Compiled expressions, called with the values of their symbols.
 
-    Computed with more and more digits until these agree, so that no rounding is left in between.
-    What is no real number (a pole, the logarithm of a negative number) is nan.
+    They are evaluated with more and more digits until the results agree, so that no rounding error
+    remains. A result that is not a real number (a pole, the logarithm of a negative number) is nan.
     """
 
     def __init__(self, symbols: Sequence[Any], expressions: Sequence[Any]) -> None:
@@ -36,14 +36,14 @@ class Numbers:
         from gradcheck_cli.engines.symbolic.functions import NUMERIC
 
         modules = [NUMERIC, "mpmath"]
-        # by other names: an input may be called exp
+        # dummify: an input may be called exp
         call: Callable[..., Any] = sympy.lambdify(
             self._symbols, expressions, modules, dummify=True, cse=True
         )
         return call
 
     def __call__(self, values: Sequence[float]) -> list[Any]:
-        """The numbers, of mpmath."""
+        """The values as mpmath numbers."""
         import mpmath
 
         before: list[Any] = []
@@ -93,7 +93,8 @@ def _settled(before: Any, now: Any) -> bool:
 
 
 def products(left: Sequence[Sequence[float]], matrix: Sequence[Sequence[Any]]) -> list[list[Any]]:
-    """Rows of float64 times a matrix of mpmath's numbers; the sums round nothing that is seen."""
+    """Rows of float64 times a matrix of mpmath numbers, with sums in enough digits that no rounding
+    shows."""
     import mpmath
 
     with mpmath.workprec(2 * _PRECISIONS[0]):
@@ -102,6 +103,6 @@ def products(left: Sequence[Sequence[float]], matrix: Sequence[Sequence[Any]]) -
 
 
 def as_floats(numbers: Any, shape: tuple[int, ...]) -> Array:
-    """As float64, rounded once."""
+    """The numbers as float64, rounded once."""
     flat = [float(x) for x in np.asarray(numbers, dtype=object).ravel()]
     return np.asarray(flat, dtype=np.float64).reshape(shape)

@@ -1,7 +1,7 @@
 """The operations as formulas: functions of SymPy expressions.
 
-A row of an elementwise family takes expressions, any other object arrays of them. Every function
-takes the module `sympy` first, as in every table of lowerings.
+A row of an elementwise family takes expressions; any other row takes object arrays of expressions.
+Every function takes the module `sympy` first, as in every table of lowerings.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ _ROWS = """
     broadcast_to diag expand_dims flip moveaxis pad repeat reshape roll squeeze tile trace
     transpose tril triu
     """
-"""Those that make, move, multiply or add up entries: they run on arrays of expressions as they
-are."""
+"""Rows that make, move, multiply or add entries. They run unchanged on arrays of expressions."""
 
 # Activation functions
 
@@ -140,7 +139,7 @@ def minimum(sympy: Any, *xs: Any) -> Any:
 
 
 def clip(sympy: Any, x: Any, min: Any, max: Any) -> Any:
-    """What lies beyond a bound is the bound; at a bound the derivative is the inner one."""
+    """x bounded by min and max. At a bound the derivative is the inner one."""
     bounds = ([] if min is None else [(min, x < min)]) + ([] if max is None else [(max, x > max)])
     return sympy.Piecewise(*bounds, (x, True))
 

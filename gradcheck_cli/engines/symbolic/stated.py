@@ -1,5 +1,5 @@
-"""Functions whose derivative a user states: opaque while formulas are differentiated, and written
-out when they are evaluated or shown."""
+"""Functions with a custom gradient. They are opaque while formulas are differentiated, and expanded
+when formulas are evaluated or shown."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from gradcheck_cli.domain.program import CustomGradient, Program
 from gradcheck_cli.engines.errors import Unsupported, WrongShape
 
 Walk = Callable[[Program, Values], list[Array]]
-"""The expressions of every node of a program, whose fixed inputs are numbers."""
+"""From a program and its fixed inputs to the expressions of every node."""
 
 
 def stated(rule: CustomGradient, args: Sequence[Array], walk: Walk) -> Array:
-    """The value of a custom gradient, an expression an entry, whose derivatives are the rule's.
+    """The value of a custom gradient, one expression for each entry, whose derivatives are those of
+    the rule.
 
-    Raises WrongShape where the rule gives another shape than that of the argument, and Unsupported
-    for an argument that is no float and depends on the inputs.
+    Raises WrongShape if the rule returns another shape than that of the argument, and Unsupported
+    for an argument that is not floating and depends on the inputs.
     """
     names = list(rule.forward.inputs)
     kinds = [rule.forward.nodes[index].kind for index in rule.forward.inputs.values()]
@@ -31,11 +32,11 @@ def stated(rule: CustomGradient, args: Sequence[Array], walk: Walk) -> Array:
     }
     values = walk(rule.forward, fixed)
     value = values[rule.forward.output]
-    upstream, *own = rule.vjp.inputs  # the rule may call the arguments by other names
+    upstream, *own = rule.vjp.inputs  # the rule may name its arguments differently
     known = {mine: fixed[name] for mine, name in zip(own, names, strict=True) if name in fixed}
     cotangents = walk(rule.vjp, known)
     dummies: list[Any] = []
-    inner: dict[Any, Any] = {}  # the rule's symbols, as the forward calls them
+    inner: dict[Any, Any] = {}  # the rule's symbols -> the forward's symbols
     slopes: list[Any] = []
     given: list[Any] = []
     for name, mine, output, arg in zip(names, own, rule.vjp.outputs, args, strict=True):
@@ -77,7 +78,7 @@ def _numbers(rule: CustomGradient, arg: Array, kind: str) -> Array:
 def _function(
     name: str, dummies: Sequence[Any], value: Any, slopes: Sequence[Any]
 ) -> Callable[..., Any]:
-    """A function of SymPy's with this value and these partial derivatives."""
+    """A SymPy function with this value and these partial derivatives."""
     import sympy
 
     def there(self: Any, expression: Any) -> Any:
@@ -92,7 +93,7 @@ def _function(
 
 
 def written_out(expression: Any) -> Any:
-    """The expression, with the formula of every stated function in its place."""
+    """The expression with the formula of every custom function in its place."""
     import sympy
 
     def is_stated(part: Any) -> bool:
